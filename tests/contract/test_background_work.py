@@ -16,7 +16,7 @@ OWN_TASKS: Final = {
     "rpc/transport/interceptor.py": "sends the headers of one stream, which waits for it",
     "rpc/buffer/publish_stream.py": "belongs to one stream, which ends with the first of them",
     "rpc/buffer/replay_stream.py": "belongs to one stream, which ends with the first of them",
-    "runtime/broker.py": "a deletion: whoever asked waits for it, and a failure is counted",
+    "runtime/sinks.py": "a deletion: whoever asked waits for it, and a failure is counted",
     "runtime/commit/committer.py": "its end fences the store",
     "runtime/dead_letters/mover.py": "moves what was rejected; what it leaves behind is given back",
     "runtime/epochs/commits.py": "one commit: whoever asked waits for it",

@@ -226,8 +226,8 @@ class BufferMachine(BufferDriver):
                 for model in self.model:
                     model.durable()
             for log in self.buffer.logs:
-                oldest_us = self.buffer.age_now_us() - self.buffer.settings.max_age_us
-                flying = self.buffer.in_flight(log.number)
+                oldest_us = self.buffer.state.age.now_us() - self.buffer.settings.max_age_us
+                flying = self.buffer.state.in_flight(log.number)
                 old = [e for e in log.first_entries() if e.age_us < oldest_us and e.base not in flying]
                 assert not old or not self.buffer.settings.max_age_us
 
@@ -235,9 +235,9 @@ class BufferMachine(BufferDriver):
 
     @rule(hours=st.sampled_from([-1, 1, 24 * 365]))
     def jump_the_wall_clock(self, hours: int) -> None:
-        age_us = self.buffer.age_now_us()
+        age_us = self.buffer.state.age.now_us()
         self.clock.wall = max(1, self.clock.wall + hours * 3_600_000_000)
-        assert self.buffer.age_now_us() == age_us
+        assert self.buffer.state.age.now_us() == age_us
 
     @rule()
     def lose_the_consumer(self) -> None:
@@ -278,7 +278,7 @@ class BufferMachine(BufferDriver):
                 await self.take_everything()
             for number in range(len(self.model)):
                 await asyncio.gather(self.read(number), self.read(number))
-            await self.buffer.confirmed()
+            await self.buffer.removal.confirmed()
             self.notice()
             assert [partition.offsets(PENDING) for partition in self.model] == left, "more was lost than the page"
             await self.settled_goes()

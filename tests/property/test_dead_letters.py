@@ -172,7 +172,7 @@ class History:
 
 async def stored(broker: Broker, buffer: Buffer) -> dict[int, bytes]:
     """Every record that is stored, by offset."""
-    pages = broker.services.pages
+    pages = broker.pages
     entries = pages.journal.entries(buffer.record.id, 0, 0, buffer.logs[0].tail.next_offset, 1_000)
     bodies, _ = await pages.bodies(buffer.record.id, 0, entries, realtime=True)
     return {

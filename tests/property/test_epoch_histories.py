@@ -444,7 +444,7 @@ class History:
         """Wait for drops: a crash may undo what nobody has waited for."""
         for sink, partitions in self.model.items():
             for partition, log in zip(partitions, self.broker.sink(sink).logs, strict=True):
-                drop = self.broker.sink(sink).unsynced_drop(log.number)
+                drop = self.broker.sink(sink).removal.unsynced_drop(log.number)
                 if drop is not None:
                     await drop
                 partition.look(log)
@@ -459,7 +459,7 @@ class History:
             for partition, log, lane in zip(partitions, buffer.logs, lanes, strict=True):
                 partition.check(log, lane.cursor, await self.entries(sink, log))
             staged = self.staged[sink]
-            assert buffer.staging.usage == staged.usage
+            assert buffer.state.staged.usage == staged.usage
             assert sorted((s.record.producer, s.record.epoch, s.record.token) for s in buffer.staging.stages) == sorted(
                 (each.producer, each.epoch, each.token) for each in staged.tokens
             )
@@ -472,7 +472,7 @@ class History:
         assert wrong_names(self.store) == []
 
     async def entries(self, sink: str, log: PartitionLog) -> list[Entry]:
-        reader = self.hands[sink].subscription.entry_reader(log.number)
+        reader = self.hands[sink].subscription.source.entry_reader(log.number)
         found: list[Entry] = []
         position = 0
         while more := await reader.upcoming(position):
@@ -484,7 +484,7 @@ class History:
         """Wait until what is settled by all is gone."""
         buffer = self.broker.sink(sink)
         for _ in range(200):
-            settled = [buffer.settled(log) for log in buffer.logs]
+            settled = [buffer.state.settled(log) for log in buffer.logs]
             first = [log.first_entry() for log in buffer.logs]
             if all(e is None or e.end > s for e, s in zip(first, settled, strict=True)):
                 return

@@ -13,7 +13,7 @@ from forebay.broker.core.settings import Overflow, SinkSettings
 from forebay.broker.runtime.broker import Bounds, Broker
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.read import pages as pages_module
-from forebay.broker.runtime.read.replay import Batch, Replay
+from forebay.broker.runtime.read.replay import Batch
 from forebay.broker.storage import recovery
 from forebay.broker.storage.errors import StoreUnreadable
 from forebay.broker.storage.store.contract import Family
@@ -128,7 +128,7 @@ async def _replayed(broker: Broker) -> tuple[list[int], list[Gap]]:
     gaps: list[Gap] = []
     buffer = broker.sink("orders")
     for _ in range(10 * LONG):
-        reading = Replay(buffer, 0, broker.services.pages)
+        reading = buffer.replay(0)
         try:
             async for step in reading.read(len(found), PAGES + 1, follow=False, ahead=True):
                 if isinstance(step, Batch):

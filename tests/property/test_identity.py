@@ -29,7 +29,7 @@ from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.runtime.sink.purge import Until, purge
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.memory import MemoryStore
-from tests.support.brokers.running import Hand, begin
+from tests.support.brokers.running import Hand, begin, move
 from tests.support.pages.damaged_pages import stored_pages
 from tests.support.pages.samples import page
 
@@ -101,15 +101,15 @@ class History:
                     await self.answer(verb, name, [Range(first, min(first + count, flying[-1] + 1))])
             case "purge":
                 until = Until() if count > 3 else Until(offset=min(at, log.next_offset))
-                await purge(self.buffer, self.broker.services, [0], until)
+                await purge(self.buffer, [0], until, committer=self.broker.committer, pages=self.broker.pages)
             case "purge early":
                 append = await self.append_without_waiting(count)
-                await purge(self.buffer, self.broker.services, [0], Until())
+                await purge(self.buffer, [0], Until(), committer=self.broker.committer, pages=self.broker.pages)
                 assert append is None or append.done()
                 assert log.records == 0
             case "seek":
                 to = min(max(at, log.head.earliest), log.tail.next_offset)
-                await subscription.seek(0, to)
+                await move(subscription, 0, to)
                 self.truth[name] = {}
                 self.rejected[name] = {offset for offset in self.rejected[name] if offset < to}
             case "leave":
@@ -129,7 +129,7 @@ class History:
             case "stop":
                 await self.reopen(self.broker.close(), self.store.reopen)
             case "kill":
-                await self.buffer.confirmed()
+                await self.buffer.removal.confirmed()
                 store = self.store
                 store.fail_next("write")
                 await self.reopen(self.broker.close(), store.crash)
@@ -163,7 +163,7 @@ class History:
                     self.rejections += part.size
 
     async def check(self) -> None:
-        await self.buffer.confirmed()
+        await self.buffer.removal.confirmed()
         log = self.buffer.logs[0]
         end = log.tail.next_offset
         dropped = dict(log.head.dropped)
@@ -185,10 +185,7 @@ class History:
     async def ask(self, name: str, cursor: Cursor, end: int) -> None:
         log, subscription = self.buffer.logs[0], self.buffer.subscription(name)
         before = log.records
-        found = [
-            (await explained(self.buffer, self.broker.services, subscription, 0, offset)).explanation
-            for offset in range(end + 1)
-        ]
+        found = [(await explained(self.buffer, subscription, 0, offset)).explanation for offset in range(end + 1)]
         assert found[-1].place is Place.NOT_ASSIGNED
         assert log.records <= sum(one.place in STORED for one in found) <= before, "pages are trimmed meanwhile"
         assert sum(one.state in OPEN for one in found) == cursor.pending(end)

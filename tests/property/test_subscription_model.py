@@ -287,7 +287,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
             account.count("dropped"),
         )
         assert cursor.pending(end) == end - account.start - len(account.states)
-        assert subscription.totals_of(partition).with_open(cursor) == account.lifetime()
+        assert subscription.accounts.totals_of(partition).with_open(cursor) == account.lifetime()
 
     def retained(self, partition: int, low: int, dropped: set[int]) -> None:
         """What everybody settled a short time ago is there, unless a limit wanted its room."""

@@ -28,7 +28,6 @@ from forebay.broker.core.settings import BufferMode, Overflow, SinkSettings
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.delivery.events import Delivered
-from forebay.broker.runtime.read.replay import Replay
 from forebay.broker.storage.records.accepted import AcceptedInMemory
 from forebay.broker.storage.store.contract import Store
 from forebay.broker.storage.store.memory import MemoryStore
@@ -210,7 +209,7 @@ class History:
             self.model[one.partition].damage(one.records, self.buffer.logs[one.partition])
         left = [partition.live() for partition in self.model]
         for log in self.buffer.logs:
-            reading = Replay(self.buffer, log.number, self.broker.services.pages)
+            reading = self.buffer.replay(log.number)
             with suppress(OffsetTrimmed):  # what was settled behind the page went with it
                 async for _ in reading.read(log.earliest, None, follow=False):
                     pass
@@ -255,7 +254,7 @@ class History:
     async def durable(self) -> None:
         """Wait for drops: a crash may undo what nobody has waited for."""
         for log in self.buffer.logs:
-            drop = self.buffer.unsynced_drop(log.number)
+            drop = self.buffer.removal.unsynced_drop(log.number)
             if drop is not None:
                 await drop
         for partition, log in zip(self.model, self.buffer.logs, strict=True):
@@ -272,7 +271,7 @@ class History:
         )
 
     async def entries(self, log: PartitionLog) -> list[Entry]:
-        reader = self.hand.subscription.entry_reader(log.number)
+        reader = self.hand.subscription.source.entry_reader(log.number)
         found: list[Entry] = []
         position = 0
         while more := await reader.upcoming(position):
@@ -288,7 +287,7 @@ class History:
         held = [entry for log in self.buffer.logs for entry in log.held.values()]
         assert self.buffer.tier.records == sum(entry.count for entry in held)
         assert self.buffer.tier.size == sum(entry.size for entry in held)
-        assert len(self.broker.services.pages.held) == len(held)
+        assert len(self.broker.pages.held) == len(held)
         if self.settings.buffer_mode == BufferMode.SPILL:
             assert self.buffer.tier.records <= self.settings.memory_cache_threshold
         if self.settings.overflow == Overflow.REJECT and self.bound():
@@ -297,7 +296,7 @@ class History:
     async def trimmed(self) -> None:
         """Wait until what is settled by all is gone."""
         for _ in range(200):
-            settled = [self.buffer.settled(log) for log in self.buffer.logs]
+            settled = [self.buffer.state.settled(log) for log in self.buffer.logs]
             first = [log.first_entry() for log in self.buffer.logs]
             if all(e is None or e.end > s for e, s in zip(first, settled, strict=True)):
                 return

@@ -16,8 +16,8 @@ from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
 from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.instruments import Lag
 from forebay.broker.runtime.resources.connections import Connections
-from forebay.broker.runtime.sink.lag import Lag
 from forebay.broker.series import GROUP, PARTITION, SINK, Folded, attributes
 
 Fold = Callable[[Iterable[float]], float]
@@ -99,14 +99,14 @@ class Gauges:
             "forebay.storage.read.failures",
             "{failure}",
             "Reads of the store that failed, those that worked when tried again included",
-            lambda broker: broker.services.pages.holds.failures,
+            lambda broker: broker.pages.holds.failures,
         )
         self._of_broker(
             meter.create_observable_gauge,
             "forebay.storage.unreadable.partitions",
             "{partition}",
             "Partitions that wait for reads of the store to work again",
-            lambda broker: len(broker.services.pages.holds),
+            lambda broker: len(broker.pages.holds),
         )
         self._of_broker(
             meter.create_observable_counter,

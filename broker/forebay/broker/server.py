@@ -26,6 +26,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from forebay.broker import telemetry
+from forebay.broker.composition import build
 from forebay.broker.core.resources.connections import ConnectionLimits
 from forebay.broker.rpc.admin_service import AdminServicer, Identity
 from forebay.broker.rpc.buffer.service import BufferServicer
@@ -39,7 +40,7 @@ from forebay.broker.rpc.transport.health import BoundedHealth
 from forebay.broker.rpc.transport.interceptor import StatusInterceptor
 from forebay.broker.rpc.transport.listener import Listening
 from forebay.broker.rpc.transport.registration import GenericRegistration
-from forebay.broker.runtime.broker import Bounds, Broker, Found
+from forebay.broker.runtime.broker import Bounds
 from forebay.broker.runtime.clock import Clock, SystemClock
 from forebay.broker.runtime.resources.ballast import BallastKeeper
 from forebay.broker.runtime.resources.connections import Connections
@@ -139,18 +140,8 @@ class Serving:
         self.fenced = asyncio.Event()
         self.instruments = telemetry.instruments(settings, instance=recovered.journal.store_id.hex())
         with errors_of_a_start():
-            self.broker = Broker(
-                recovered.journal,
-                Found(
-                    recovered.start_count,
-                    recovered.next_sink,
-                    recovered.age,
-                    recovered.sinks,
-                    recovered.due,
-                    recovered.quarantined,
-                    recovered.mended,
-                    recovered.stopped,
-                ),
+            self.broker = build(
+                recovered,
                 clock,
                 bounds=Bounds(
                     sinks=settings.sinks_max,
@@ -196,7 +187,7 @@ class Serving:
                 )
                 if data_dir
                 else None,
-                records=PageCodec(),
+                codec=PageCodec(),
             )
         self._identity = Identity(
             version=version("forebay"),

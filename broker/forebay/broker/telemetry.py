@@ -22,9 +22,8 @@ from forebay.broker.gauges import Gauges
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.commit.committer import Synced
 from forebay.broker.runtime.delivery.events import Delivered
-from forebay.broker.runtime.instruments import Instruments
+from forebay.broker.runtime.instruments import Instruments, Lag
 from forebay.broker.runtime.resources.connections import Connections
-from forebay.broker.runtime.sink.lag import Lag
 from forebay.broker.series import GROUP, PARTITION, SINK, Series, attributes
 from forebay.broker.settings import BrokerSettings, address
 

@@ -8,6 +8,7 @@ import pytest
 
 from forebay.broker.server import BrokerServer
 from forebay.client import Client
+from tests.support.brokers.running import move
 from tests.support.calls.streams import DeliverCall, offsets, outcomes
 
 
@@ -16,11 +17,11 @@ def seek(broker: BrokerServer, offset: int) -> None:
     serving = broker.serving
     assert serving is not None
 
-    async def move() -> None:
-        await serving.broker.sink("orders").subscription("default").seek(0, offset)
+    async def seek_on_loop() -> None:
+        await move(serving.broker.sink("orders").subscription("default"), 0, offset)
 
     assert broker.loop is not None
-    asyncio.run_coroutine_threadsafe(move(), broker.loop).result(10)
+    asyncio.run_coroutine_threadsafe(seek_on_loop(), broker.loop).result(10)
 
 
 @pytest.mark.parametrize("offset", [0, 40, 100])

@@ -18,7 +18,7 @@ async def letters(broker: Broker, sink: str = "orders", partition: int = 0) -> l
 async def letters_of(buffer: Buffer, broker: Broker, partition: int = 0) -> list[DeadLetter]:
     """Every record of a partition of a dead-letter sink."""
     log = buffer.logs[partition]
-    pages = broker.services.pages
+    pages = broker.pages
     entries = pages.journal.entries(buffer.record.id, partition, 0, log.tail.next_offset, 1_000)
     bodies, _ = await pages.bodies(buffer.record.id, partition, entries, realtime=True)
     found = [(entry, body) for entry, body in zip(entries, bodies, strict=True) if body is not None]

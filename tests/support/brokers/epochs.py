@@ -53,7 +53,7 @@ async def commit(broker: Broker, *found: Wanted) -> Outcome:
 
 async def stored(broker: Broker, sink: str = "orders", partition: int = 0) -> list[bytes]:
     """The values of a partition, as the store has them."""
-    buffer, pages = broker.sink(sink), broker.services.pages
+    buffer, pages = broker.sink(sink), broker.pages
     end = buffer.logs[partition].tail.next_offset
     entries = await pages.call(pages.journal.entries, buffer.record.id, partition, 0, end, 1_000)
     bodies = await pages.call(pages.journal.read_pages, buffer.record.id, partition, entries)

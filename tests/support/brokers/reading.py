@@ -32,7 +32,7 @@ class Reading:
 
     def replay(self) -> Replay:
         """A reading of the partition."""
-        return Replay(self.buffer, 0, self.broker.services.pages)
+        return self.buffer.replay(0)
 
     async def start(self, *, offset: int | None = None, time_us: int | None = None) -> int:
         """Where a reading begins."""

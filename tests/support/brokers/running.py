@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
+from forebay.broker.composition import build
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.rpc.pages.codec import PageCodec
-from forebay.broker.runtime.broker import Bounds, Broker, Found
+from forebay.broker.runtime.broker import Bounds, Broker
 from forebay.broker.runtime.clock import Clock, FakeClock
 from forebay.broker.runtime.commit.accepted import Accepted
 from forebay.broker.runtime.delivery.consumer import Consumer, Credit
@@ -35,15 +37,13 @@ def begin(
     delivered: Accepted | None = None,
 ) -> Broker:
     """A broker on ``store`` that has begun to work."""
-    found = recover(store)
-    broker = Broker(
-        found.journal,
-        Found(found.start_count, found.next_sink, found.age, found.sinks, found.due, (), found.mended, found.stopped),
+    broker = build(
+        recover(store),
         clock,
         bounds=bounds,
         sink_defaults=sink_defaults,
         instruments=instruments,
-        records=PageCodec(),
+        codec=PageCodec(),
         accepted=accepted,
         delivered=delivered,
     )
@@ -102,6 +102,11 @@ def delivered_values(event: Delivered) -> list[tuple[int, bytes]]:
         (entry.base + index, value) for entry, body in event.pages for index, value in enumerate(values(body.data))
     ]
     return [(offset, value) for offset, value in found if any(r.first <= offset < r.end for r in event.ranges)]
+
+
+def move(subscription: Subscription, partition: int, offset: int) -> asyncio.Future[None]:
+    """Move one partition of a subscription to ``offset``; done when it is durable."""
+    return subscription.accounts.save(partition, subscription.move(partition, offset))
 
 
 class Mortal:

@@ -24,7 +24,6 @@ from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.commit.group import Append
 from forebay.broker.runtime.delivery.events import Delivered, GapMet, Revoked
 from forebay.broker.runtime.publish.writers import Session
-from forebay.broker.runtime.read.replay import Replay
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.storage.records.accepted import AcceptedInMemory
 from forebay.broker.storage.store.contract import Store
@@ -123,7 +122,7 @@ class BufferDriver(RuleBasedStateMachine):
     async def trimmed(self) -> None:
         """What is settled counts no longer."""
         for log in self.buffer.logs:
-            await self.buffer.trim(log)
+            await self.buffer.removal.trim(log)
 
     async def settled_goes(self) -> None:
         """What is settled at the front goes by itself."""
@@ -138,7 +137,7 @@ class BufferDriver(RuleBasedStateMachine):
         """Nothing that could be dropped is left above the bound, but the newest page."""
         used, _ = usage(self.buffer.logs)
         over = used > self.buffer.settings.max_disk_cache
-        flying = [self.hand.subscription.bases_in_flight(log.number) for log in self.buffer.logs]
+        flying = [self.hand.subscription.lanes[log.number].pages_in_flight() for log in self.buffer.logs]
         loose = [e for log in self.buffer.logs for e in log.first_entries() if e.base not in flying[log.number]]
         assert not over or not loose
 
@@ -189,7 +188,10 @@ class BufferDriver(RuleBasedStateMachine):
 
     def check_age(self, event: Delivered) -> None:
         """Nothing is sent that is too old, but the rest of a page in flight: it was noticed right when it was sent."""
-        oldest_us, flying = self.buffer.age_now_us() - self.buffer.settings.max_age_us, self.model[event.partition]
+        oldest_us, flying = (
+            self.buffer.state.age.now_us() - self.buffer.settings.max_age_us,
+            self.model[event.partition],
+        )
         old = [range(entry.base, entry.end) for entry, _ in event.pages if entry.age_us < oldest_us]
         assert not self.buffer.settings.max_age_us or all(flying.in_flight.keys() & set(page) for page in old)
 
@@ -283,7 +285,7 @@ class BufferDriver(RuleBasedStateMachine):
 
     async def read(self, number: int) -> None:
         """Read a partition from its beginning: each record comes as it is, or stands in a gap."""
-        reading = Replay(self.buffer, number, self.broker.services.pages)
+        reading = self.buffer.replay(number)
         position = start = await reading.start_at(offset=None, time_us=None)
         model = self.model[number]
         try:

@@ -19,14 +19,14 @@ from forebay.broker.core.settings import Ordering, Overflow, SinkSettings
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.delivery.events import Delivered
+from forebay.broker.runtime.instruments import Lag
 from forebay.broker.runtime.sink.buffer import Buffer
-from forebay.broker.runtime.sink.lag import Lag
 from forebay.broker.runtime.sink.statistics import sink_lags
 from forebay.broker.series import SERIES_MAX
 from forebay.broker.settings import load
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.broker.telemetry import OpenTelemetryInstruments, instruments
-from tests.support.brokers.running import Hand, running
+from tests.support.brokers.running import Hand, move, running
 from tests.support.pages.samples import entry, page
 from tests.support.telemetry.observed import Observed, Point
 
@@ -79,7 +79,7 @@ async def taken(hand: Hand, partition: int = 0) -> Delivered:
 async def measure(broker: Broker, told: Buffer) -> None:
     """Measure the lag now, as the sweeper does every second."""
     for subscription, lanes in await sink_lags(told):
-        broker.services.instruments.measured(told.name, subscription.name, lanes)
+        broker.instruments.measured(told.name, subscription.name, lanes)
 
 
 async def test_what_becomes_durable_is_counted_and_timed(seen: Observed) -> None:
@@ -232,7 +232,7 @@ async def test_a_seek_skips_what_was_pending(seen: Observed) -> None:
     async with observed(seen) as (_, buffer):
         for value in (b"a", b"b", b"c"):
             await append(buffer, value)
-        await buffer.subscription("").seek(0, 2)
+        await move(buffer.subscription(""), 0, 2)
 
         assert seen.values("forebay.settled.records", "outcome") == {("skipped",): 3}
 
@@ -292,7 +292,7 @@ async def test_what_sinks_beyond_the_series_hold_is_their_sum_as_it_was_measured
         for each in (buffer, other):
             await append(each, b"a", b"b")
         before = [point.value for point in seen.points("forebay.sink.depth")]
-        broker.services.instruments.stored("other", 7, 70)
+        broker.instruments.stored("other", 7, 70)
 
         assert before == [2, 0, 2], "a sink that was not measured yet is looked at"
         assert [point.value for point in seen.points("forebay.sink.depth")] == [2, 0, 7]

@@ -64,7 +64,7 @@ class AdminServicer(pb_grpc.AdminServiceServicer):
             quarantined_bytes=broker.quarantine.size,
             mended=[str(one) for one in broker.mended[:TOLD_MAX]],
             unreadable=broker.unreadable()[:TOLD_MAX],
-            read_failures=broker.services.pages.holds.failures,
+            read_failures=broker.pages.holds.failures,
             background_failures=broker.background_failures()[:TOLD_MAX],
             quarantine_evicted_pages=broker.quarantine.evicted,
             warnings=self._warnings()[:TOLD_MAX],

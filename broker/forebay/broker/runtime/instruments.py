@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from forebay.broker.core.partition.pages import DropReason, Entry
 from forebay.broker.runtime.commit.committer import Synced
 from forebay.broker.runtime.delivery.events import Delivered
 
-if TYPE_CHECKING:
-    from forebay.broker.runtime.sink.lag import Lag
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """Lag of one subscription on one partition; see ``statistics.LaneState``."""
+
+    partition: int
+    pending: int
+    pending_bytes: int
+    oldest_age_us: int
+    realtime: bool | None
 
 
 class Instruments:

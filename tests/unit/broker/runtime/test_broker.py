@@ -144,7 +144,7 @@ async def test_a_sink_made_again_is_another_one() -> None:
         assert second.logs[0].next_offset == 0
     async with running(store.reopen()) as broker:
         assert broker.sink("orders").record.incarnation == second.record.incarnation
-        assert broker.sink("orders").pending == 0
+        assert broker.sink("orders").state.pending == 0
 
 
 async def test_a_sink_is_found_by_its_incarnation_and_another_one_of_its_name_is_refused() -> None:
@@ -178,7 +178,7 @@ async def test_a_start_finds_the_sink_made_anew_and_ends_the_deletion_that_a_cra
     again = store.reopen()
     async with running(again) as broker:
         assert broker.sink("orders").record.incarnation == second.record.incarnation
-        assert broker.sink("orders").pending == 1
+        assert broker.sink("orders").state.pending == 1
     assert [found.record.id for found in recover(again.reopen()).sinks] == [second.record.id]
 
 

@@ -13,11 +13,10 @@ from forebay.broker.core.errors import (
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import DEFAULTS, SinkSettings
 from forebay.broker.core.writes import PutSink
-from forebay.broker.runtime import broker as broker_module
+from forebay.broker.runtime import housekeeping
 from forebay.broker.runtime.broker import Bounds
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.runtime.instruments import Instruments
-from forebay.broker.runtime.sink.lag import Lag
+from forebay.broker.runtime.instruments import Instruments, Lag
 from forebay.broker.storage.records.pages.entry import ENTRY
 from forebay.broker.storage.records.store.age import AGE
 from forebay.broker.storage.store.contract import Family
@@ -49,7 +48,7 @@ async def test_a_start_finds_sinks_records_accounts_and_pauses() -> None:
     async with running(store.reopen()) as broker:
         buffer = broker.sink("orders")
         assert set(broker.sinks) == {"orders", "paused"}
-        assert (buffer.logs[0].next_offset, buffer.pending) == (5, 3)
+        assert (buffer.logs[0].next_offset, buffer.state.pending) == (5, 3)
         assert broker.sink("paused").record.paused == "at night"
         assert len(broker.sink("paused").logs) == 3
         assert await Taker(buffer.subscription("")).all_offsets() == [2, 3, 4]
@@ -130,7 +129,7 @@ class Lags(Instruments):
 
 
 async def test_the_sweeper_measures_and_stores_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(broker_module, "SWEEP_S", 0.01)
+    monkeypatch.setattr(housekeeping, "SWEEP_S", 0.01)
     store, lags = MemoryStore(), Lags()
     async with running(store, instruments=lags) as broker:
         await broker.create("orders", SinkSettings())
@@ -144,7 +143,7 @@ async def test_the_sweeper_measures_and_stores_the_time(monkeypatch: pytest.Monk
 
 
 async def test_damage_in_the_index_of_one_sink_does_not_stop_the_sweeper(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(broker_module, "SWEEP_S", 0.01)
+    monkeypatch.setattr(housekeeping, "SWEEP_S", 0.01)
     store = MemoryStore()
     async with running(store) as broker:
         await broker.create("damaged", SinkSettings())

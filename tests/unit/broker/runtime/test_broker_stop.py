@@ -9,7 +9,7 @@ import pytest
 
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import BufferMode, SinkSettings
-from forebay.broker.runtime import broker as broker_module
+from forebay.broker.runtime import housekeeping
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.resources import supervision
@@ -35,7 +35,7 @@ async def until(holds: Callable[[], bool]) -> None:
 async def pending(store: MemoryStore, *names: str) -> list[int]:
     """What the next start finds in these sinks."""
     broker = begin(store, FakeClock())
-    found = [broker.sink(name).pending for name in names]
+    found = [broker.sink(name).state.pending for name in names]
     await broker.close()
     return found
 
@@ -89,7 +89,7 @@ async def test_a_sink_whose_end_fails_does_not_keep_the_memory_of_another_from_b
 async def test_a_device_that_does_not_say_what_is_free_stops_no_sweep_and_no_stop(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(broker_module, "SWEEP_S", 0.001)
+    monkeypatch.setattr(housekeeping, "SWEEP_S", 0.001)
     store = MemoryStore()
     broker = begin(store, FakeClock())
     buffer, _ = await broker.create("spilled", SPILL)
@@ -124,7 +124,7 @@ async def _sweeps(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> int:
 async def test_a_sink_whose_sweep_fails_is_told_and_the_others_have_their_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(broker_module, "SWEEP_S", 0.001)
+    monkeypatch.setattr(housekeeping, "SWEEP_S", 0.001)
     broker = begin(MemoryStore(), FakeClock())
     swept: set[str] = set()
 

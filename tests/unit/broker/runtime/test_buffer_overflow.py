@@ -186,7 +186,7 @@ async def test_a_hole_in_the_index_that_a_full_sink_meets_is_no_reason_to_wait(o
                 with pytest.raises(SinkFull):
                     await fill(buffer, 1)
                 while log.gap_at(0) is None:
-                    await buffer.changed.next().wait()
+                    await buffer.state.changed.next().wait()
             await fill(buffer, 1)
 
         assert log.records <= 600

@@ -37,7 +37,7 @@ async def test_a_drop_is_told_when_it_is_durable(caplog: pytest.LogCaptureFixtur
         buffer, _ = await broker.create("orders", SinkSettings(buffer_page_size=1))
         await fill(buffer, 3)
         store.hold()
-        buffer.drop(0, buffer.logs[0].first_entries()[:2], DropReason.OVERFLOW)
+        buffer.removal.drop(0, buffer.logs[0].first_entries()[:2], DropReason.OVERFLOW)
         await store.reached()
         asked = asyncio.ensure_future(SinkServicer(broker).GetSinkStats(STATS, None))
         await turns()
@@ -101,16 +101,16 @@ async def test_what_comes_after_the_question_is_not_waited_for() -> None:
         buffer, _ = await broker.create("orders", SinkSettings(buffer_page_size=1))
         await fill(buffer, 2)
         store.hold()
-        first = buffer.subscription("").save(0)
+        first = buffer.subscription("").accounts.save(0)
         await store.reached()
         asked = asyncio.ensure_future(SinkServicer(broker).GetSinkStats(STATS, None))
         await turns()
-        buffer.drop(0, buffer.logs[0].first_entries()[:1], DropReason.OVERFLOW)
+        buffer.removal.drop(0, buffer.logs[0].first_entries()[:1], DropReason.OVERFLOW)
         store.let_go()
         await first
 
         assert not (await asked).stats.partitions[0].dropped
-        await buffer.confirmed()
+        await buffer.removal.confirmed()
 
 
 async def test_what_will_never_be_durable_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
@@ -120,7 +120,7 @@ async def test_what_will_never_be_durable_is_not_told(caplog: pytest.LogCaptureF
     await fill(buffer, 2)
     store.fail_next("sync")
 
-    buffer.drop(0, buffer.logs[0].first_entries()[:1], DropReason.OVERFLOW)
+    buffer.removal.drop(0, buffer.logs[0].first_entries()[:1], DropReason.OVERFLOW)
     with pytest.raises(StoreFenced):
         await SinkServicer(broker).GetSinkStats(STATS, None)
 

@@ -129,8 +129,8 @@ async def test_another_subscription_still_reads_it_and_the_page_goes_when_all_ha
         assert buffer.logs[0].records == 2
         assert [lane.cursor.dropped for lane in (first.lane(), second.lane())] == [2, 0]
         await second.ack(0, 2)
-        await buffer.confirmed()
-        assert (second.lane().cursor.acked, buffer.pending) == (2, 0)
+        await buffer.removal.confirmed()
+        assert (second.lane().cursor.acked, buffer.state.pending) == (2, 0)
 
 
 async def test_what_the_target_said_is_kept_in_part() -> None:

@@ -40,7 +40,7 @@ ASKED = wanted(claim(), ("a", [(0, 1, 1)]))
 
 async def stored_from(broker: Broker, first: int, end: int) -> list[bytes]:
     """The values of pages of one record."""
-    buffer, pages = broker.sink("orders"), broker.services.pages
+    buffer, pages = broker.sink("orders"), broker.pages
     entries = await pages.call(pages.journal.entries, buffer.record.id, 0, first, end, 1_000)
     bodies = await pages.call(pages.journal.read_pages, buffer.record.id, 0, entries)
     return [value for body in bodies if body is not None for value in values(body.data)]
@@ -208,7 +208,7 @@ async def test_of_a_large_commit_memory_keeps_the_newest_entries_and_all_of_it_i
         taker = Taker(buffer.subscription(""))
         assert await taker.all_offsets() == list(range(806))
         await taker.ack(0, 806)
-        await buffer.confirmed()
+        await buffer.removal.confirmed()
         assert [state.pending for _, _, [state] in await sink_states(buffer)] == [0]
 
 
@@ -315,7 +315,7 @@ async def test_a_commit_over_a_sink_that_was_deleted_changes_nothing_in_the_othe
         others, _ = await broker.create("others", SinkSettings())
         await stage(orders, claim(), "a", [b"1"])
         await stage(others, elsewhere(claim()), "a", [b"1"])
-        async with others.admission:
+        async with others.state.admission:
             asked = (ASKED, wanted(elsewhere(claim()), ("a", [(0, 1, 1)])))
             committing = asyncio.ensure_future(commit(broker, *asked))
             await asyncio.sleep(0)
@@ -400,7 +400,7 @@ async def test_a_store_that_fails_while_room_is_made_ends_the_commit() -> None:
         waiting = [await buffer.append(page(b"x")) for _ in range(4)]
         await held.reached()
         committing = asyncio.ensure_future(commit(broker, wanted(claim(), ("a", [(0, 4, 4)]))))
-        while not buffer.admission.locked():
+        while not buffer.state.admission.locked():
             await asyncio.sleep(0)
         held.fail_next("sync")
         held.let_go()
@@ -419,7 +419,7 @@ async def test_a_commit_without_a_stage_throws_away_all_that_older_runs_have_sta
         await commit(broker, wanted(NEWER))
 
         assert old.on_fenced.is_set()
-        assert buffer.staging.usage == (0, 0)
+        assert buffer.state.staged.usage == (0, 0)
 
 
 async def test_a_stream_that_is_open_when_its_token_is_committed_ends() -> None:

@@ -15,9 +15,8 @@ from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.commit.committer import Synced
 from forebay.broker.runtime.delivery.events import Delivered
-from forebay.broker.runtime.instruments import Instruments
+from forebay.broker.runtime.instruments import Instruments, Lag
 from forebay.broker.runtime.sink.buffer import Buffer
-from forebay.broker.runtime.sink.lag import Lag
 from forebay.broker.storage.store.memory import MemoryStore
 from tests.support.brokers.running import begin, running
 from tests.support.brokers.taker import Taker

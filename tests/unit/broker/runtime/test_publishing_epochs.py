@@ -172,7 +172,7 @@ async def test_a_draining_broker_answers_duplicates_and_takes_nothing_new() -> N
     async with writers() as at:
         session = await at.open("w", None)
         await publish(session, 0, b"a")
-        at.draining = True
+        at.buffer.state.draining = True
 
         assert (await publish(session, 0, b"a")).duplicate
         with pytest.raises(Draining):

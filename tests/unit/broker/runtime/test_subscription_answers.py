@@ -11,7 +11,7 @@ from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.storage.store.memory import MemoryStore
 from tests.support.brokers.one_sink import fill, filled_sink
-from tests.support.brokers.running import running
+from tests.support.brokers.running import move, running
 from tests.support.brokers.taker import Taker
 
 pytestmark = pytest.mark.anyio
@@ -221,7 +221,7 @@ async def test_a_seek_opens_a_new_account_and_voids_what_is_in_flight() -> None:
         await taker.all_offsets()
         old = taker.answer()
 
-        await buffer.subscription("").seek(0, 7)
+        await move(buffer.subscription(""), 0, 7)
 
         late = await taker.subscription.ack(0, old, [Range(8, 9)])
         assert [outcome for _, _, outcome in late] == [STALE]
@@ -233,7 +233,7 @@ async def test_what_was_dropped_before_a_seek_counts_in_the_new_account() -> Non
     async with filled_sink(overflow=Overflow.DROP_OLDEST, max_disk_cache=6) as buffer:
         taker = join(buffer)
 
-        await buffer.subscription("").seek(0, 2)
+        await move(buffer.subscription(""), 0, 2)
 
         assert taker.lane().cursor.dropped == 2
         assert taker.lane().cursor.balances(10)

@@ -10,7 +10,9 @@ import pytest
 
 from forebay.broker.core.errors import SinkNotFound
 from forebay.broker.core.partition.pages import Durability
+from forebay.broker.core.publish.limits import Demand
 from forebay.broker.core.settings import Overflow
+from forebay.broker.runtime.sink.admission import Request
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.storage.records.pages.entry import ENTRY
 from forebay.broker.storage.records.partitions.reserve import RESERVE
@@ -51,12 +53,12 @@ async def test_an_append_that_waited_while_its_sink_was_deleted_is_refused(
         await (await buffer.append(page(b"first"))).done
         deleting: list[asyncio.Future[None]] = []
 
-        async def freed(records: int, size: int) -> bool:
+        async def freed(request: Request, _: Demand) -> None:
             deleting.append(asyncio.ensure_future(buffer.delete()))
             await asyncio.sleep(0)
-            return False  # it may come in as things are now
+            request.at_the_limit = True  # it may come in as things are now
 
-        monkeypatch.setattr(buffer, "_free", freed)
+        monkeypatch.setattr(buffer.admission, "_free", freed)
 
         with pytest.raises(SinkNotFound):
             await append(buffer, page(b"second"))

@@ -1,6 +1,7 @@
-"""Limits of a sink: admission of an append, and the pages to drop for it, before anything is written.
+"""Limits of a sink: room for records, live or staged, and the pages to drop for them.
 
-The bound is exact and includes queued records. Only confirmed pages that are not in flight can be dropped.
+The decision comes before anything is written. The bound is exact and includes queued records. Only confirmed pages
+that are not in flight can be dropped.
 """
 
 from __future__ import annotations
@@ -30,94 +31,86 @@ class Wait:
     """Partition whose oldest entries are needed, or None to wait for the batch."""
 
 
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Records and bytes that need room, and those that count towards the same limits already."""
+
+    records: int
+    size: int
+    used_records: int
+    used_size: int
+    staged_records: int = 0
+    """Staged ones among the used records."""
+    staged_size: int = 0
+    is_staged: bool = False
+    """True if the records are to be staged: no live record is dropped for them."""
+
+    def over(self, settings: SinkSettings) -> tuple[int, int]:
+        """Return the records and bytes above the limits; 0 or less: they fit."""
+        _, records_max = settings.records_max
+        over_records = self.used_records + self.records - records_max if records_max else 0
+        return over_records, self.used_size + self.size - settings.max_total_bytes
+
+    def never_fits(self, settings: SinkSettings) -> bool:
+        """Return whether the records would not fit into an empty sink."""
+        return self.size > settings.max_total_bytes or 0 < settings.records_max[1] < self.records
+
+
 def usage(logs: Sequence[PartitionLog]) -> tuple[int, int]:
-    """Return the records and bytes of a sink, including queued ones."""
+    """Return the live records and bytes of a sink, including queued ones."""
     records = sum(log.next_offset - log.head.removed_records for log in logs)
     size = sum(log.size + log.queued_bytes for log in logs)
     return records, size
 
 
-def _beside(settings: SinkSettings, staged: tuple[int, int]) -> tuple[int, int]:
-    """Return the staged records and bytes that take room from live ones: all if nothing may be dropped."""
-    return staged if settings.overflow == Overflow.REJECT else (0, 0)
-
-
-def admit_staged(
-    sink: str,
+def demand(
     settings: SinkSettings,
     logs: Sequence[PartitionLog],
     staged: tuple[int, int],
     records: int,
     size: int,
-) -> None:
-    """Raise ``SinkFull`` if the stage would not fit: a commit never exceeds a limit.
+    *,
+    is_staged: bool = False,
+) -> Demand:
+    """Return a demand beside the live records of the logs and the ``staged`` records and bytes.
 
-    Live and staged records share the limits; where live records may be dropped, each kind has the full limits. A page
-    that would not fit into an empty sink raises ``RecordTooLarge``: waiting does not help.
+    Live and staged records share the limits; where live records may be dropped, each kind has the full limits.
     """
-    if size > settings.max_total_bytes:
-        raise RecordTooLarge(size, settings.max_total_bytes, "a staged page")
-    if 0 < settings.records_max[1] < records:
-        raise RecordTooLarge(records, settings.records_max[1], "a staged page (counted in records)")
-    live = usage(logs) if settings.overflow == Overflow.REJECT else (0, 0)
-    limit, records_max = settings.records_max
-    for name, bound, used, held, more in (
-        (limit, records_max, live[0] + staged[0], staged[0], records),
-        ("max_total_bytes", settings.max_total_bytes, live[1] + staged[1], staged[1], size),
-    ):
-        if bound and used + more > bound:
-            raise SinkFull(sink, name, bound, used, held)
-
-
-def excess(
-    settings: SinkSettings,
-    logs: Sequence[PartitionLog],
-    records: int,
-    size: int,
-    staged: tuple[int, int] = (0, 0),
-) -> tuple[int, int]:
-    """Return the records and bytes above the limits after an append; 0 or less: it fits.
-
-    The append has ``records`` and ``size`` bytes. ``staged`` records and bytes exist beside those of the logs.
-    """
-    used_records, used_bytes = map(sum, zip(usage(logs), _beside(settings, staged), strict=True))
-    _, records_max = settings.records_max
-    over_records = used_records + records - records_max if records_max else 0
-    return over_records, used_bytes + size - settings.max_total_bytes
+    shared = settings.overflow == Overflow.REJECT
+    live = usage(logs) if shared or not is_staged else (0, 0)
+    beside = staged if shared or is_staged else (0, 0)
+    return Demand(records, size, live[0] + beside[0], live[1] + beside[1], *beside, is_staged)
 
 
 def admit(
     sink: str,
     settings: SinkSettings,
+    wanted: Demand,
     logs: Sequence[PartitionLog],
-    in_flight: Sequence[frozenset[int]],
-    records: int,
-    size: int,
-    staged: tuple[int, int] = (0, 0),
+    in_flight: Sequence[frozenset[int]] = (),
 ) -> list[Drop] | Wait:
-    """Return the pages to drop for an append; empty if it fits, or if no page can be dropped.
+    """Return the pages to drop for a demand; empty if it fits, or if no page can be dropped.
 
-    The append has ``records`` and ``size`` bytes. ``in_flight`` holds, per partition, the base offsets of the pages
-    that are in flight.
+    ``in_flight`` holds, per partition, the base offsets of the pages that are in flight.
 
     Raises:
-        SinkFull: the policy is REJECT and the append does not fit.
-        RecordTooLarge: the policy is REJECT and the append can never fit.
+        SinkFull: the demand does not fit, and the policy is REJECT or the records are to be staged.
+        RecordTooLarge: in that case, if it can never fit.
     """
-    over_records, over_bytes = excess(settings, logs, records, size, staged)
+    over_records, over_bytes = wanted.over(settings)
     if over_records <= 0 and over_bytes <= 0:
         return []
-    if settings.overflow == Overflow.REJECT:
-        limit, records_max = settings.records_max
-        used_records, used_bytes = usage(logs)
-        if size > settings.max_total_bytes:
-            raise RecordTooLarge(size, settings.max_total_bytes, "an append")
-        if records_max and records > records_max:
-            raise RecordTooLarge(records, records_max, "an append (counted in records)")
-        if over_bytes > 0:
-            raise SinkFull(sink, "max_total_bytes", settings.max_total_bytes, used_bytes + staged[1], staged[1])
-        raise SinkFull(sink, limit, records_max, used_records + staged[0], staged[0])
-    return oldest(logs, in_flight, over_records, over_bytes)
+    if settings.overflow == Overflow.DROP_OLDEST and not wanted.is_staged:
+        return oldest(logs, in_flight, over_records, over_bytes)
+    limit, records_max = settings.records_max
+    kind = "a staged page" if wanted.is_staged else "an append"
+    if wanted.size > settings.max_total_bytes:
+        raise RecordTooLarge(wanted.size, settings.max_total_bytes, kind)
+    if wanted.never_fits(settings):
+        raise RecordTooLarge(wanted.records, records_max, f"{kind} (counted in records)")
+    if over_bytes > 0:
+        raise SinkFull(sink, "max_total_bytes", settings.max_total_bytes, wanted.used_size, wanted.staged_size)
+    raise SinkFull(sink, limit, records_max, wanted.used_records, wanted.staged_records)
 
 
 def oldest(

@@ -96,7 +96,7 @@ class DeliverStream:
             asyncio.ensure_future(self._send(consumer)),
             asyncio.ensure_future(self._give_results()),
             asyncio.ensure_future(self._broker.ended()),
-            asyncio.ensure_future(buffer.gone.wait()),
+            asyncio.ensure_future(buffer.state.gone.wait()),
             asyncio.ensure_future(self._memory.shed.wait()),
         ]
         *_, ended, gone, shed = tasks

@@ -12,7 +12,6 @@ from forebay.broker.core.partition.pages import Gap
 from forebay.broker.rpc import convert
 from forebay.broker.rpc.pages import frames
 from forebay.broker.runtime.broker import Broker
-from forebay.broker.runtime.read.replay import Replay
 from forebay.broker.runtime.resources.stream_memory import Share
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.errors.reasons import Reason
@@ -59,7 +58,7 @@ class ReplayStream:
             await asyncio.gather(*tasks, return_exceptions=True)  # the reader may be gone, and take nothing more
 
     async def _send(self, buffer: Buffer, request: pb.ReplayRequest, memory: Share) -> None:
-        replay = Replay(buffer, request.partition, self._broker.services.pages, memory)
+        replay = buffer.replay(request.partition, memory)
         kind = request.WhichOneof("start")
         start = await replay.start_at(
             offset=request.start_offset if kind == "start_offset" else None,

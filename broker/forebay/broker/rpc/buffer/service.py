@@ -30,7 +30,6 @@ from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.delivery.events import Delivered
 from forebay.broker.runtime.delivery.subscription import Subscription
 from forebay.broker.runtime.publish.stored import Stored
-from forebay.broker.runtime.read.replay import Replay
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as pb
@@ -99,7 +98,7 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
             traceparent=traceparent,
         )
         is_large = len(request.records) > LARGE_BATCH_RECORDS
-        made = await self._broker.services.pages.decode(make) if is_large else make()
+        made = await self._broker.pages.decode(make) if is_large else make()
         for partition, pages in made.items():
             for append in await buffer.append_all(pages):
                 await append.done
@@ -144,7 +143,7 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
     async def _unless_over(self, buffer: Buffer, work: Coroutine[Any, Any, _T]) -> _T:
         """Return the result of ``work``, unless the broker ends its streams or the sink is deleted before."""
         working = asyncio.ensure_future(work)
-        ends = [asyncio.ensure_future(self._broker.ended()), asyncio.ensure_future(buffer.gone.wait())]
+        ends = [asyncio.ensure_future(self._broker.ended()), asyncio.ensure_future(buffer.state.gone.wait())]
         try:
             await asyncio.wait([working, *ends], return_when=asyncio.FIRST_COMPLETED)
             if not working.done():
@@ -189,7 +188,7 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
         left, room = min(request.max_records or default, most), PEEK_BYTES
         memory = self._memory.of(context)
         await memory.room(min(PEEK_BYTES, left * PEEK_RECORD_BYTES))
-        replay = Replay(buffer, request.partition, self._broker.services.pages)
+        replay = buffer.replay(request.partition)
         offset = request.offset if request.HasField("offset") else None
         if offset is None:
             offset = buffer.subscription("").lanes[request.partition].cursor.watermark
@@ -202,9 +201,7 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
                     continue
                 for entry, body in step.pages:
                     within = Range(max(start, entry.base), min(entry.end, max(start, entry.base) + left))
-                    found = await self._broker.services.pages.show(
-                        peeked, entry, body, within, buffer.schemas.stored, room=room
-                    )
+                    found = await self._broker.pages.show(peeked, entry, body, within, buffer.schemas.stored, room=room)
                     response.records.extend(found)
                     left, room = left - len(found), room - sum(shown.ByteSize() for shown in found)
                     if left == 0 or room <= 0 or len(found) < within.size:
@@ -247,7 +244,7 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
         """Return the records of a page one by one; a large page is decoded in a thread."""
         found = records.placed(entry, body, within, buffer.schemas.stored)
         if entry.encoding == Encoding.ARROW or entry.size > LARGE_PAGE_BYTES:
-            return await self._broker.services.pages.decode(list, found)
+            return await self._broker.pages.decode(list, found)
         return found
 
 

@@ -68,8 +68,8 @@ async def stats(buffer: Buffer, state: SinkState, at_us: int) -> pb.SinkStats:
         at=timestamp(at_us),
         identity_ok=all(lane.balances for _, _, lanes in state.subscriptions for lane in lanes),
         staged_tokens=len(buffer.staging.stages),
-        staged_records=buffer.staging.records,
-        staged_bytes=buffer.staging.size,
+        staged_records=buffer.state.staged.records,
+        staged_bytes=buffer.state.staged.size,
     )
     slices = Slices()
     for name, consumers, lanes in state.subscriptions:

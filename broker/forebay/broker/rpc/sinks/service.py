@@ -80,18 +80,20 @@ class SinkServicer(SubscriptionCalls, pb_grpc.SinkServiceServicer):
         self._broker.check_serving()
         buffer = self._broker.sink(request.name, request.incarnation)
         partitions, until = questions.purge_request(buffer, request)
-        return questions.purge_response(await purge(buffer, self._broker.services, partitions, until))
+        return questions.purge_response(
+            await purge(buffer, partitions, until, committer=self._broker.committer, pages=self._broker.pages)
+        )
 
     async def ListGaps(self, request: pb.ListGapsRequest, context: Any) -> pb.ListGapsResponse:
         buffer = self._broker.sink(request.sink)
         response = await questions.gaps_response(buffer, request)
-        await buffer.confirmed()
+        await buffer.removal.confirmed()
         return response
 
     async def ExplainRecord(self, request: pb.ExplainRecordRequest, context: Any) -> pb.ExplainRecordResponse:
         buffer = self._broker.sink(request.sink, request.incarnation)
         subscription = buffer.subscription(request.subscription)
-        found = await explained(buffer, self._broker.services, subscription, request.partition, request.offset)
+        found = await explained(buffer, subscription, request.partition, request.offset)
         return questions.explain_response(request.partition, subscription.name, found)
 
     async def GetSinkStats(self, request: pb.GetSinkStatsRequest, context: Any) -> pb.GetSinkStatsResponse:
@@ -126,5 +128,5 @@ class SinkServicer(SubscriptionCalls, pb_grpc.SinkServiceServicer):
     async def _stats(self, name: str) -> pb.SinkStats:
         buffer = self._broker.sink(name)
         state, at_us = await sink_state(buffer), self._broker.clock.wall_us()
-        await buffer.confirmed()
+        await buffer.removal.confirmed()
         return await convert.stats(buffer, state, at_us)

@@ -10,14 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from forebay.broker.core.partition.reservation import BLOCK, Reserve
 from forebay.broker.core.settings import BufferMode
 from forebay.broker.core.writes import DropReserve, PutReserve, Write
-
-if TYPE_CHECKING:
-    from forebay.broker.runtime.sink.buffer import Buffer, Services
+from forebay.broker.runtime.commit.accepted import Slots
+from forebay.broker.runtime.commit.committer import Committer
+from forebay.broker.runtime.sink.state import Sink
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,30 +31,32 @@ class _Extension:
 class Reserving:
     """Reserved offsets of one sink."""
 
-    def __init__(self, buffer: Buffer, services: Services, reserves: Mapping[int, Reserve]) -> None:
-        self._buffer = buffer
-        self._services = services
+    def __init__(self, sink: Sink, committer: Committer, slots: Slots, reserves: Mapping[int, Reserve]) -> None:
+        self._sink = sink
+        self._committer = committer
+        self._slots = slots
         self._reserves = dict(reserves)
         self._under_way: dict[int, _Extension] = {}
 
     async def reserve(self, partition: int, records: int) -> None:
         """Return when ``records`` more offsets may be assigned; raises ``StoreFenced``."""
-        needed = self._buffer.logs[partition].next_offset + records
-        while self._buffer.settings.forgets:
-            found = self._reserves.get(partition)
-            if found is None or found.end < needed:
-                await asyncio.shield(self._extend(partition, needed))
-                continue
-            if found.end - needed < BLOCK // 2:
-                self._extend(partition, needed)
-            return
+        while (extending := self.extending(partition, records)) is not None:
+            await asyncio.shield(extending)
 
-    def covers(self, partition: int, records: int) -> bool:
-        """Return whether ``records`` more offsets may be assigned without a wait."""
-        if not self._buffer.settings.forgets:
-            return True
+    def extending(self, partition: int, records: int) -> asyncio.Future[None] | None:
+        """Return the extension to await before ``records`` more offsets may be assigned; None if none.
+
+        The caller must not cancel it, and asks again when it is done.
+        """
+        if not self._sink.settings.forgets:
+            return None
+        needed = self._sink.logs[partition].next_offset + records
         found = self._reserves.get(partition)
-        return found is not None and found.end >= self._buffer.logs[partition].next_offset + records
+        if found is None or found.end < needed:
+            return self._extend(partition, needed)
+        if found.end - needed < BLOCK // 2:
+            self._extend(partition, needed)
+        return None
 
     def _extend(self, partition: int, needed: int) -> asyncio.Future[None]:
         """Extend the reservation, one extension at a time."""
@@ -64,13 +65,13 @@ class Reserving:
             return under_way.counted
         found = self._reserves.get(partition)
         slot = found.slot if found is not None else None
-        if slot is None and self._buffer.settings.buffer_mode != BufferMode.DISK:
-            slot = self._services.slots.take()
+        if slot is None and self._sink.settings.buffer_mode != BufferMode.DISK:
+            slot = self._slots.take()
             if slot is not None:
-                self._services.slots.accepted.note(slot, self._buffer.logs[partition].tail.next_offset)
+                self._slots.accepted.note(slot, self._sink.logs[partition].tail.next_offset)
         counted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         extension = self._under_way[partition] = _Extension(Reserve(needed + BLOCK, slot), counted)
-        put = PutReserve(self._buffer.record.id, partition, extension.reserve)
+        put = PutReserve(self._sink.id, partition, extension.reserve)
 
         def done(written: asyncio.Future[None]) -> None:
             wanted = self._under_way.get(partition) is extension  # else the sink changed its durability meanwhile
@@ -85,20 +86,20 @@ class Reserving:
                 self._reserves[partition] = extension.reserve
             counted.set_result(None)
 
-        self._services.committer.write([put]).add_done_callback(done)
+        self._committer.write([put]).add_done_callback(done)
         return counted
 
     def note(self, partition: int, end: int) -> None:
         """Count everything below ``end`` as accepted in memory, before it is reported."""
         slot = self._reserves[partition].slot
         if slot is not None:
-            self._services.slots.accepted.note(slot, end)
+            self._slots.accepted.note(slot, end)
 
     def forget(self, beside: Sequence[Write]) -> asyncio.Future[None]:
         """Remove the reservations of a sink that is durable on disk from now on; written with ``beside``."""
         gone = self._take_all()
-        drops = [DropReserve(self._buffer.record.id, partition) for partition in gone]
-        written = self._services.committer.write([*beside, *drops])
+        drops = [DropReserve(self._sink.id, partition) for partition in gone]
+        written = self._committer.write([*beside, *drops])
 
         def done(over: asyncio.Future[None]) -> None:
             if over.exception() is None:  # until then a crash restores the reservations, with their slots
@@ -110,8 +111,8 @@ class Reserving:
     def ended(self) -> Iterator[tuple[int, Write]]:
         """Yield the final reservations, by partition, when this process assigns no more offsets."""
         for partition, reserve in self._reserves.items():
-            end = self._buffer.logs[partition].tail.next_offset
-            yield partition, PutReserve(self._buffer.record.id, partition, Reserve(end, reserve.slot))
+            end = self._sink.logs[partition].tail.next_offset
+            yield partition, PutReserve(self._sink.id, partition, Reserve(end, reserve.slot))
 
     def give_slots(self) -> None:
         """Free the slots after the durable deletion of the sink."""
@@ -125,4 +126,4 @@ class Reserving:
     def _give(self, reserves: Mapping[int, Reserve]) -> None:
         for reserve in reserves.values():
             if reserve.slot is not None:
-                self._services.slots.give(reserve.slot)
+                self._slots.give(reserve.slot)

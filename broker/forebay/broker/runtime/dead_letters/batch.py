@@ -6,7 +6,7 @@ import asyncio
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from forebay.broker.core.dead_letters.letters import (
     Cut,
@@ -24,11 +24,13 @@ from forebay.broker.core.partition.cursor import Settlement
 from forebay.broker.core.partition.pages import Body, Entry, Incoming
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.writes import SchemaRecord, Write
+from forebay.broker.runtime.commit.committer import Committer
 from forebay.broker.runtime.commit.group import Append, Companion
-
-if TYPE_CHECKING:
-    from forebay.broker.runtime.delivery.subscription import Subscription
-    from forebay.broker.runtime.sink.buffer import Buffer, Services
+from forebay.broker.runtime.delivery.accounts import Accounts
+from forebay.broker.runtime.delivery.lanes import DEFAULT_SUBSCRIPTION, Lanes
+from forebay.broker.runtime.delivery.ownership import Ownership
+from forebay.broker.runtime.sink.removal import Removal
+from forebay.broker.runtime.sink.state import Sink
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +52,15 @@ class Page:
 class Holder:
     """The dead letter that holds the body of an uncut page."""
 
-    sink: Buffer
+    sink: Sink
     partition: int
     offset: int
 
     @property
     def is_there(self) -> bool:
         """True if it was neither purged nor settled, so that other dead letters of the page may need it."""
-        return not self.sink.deleted and not self.sink.subscription("").lanes[self.partition].view.is_settled(
-            self.offset
-        )
+        lanes = self.sink.lanes[DEFAULT_SUBSCRIPTION]
+        return not self.sink.deleted and not lanes[self.partition].view.is_settled(self.offset)
 
 
 class Withdrawn(Exception):
@@ -155,37 +156,57 @@ class PageMaker:
 class Burial:
     """Companion of a page of dead letters: the cursor of their origin."""
 
-    def __init__(self, subscription: Subscription, buffer: Buffer, partition: int, ranges: Sequence[Range]) -> None:
-        self._subscription = subscription
-        self._buffer = buffer
+    def __init__(
+        self,
+        lanes: Lanes,
+        accounts: Accounts,
+        owners: Ownership,
+        removal: Removal,
+        *,
+        partition: int,
+        ranges: Sequence[Range],
+    ) -> None:
+        self._lanes = lanes
+        self._accounts = accounts
+        self._owners = owners
+        self._removal = removal
         self._partition = partition
         self._ranges = ranges
 
     def cut(self, first: int) -> Sequence[Write]:
-        if self._buffer.deleted or self._subscription.deleted:
+        if self._lanes.sink.deleted or self._lanes.deleted:
             return ()
-        self._subscription.lanes[self._partition].moving.seal(self._ranges, Settlement.DEAD_LETTERED)
-        return [self._subscription.cursor_write(self._partition)]
+        self._lanes[self._partition].moving.seal(self._ranges, Settlement.DEAD_LETTERED)
+        return [self._lanes.cursor_write(self._partition)]
 
     def committed(self) -> None:
-        lane = self._subscription.lanes[self._partition]
-        records = lane.moved(self._ranges, Settlement.DEAD_LETTERED)
-        self._subscription.count_settled(self._partition, "dead_lettered", records)
-        self._buffer.trim_soon(self._partition)
-        self._subscription.wake(self._partition)
+        records = self._lanes[self._partition].moved(self._ranges, Settlement.DEAD_LETTERED)
+        self._accounts.settled(self._partition, "dead_lettered", records)
+        self._removal.trim_soon(self._partition)
+        self._owners.wake(self._partition)
+
+
+class Target(Protocol):
+    """Sink that pages of the broker are appended to."""
+
+    @property
+    def state(self) -> Sink: ...
+
+    async def append_with(self, page: Incoming, companion: Companion, check: Callable[[], None]) -> Append:
+        """Admit a page of the broker and queue it with its companion writes, after a last ``check``."""
 
 
 async def append_when_room(
-    buffer: Buffer, services: Services, page: Incoming, companion: Companion, check: Callable[[], None]
+    target: Target, committer: Committer, page: Incoming, companion: Companion, check: Callable[[], None]
 ) -> Append:
     """Queue a page of the broker, after a wait while too much waits for its sync. Raises as an append.
 
     ``check`` is called last, when the page can no longer be rejected.
     """
     while True:
-        moment = services.committer.committed.next()
+        moment = committer.committed.next()
         try:
-            return await buffer.append_with(page, companion, check)
+            return await target.append_with(page, companion, check)
         except TooManyWaiting:
             await moment.wait()
 

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from forebay.broker.core.dead_letters.letters import (
     DeadLetter,
@@ -34,6 +34,7 @@ from forebay.broker.core.names import RESERVED_SUFFIX
 from forebay.broker.core.partition.pages import Body, Entry
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.writes import SinkRecord
+from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.commit.group import Append
 from forebay.broker.runtime.dead_letters.batch import Withdrawn, append_when_room, page_of
 from forebay.broker.runtime.dead_letters.redrive import Redriven
@@ -41,9 +42,6 @@ from forebay.broker.runtime.delivery.subscription import Subscription
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.errors.reasons import Reason
 from forebay.page.format import PAGE_BYTES_MAX, PAGE_RECORDS_MAX
-
-if TYPE_CHECKING:
-    from forebay.broker.runtime.broker import Broker
 
 _log: Final = logging.getLogger(__name__)
 LOOKED_AT_MAX: Final = 100_000
@@ -110,7 +108,6 @@ class DeadLetterBox:
         exists, ``SINK_REPLACED``, ``InvalidPartition``, ``OffsetAhead``.
         """
         self._broker = broker
-        self._services = broker.services
         self._name = sink.removesuffix(RESERVED_SUFFIX)
         dead = dead_letter_sink_name(self._name)
         self._dead = broker.sink(dead, incarnation) if dead in broker.sinks else None
@@ -206,7 +203,7 @@ class DeadLetterBox:
 
     @property
     def _box(self) -> Buffer:
-        if self._dead is None or self._dead.deleted:
+        if self._dead is None or self._dead.state.deleted:
             raise SinkNotFound(dead_letter_sink_name(self._name))
         return self._dead
 
@@ -246,8 +243,8 @@ class DeadLetterBox:
         """Read the dead letters at a position that ``which`` selects; ``shown`` if only displayed."""
         if at.offset >= at.end:
             return Step((), 0, self._first(at.partition + 1) if at.partition + 1 < len(self._box.logs) else None)
-        keeper, pages = self._keeper, self._services.pages
-        upcoming = await keeper.entry_reader(at.partition).upcoming(at.offset)
+        keeper, pages = self._keeper, self._broker.pages
+        upcoming = await keeper.source.entry_reader(at.partition).upcoming(at.offset)
         entries: list[Entry] = []
         for entry in upcoming[:ENTRIES_MAX]:
             if entry.base >= at.end or (entries and sum(e.size for e in entries) + entry.size > PAGE_BYTES_MAX):
@@ -255,15 +252,15 @@ class DeadLetterBox:
             entries.append(entry)
         if not entries:
             return Step((), 0, Position(at.partition, at.end, at.end))
-        bodies = await keeper.all_bodies(at.partition, entries, realtime=self._box.settings.realtime)
+        bodies = await keeper.source.all_bodies(at.partition, entries)
         found: list[tuple[Entry, Body, Sequence[Range]]] = []
         for entry, body in zip(entries, bodies, strict=True):
             if body is None:
-                keeper.damaged(at.partition, entry)
+                keeper.source.damaged(at.partition, entry)
             else:
                 within = Range(max(at.offset, entry.base), min(at.end, entry.end))
                 found.append((entry, body, which(at.partition, within)))
-        codec, schema_of = self._services.records, self._box.schemas.stored
+        codec, schema_of = self._broker.codec, self._box.schemas.stored
         take = pages.show if shown else pages.decode
         letters = await take(lambda: [unburied(cut) for each in found for cut in codec.cut(*each, schema_of)])
         after = Position(at.partition, entries[-1].end, at.end)
@@ -278,10 +275,10 @@ class DeadLetterBox:
             for idle in lane.idle_in(part):
                 lane.skip(idle, keeper.now(), keeper.log(partition).tail.next_offset)
                 records += idle.size
-        keeper.count_settled(partition, "skipped", records)
-        self._box.trim_soon(partition)
+        keeper.accounts.settled(partition, "skipped", records)
+        self._box.removal.trim_soon(partition)
         keeper.wake(partition)
-        return records, keeper.save(partition)
+        return records, keeper.accounts.save(partition)
 
     async def _send(self, origin: Buffer, partition: int, letters: Sequence[DeadLetter]) -> tuple[int, bool]:
         """Append dead letters of one partition; returns their number, and False if some were withdrawn."""
@@ -296,16 +293,18 @@ class DeadLetterBox:
         # No page is larger than the origin's limits: it would always be rejected.
         records_max = min(PAGE_RECORDS_MAX, origin.settings.max_disk_cache or PAGE_RECORDS_MAX)
         bytes_max = min(PAGE_BYTES_MAX, origin.settings.max_total_bytes)
-        codec, moved, whole = self._services.records, 0, True
+        codec, moved, whole = self._broker.codec, 0, True
         appends: list[Append] = []
         try:
             for (target, name), chosen in groups.items():
                 for chunk in chunks(chosen, records_max=records_max, bytes_max=bytes_max):
-                    page = await self._services.pages.decode(page_of, codec, chunk, target)
+                    page = await self._broker.pages.decode(page_of, codec, chunk, target)
                     ranges = ranges_of(offset for offset, _, _ in chunk)
                     redriven = Redriven(self._box, origin, name, partition, target, ranges, len(chunk))
                     try:
-                        appends.append(await append_when_room(origin, self._services, page, redriven, redriven.begin))
+                        appends.append(
+                            await append_when_room(origin, self._broker.committer, page, redriven, redriven.begin)
+                        )
                     except Withdrawn:
                         whole = False
                     else:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from bisect import bisect_right
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from forebay.broker.core.dead_letters.breaker import Breaker
-from forebay.broker.core.dead_letters.letters import Reason, is_dead_letter_sink
+from forebay.broker.core.dead_letters.letters import Reason, RecordCodec, is_dead_letter_sink
 from forebay.broker.core.delivery import answers as core
 from forebay.broker.core.delivery.answers import joined
 from forebay.broker.core.delivery.lane import Answer, Lane, Outcome
@@ -35,6 +35,7 @@ from forebay.broker.core.errors import (
 )
 from forebay.broker.core.partition.pages import Body, Entry
 from forebay.broker.core.partition.ranges import Range, are_apart, common, union
+from forebay.broker.runtime.commit.committer import Committer
 from forebay.broker.runtime.commit.group import Append
 from forebay.broker.runtime.dead_letters.batch import (
     Burial,
@@ -42,15 +43,21 @@ from forebay.broker.runtime.dead_letters.batch import (
     Page,
     PageMaker,
     Request,
+    Target,
     Withdrawn,
     append_when_room,
     at_partition,
 )
+from forebay.broker.runtime.delivery.accounts import Accounts
+from forebay.broker.runtime.delivery.lanes import Lanes
+from forebay.broker.runtime.delivery.ownership import Ownership
+from forebay.broker.runtime.delivery.source import Source
+from forebay.broker.runtime.read.pages import Pages
+from forebay.broker.runtime.resources.supervision import Supervisor
+from forebay.broker.runtime.sink.removal import Removal
+from forebay.broker.runtime.sink.schemas import Schemas
+from forebay.broker.runtime.sink.state import Sink
 from forebay.page.format import PAGE_BYTES_MAX
-
-if TYPE_CHECKING:
-    from forebay.broker.runtime.delivery.subscription import Subscription
-    from forebay.broker.runtime.sink.buffer import Buffer, Services
 
 _log: Final = logging.getLogger(__name__)
 ENTRIES_MAX: Final = 64
@@ -58,18 +65,45 @@ ENTRIES_MAX: Final = 64
 KEPT_MAX: Final = 1_024
 """Pages per partition whose body holder is remembered; above it, all are forgotten."""
 Results = tuple[tuple[int, Range, Outcome], ...]
-Moved = tuple[Page, "Buffer", Append]
+Moved = tuple[Page, Sink, Append]
 """A page of dead letters that was appended to a sink."""
 
 
 class DeadLetters:
     """Rejected records of one subscription."""
 
-    def __init__(self, subscription: Subscription, buffer: Buffer, services: Services) -> None:
-        self.breaker = Breaker()
-        self._subscription = subscription
-        self._buffer = buffer
-        self._services = services
+    def __init__(
+        self,
+        lanes: Lanes,
+        source: Source,
+        accounts: Accounts,
+        owners: Ownership,
+        breaker: Breaker,
+        *,
+        removal: Removal,
+        schemas: Schemas,
+        committer: Committer,
+        pages: Pages,
+        codec: RecordCodec,
+        supervisor: Supervisor,
+        target: Callable[[Sink], Target],
+        pause: Callable[[str], object],
+    ) -> None:
+        """``target`` returns the dead-letter sink of a sink; ``pause`` pauses the sink for a reason."""
+        self.breaker = breaker
+        self._lanes = lanes
+        self._sink = lanes.sink
+        self._source = source
+        self._accounts = accounts
+        self._owners = owners
+        self._removal = removal
+        self._schemas = schemas
+        self._committer = committer
+        self._pages = pages
+        self._codec = codec
+        self._supervisor = supervisor
+        self._target = target
+        self._pause = pause
         self._waiting: dict[int, list[Request]] = {}
         self._workers: dict[int, asyncio.Task[None]] = {}
         self._closing = False
@@ -86,28 +120,27 @@ class DeadLetters:
         self._waiting.clear()
 
     def _closed(self) -> BrokerError:
-        if self._services.committer.fenced is not None:
-            return self._services.committer.fenced
-        if self._buffer.deleted:
-            return SinkNotFound(self._buffer.name)
-        subscription = self._subscription
-        return SubscriptionNotFound(self._buffer.name, subscription.name) if subscription.deleted else Draining()
+        if self._committer.fenced is not None:
+            return self._committer.fenced
+        if self._sink.deleted:
+            return SinkNotFound(self._sink.name)
+        return SubscriptionNotFound(self._sink.name, self._lanes.name) if self._lanes.deleted else Draining()
 
     # -- rejection
 
     @property
     def enabled(self) -> bool:
         """True if rejected records have a dead-letter sink."""
-        return self._buffer.settings.dlq
+        return self._sink.settings.dlq
 
     @property
     def at_the_end(self) -> bool:
         """True for a dead-letter sink itself: its rejected records are retried."""
-        return is_dead_letter_sink(self._buffer.name)
+        return is_dead_letter_sink(self._sink.name)
 
     def reject(self, partition: int, answer: Answer, ranges: Sequence[Range], reason: str) -> Awaitable[Results]:
         """Move records that a consumer has in flight; the result is available when the batch is durable."""
-        lane = self._subscription.lane(partition)
+        lane = self._lanes.checked(partition)
         results: list[tuple[int, Range, Outcome]] = []
         taken: list[Range] = []
         for some in [ranges] if are_apart(ranges) else [[asked] for asked in ranges]:
@@ -119,7 +152,8 @@ class DeadLetters:
         self._open_breaker()
         requests = [self._hold(partition, taken, Reason.REJECTED, reason)] if taken else []
         if requests:
-            self._subscription.touched(partition)
+            self._owners.balance_if_idle(partition)
+            self._owners.wake(partition)
         answering = asyncio.ensure_future(self._answer(partition, tuple(results), requests))
         answering.add_done_callback(_noticed)
         return answering
@@ -138,56 +172,62 @@ class DeadLetters:
                 found.append((Range(held.end, part.end), Outcome.STALE))
         return found
 
+    def failed(self, partition: int, kind: str, why: str) -> None:
+        """Write attempts that failed without an answer, and dead-letter exhausted records."""
+        self._accounts.save(partition)
+        self._accounts.failed(kind)
+        self.look_for_exhausted(partition, why)
+        self._owners.wake(partition)
+
     def look_for_exhausted(self, partition: int, error: str) -> None:
         """Dead-letter records whose last attempt has failed."""
-        lane = self._subscription.lanes[partition]
-        if self.at_the_end or self._subscription.deleted:
+        lane = self._lanes[partition]
+        if self.at_the_end or self._lanes.deleted:
             return
         taken: list[Range] = []
         for offset in lane.exhausted():
             if not self.enabled:
                 tries = lane.cursor.attempts_of(offset)
                 place = f"partition {partition}, offset {offset}"
-                self._buffer.stop(f"REJECTED_BY_TARGET: {place}: it has failed {tries} times: {error}")
+                self._pause(f"REJECTED_BY_TARGET: {place}: it has failed {tries} times: {error}")
                 return
             if self._judge(1):
                 taken.append(Range(offset, offset + 1))
         if taken:
             self._set_out(partition, taken, answered=False)
             self._hold(partition, taken, Reason.MAX_ATTEMPTS, error)
-            self._subscription.wake(partition)
+            self._owners.wake(partition)
         self._open_breaker()
 
     def _judge(self, records: int) -> int:
-        settings = self._buffer.settings
+        settings = self._sink.settings
         return self.breaker.rejected(
             records, ratio_max=settings.dlq_ratio_max, consecutive_max=settings.dlq_consecutive_max
         )
 
     def _open_breaker(self) -> None:
-        if self.breaker.opened and self._buffer.record.paused is None:
-            self._buffer.stop(f"DLQ_BREAKER: {self.breaker.opened}")
+        if self.breaker.opened and self._sink.record.paused is None:
+            self._pause(f"DLQ_BREAKER: {self.breaker.opened}")
 
     def _set_out(self, partition: int, parts: Sequence[Range], *, answered: bool) -> None:
-        subscription = self._subscription
-        end = subscription.log(partition).tail.next_offset
-        subscription.lanes[partition].set_out(parts, subscription.now(), end, answered=answered)
+        end = self._lanes.log(partition).tail.next_offset
+        self._lanes[partition].set_out(parts, self._lanes.now(), end, answered=answered)
 
     def _hold(self, partition: int, parts: Sequence[Range], reason: Reason, error: str) -> Request:
         """Queue held records for the worker."""
-        lane = self._subscription.lanes[partition]
+        lane = self._lanes[partition]
         request = Request(
             parts=parts,
             reason=reason,
             error=error,
             attempts=dict(lane.cursor.attempts_within(parts)),
             tried=int(reason is Reason.REJECTED),
-            at_us=self._services.clock.wall_us(),
+            at_us=self._sink.clock.wall_us(),
             done=asyncio.get_running_loop().create_future(),
         )
         self._waiting.setdefault(partition, []).append(request)
         if partition not in self._workers:
-            name = f"forebay-dead-letters-{self._buffer.name}-{partition}"
+            name = f"forebay-dead-letters-{self._sink.name}-{partition}"
             worker = asyncio.get_running_loop().create_task(self._work(partition), name=name)
             worker.add_done_callback(self._worker_ended)
             self._workers[partition] = worker
@@ -195,8 +235,8 @@ class DeadLetters:
 
     def _worker_ended(self, worker: asyncio.Task[None]) -> None:
         if not worker.cancelled() and (error := worker.exception()) is not None:
-            _log.error("dead-letter worker failed sink=%s", self._buffer.name, exc_info=error)
-            self._services.supervisor.note(f"dead letters of {self._buffer.name}", error)
+            _log.error("dead-letter worker failed sink=%s", self._sink.name, exc_info=error)
+            self._supervisor.note(f"dead letters of {self._sink.name}", error)
 
     async def _answer(self, partition: int, results: Results, requests: Sequence[Request]) -> Results:
         for request in requests:
@@ -213,7 +253,7 @@ class DeadLetters:
 
     def _became(self, partition: int, part: Range, moved: Sequence[Range]) -> list[tuple[Range, Outcome]]:
         """Return the outcomes of held records."""
-        cursor = self._subscription.lanes[partition].cursor
+        cursor = self._lanes[partition].cursor
         found: list[tuple[Range, Outcome]] = []
         at = part.first
         for here in [*common(moved, part), Range(part.end, part.end)]:
@@ -231,14 +271,14 @@ class DeadLetters:
 
     async def join(self, partition: int, results: Results) -> Results:
         """Delay an answer about records in transfer until their outcome is known."""
-        lane, committer = self._subscription.lanes[partition], self._services.committer
+        lane, committer = self._lanes[partition], self._committer
         spoken_of = {
             part for _, part, outcome in results if outcome is Outcome.ALREADY_SETTLED and lane.moving.within(part)
         }
         if not spoken_of:
             return results
         moment = committer.committed.next()
-        while any(lane.moving.within(part) for part in spoken_of) and not self._buffer.deleted:
+        while any(lane.moving.within(part) for part in spoken_of) and not self._sink.deleted:
             if committer.fenced is not None:
                 raise committer.fenced
             await moment.wait()
@@ -259,11 +299,11 @@ class DeadLetters:
                 for request in requests:
                     request.done.set_result(None)
         except StoreFenced:
-            _log.error("dead letters were not moved sink=%s partition=%d", self._buffer.name, partition)
+            _log.error("dead letters were not moved sink=%s partition=%d", self._sink.name, partition)
         finally:
             del self._workers[partition]
             unfinished = [*requests, *self._waiting.pop(partition, [])]
-            if self._closing or self._buffer.deleted or self._services.committer.fenced is not None:
+            if self._closing or self._sink.deleted or self._committer.fenced is not None:
                 _end(unfinished, self._closed())
             else:  # an internal error: no record may stay held back for it
                 self._give_back(partition, unfinished, None, "the dead-letter worker failed")
@@ -273,17 +313,17 @@ class DeadLetters:
     async def _move_all(self, partition: int, requests: list[Request]) -> None:
         appends: list[Moved] = []
         try:
-            while await self._move(partition, requests, appends) and not self._buffer.deleted:
+            while await self._move(partition, requests, appends) and not self._sink.deleted:
                 pass  # some were withdrawn: examine the others of their page again
         except (SinkFull, RecordTooLarge, TooManySinks) as full:
             self._give_back(partition, requests, 0.0, str(full))
-            self._buffer.stop(f"DLQ_FULL: {full}")
+            self._pause(f"DLQ_FULL: {full}")
         except (DiskFull, BrokerFull, MemoryOverloaded) as full:
             self._give_back(partition, requests, None, str(full))
         except (ReadFailed, StoreFenced) as damage:
-            if self._services.committer.fenced is not None:
+            if self._committer.fenced is not None:
                 raise
-            _log.error("page of a dead letter was not read sink=%s cause=%s", self._buffer.name, damage)
+            _log.error("page of a dead letter was not read sink=%s cause=%s", self._sink.name, damage)
             self._give_back(partition, requests, None, f"its page could not be read: {damage}")
         for page, target, append in appends:
             await append.done
@@ -309,17 +349,18 @@ class DeadLetters:
         return frozenset(kept)
 
     def _give_back(self, partition: int, requests: Sequence[Request], delay_s: float | None, reason: str) -> None:
-        subscription = self._subscription
-        lane = subscription.lanes[partition]
+        lane = self._lanes[partition]
         parts = [part for request in requests for part in request.parts]
-        random = self._services.clock.random()
-        revocation = lane.give_back(parts, subscription.now(), delay_s=delay_s, random=random, reason=reason)
+        random = self._sink.clock.random()
+        revocation = lane.give_back(parts, self._lanes.now(), delay_s=delay_s, random=random, reason=reason)
         if revocation is not None:
-            subscription.revoke(partition, revocation)
+            self._accounts.save(partition)
+            self._owners.notify(partition, revocation)
+            self._accounts.failed("nack")
 
     async def _move(self, partition: int, requests: Sequence[Request], appends: list[Moved]) -> bool:
         """Append everything that is waiting; returns True if records were withdrawn meanwhile."""
-        lane = self._subscription.lanes[partition]
+        lane = self._lanes[partition]
         parts = sorted(w for request in requests for part in request.parts for w in lane.moving.waiting_in(part))
         withdrawn = False
         while parts:
@@ -327,7 +368,7 @@ class DeadLetters:
             if not places:
                 continue
             lane.moving.bases |= {entry.base for entry, _ in places}
-            for page in await self._pages(partition, places, requests):
+            for page in await self._cut(partition, places, requests):
                 try:
                     appends.append((page, *await self._append(partition, page, lane)))
                 except Withdrawn:
@@ -336,7 +377,7 @@ class DeadLetters:
 
     async def _places(self, partition: int, parts: list[Range]) -> tuple[list[tuple[Entry, list[Range]]], list[Range]]:
         """Return the next pages with their wanted records, and the wanted records behind them."""
-        entries = await self._subscription.entry_reader(partition).upcoming(parts[0].first)
+        entries = await self._source.entry_reader(partition).upcoming(parts[0].first)
         if not entries:
             return [], []
         places: list[tuple[Entry, list[Range]]] = []
@@ -354,33 +395,31 @@ class DeadLetters:
                 size += entry.size
         return places, left
 
-    async def _pages(
+    async def _cut(
         self, partition: int, places: Sequence[tuple[Entry, list[Range]]], requests: Sequence[Request]
     ) -> list[Page]:
-        subscription, services = self._subscription, self._services
         entries = [entry for entry, _ in places]
-        bodies = await subscription.all_bodies(partition, entries, realtime=self._buffer.settings.realtime)
+        bodies = await self._source.all_bodies(partition, entries)
         found: list[tuple[Entry, Body, list[Range]]] = []
         for (entry, wanted), body in zip(places, bodies, strict=True):
             if body is None:
-                subscription.damaged(partition, entry)
+                self._source.damaged(partition, entry)
             else:
                 found.append((entry, body, wanted))
-        record = self._buffer.record
-        schema_of = self._buffer.schemas.stored
+        record = self._sink.record
         make = PageMaker(
-            services.records,
-            schema_of,
-            subscription.name,
+            self._codec,
+            self._schemas.stored,
+            self._lanes.name,
             record.name,
             record.incarnation,
             partition,
             requests,
             kept=self._held(partition),
         )
-        return await services.pages.decode(make.pages, found)
+        return await self._pages.decode(make.pages, found)
 
-    async def _append(self, partition: int, page: Page, lane: Lane) -> tuple[Buffer, Append]:
+    async def _append(self, partition: int, page: Page, lane: Lane) -> tuple[Sink, Append]:
         def check() -> None:
             if any(lane.moving.waiting_in(part) != [part] for part in page.ranges):
                 raise Withdrawn
@@ -388,15 +427,17 @@ class DeadLetters:
                 raise Withdrawn  # the holder of the body was just purged: one of these has to hold it
             lane.moving.queue(page.ranges)
 
-        burial = Burial(self._subscription, self._buffer, partition, page.ranges)
+        burial = Burial(
+            self._lanes, self._accounts, self._owners, self._removal, partition=partition, ranges=page.ranges
+        )
         while True:
-            if self._buffer.deleted:
+            if self._sink.deleted:
                 raise Withdrawn
-            target, incoming = self._services.dead_letter_sink(self._buffer), page.incoming
-            if incoming.partition >= len(target.logs):
-                incoming = at_partition(incoming, incoming.partition % len(target.logs))
+            target, incoming = self._target(self._sink), page.incoming
+            if incoming.partition >= len(target.state.logs):
+                incoming = at_partition(incoming, incoming.partition % len(target.state.logs))
             try:
-                return target, await append_when_room(target, self._services, incoming, burial, check)
+                return target.state, await append_when_room(target, self._committer, incoming, burial, check)
             except SinkNotFound:
                 continue  # the dead-letter sink was just deleted: it is created again
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from forebay.broker.core.partition.cursor import Settlement
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.writes import Write
 from forebay.broker.runtime.dead_letters.batch import Withdrawn
-
-if TYPE_CHECKING:
-    from forebay.broker.runtime.delivery.subscription import Subscription
-    from forebay.broker.runtime.sink.buffer import Buffer
+from forebay.broker.runtime.delivery.subscription import Subscription
+from forebay.broker.runtime.sink.buffer import Buffer
 
 
 class Redriven:
@@ -44,7 +41,7 @@ class Redriven:
         """Take the dead letters; raises ``Withdrawn`` if another operation has them."""
         keeper = self._dead.subscription("")
         lane, now = keeper.lanes[self._partition], keeper.now()
-        if self._dead.deleted or any(lane.idle_in(part) != [part] for part in self._ranges):
+        if self._dead.state.deleted or any(lane.idle_in(part) != [part] for part in self._ranges):
             raise Withdrawn
         for part in self._ranges:
             lane.set_out([part], now, keeper.log(self._partition).tail.next_offset, answered=False)
@@ -52,7 +49,7 @@ class Redriven:
 
     def cut(self, first: int) -> Sequence[Write]:
         writes: list[Write] = []
-        if not self._dead.deleted:
+        if not self._dead.state.deleted:
             keeper = self._dead.subscription("")
             keeper.lanes[self._partition].moving.seal(self._ranges, Settlement.ACKED)
             writes.append(keeper.cursor_write(self._partition))
@@ -67,10 +64,10 @@ class Redriven:
     def committed(self) -> None:
         keeper = self._dead.subscription("")
         lane = keeper.lanes[self._partition]
-        keeper.count_settled(self._partition, "acked", lane.moved(self._ranges, Settlement.ACKED))
-        self._dead.trim_soon(self._partition)
+        keeper.accounts.settled(self._partition, "acked", lane.moved(self._ranges, Settlement.ACKED))
+        self._dead.removal.trim_soon(self._partition)
         keeper.wake(self._partition)
         for subscription, brought in self._ahead:
             skipped = subscription.lanes[self._target].arrived_settled(brought)
-            subscription.count_settled(self._target, "skipped", skipped)
-        self._origin.trim_soon(self._target)
+            subscription.accounts.settled(self._target, "skipped", skipped)
+        self._origin.removal.trim_soon(self._target)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from forebay.broker.core.delivery.filling import Filling
 from forebay.broker.core.delivery.in_flight import InFlight
@@ -19,13 +19,13 @@ from forebay.broker.core.delivery.retry_lane import Kind
 from forebay.broker.core.errors import ReadFailed
 from forebay.broker.core.partition.pages import Body, Entry
 from forebay.broker.core.partition.ranges import Range
+from forebay.broker.runtime.delivery.accounts import Accounts
 from forebay.broker.runtime.delivery.events import Delivered, Event, GapMet, Pinged
+from forebay.broker.runtime.delivery.lanes import Lanes
 from forebay.broker.runtime.delivery.session import PINGS_PER_TIMEOUT, Session
+from forebay.broker.runtime.delivery.source import Source
 from forebay.broker.runtime.read.pages import EntryReader
 from forebay.broker.runtime.resources.stream_memory import Share
-
-if TYPE_CHECKING:
-    from forebay.broker.runtime.delivery.subscription import Subscription
 
 READ_AGAIN_S: Final = (0.5, 1.0, 2.0, 5.0)
 """Delay after each consecutive failed read of a partition; the last one repeats."""
@@ -81,8 +81,17 @@ class Consumer:
     """One connected consumer. Used on the loop only."""
 
     def __init__(
-        self, consumer_id: str, subscription: Subscription, credit: Credit, emit: Callable[[Event], None]
+        self,
+        consumer_id: str,
+        lanes: Lanes,
+        source: Source,
+        accounts: Accounts,
+        *,
+        credit: Credit,
+        emit: Callable[[Event], None],
+        on_timer: Callable[[], None],
     ) -> None:
+        """``on_timer`` is called when a timer of its lanes has passed."""
         self.id = consumer_id
         self.credit = credit
         self.emit = emit
@@ -96,7 +105,10 @@ class Consumer:
         """Session of a consumer that answers pings."""
         self.closed: Exception | None = None
         """Error with which the broker ended it, if it did."""
-        self._subscription = subscription
+        self._lanes = lanes
+        self._source = source
+        self._accounts = accounts
+        self._on_timer = on_timer
         self._readers: dict[tuple[int, Kind], EntryReader] = {}
         self._failed_reads: dict[int, tuple[int, float]] = {}
         """Consecutive failed reads and time of the next read, by partition."""
@@ -105,7 +117,7 @@ class Consumer:
         """Return the reader of a partition, created on first use; the retry queue has its own."""
         found = self._readers.get((partition, kind))
         if found is None:
-            found = self._readers[partition, kind] = self._subscription.entry_reader(partition)
+            found = self._readers[partition, kind] = self._source.entry_reader(partition)
         return found
 
     def has_credit(self, size_max: int) -> bool:
@@ -126,8 +138,8 @@ class Consumer:
     def heard(self) -> None:
         """Note a message of the consumer: deadlines that waited for a sign of life may pass now."""
         if self.session is not None:
-            self.session.heard(self._subscription.now())
-            for lane in self._subscription.owners.lanes_of(self.id):
+            self.session.heard(self._lanes.now())
+            for lane in self._lanes.of(self.id):
                 lane.deadline_not_before = 0.0
 
     def is_hung(self, now: float) -> bool:
@@ -154,15 +166,15 @@ class Consumer:
 
     async def pump(self) -> None:
         """Send until the consumer is closed."""
-        looked_at = self._subscription.now()
+        looked_at = self._lanes.now()
         while self.closed is None:
             self.wakeup.clear()
-            began = self._subscription.now()
-            if self._subscription.now() - looked_at > TIMERS_S:
-                self._subscription.let_time_pass()
-                looked_at = self._subscription.now()
+            began = self._lanes.now()
+            if self._lanes.now() - looked_at > TIMERS_S:
+                self._on_timer()
+                looked_at = self._lanes.now()
             sent = False
-            for lane in self._subscription.owners.lanes_of(self.id):
+            for lane in self._lanes.of(self.id):
                 sent = await self._step(lane) or sent
             if sent:
                 await asyncio.sleep(0)  # every read may have been served from memory: yield
@@ -172,24 +184,23 @@ class Consumer:
 
     def next_timer(self, looked_at: float) -> float | None:
         """Return the next timer of its lanes, or of a handover, that is after ``looked_at``."""
-        owners = self._subscription.owners
-        timers = [at for lane in owners.lanes_of(self.id) if (at := lane.next_timer(looked_at)) is not None]
+        timers = [at for lane in self._lanes.of(self.id) if (at := lane.next_timer(looked_at)) is not None]
         reads = [at for _, at in self._failed_reads.values() if at > looked_at]
         session = [self.session.next_timer()] if self.session is not None and self._busy else []
-        return min([*timers, *reads, *session, *owners.timers()], default=None)
+        return min([*timers, *reads, *session, *self._lanes.moving.values()], default=None)
 
     async def _sleep(self, looked_at: float) -> None:
         """Wait for a change, or for the next timer after the lanes were checked."""
         timer = self.next_timer(looked_at)
         try:
-            async with asyncio.timeout(max(0.0, timer - self._subscription.now()) if timer is not None else None):
+            async with asyncio.timeout(max(0.0, timer - self._lanes.now()) if timer is not None else None):
                 await self.wakeup.wait()
         except TimeoutError:
-            self._subscription.let_time_pass()
+            self._on_timer()
 
     async def _step(self, lane: Lane) -> bool:
-        partition = self._subscription.partition_of(lane)
-        if self._subscription.owners.moving(partition):
+        partition = self._lanes.partition_of(lane)
+        if partition in self._lanes.moving:
             return False
         taken = await self.take(partition, lane, records_max=None)
         return taken is not None
@@ -200,19 +211,19 @@ class Consumer:
         A failed read drops nothing: the lane waits, and a timer retries the read.
         """
         tries, again_at = self._failed_reads.get(partition, (0, 0.0))
-        if tries and self._subscription.now() < again_at and self._subscription.reads_fail(partition):
+        if tries and self._lanes.now() < again_at and self._source.reads_fail(partition):
             return None
         try:
             event = await self._take(partition, lane, records_max)
         except ReadFailed:
             delay_s = READ_AGAIN_S[min(tries, len(READ_AGAIN_S) - 1)]
-            self._failed_reads[partition] = (tries + 1, self._subscription.now() + delay_s)
+            self._failed_reads[partition] = (tries + 1, self._lanes.now() + delay_s)
             return None
         self._failed_reads.pop(partition, None)
         return event
 
     async def _take(self, partition: int, lane: Lane, records_max: int | None) -> Event | None:
-        for kind in lane.order(self._subscription.now()):
+        for kind in lane.order(self._lanes.now()):
             if kind is Kind.LIVE:
                 event = await self._take_live(partition, lane, records_max)
             else:
@@ -223,12 +234,12 @@ class Consumer:
 
     async def _take_parked(self, partition: int, lane: Lane, records_max: int | None) -> Event | None:
         """Send due ranges of the retry queue, of as many pages as one delivery holds."""
-        subscription = self._subscription
-        first = lane.side.next_due(subscription.now())
+        source = self._source
+        first = lane.side.next_due(self._lanes.now())
         if first is None or not self._may_resend(lane):
             return None
         entries = await self.reader(partition, Kind.PARKED).upcoming(first)
-        now = subscription.now()
+        now = self._lanes.now()
         allowed = lane.side.resends_allowed(now)
         filling = self._filling(allowed)
         for entry in entries:
@@ -241,14 +252,13 @@ class Consumer:
         chosen = filling.entries
         if not chosen:
             return None
-        if subscription.expire(partition, chosen):
+        if source.drop_expired(partition, chosen):
             self.wakeup.set()  # the live lane sends the gap notice
             return None
-        realtime = subscription.settings.realtime
         with _Room(self.memory, chosen) as room:
             if not room:
                 return None
-            bodies, _ = await subscription.bodies(partition, chosen, realtime=realtime)
+            bodies, _ = await source.bodies(partition, chosen)
             if not self._may_resend(lane):
                 self.wakeup.set()
                 return None
@@ -256,53 +266,51 @@ class Consumer:
 
     def _may_resend(self, lane: Lane) -> bool:
         """Return whether the retry queue may send, as ``_may_send``."""
-        now = self._subscription.now()
+        now = self._lanes.now()
         if self.closed is not None or lane.owner != self.id or lane.held or lane.side.resends_allowed(now) == 0:
             return False
-        return self.has_credit(self._subscription.settings.in_flight_bytes_max)
+        return self.has_credit(self._lanes.settings.in_flight_bytes_max)
 
     async def _take_live(self, partition: int, lane: Lane, records_max: int | None) -> Event | None:
-        subscription = self._subscription
+        source, log = self._source, self._lanes.log(partition)
         chosen: list[Entry] = []
         while not chosen:
             if not self._may_send(lane):
                 return None
-            allowed = lane.pages_allowed(subscription.now())
+            allowed = lane.pages_allowed(self._lanes.now())
             place = lane.place
             entries = await self.reader(partition).upcoming(lane.position)
             if place != lane.place:
                 self.wakeup.set()
                 return None
-            if subscription.log(partition).hole_at(lane.position, entries):
-                await subscription.mend(partition)
+            if log.hole_at(lane.position, entries):
+                await source.repair(partition)
                 self.wakeup.set()
                 return None
-            gap = subscription.log(partition).next_gap(lane.position)
+            gap = log.next_gap(lane.position)
             if gap is not None and (not entries or gap.first <= max(entries[0].base, lane.position)):
-                drop = subscription.unsynced_drop(partition)
+                drop = source.unsynced_drop(partition)
                 if drop is None:
                     return self._tell(partition, lane, gap.end)
                 if drop.done():
                     return None  # the write failed: the store is fenced
                 await asyncio.wait([drop])
                 continue
-            if subscription.expire(partition, entries):
+            if source.drop_expired(partition, entries):
                 continue
             chosen = self._choose(lane, entries, allowed, gap.first if gap is not None else None)
             if not chosen and place == lane.place:
                 return None
         place = lane.place
-        realtime = subscription.settings.realtime
         with _Room(self.memory, chosen) as room:
             if not room:
                 return None
-            bodies, from_memory = await subscription.bodies(partition, chosen, realtime=realtime)
-            log = subscription.log(partition)
+            bodies, from_memory = await source.bodies(partition, chosen)
             dropped = any(log.gap_at(entry.base) is not None for entry in chosen)  # its gap notice has to be sent first
             if dropped or place != lane.place or not self._may_send(lane):
                 self.wakeup.set()
                 return None
-            subscription.mode(partition, realtime=from_memory)
+            source.read_from(partition, realtime=from_memory)
             return room.kept(self._send(partition, lane, Kind.LIVE, chosen, bodies, records_max))
 
     def _may_send(self, lane: Lane) -> bool:
@@ -310,12 +318,12 @@ class Consumer:
 
         The lane must be owned by it and not held back, and there must be credit.
         """
-        if self.closed is not None or lane.owner != self.id or lane.pages_allowed(self._subscription.now()) == 0:
+        if self.closed is not None or lane.owner != self.id or lane.pages_allowed(self._lanes.now()) == 0:
             return False
-        return self.has_credit(self._subscription.settings.in_flight_bytes_max)
+        return self.has_credit(self._lanes.settings.in_flight_bytes_max)
 
     def _tell(self, partition: int, lane: Lane, end: int) -> Event | None:
-        gap = self._subscription.log(partition).next_gap(lane.position)
+        gap = self._lanes.log(partition).next_gap(lane.position)
         if gap is None:
             return None
         event = GapMet(partition, gap.cut(lane.position))
@@ -345,7 +353,7 @@ class Consumer:
 
     def _filling(self, pages_max: int | None) -> Filling:
         """Return an empty delivery with the remaining credit."""
-        size_max = min(self.credit.size, self._subscription.settings.in_flight_bytes_max)
+        size_max = min(self.credit.size, self._lanes.settings.in_flight_bytes_max)
         records_left, bytes_left = self.credit.records - self.usage.records, size_max - self.usage.size
         if (step := self.memory.step_bytes) is not None:
             bytes_left = min(bytes_left, step)
@@ -360,7 +368,7 @@ class Consumer:
         bodies: list[Body | None],
         records_max: int | None,
     ) -> Event | None:
-        now = self._subscription.now()
+        now = self._lanes.now()
         pages: list[tuple[Entry, Body]] = []
         ranges: list[Range] = []
         sent_before, redelivered_before = lane.cursor.sent, lane.redelivered
@@ -368,7 +376,7 @@ class Consumer:
         for entry, body in zip(entries, bodies, strict=False):  # the bodies end at a failed read
             if body is None:
                 if not pages:
-                    self._subscription.damaged(partition, entry)
+                    self._source.damaged(partition, entry)
                 break
             left = None if records_max is None else records_max - sum(r.size for r in ranges)
             if left is not None and left <= 0:
@@ -382,8 +390,6 @@ class Consumer:
         if not ranges:
             self.wakeup.set()
             return None
-        if lane.cursor.sent > sent_before:
-            self._subscription.mark_delivered(partition)
         event = Delivered(
             partition=partition,
             owner_epoch=lane.owner_epoch,
@@ -393,8 +399,9 @@ class Consumer:
             attempts=lane.cursor.attempts_within(ranges),
             resend=kind is Kind.PARKED or ranges[0].first < sent_before,
             relaxed=lane.relaxed,
-            durability=min(self._subscription.log(partition).level(entry.base, entry.end) for entry, _ in pages),
+            durability=min(self._lanes.log(partition).level(entry.base, entry.end) for entry, _ in pages),
         )
-        self._subscription.delivered(event, lane.redelivered - redelivered_before)
+        is_new = lane.cursor.sent > sent_before
+        self._accounts.delivered(event, lane.redelivered - redelivered_before, is_new=is_new)
         self.emit(event)
         return event

@@ -9,19 +9,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from forebay.broker.core.delivery.lane import Outcome
 from forebay.broker.core.delivery.leased_sets import HOLDERS_MAX, Part, Room, Wanted
-from forebay.broker.core.errors import BrokerError, SinkNotFound, SubscriptionNotFound
+from forebay.broker.core.errors import BrokerError, SubscriptionNotFound
 from forebay.broker.core.partition.pages import Entry
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import Ordering
+from forebay.broker.runtime.dead_letters.mover import DeadLetters
+from forebay.broker.runtime.delivery.accounts import Accounts
+from forebay.broker.runtime.delivery.lanes import Lanes
+from forebay.broker.runtime.delivery.ownership import Ownership
+from forebay.broker.runtime.delivery.source import Source
+from forebay.broker.runtime.instruments import Instruments
+from forebay.broker.runtime.sink.removal import Removal
 from forebay.errors.reasons import Reason
-
-if TYPE_CHECKING:
-    from forebay.broker.runtime.delivery.subscription import Subscription
-    from forebay.broker.runtime.sink.buffer import Buffer, Services
 
 _log: Final = logging.getLogger(__name__)
 Results = tuple[tuple[int, Range, Outcome], ...]
@@ -30,10 +33,24 @@ Results = tuple[tuple[int, Range, Outcome], ...]
 class LeasedSets:
     """Leased sets of one subscription, in all its partitions. Used on the loop."""
 
-    def __init__(self, subscription: Subscription, buffer: Buffer, services: Services) -> None:
-        self._subscription = subscription
-        self._buffer = buffer
-        self._services = services
+    def __init__(
+        self,
+        lanes: Lanes,
+        source: Source,
+        accounts: Accounts,
+        owners: Ownership,
+        dead_letters: DeadLetters,
+        *,
+        removal: Removal,
+        instruments: Instruments,
+    ) -> None:
+        self._lanes = lanes
+        self._source = source
+        self._accounts = accounts
+        self._owners = owners
+        self._dead_letters = dead_letters
+        self._removal = removal
+        self._instruments = instruments
         self._taking = asyncio.Lock()
         """Held by the call that leases; another one waits behind it."""
         self._turn = 0
@@ -58,7 +75,7 @@ class LeasedSets:
         Ranges that were leased before a seek are not leased again. Raises as ``lease``, and ``InvalidPartition``.
         """
         for part in named:
-            self._subscription.lane(part.partition)
+            self._lanes.checked(part.partition)
         async with self._taking:
             until = self._begin(holder, duration_s)
             for part in named:
@@ -71,44 +88,42 @@ class LeasedSets:
 
         Raises ``InvalidPartition``, and then nothing was settled, and ``StoreFenced``.
         """
-        subscription = self._subscription
-        lanes = [subscription.lane(part.partition) for part in parts]
+        lanes = [self._lanes.checked(part.partition) for part in parts]
         self.sweep()
-        now = subscription.now()
+        now = self._lanes.now()
         found: list[Results] = []
         touched: list[int] = []
         for part, lane in zip(parts, lanes, strict=True):
-            if part.account != self._account(part.partition):
+            if part.account != self._accounts.number(part.partition):
                 found.append(tuple((part.partition, asked, Outcome.STALE) for asked in part.ranges))
                 continue
-            end, before = subscription.log(part.partition).tail.next_offset, lane.cursor.acked
+            end, before = self._lanes.log(part.partition).tail.next_offset, lane.cursor.acked
             became = [one for asked in part.ranges for one in lane.settle_leased(holder, asked, now, end)]
             found.append(tuple((part.partition, each, outcome) for each, outcome in became))
             if lane.cursor.acked > before:
                 touched.append(part.partition)
-                subscription.count_acked(part.partition, lane.cursor.acked - before)
+                self._accounts.acked(part.partition, lane.cursor.acked - before)
         await self._write(touched)
         told: list[tuple[int, Range, Outcome]] = []
         for part, results in zip(parts, found, strict=True):
-            told += await subscription.dead_letters.join(part.partition, results)
+            told += await self._dead_letters.join(part.partition, results)
         return tuple(told)
 
     def release(self, holder: str) -> int:
         """Release the set of a holder without a failed attempt; returns the number of records."""
         records = 0
-        for partition, lane in enumerate(self._subscription.lanes):
+        for partition, lane in enumerate(self._lanes):
             given = lane.give_back_lease(holder)
             if given:
                 records += sum(part.size for part in given)
-                self._subscription.wake(partition)
+                self._owners.wake(partition)
         return records
 
     def sweep(self) -> None:
         """End the expired leases: their ranges have failed."""
-        subscription = self._subscription
-        now = subscription.now()
+        now = self._lanes.now()
         for partition in sorted(self._leased):
-            lane = subscription.lanes[partition]
+            lane = self._lanes[partition]
             failed = lane.expire_leases(now)
             if not lane.leases.held:
                 self._leased.discard(partition)
@@ -116,68 +131,63 @@ class LeasedSets:
                 records = sum(part.size for part in failed)
                 _log.warning(
                     "lease expired sink=%s subscription=%s partition=%d records=%d",
-                    *(self._buffer.name, subscription.name, partition, records),
+                    *(self._lanes.sink.name, self._lanes.name, partition, records),
                 )
-                subscription.failed_in(partition, "the lease expired without an answer")
+                self._dead_letters.failed(partition, "deadline", "the lease expired without an answer")
 
     # -- inside
 
     def _begin(self, holder: str, duration_s: float) -> float:
         """Check that a holder may have a set, and extend its set; returns the new expiry."""
         self._check_alive()
-        if self._subscription.settings.ordering != Ordering.RELAXED:
-            raise BrokerError(Reason.ORDERING_STRICT, sink=self._buffer.name)
+        if self._lanes.settings.ordering != Ordering.RELAXED:
+            raise BrokerError(Reason.ORDERING_STRICT, sink=self._lanes.sink.name)
         self.sweep()
-        holders = {name for lane in self._subscription.lanes for name in lane.leases.holders()}
+        holders = {name for lane in self._lanes for name in lane.leases.holders()}
         if holder not in holders and len(holders) >= HOLDERS_MAX:
             raise BrokerError(Reason.TOO_MANY_STREAMS, "holders of sets of one subscription", bound=HOLDERS_MAX)
-        until = self._subscription.now() + duration_s
-        for lane in self._subscription.lanes:
+        until = self._lanes.now() + duration_s
+        for lane in self._lanes:
             lane.leases.extend(holder, until)
         return until
 
     def _check_alive(self) -> None:
-        if self._buffer.deleted:
-            raise SinkNotFound(self._buffer.name)
-        if self._subscription.deleted:
-            raise SubscriptionNotFound(self._buffer.name, self._subscription.name)
-
-    def _account(self, partition: int) -> int:
-        return self._subscription.account(partition)
+        self._lanes.sink.check_alive()
+        if self._lanes.deleted:
+            raise SubscriptionNotFound(self._lanes.sink.name, self._lanes.name)
 
     def _held(self, holder: str) -> list[Part]:
         found: list[Part] = []
-        for partition, lane in enumerate(self._subscription.lanes):
+        for partition, lane in enumerate(self._lanes):
             ranges = lane.leased_to(holder)
             if ranges:
                 attempts = lane.cursor.attempts_within(ranges)
-                found.append(Part(partition, self._account(partition), tuple(ranges), attempts))
+                found.append(Part(partition, self._accounts.number(partition), tuple(ranges), attempts))
         return found
 
     async def _answer(self, holder: str) -> list[Part]:
         """Return the set of a holder once the failures that it depends on are durable."""
-        await self._buffer.confirmed()
+        await self._removal.confirmed()
         self._check_alive()
         return self._held(holder)
 
     async def _take(self, holder: str, until: float, wanted: Wanted) -> None:
         self._turn += 1
-        room, partitions = Room(wanted), len(self._subscription.lanes)
+        room, partitions = Room(wanted), len(self._lanes)
         for step in range(partitions):
             if not room.full:
                 await self._take_from(holder, until, (step + self._turn) % partitions, room, wanted)
 
     async def _take_from(self, holder: str, until: float, partition: int, room: Room, wanted: Wanted) -> None:
-        subscription = self._subscription
-        lane, reader, at = subscription.lanes[partition], subscription.entry_reader(partition), 0
+        lane, reader, at = self._lanes[partition], self._source.entry_reader(partition), 0
         while True:
-            now = subscription.now()
+            now = self._lanes.now()
             first = lane.side.parked.next_from(at, None if wanted.before_due else now)
             if first is None:
                 return
             entries = await reader.upcoming(first)
             parked = [entry for entry in entries if lane.side.parked.within(_page(entry))]
-            if subscription.expire(partition, parked):
+            if self._source.drop_expired(partition, parked):
                 continue
             for entry in parked:
                 if not lane.may_lease or not room.fits(entry):
@@ -197,17 +207,17 @@ class LeasedSets:
             at = entries[-1].end
 
     async def _take_named(self, holder: str, until: float, part: Part, asked: Range) -> None:
-        subscription, partition = self._subscription, part.partition
-        lane, reader, at = subscription.lanes[partition], subscription.entry_reader(partition), asked.first
+        partition = part.partition
+        lane, reader, at = self._lanes[partition], self._source.entry_reader(partition), asked.first
         while at < asked.end and lane.idle_in(Range(at, asked.end)):
             entries = await reader.upcoming(at)
             wanted = [entry for entry in entries if entry.base < asked.end and lane.idle_in(_page(entry))]
-            if subscription.expire(partition, wanted):
+            if self._source.drop_expired(partition, wanted):
                 continue
             for entry in wanted:
-                if lane.may_lease and part.account == self._account(partition):
+                if lane.may_lease and part.account == self._accounts.number(partition):
                     self._leased.add(partition)
-                    page, now = _page(entry), subscription.now()
+                    page, now = _page(entry), self._lanes.now()
                     taken = lane.lease_again(holder, until, page, asked, now, age_us=entry.age_us)
                     self._count(partition, taken)
             if not entries:
@@ -216,20 +226,17 @@ class LeasedSets:
 
     def _count(self, partition: int, taken: Sequence[Range]) -> None:
         if taken:
-            self._services.instruments.leased(
-                self._buffer.name, self._subscription.name, partition, sum(part.size for part in taken)
-            )
+            records = sum(part.size for part in taken)
+            self._instruments.leased(self._lanes.sink.name, self._lanes.name, partition, records)
 
     async def _write(self, touched: Sequence[int]) -> None:
         """Write the changed cursors together, and return when they are durable."""
         if not touched:
             return
-        subscription = self._subscription
-        written = self._services.committer.write([subscription.cursor_write(partition) for partition in touched])
+        written = self._accounts.save_all(touched)
         for partition in touched:
-            subscription.saving(partition, written)
-            self._buffer.trim_soon(partition)
-            subscription.wake(partition)
+            self._removal.trim_soon(partition)
+            self._owners.wake(partition)
         await asyncio.shield(written)
 
 

@@ -9,19 +9,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from forebay.broker.core.delivery.assignment import assign
-from forebay.broker.core.delivery.lane import Lane
+from forebay.broker.core.delivery.lane import Revocation
 from forebay.broker.core.errors import BrokerError, SubscriptionNotFound
 from forebay.broker.core.settings import SECOND_US
 from forebay.broker.runtime.delivery.consumer import Consumer, Credit
-from forebay.broker.runtime.delivery.events import Assigned, Event
+from forebay.broker.runtime.delivery.events import Assigned, Event, Revoked
+from forebay.broker.runtime.delivery.lanes import Lanes
 from forebay.errors.reasons import Reason
-
-if TYPE_CHECKING:
-    from forebay.broker.runtime.delivery.subscription import Subscription
-    from forebay.broker.runtime.sink.buffer import Buffer, Services
 
 _log: Final = logging.getLogger(__name__)
 EPOCH_BITS: Final = 40
@@ -33,36 +30,50 @@ def owner_epochs(start_count: int) -> Iterator[int]:
     return count((start_count << EPOCH_BITS) + 1)
 
 
+Connect = Callable[[str, Credit, Callable[[Event], None]], Consumer]
+
+
 class Ownership:
     """Consumers of one subscription, and their partitions."""
 
-    def __init__(self, subscription: Subscription, buffer: Buffer, services: Services) -> None:
+    def __init__(
+        self, lanes: Lanes, owner_epochs: Iterator[int], connect: Connect, on_failed: Callable[[int], None]
+    ) -> None:
+        """``connect`` makes a consumer; ``on_failed``: an owner vanished with records in flight."""
         self.consumers: dict[str, Consumer] = {}
-        self._subscription = subscription
-        self._buffer = buffer
-        self._services = services
-        self._moving: dict[int, float] = {}
-        """Partitions to hand over when nothing is in flight, with the time until which the owner keeps them."""
+        self._lanes = lanes
+        self._owner_epochs = owner_epochs
+        self._connect = connect
+        self._on_failed = on_failed
 
     def of(self, partition: int) -> Consumer | None:
         """Return the consumer that owns a partition."""
         owner = self._lanes[partition].owner
         return self.consumers.get(owner) if owner is not None else None
 
-    def lanes_of(self, consumer_id: str) -> list[Lane]:
-        """Return the lanes that a consumer owns."""
-        return [lane for lane in self._lanes if lane.owner == consumer_id]
+    def wake(self, partition: int) -> None:
+        """Wake the owner of a partition after a change."""
+        consumer = self.of(partition)
+        if consumer is not None:
+            consumer.wakeup.set()
+
+    def notify(self, partition: int, revocation: Revocation) -> None:
+        """Tell the owner of a partition that records in flight were revoked, and wake it."""
+        consumer = self.of(partition)
+        if consumer is not None:
+            if revocation.to_be_told:
+                consumer.emit(Revoked(partition, revocation.first, revocation.revision))
+            consumer.wakeup.set()
 
     def join(self, consumer_id: str, credit: Credit, emit: Callable[[Event], None]) -> Consumer:
         """Add a consumer, in place of one with the same id. Raises ``SubscriptionNotFound`` after deletion."""
-        if self._subscription.deleted:
-            raise SubscriptionNotFound(self._buffer.name, self._subscription.name)
+        if self._lanes.deleted:
+            raise SubscriptionNotFound(self._lanes.sink.name, self._lanes.name)
         old = self.consumers.pop(consumer_id, None)
         if old is not None:
-            self._end(
-                old, BrokerError(Reason.CONSUMER_REPLACED, consumer_id=consumer_id), failed=True
-            )  # it did not end its stream
-        consumer = Consumer(consumer_id, self._subscription, credit, emit)
+            replaced = BrokerError(Reason.CONSUMER_REPLACED, consumer_id=consumer_id)
+            self._end(old, replaced, failed=True)  # it did not end its stream
+        consumer = self._connect(consumer_id, credit, emit)
         self.consumers[consumer_id] = consumer
         self.balance()
         return consumer
@@ -81,7 +92,7 @@ class Ownership:
         """End the consumers that left a ping unanswered; their records did not fail."""
         for consumer in [each for each in self.consumers.values() if each.is_hung(now)]:
             assert consumer.session is not None, "it was asked"
-            _log.warning("consumer hangs sink=%s consumer=%s", self._buffer.name, consumer.id)
+            _log.warning("consumer hangs sink=%s consumer=%s", self._lanes.sink.name, consumer.id)
             del self.consumers[consumer.id]
             self._end(
                 consumer,
@@ -98,18 +109,6 @@ class Ownership:
 
     # -- handing over
 
-    def moving(self, partition: int) -> bool:
-        """Return whether a partition is being handed over: its owner gets no new records."""
-        return partition in self._moving
-
-    def moving_until(self, partition: int) -> float | None:
-        """Return the time until which the owner keeps a partition; None if it is not handed over."""
-        return self._moving.get(partition)
-
-    def timers(self) -> list[float]:
-        """Return the times at which partitions are revoked from owners that do not finish."""
-        return list(self._moving.values())
-
     def balance(self) -> None:
         """Balance the partitions over the consumers; those with records in flight follow later."""
         owners = {number: lane.owner for number, lane in enumerate(self._lanes) if lane.owner is not None}
@@ -118,38 +117,34 @@ class Ownership:
         for partition, owner in plan.items():
             lane = self._lanes[partition]
             if lane.owner == owner:
-                self._moving.pop(partition, None)
+                self._lanes.moving.pop(partition, None)
             elif lane.owner is None or lane.idle:
                 touched |= {owner} | ({lane.owner} if lane.owner else set())
                 self._give(partition, owner)
-            elif partition not in self._moving:
-                deadline_s = self._subscription.settings.ack_deadline_us / SECOND_US
-                self._moving[partition] = self._subscription.now() + deadline_s
+            elif partition not in self._lanes.moving:
+                deadline_s = self._lanes.settings.ack_deadline_us / SECOND_US
+                self._lanes.moving[partition] = self._lanes.now() + deadline_s
         for consumer_id in touched:
             self._tell_assignment(consumer_id)
 
     def balance_if_idle(self, partition: int) -> None:
         """Hand over a partition that has nothing in flight any more."""
-        if self.moving(partition) and self._lanes[partition].idle:
+        if partition in self._lanes.moving and self._lanes[partition].idle:
             self.balance()
 
     def let_time_pass(self, now: float) -> None:
         """Revoke partitions from owners that did not finish in time; their records did not fail."""
-        overdue = [partition for partition, until in self._moving.items() if now >= until]
+        overdue = [partition for partition, until in self._lanes.moving.items() if now >= until]
         for partition in overdue:
             lane = self._lanes[partition]
             previous = lane.owner
             lane.release(failed=False)
             if previous is not None:
                 self._tell_assignment(previous)
-        if overdue or any(self._lanes[p].idle for p in self._moving):
+        if overdue or any(self._lanes[p].idle for p in self._lanes.moving):
             self.balance()
 
     # -- inside
-
-    @property
-    def _lanes(self) -> list[Lane]:
-        return self._subscription.lanes
 
     def _end(self, consumer: Consumer, why: Exception, *, failed: bool) -> None:
         consumer.closed = why
@@ -162,18 +157,15 @@ class Ownership:
                 tried = failed and not lane.idle
                 lane.release(failed=tried)
                 if tried:
-                    self._subscription.save(partition)
-                    self._services.instruments.failed(self._buffer.name, self._subscription.name, "disconnect")
-                    why = "the consumer left without an answer"
-                    self._subscription.dead_letters.look_for_exhausted(partition, why)
-                self._moving.pop(partition, None)
+                    self._on_failed(partition)
+                self._lanes.moving.pop(partition, None)
 
     def _give(self, partition: int, owner: str) -> None:
         lane = self._lanes[partition]
         if lane.owner is not None:
             lane.release(failed=False)
-        lane.take(owner, next(self._services.owner_epochs), self.consumers[owner].usage)
-        self._moving.pop(partition, None)
+        lane.take(owner, next(self._owner_epochs), self.consumers[owner].usage)
+        self._lanes.moving.pop(partition, None)
         self.consumers[owner].wakeup.set()
 
     def _tell_assignment(self, consumer_id: str) -> None:

@@ -7,17 +7,17 @@ records in flight are redelivered.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
 from forebay.broker.core.errors import BrokerError
 from forebay.broker.core.settings import SECOND_US
 from forebay.broker.runtime.delivery.consumer import Consumer, Credit
 from forebay.broker.runtime.delivery.events import Delivered, Event, GapMet
+from forebay.broker.runtime.delivery.lanes import Lanes
+from forebay.broker.runtime.delivery.ownership import Ownership
 from forebay.broker.runtime.resources.stream_memory import Share
 from forebay.errors.reasons import Reason
-
-if TYPE_CHECKING:
-    from forebay.broker.runtime.delivery.subscription import Subscription
 
 ANSWER_BYTES: Final = 8 << 20
 """Bytes of pages after which a call takes no more; the last page may be as large again."""
@@ -33,19 +33,21 @@ _NO_BOUND: Final = 1 << 62
 class Puller:
     """Consumer behind the pulls of one id on one subscription."""
 
-    def __init__(self, subscription: Subscription, consumer_id: str) -> None:
-        self._subscription = subscription
+    def __init__(self, consumer_id: str, lanes: Lanes, owners: Ownership, on_timer: Callable[[], None]) -> None:
+        self._lanes = lanes
+        self._owners = owners
+        self._on_timer = on_timer
         self._events: list[Event] = []
         self._lock = asyncio.Lock()
         """Held by the pull that takes records: calls of one id run one after the other."""
-        self.consumer: Consumer = subscription.join(consumer_id, Credit(_NO_BOUND, _NO_BOUND), self._events.append)
+        self.consumer: Consumer = owners.join(consumer_id, Credit(_NO_BOUND, _NO_BOUND), self._events.append)
         self.lease_until = 0.0
         self.extend()
 
     def extend(self) -> None:
         """Restart the lease."""
-        deadline_s = self._subscription.settings.ack_deadline_us / SECOND_US
-        self.lease_until = self._subscription.now() + deadline_s
+        deadline_s = self._lanes.settings.ack_deadline_us / SECOND_US
+        self.lease_until = self._lanes.now() + deadline_s
 
     @property
     def asks(self) -> bool:
@@ -55,7 +57,7 @@ class Puller:
     @property
     def alive(self) -> bool:
         """True while a call is active or the lease holds, and no other consumer has the id."""
-        held = self._lock.locked() or self._subscription.now() < self.lease_until
+        held = self._lock.locked() or self._lanes.now() < self.lease_until
         return self.consumer.closed is None and held
 
     async def take(self, records_max: int, wait_s: float, memory: Share | None = None) -> list[Delivered | GapMet]:
@@ -73,14 +75,14 @@ class Puller:
                 self.consumer.memory = Share()
 
     async def _take(self, records_max: int, wait_s: float, memory: Share) -> list[Delivered | GapMet]:
-        begun_at = self._subscription.now()
+        begun_at = self._lanes.now()
         while self.consumer.closed is None:
             self.extend()
             self.consumer.wakeup.clear()
-            began = self._subscription.now()
-            self._subscription.let_time_pass()
+            began = self._lanes.now()
+            self._on_timer()
             taken = await self._take_now(records_max)
-            now = self._subscription.now()
+            now = self._lanes.now()
             until = begun_at + (max(wait_s, ROOM_S) if memory.is_short else wait_s)
             if taken or now >= until:
                 return taken
@@ -96,9 +98,9 @@ class Puller:
     async def _take_now(self, records_max: int) -> list[Delivered | GapMet]:
         taken: list[Delivered | GapMet] = []
         left, size = records_max, 0
-        for lane in self._subscription.owners.lanes_of(self.consumer.id):
-            partition = self._subscription.partition_of(lane)
-            while left > 0 and size < ANSWER_BYTES and not self._subscription.owners.moving(partition):
+        for lane in self._lanes.of(self.consumer.id):
+            partition = self._lanes.partition_of(lane)
+            while left > 0 and size < ANSWER_BYTES and partition not in self._lanes.moving:
                 event = await self.consumer.take(partition, lane, records_max=left)
                 if event is None:
                     break
@@ -114,14 +116,17 @@ class Puller:
     def close(self) -> None:
         """Release the partitions."""
         if self.consumer.closed is None:
-            self._subscription.leave(self.consumer)
+            self._owners.leave(self.consumer, orderly=False)
 
 
 class Pullers:
     """Pulling consumers of one subscription, by id."""
 
-    def __init__(self, subscription: Subscription) -> None:
-        self._subscription = subscription
+    def __init__(self, lanes: Lanes, owners: Ownership, on_timer: Callable[[], None]) -> None:
+        """``on_timer`` processes what is due in the lanes."""
+        self._lanes = lanes
+        self._owners = owners
+        self._on_timer = on_timer
         self._pullers: dict[str, Puller] = {}
 
     def get(self, consumer_id: str) -> Puller:
@@ -131,7 +136,7 @@ class Pullers:
         if found is None:
             if len(self._pullers) >= PULLERS_MAX:
                 raise BrokerError(Reason.TOO_MANY_STREAMS, "pulling consumers of one subscription", bound=PULLERS_MAX)
-            found = self._pullers[consumer_id] = Puller(self._subscription, consumer_id)
+            found = self._pullers[consumer_id] = Puller(consumer_id, self._lanes, self._owners, self._on_timer)
         return found
 
     def asks(self, consumer_id: str) -> bool:

@@ -22,7 +22,7 @@ from forebay.broker.core.epochs.values import (
     StagedPage,
     Wanted,
 )
-from forebay.broker.core.errors import BrokerError, EpochNotFound, SinkNotFound
+from forebay.broker.core.errors import BrokerError, EpochNotFound
 from forebay.broker.core.partition.log import RECENT_MAX, PartitionLog, Tail
 from forebay.broker.core.partition.pages import Entry, Part
 from forebay.broker.core.writes import (
@@ -38,10 +38,12 @@ from forebay.broker.core.writes import (
     Write,
 )
 from forebay.broker.runtime.commit.committer import Committer
+from forebay.broker.runtime.commit.reclaimer import Reclaimer
 from forebay.broker.runtime.epochs.stage import Stage
 from forebay.broker.runtime.epochs.staging import are_few
+from forebay.broker.runtime.read.pages import Pages
 from forebay.broker.runtime.resources.slices import Slices
-from forebay.broker.runtime.sink.buffer import Buffer, Services
+from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.errors.reasons import Reason
 
 _log: Final = logging.getLogger(__name__)
@@ -221,9 +223,11 @@ class _Placing:
 class Epochs:
     """Commits of one broker. Used on the loop only."""
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self._ticket = services.start_count << NUMBER_BITS
+    def __init__(self, committer: Committer, reclaimer: Reclaimer, pages: Pages, *, start_count: int) -> None:
+        self._committer = committer
+        self._reclaimer = reclaimer
+        self._pages = pages
+        self._ticket = start_count << NUMBER_BITS
         self._commits: set[asyncio.Task[Outcome]] = set()
 
     def take_ticket(self) -> int:
@@ -255,7 +259,7 @@ class Epochs:
         buffers = {buffer.record.id: buffer for buffer, _ in targets}
         async with AsyncExitStack() as held:
             for _, buffer in sorted(buffers.items()):
-                await held.enter_async_context(buffer.admission)
+                await held.enter_async_context(buffer.state.admission)
             if not self._is_new(targets):
                 return await self._already(targets)
             slices = Slices()
@@ -276,8 +280,7 @@ class Epochs:
         """Return True if all epochs are to be committed, False if all are committed already."""
         new: list[bool] = []
         for buffer, wanted in targets:
-            if buffer.deleted:
-                raise SinkNotFound(buffer.name)
+            buffer.state.check_alive()
             buffer.staging.check_writable()
             new.append(buffer.staging.producers.commit(wanted))
         if not any(new):
@@ -301,9 +304,9 @@ class Epochs:
         found = [(buffer, record) for buffer, record in repeats if record is not None]
         if not found:
             return
-        await self._services.committer.write([PutProducer(buffer.record.id, record) for buffer, record in found])
+        await self._committer.write([PutProducer(buffer.record.id, record) for buffer, record in found])
         for buffer, record in found:
-            buffer.staging.producers.keep(record, self._services.age.now_us())
+            buffer.staging.producers.keep(record, buffer.state.age.now_us())
 
     async def _committed(self, buffer: Buffer, wanted: Wanted) -> EpochRecord:
         """Return a committed epoch, from its producer where its own record is damaged."""
@@ -324,14 +327,14 @@ class Epochs:
             before = totals.get(buffer.record.id, (0, 0))  # of other producers of the same sink
             total = before[0] + sum(s.records for s in staged), before[1] + sum(s.size for s in staged)
             totals[buffer.record.id] = total
-            await buffer.make_room_for_staged(*total)
+            await buffer.admission.make_room(*total)
             for stage in staged:
                 for partition, count in stage.counts.items():
                     of_sink[partition] = of_sink.get(partition, 0) + count
                 await slices.turn()
             for partition, count in of_sink.items():
-                await buffer.tier.offsets.reserve(partition, count)
-        committer = self._services.committer
+                await buffer.offsets.reserve(partition, count)
+        committer = self._committer
         for log in [buffer.logs[partition] for buffer, _ in targets for partition in records[buffer.record.id]]:
             while log.next_offset != log.tail.next_offset:
                 if committer.fenced is not None:
@@ -346,12 +349,12 @@ class Epochs:
         From the first step on the stages cannot be discarded. The ends of the partitions are moved in the last step, so
         that no other batch includes an end that is not written yet.
         """
-        at_us = self._services.clock.wall_us()
+        at_us = targets[0][0].state.clock.wall_us()
         writes: list[Write] = []
         tails: dict[tuple[int, int], Tail] = {}
         sinks = sorted({buffer.record.id for buffer, _ in targets})
         pages = sum(stage.page_count for stages in found for stage in stages)
-        ahead = _Ahead(self._services.committer) if pages > AHEAD_FROM else None
+        ahead = _Ahead(self._committer) if pages > AHEAD_FROM else None
         for buffer, _ in targets:
             buffer.staging.committing += 1
         try:
@@ -367,7 +370,7 @@ class Epochs:
             if ahead is not None:
                 writes += await ahead.end(sinks)
             self._end(placed, writes, tails)
-            await self._services.committer.write(writes)
+            await self._committer.write(writes)
             for each in placed:
                 self._confirm(each)
         finally:
@@ -420,7 +423,7 @@ class Epochs:
         for partition in sorted(of_partition):
             log = buffer.logs[partition]
             tail, accepted_at_us = tails.get((sink, partition), log.decided), log.accept_time(at_us)
-            placing = _Placing(sink, log, tail, accepted_at_us, self._services.age.now_us())
+            placing = _Placing(sink, log, tail, accepted_at_us, buffer.state.age.now_us())
             here = of_partition.pop(partition)
             for at in range(0, len(here), STAGES_TOGETHER):
                 for write, size in placing.take(here[at : at + STAGES_TOGETHER]):
@@ -453,12 +456,12 @@ class Epochs:
     def _confirm(self, placed: _Placed) -> None:
         """Confirm the records of a durable batch, without a turn for other tasks."""
         buffer, claim = placed.buffer, placed.wanted.claim
-        buffer.staging.producers.keep(placed.producer, self._services.age.now_us())
+        buffer.staging.producers.keep(placed.producer, buffer.state.age.now_us())
         for part in placed.record.parts:
             log, entries = buffer.logs[part.partition], placed.entries[part.partition]
             log.confirm(placed.tails[part.partition], entries, part.size, left_out=part.pages - len(entries))
             log.synced = max(log.synced, part.end)
-        self._services.reclaimer.add(placed.due)
+        self._reclaimer.add(placed.due)
         buffer.staging.discard(buffer.staging.leftover(claim))  # stages begun while the batch was pending
         buffer.staging.spent.discard(claim.producer)
 
@@ -479,7 +482,7 @@ class Epochs:
         if known is None or last is None or (epoch is not None and epoch > last):
             raise EpochNotFound(producer, epoch, last)
         number = last if epoch is None else epoch
-        pages = self._services.pages
+        pages = self._pages
         found = await pages.call(pages.journal.epochs, buffer.record.id, producer, number, 1)
         if found and found[0].epoch == number:
             return found[0]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from forebay.broker.core.epochs.values import StagedPage, StagedSummary, StageRecord, TokenPart
 from forebay.broker.core.errors import (
@@ -19,10 +18,8 @@ from forebay.broker.core.partition.pages import Body, Entry, Incoming
 from forebay.broker.core.writes import PageWrite, PutStage, PutStaged
 from forebay.broker.runtime.commit.group import Append, Group, Share
 from forebay.broker.runtime.publish.stored import Stored, done_with, pass_on
+from forebay.broker.runtime.sink.state import Sink
 from forebay.errors.reasons import Reason
-
-if TYPE_CHECKING:
-    from forebay.broker.runtime.epochs.staging import Staging
 
 
 @dataclass(slots=True, eq=False)
@@ -122,6 +119,9 @@ class StagedAppend(Append):
     stage: Stage
 
 
+AppendStaged = Callable[["StageSession", Incoming, int], Awaitable[StagedAppend]]
+
+
 @dataclass(slots=True)
 class StageLineup:
     """Pending pages of one partition, of all its stages."""
@@ -168,9 +168,11 @@ class StageLineup:
 class StageSession:
     """Publish stream that stages pages. It has the methods of ``publishing.Session``."""
 
-    def __init__(self, staging: Staging, stage: Stage) -> None:
-        self._staging = staging
+    def __init__(self, sink: Sink, stage: Stage, append: AppendStaged) -> None:
+        """``append`` admits the next page of the stage and partition, and queues it."""
+        self._sink = sink
         self.stage = stage
+        self._append = append
         self.epoch = stage.record.number
         """Number with which the publisher resumes."""
         self.fenced: WriterFenced | None = None
@@ -192,7 +194,7 @@ class StageSession:
 
         Raises as ``publishing.Session.publish``.
         """
-        partitions = self._staging.partitions
+        partitions = len(self._sink.logs)
         if page.partition >= partitions:
             raise InvalidPartition(page.partition, partitions)
         self.check()
@@ -204,9 +206,9 @@ class StageSession:
             if not expected and page.partition not in self._begun:  # earlier staged pages are gone
                 raise WriterFenced(self.stage.record.token, self.epoch, None)
             raise BrokerError(Reason.SEQUENCE_GAP, partition=page.partition, sequence=sequence, expected=expected)
-        if self._staging.draining:
+        if self._sink.draining:
             raise Draining
-        append = await self._staging.take(self, page, sequence)
+        append = await self._append(self, page, sequence)
         key = (page.partition, sequence)
         self.stage.waiting[key] = append
         result: asyncio.Future[Stored] = asyncio.get_running_loop().create_future()
@@ -248,7 +250,7 @@ class StageSession:
         """End the stream; its staged pages wait for the commit."""
         if self.stage.session is self:
             self.stage.session = None
-            self._staging.touched(self.stage)
+            self.stage.active = self._sink.now()
 
     async def forget(self) -> None:
         """Do nothing: the publisher has staged everything."""

@@ -12,7 +12,7 @@ import logging
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from forebay.broker.core.dead_letters.letters import is_dead_letter_sink
 from forebay.broker.core.epochs.producers import Producers
@@ -21,21 +21,22 @@ from forebay.broker.core.errors import (
     BrokerError,
     Draining,
     SinkFull,
-    SinkNotFound,
     WriterFenced,
 )
 from forebay.broker.core.partition.pages import Incoming
-from forebay.broker.core.publish.limits import admit_staged
 from forebay.broker.core.settings import BufferMode
 from forebay.broker.core.writes import DropProducer, DropStages, Due, PutDue, Write
+from forebay.broker.runtime.commit.committer import Committer
 from forebay.broker.runtime.commit.durable import Durable
+from forebay.broker.runtime.commit.reclaimer import Reclaimer
 from forebay.broker.runtime.commit.runs import due_runs
 from forebay.broker.runtime.epochs.stage import Stage, StagedAppend, StageLineup, StageSession
+from forebay.broker.runtime.read.pages import Pages
+from forebay.broker.runtime.resources.quota import Quota
 from forebay.broker.runtime.resources.slices import Slices
+from forebay.broker.runtime.sink.admission import Admission
+from forebay.broker.runtime.sink.state import Sink
 from forebay.errors.reasons import Reason
-
-if TYPE_CHECKING:
-    from forebay.broker.runtime.sink.buffer import Buffer, Services
 
 _log: Final = logging.getLogger(__name__)
 STAGES_MAX: Final = 100_000
@@ -53,24 +54,30 @@ class Staging:
 
     def __init__(
         self,
-        buffer: Buffer,
-        services: Services,
+        sink: Sink,
+        admission: Admission,
         producers: Iterable[ProducerRecord] = (),
         stages: Iterable[StageRecord] = (),
         staged: Mapping[int, Mapping[tuple[int, int], StagedPage]] | None = None,
+        *,
+        committer: Committer,
+        reclaimer: Reclaimer,
+        pages: Pages,
+        quota: Quota,
+        start_count: int,
     ) -> None:
-        self._buffer = buffer
-        self._services = services
-        self.draining = False
-        self.producers = Producers(buffer.name)
-        self.producers.recall(producers, services.age.now_us())
+        self._sink = sink
+        self._admission = admission
+        self._committer = committer
+        self._reclaimer = reclaimer
+        self._pages = pages
+        self._quota = quota
+        self._start_count = start_count
+        self.producers = Producers(sink.name)
+        self.producers.recall(producers, sink.age.now_us())
         self._stages: dict[tuple[str, int, str], Stage] = {}
         """Stages by producer, epoch and token."""
         self._lineups: dict[int, StageLineup] = {}
-        self.records = 0
-        """Records staged, including pending ones."""
-        self.size = 0
-        """Bytes of their bodies."""
         self.waiting = 0
         """Pages that wait for their batch."""
         self.committing = 0
@@ -83,37 +90,20 @@ class Staging:
         self.spent: set[str] = set()
         """Producers whose epochs have no page left, as of the last sweep of ``runtime.epochs``."""
         for record in stages:
-            stage = Stage.stored(record, (staged or {}).get(record.number, {}), self._now())
+            stage = Stage.stored(record, (staged or {}).get(record.number, {}), sink.now())
             self._stages[record.producer, record.epoch, record.token] = stage
             self.producers.saw(record)
             self._count(stage.records, stage.size)
-
-    @property
-    def usage(self) -> tuple[int, int]:
-        """Records and bytes staged."""
-        return self.records, self.size
 
     @property
     def stages(self) -> list[Stage]:
         """All stages."""
         return list(self._stages.values())
 
-    @property
-    def partitions(self) -> int:
-        """Number of partitions of the sink."""
-        return len(self._buffer.logs)
-
-    def touched(self, stage: Stage) -> None:
-        """Note an access to a stage."""
-        stage.active = self._now()
-
-    def _now(self) -> float:
-        return self._services.clock.monotonic()
-
     def _count(self, records: int, size: int) -> None:
-        self.records += records
-        self.size += size
-        self._services.quota.take(size)
+        self._sink.staged.records += records
+        self._sink.staged.size += size
+        self._quota.take(size)
 
     # -- staging
 
@@ -123,7 +113,7 @@ class Staging:
         ``resumed`` is the number of the stage that the publisher has seen. Raises ``STAGING_UNSUPPORTED``,
         ``WriterFenced`` if its stage is gone, and the errors of ``Producers.stage``.
         """
-        if self.draining:
+        if self._sink.draining:
             raise Draining
         self._check_supported()
         if self.producers.stage(claim):
@@ -131,58 +121,44 @@ class Staging:
         key = (claim.producer, claim.epoch, token)
         stage = self._stages.get(key)
         if stage is None:
-            if resumed is not None and resumed >> START_BITS == self._services.start_count:
+            if resumed is not None and resumed >> START_BITS == self._start_count:
                 raise WriterFenced(token, resumed, None)  # it was discarded, or it never had a page: both end it
             self._check_room_for_stage()
-            number = self._services.committer.next_number()
+            number = self._committer.next_number()
             record = StageRecord(number, claim.producer, claim.write_name, claim.epoch, token, claim.run, claim.ticket)
-            stage = self._stages[key] = Stage(record, self._now())
+            stage = self._stages[key] = Stage(record, self._sink.now())
         if stage.session is not None:
             stage.session.fence()
-        stage.active = self._now()
-        stage.session = StageSession(self, stage)
+        stage.active = self._sink.now()
+        stage.session = StageSession(self._sink, stage, self._append)
         return stage.session
 
     def check_writable(self) -> None:
         """Raise ``STAGING_UNSUPPORTED`` where only the broker writes."""
-        if is_dead_letter_sink(self._buffer.name):
-            raise BrokerError(Reason.STAGING_UNSUPPORTED, "only the broker writes dead letters", sink=self._buffer.name)
+        if is_dead_letter_sink(self._sink.name):
+            raise BrokerError(Reason.STAGING_UNSUPPORTED, "only the broker writes dead letters", sink=self._sink.name)
 
     def _check_supported(self) -> None:
         self.check_writable()
-        if self._buffer.settings.buffer_mode == BufferMode.MEMORY:
+        if self._sink.settings.buffer_mode == BufferMode.MEMORY:
             raise BrokerError(
-                Reason.STAGING_UNSUPPORTED, "it is in MEMORY mode, which stores nothing", sink=self._buffer.name
+                Reason.STAGING_UNSUPPORTED, "it is in MEMORY mode, which stores nothing", sink=self._sink.name
             )
 
     def _check_room_for_stage(self) -> None:
         if len(self._stages) >= STAGES_MAX:
-            raise SinkFull(self._buffer.name, "staged tokens", STAGES_MAX, len(self._stages))
+            raise SinkFull(self._sink.name, "staged tokens", STAGES_MAX, len(self._stages))
 
-    async def take(self, session: StageSession, page: Incoming, sequence: int) -> StagedAppend:
+    async def _append(self, session: StageSession, page: Incoming, sequence: int) -> StagedAppend:
         """Admit a checked page, the next one of its stage and partition, and queue it."""
-        buffer, stage = self._buffer, session.stage
-        async with buffer.admission:
-            await self._make_room(page.record_count, len(page.body))
-            buffer.check_alive()
+        async with self._sink.admission:
+            await self._admission.admit_staged(page.record_count, len(page.body))
             session.check()
-            return self._queue(stage, page, sequence)
-
-    async def _make_room(self, records: int, size: int) -> None:
-        buffer = self._buffer
-        if buffer.deleted:
-            raise SinkNotFound(buffer.name)
-        buffer.tier.admit(size)
-        try:
-            admit_staged(buffer.name, buffer.settings, buffer.logs, self.usage, records, size)
-        except SinkFull:
-            await buffer.give_back_settled(records, size)
-            admit_staged(buffer.name, buffer.settings, buffer.logs, self.usage, records, size)
-        self._services.quota.admit(size)
+            return self._queue(session.stage, page, sequence)
 
     def _queue(self, stage: Stage, page: Incoming, sequence: int) -> StagedAppend:
         partition, records, size = page.partition, page.record_count, len(page.body)
-        lineup = self._lineups.setdefault(partition, StageLineup(self._buffer.record.id, partition))
+        lineup = self._lineups.setdefault(partition, StageLineup(self._sink.id, partition))
         append = StagedAppend(
             page=page,
             first=sequence,
@@ -194,11 +170,11 @@ class Staging:
             stage=stage,
         )
         stage.takes(partition, records, size)
-        stage.active = self._now()
+        stage.active = self._sink.now()
         self._count(records, size)
         self.waiting += 1
         append.done.add_done_callback(self._settled)
-        self._services.committer.append(lineup, append)
+        self._committer.append(lineup, append)
         return append
 
     def _settled(self, _: asyncio.Future[None]) -> None:
@@ -220,12 +196,12 @@ class Staging:
                 continue  # an attempt without a row
             problem = "nothing of it is staged" if stage is None else stage.lacks(parts)
             if problem or stage is None:
-                raise BrokerError(Reason.STAGED_INCOMPLETE, problem, sink=self._buffer.name, token=token)
+                raise BrokerError(Reason.STAGED_INCOMPLETE, problem, sink=self._sink.name, token=token)
             found.append(stage)
         named = sum(stage.records for stage in found)
         if wanted.content is not None and wanted.content.records != named:
             problem = f"the epoch is said to have {wanted.content.records} records, and its tokens have {named} staged"
-            raise BrokerError(Reason.STAGED_INCOMPLETE, problem, sink=self._buffer.name, token="*")
+            raise BrokerError(Reason.STAGED_INCOMPLETE, problem, sink=self._sink.name, token="*")
         return found
 
     def check_there(self, stages: Iterable[Stage]) -> None:
@@ -233,7 +209,7 @@ class Staging:
         gone = next((stage for stage in stages if stage.gone), None)
         if gone is not None:
             raise BrokerError(
-                Reason.STAGED_INCOMPLETE, "it was discarded meanwhile", sink=self._buffer.name, token=gone.record.token
+                Reason.STAGED_INCOMPLETE, "it was discarded meanwhile", sink=self._sink.name, token=gone.record.token
             )
 
     def release(self, stages: Iterable[Stage]) -> list[Write]:
@@ -242,12 +218,12 @@ class Staging:
         for stage in stages:
             record = stage.record
             del self._stages[record.producer, record.epoch, record.token]
-            self.records -= stage.records
-            self.size -= stage.size
+            self._sink.staged.records -= stage.records
+            self._sink.staged.size -= stage.size
             stage.end()
             if stage.written:
                 gone.append(record.number)
-        sink = self._buffer.record.id
+        sink = self._sink.id
         return [DropStages(sink, first, last) for first, last in self._runs(gone)]
 
     def _runs(self, gone: list[int]) -> Iterator[tuple[int, int]]:
@@ -282,8 +258,8 @@ class Staging:
         writes, due = self.discarding(gone)
         if not writes:
             return None
-        written = self._services.committer.write(writes)
-        written.add_done_callback(lambda done: None if done.exception() else self._services.reclaimer.add(due))
+        written = self._committer.write(writes)
+        written.add_done_callback(lambda done: None if done.exception() else self._reclaimer.add(due))
         return written
 
     def discarding(self, stages: Iterable[Stage]) -> tuple[list[Write], list[Due]]:
@@ -295,11 +271,11 @@ class Staging:
 
     def _due(self, stage: Stage) -> Iterator[Due]:
         """Release the memory of a removed stage; yields its pages for the reclaimer."""
-        self._services.quota.give(stage.size)
+        self._quota.give(stage.size)
         for partition, pages in stage.pages.items():
-            yield from due_runs(self._buffer.record.id, partition, pages)
+            yield from due_runs(self._sink.id, partition, pages)
             for page in pages:
-                self._services.pages.tail.drop(page.number)
+                self._pages.tail.drop(page.number)
 
     def _discard_many(self, gone: list[Stage]) -> asyncio.Future[None]:
         """Remove stages now, and delete their names in batches between those of other tasks."""
@@ -308,7 +284,7 @@ class Staging:
         self._leaving |= {stage.record.number for stage in stored}
         for stage in gone:
             if not stage.written:
-                self._services.quota.give(stage.size)
+                self._quota.give(stage.size)
         task = asyncio.get_running_loop().create_task(self._delete_names(stored), name="forebay-discard")
         self._discards.add(task)
         task.add_done_callback(self._over)
@@ -316,25 +292,25 @@ class Staging:
 
     async def _delete_names(self, stages: list[Stage]) -> None:
         slices = Slices()
-        while stages and not self._buffer.deleted:
+        while stages and not self._sink.deleted:
             batch = _first_few(stages)
             writes: list[Write] = []
             due: list[Due] = []
             for stage in batch:
-                writes.append(DropStages(self._buffer.record.id, stage.record.number, stage.record.number))
+                writes.append(DropStages(self._sink.id, stage.record.number, stage.record.number))
                 due += self._due(stage)
                 await slices.turn()
-            written = self._services.committer.write([*writes, *(PutDue(each) for each in due)])
+            written = self._committer.write([*writes, *(PutDue(each) for each in due)])
             self._leaving -= {stage.record.number for stage in batch}
             await written
-            self._services.reclaimer.add(due)
+            self._reclaimer.add(due)
         for stage in stages:  # the sink is deleted, and their bytes with it
-            self._services.quota.give(stage.size)
+            self._quota.give(stage.size)
 
     def _over(self, task: asyncio.Task[None]) -> None:
         self._discards.discard(task)
         if not task.cancelled() and (failure := task.exception()) is not None:
-            _log.error("staged pages were not discarded sink=%s cause=%s", self._buffer.name, failure)
+            _log.error("staged pages were not discarded sink=%s cause=%s", self._sink.name, failure)
 
     async def close(self) -> None:
         """Return when no discard is in progress."""
@@ -351,22 +327,22 @@ class Staging:
 
     def sweep(self) -> None:
         """Discard stages not accessed for `staging_ttl`, and drop producers without pages."""
-        ttl_s = self._buffer.settings.staging_ttl_us / 1_000_000
+        ttl_s = self._sink.settings.staging_ttl_us / 1_000_000
         active: dict[tuple[str, int], float] = {}
         for stage in self.stages:
             key = (stage.record.producer, stage.record.epoch)
-            latest = self._now() if stage.session is not None else stage.active
+            latest = self._sink.now() if stage.session is not None else stage.active
             active[key] = max(active.get(key, latest), latest)
-        late = {key for key, at in active.items() if at < self._now() - ttl_s}
+        late = {key for key, at in active.items() if at < self._sink.now() - ttl_s}
         self.discard(s for s in self.stages if (s.record.producer, s.record.epoch) in late)
         if self._recovered:
             self._recovered = False
             self.discard(stage for stage in self.stages if self._is_spent(stage.record))
-        oldest_us = self._services.age.now_us() - self._buffer.settings.staging_ttl_us
+        oldest_us = self._sink.age.now_us() - self._sink.settings.staging_ttl_us
         for record in self.producers.idle({producer for producer, _ in active}, self.spent, oldest_us):
             self.producers.forget(record.producer)
             if record.epoch is not None:
-                self._services.committer.write([DropProducer(self._buffer.record.id, record.producer)])
+                self._committer.write([DropProducer(self._sink.id, record.producer)])
 
     def _is_spent(self, stage: StageRecord) -> bool:
         """Return whether a stage can no longer be committed: a crash prevented its discard."""
@@ -380,7 +356,7 @@ class Staging:
         """Release all stages of a sink that is being deleted."""
         stages = self.stages
         self.release(stages)
-        self._services.quota.give(sum(stage.size for stage in stages))
+        self._quota.give(sum(stage.size for stage in stages))
 
 
 def _is_older(record: StageRecord, claim: Claim) -> bool:

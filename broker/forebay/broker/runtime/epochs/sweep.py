@@ -11,8 +11,10 @@ from forebay.broker.core.epochs.values import EpochRecord
 from forebay.broker.core.errors import ReadFailed, StoreFenced
 from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.writes import DropEpoch, Write
+from forebay.broker.runtime.commit.committer import Committer
+from forebay.broker.runtime.read.pages import Pages
 from forebay.broker.runtime.resources.slices import Slices
-from forebay.broker.runtime.sink.buffer import Buffer, Services
+from forebay.broker.runtime.sink.buffer import Buffer
 
 _log: Final = logging.getLogger(__name__)
 FRONT: Final = 64
@@ -31,8 +33,9 @@ class Front:
 class EpochSweep:
     """Sweep over the epochs of all sinks, once a second. Used on the loop only."""
 
-    def __init__(self, services: Services, sinks: Callable[[], Iterable[Buffer]]) -> None:
-        self._services = services
+    def __init__(self, committer: Committer, pages: Pages, sinks: Callable[[], Iterable[Buffer]]) -> None:
+        self._committer = committer
+        self._pages = pages
         self._sinks = sinks
         self._fronts: dict[tuple[int, str], Front] = {}
         """Fronts by sink and producer."""
@@ -59,7 +62,7 @@ class EpochSweep:
         last = buffer.staging.producers.known[producer].epoch
         front = self._fronts.setdefault(key, Front())
         if not front.epochs and last is not None and last >= front.looked:
-            pages = self._services.pages
+            pages = self._pages
             front.epochs = await pages.call(pages.journal.epochs, buffer.record.id, producer, front.looked, FRONT)
             front.looked = (front.epochs[-1].epoch if front.epochs else last) + 1
         gone: list[Write] = []
@@ -68,7 +71,7 @@ class EpochSweep:
             partitions = tuple(part.partition for part in epoch.parts)
             gone.append(DropEpoch(buffer.record.id, producer, epoch.epoch, partitions))
         if gone:
-            self._services.committer.write(gone)
+            self._committer.write(gone)
         last = buffer.staging.producers.known[producer].epoch  # another epoch may have been committed meanwhile
         lives = last is None or last >= front.looked
         if lives or any(epoch.epoch != last or not _is_gone(epoch, buffer.logs) for epoch in front.epochs):

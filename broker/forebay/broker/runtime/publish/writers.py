@@ -7,6 +7,7 @@ pages of a writer never overtake each other; a duplicate of a page that waits fo
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,8 +15,10 @@ from forebay.broker.core.errors import Draining, InvalidPartition, WriterFenced
 from forebay.broker.core.partition.pages import Incoming
 from forebay.broker.core.publish.writer import Forgotten, Slot, WriterWindow
 from forebay.broker.core.writes import DropWriter, PutSlot, PutWriter
+from forebay.broker.runtime.commit.committer import Committer
 from forebay.broker.runtime.publish.stored import Stored, done_with, pass_on
-from forebay.broker.runtime.sink.buffer import Buffer, Services
+from forebay.broker.runtime.read.pages import Pages
+from forebay.broker.runtime.sink.buffer import Buffer
 
 EPOCH_BITS: Final = 40
 """Bits below the start count in an epoch, so that none is reused, even of a dropped writer."""
@@ -36,9 +39,13 @@ class _Writer:
 class Session:
     """One publish stream."""
 
-    def __init__(self, writers: Writers, writer_id: str, writer: _Writer) -> None:
-        self._writers = writers
+    def __init__(
+        self, buffer: Buffer, writer_id: str, writer: _Writer, drop: Callable[[str, Session], Awaitable[None]]
+    ) -> None:
+        """``drop`` removes the writer of a session."""
+        self._buffer = buffer
         self._writer = writer
+        self._drop = drop
         self.writer_id = writer_id
         self.epoch = writer.epoch
         self.fenced: WriterFenced | None = None
@@ -53,7 +60,7 @@ class Session:
     def arrived(self, partition: int, sequence: int) -> None:
         """Note a page before it is checked: the first to arrive is the expected one, even if rejected."""
         windows = self._writer.windows
-        if self.fenced is None and windows is not None and partition < len(self._writers.buffer.logs):
+        if self.fenced is None and windows is not None and partition < len(self._buffer.logs):
             windows.setdefault(partition, WriterWindow()).arrived(sequence)
 
     async def publish(self, page: Incoming, sequence: int) -> asyncio.Future[Stored]:
@@ -61,7 +68,7 @@ class Session:
 
         Raises an error of ``core.errors`` if it is not admitted; ``WriterFenced`` ends the stream.
         """
-        buffer = self._writers.buffer
+        buffer = self._buffer
         if page.partition >= len(buffer.logs):
             raise InvalidPartition(page.partition, len(buffer.logs))
         self._check()
@@ -75,7 +82,7 @@ class Session:
             return done_with(loop, Stored(None, page.record_count, duplicate=True))
         if isinstance(verdict, Slot):
             return self._joined(page.partition, verdict)
-        if self._writers.draining:
+        if buffer.state.draining:
             raise Draining
 
         def slot_at(first: int) -> PutSlot:
@@ -85,7 +92,7 @@ class Session:
 
         append = await buffer.append(page, slot_at, check=self._check)
         writer.waiting[page.partition, sequence] = append.done
-        writer.active = self._writers.now()
+        writer.active = buffer.state.now()
         result: asyncio.Future[Stored] = loop.create_future()
 
         def confirm(done: asyncio.Future[None]) -> None:
@@ -105,7 +112,7 @@ class Session:
         original = self._writer.waiting.get((partition, slot.sequence))
 
         def stored() -> Stored:
-            level = self._writers.buffer.tier.level(partition, slot.first, slot.first + slot.count)
+            level = self._buffer.tier.level(partition, slot.first, slot.first + slot.count)
             return Stored(slot.first, slot.count, duplicate=True, durability=level)
 
         if original is None:
@@ -130,22 +137,21 @@ class Session:
 
     async def forget(self) -> None:
         """Remove a writer that announced that it will not reconnect."""
-        await self._writers.forget(self.writer_id, self)
+        await self._drop(self.writer_id, self)
 
 
 class Writers:
     """All writers of one sink."""
 
-    def __init__(self, buffer: Buffer, services: Services, epochs: dict[str, int]) -> None:
+    def __init__(
+        self, buffer: Buffer, epochs: dict[str, int], *, committer: Committer, pages: Pages, start_count: int
+    ) -> None:
         self.buffer = buffer
-        self.draining = False
         buffer.tier.slot_is_current = self.remembers
-        self._services = services
-        self._next_epoch = max(services.start_count << EPOCH_BITS, *epochs.values(), 0)
-        self._writers = {name: _Writer(epoch, self.now()) for name, epoch in epochs.items()}
-
-    def now(self) -> float:
-        return self._services.clock.monotonic()
+        self._committer = committer
+        self._pages = pages
+        self._next_epoch = max(start_count << EPOCH_BITS, *epochs.values(), 0)
+        self._writers = {name: _Writer(epoch, self.buffer.state.now()) for name, epoch in epochs.items()}
 
     def remembers(self, put: PutSlot) -> bool:
         """Return whether the window still has a page under its sequence."""
@@ -161,7 +167,7 @@ class Writers:
         Raises:
             WriterFenced: the epoch is not the writer's current one, or the writer was dropped.
         """
-        if self.draining:
+        if self.buffer.state.draining:
             raise Draining
         writer = self._writers.get(writer_id)
         if epoch is not None:
@@ -175,15 +181,15 @@ class Writers:
             raise WriterFenced(writer_id, writer.epoch, current.epoch if current else None)
         if writer.session is not None:
             writer.session.fence(writer.epoch)
-        session = Session(self, writer_id, writer)
+        session = Session(self.buffer, writer_id, writer, self.forget)
         writer.session = session
-        writer.active = self.now()
+        writer.active = self.buffer.state.now()
         return session
 
     async def _load(self, writer_id: str, writer: _Writer) -> None:
         if writer.windows is not None:
             return
-        pages = self._services.pages
+        pages = self._pages
         slots = await pages.call(pages.journal.slots, self.buffer.record.id, writer_id, writer.epoch)
         if writer.windows is None:
             writer.windows = {partition: WriterWindow(tuple(found)) for partition, found in slots.items()}
@@ -195,8 +201,8 @@ class Writers:
         if old is not None and old.session is not None:
             old.session.fence(epoch)
         self._forget_idlest(WRITERS_MAX - 1)
-        writer = self._writers[writer_id] = _Writer(epoch, self.now())
-        await self._services.committer.write([PutWriter(self.buffer.record.id, writer_id, epoch)])
+        writer = self._writers[writer_id] = _Writer(epoch, self.buffer.state.now())
+        await self._committer.write([PutWriter(self.buffer.record.id, writer_id, epoch)])
         writer.windows = {}
         return writer
 
@@ -209,7 +215,7 @@ class Writers:
 
     def sweep(self) -> None:
         """Drop writers idle for longer than `writer_ttl`, and unused windows."""
-        oldest = self.now() - self.buffer.settings.writer_ttl_us / 1_000_000
+        oldest = self.buffer.state.now() - self.buffer.settings.writer_ttl_us / 1_000_000
         for name, writer in list(self._writers.items()):
             if writer.session is None and not writer.waiting:
                 if not self.buffer.tier.active:  # else it may know of pages that only memory holds
@@ -219,7 +225,7 @@ class Writers:
 
     def _drop(self, writer_id: str) -> asyncio.Future[None]:
         del self._writers[writer_id]
-        return self._services.committer.write([DropWriter(self.buffer.record.id, writer_id)])
+        return self._committer.write([DropWriter(self.buffer.record.id, writer_id)])
 
     async def forget(self, writer_id: str, session: Session) -> None:
         """Drop a writer whose stream is ``session``."""

@@ -12,7 +12,7 @@ from forebay.broker.core.partition.explanation import Explanation, Moment, Owner
 from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.partition.pages import Entry
 from forebay.broker.runtime.delivery.subscription import Subscription
-from forebay.broker.runtime.sink.buffer import Buffer, Services
+from forebay.broker.runtime.sink.buffer import Buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,7 @@ class Explained:
         return self.now_us + round((at - self.now) * 1_000_000)
 
 
-async def explained(
-    buffer: Buffer, services: Services, subscription: Subscription, partition: int, offset: int
-) -> Explained:
+async def explained(buffer: Buffer, subscription: Subscription, partition: int, offset: int) -> Explained:
     """Return the explanation of a record; raises ``InvalidPartition`` and ``StoreFenced``."""
     lane = subscription.lane(partition)
     log = buffer.logs[partition]
@@ -41,14 +39,14 @@ async def explained(
     moment = Moment(
         now=subscription.now(),
         owner=_owner(subscription, partition),
-        moving_until=subscription.owners.moving_until(partition),
+        moving_until=subscription.lanes.moving.get(partition),
         entry=entry,
-        recent=entry is not None and buffer.settings.realtime and services.pages.tail.get(entry.number) is not None,
+        recent=entry is not None and buffer.settings.realtime and subscription.source.is_recent(entry),
         unreadable=hold.reason if (hold := buffer.read_hold(partition)) is not None else "",
     )
     explanation = explain(log, lane, subscription.name, offset, moment)
-    found = Explained(explanation, moment.now, services.clock.wall_us())
-    await buffer.confirmed()
+    found = Explained(explanation, moment.now, buffer.state.clock.wall_us())
+    await buffer.removal.confirmed()
     return found
 
 
@@ -57,7 +55,7 @@ async def _entry(subscription: Subscription, log: PartitionLog, offset: int) -> 
     if offset >= log.tail.next_offset or log.gap_at(offset) is not None:
         return None
     try:
-        entries = await subscription.entry_reader(log.number).upcoming(offset)
+        entries = await subscription.source.entry_reader(log.number).upcoming(offset)
     except ReadFailed:
         return None  # the partition is noted as one that cannot be read
     found = next((entry for entry in entries if entry.base <= offset < entry.end), None)

@@ -5,19 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from forebay.broker.core.delivery.filling import Filling
-from forebay.broker.core.errors import BrokerError, OffsetAhead, OffsetTrimmed, SinkNotFound
+from forebay.broker.core.errors import BrokerError, OffsetAhead, OffsetTrimmed
 from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.partition.pages import Body, DropReason, Entry, Gap
 from forebay.broker.runtime.read.hints import Hints
 from forebay.broker.runtime.read.pages import EntryReader, Pages
 from forebay.broker.runtime.resources.stream_memory import Share
+from forebay.broker.runtime.sink.removal import Removal
+from forebay.broker.runtime.sink.state import Sink
 from forebay.errors.reasons import Reason
-
-if TYPE_CHECKING:
-    from forebay.broker.runtime.sink.buffer import Buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +33,15 @@ class Batch:
 class Replay:
     """Replay of one partition."""
 
-    def __init__(self, buffer: Buffer, partition: int, pages: Pages, memory: Share | None = None) -> None:
+    def __init__(self, sink: Sink, partition: int, pages: Pages, removal: Removal, memory: Share | None = None) -> None:
         """``memory`` counts the pages that are read; the receiver of a step releases it."""
         self._memory = memory or Share()
-        self._buffer = buffer
-        self._log: PartitionLog = buffer.logs[partition]
+        self._sink = sink
+        self._log: PartitionLog = sink.logs[partition]
         self._pages = pages
-        self._hints = Hints(pages, buffer.record.id, partition)
-        self._reader = EntryReader(pages, buffer.record.id, self._log)
+        self._removal = removal
+        self._hints = Hints(pages, sink.id, partition)
+        self._reader = EntryReader(pages, sink.id, self._log)
 
     async def start_at(self, *, offset: int | None, time_us: int | None) -> int:
         """Return the first offset of the replay.
@@ -52,7 +51,7 @@ class Replay:
             OffsetAhead: it is beyond the end.
         """
         log = self._log
-        await self._pages.load_oldest(self._buffer.record.id, log)
+        await self._pages.load_oldest(self._sink.id, log)
         if time_us is not None:
             return await self._first_since(time_us)
         if offset is None:
@@ -102,9 +101,8 @@ class Replay:
         begun: asyncio.Task[Batch | Gap | None] | None = None
         try:
             while stop is None or position < stop:
-                moment = self._buffer.changed.next()
-                if self._buffer.deleted:
-                    raise SinkNotFound(self._buffer.name)
+                moment = self._sink.changed.next()
+                self._sink.check_alive()
                 step = await begun if begun is not None else None
                 begun = None
                 if step is None:  # also where there was nothing when it was read ahead: ``moment`` is younger
@@ -131,7 +129,7 @@ class Replay:
         log = self._log
         entries = await self._reader.upcoming(position)
         if position >= log.head.earliest and log.hole_at(position, entries):
-            await self._buffer.mend(log)
+            await self._removal.repair(log)
             entries = await self._reader.upcoming(position)
         gap = log.next_gap(position)
         if gap is not None and (not entries or gap.first <= max(entries[0].base, position)):
@@ -151,7 +149,7 @@ class Replay:
             if beyond or not filling.takes(entry):
                 break
             filling.add(entry, entry.count)
-        realtime = self._buffer.settings.realtime
+        realtime = self._sink.settings.realtime
         if ahead:
             self._hints.tell(entries, chosen[-1].end, stop, realtime=realtime)
         await self._memory.room(filling.size)
@@ -161,7 +159,7 @@ class Replay:
 
     async def _read(self, position: int, chosen: list[Entry], *, realtime: bool) -> Batch | Gap | None:
         log = self._log
-        bodies, _ = await self._pages.bodies(self._buffer.record.id, log.number, chosen, realtime=realtime)
+        bodies, _ = await self._pages.bodies(self._sink.id, log.number, chosen, realtime=realtime)
         found = zip(chosen, bodies, strict=False)  # bodies end where a read failed, and the next step tells it
         pages = [(entry, body) for entry, body in found if body is not None]
         if len(pages) < len(chosen):
@@ -180,17 +178,16 @@ class Replay:
         if readable:
             return Batch(tuple(readable))
         log = self._log
-        if self._buffer.deleted:
-            raise SinkNotFound(self._buffer.name)
+        self._sink.check_alive()
         at = max(position, first.base)
         if log.gap_at(at) is None and first.base < log.head.earliest:
             raise OffsetTrimmed(position, log.earliest, log.tail.next_offset)
         if log.gap_at(at) is None:
-            self._buffer.drop(log.number, [first], DropReason.CORRUPT)
+            self._removal.drop(log.number, [first], DropReason.CORRUPT)
         gap = log.gap_at(at)
         return await self._told(gap, position) if gap is not None else None
 
     async def _told(self, gap: Gap, position: int) -> Gap:
         """Return the gap from ``position`` on, once it is durable; raises ``StoreFenced`` if it never is."""
-        await self._buffer.drops_durable(self._log.number)
+        await self._removal.drops_durable(self._log.number)
         return gap.cut(position)

@@ -23,7 +23,7 @@ async def empty(buffer: Buffer, pages: Pages, reason: DropReason) -> int:
     """
     dropped = 0
     for log in buffer.logs:
-        await buffer.trim(log)
+        await buffer.removal.trim(log)
         while log.pages:
             await pages.load_oldest(buffer.record.id, log)
             entries = log.first_entries()
@@ -32,9 +32,9 @@ async def empty(buffer: Buffer, pages: Pages, reason: DropReason) -> int:
                 entries = log.first_entries()
             if not entries:  # the index has lost pages that the counters still count
                 break
-            buffer.drop(log.number, entries, reason)
+            buffer.removal.drop(log.number, entries, reason)
             dropped += sum(entry.count for entry in entries)
-            await buffer.drops_durable(log.number)
+            await buffer.removal.drops_durable(log.number)
     return dropped
 
 

@@ -1,47 +1,31 @@
-"""Expiry of unsettled pages older than a sink's `max_age`: once a second, and before delivery.
+"""Expiry of unsettled pages older than a sink's `max_age`, once a second.
 
-No scan is made: only the first entries of a partition are checked, and they stay in memory for the next time. A page in
-flight stays until it is answered or its consumer is gone; then it is dropped instead of redelivered.
+Pages about to be delivered expire too, see ``removal``. No scan is made: only the first entries of a partition are
+checked, and they stay in memory for the next time. A page in flight stays until it is answered or its consumer is gone;
+then it is dropped instead of redelivered.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable
+from typing import Final
 from weakref import WeakKeyDictionary
 
 from forebay.broker.core.errors import ReadFailed, StoreFenced
 from forebay.broker.core.partition.expiry import expired
 from forebay.broker.core.partition.log import PartitionLog
-from forebay.broker.core.partition.pages import DropReason, Entry
+from forebay.broker.core.partition.pages import DropReason
 from forebay.broker.runtime.read.pages import EntryReader, Pages
 from forebay.broker.runtime.resources.slices import Slices
-
-if TYPE_CHECKING:
-    from forebay.broker.runtime.sink.buffer import Buffer
+from forebay.broker.runtime.sink.buffer import Buffer
+from forebay.broker.runtime.sink.state import Sink
 
 _log: Final = logging.getLogger(__name__)
 EXPIRE_S: Final = 1.0
 """Interval between checks of the partitions' heads."""
 STEPS_MAX: Final = 64
 """Drops of one partition per turn, each synced before the next; then the other partitions follow."""
-
-
-def expire_upcoming(buffer: Buffer, partition: int, entries: Sequence[Entry]) -> bool:
-    """Drop expired entries among those that a reader is about to send; returns True if there were any."""
-    if not buffer.settings.max_age_us or buffer.deleted:
-        return False
-    log = buffer.logs[partition]
-    old = expired(entries, _born_before_us(buffer), buffer.in_flight(partition))
-    live = [entry for entry in old if entry.base >= log.head.earliest and log.gap_at(entry.base) is None]
-    if live:
-        buffer.drop(partition, live, DropReason.EXPIRED)
-    return bool(live)
-
-
-def _born_before_us(buffer: Buffer) -> int:
-    return buffer.age_now_us() - buffer.settings.max_age_us
 
 
 class Expirer:
@@ -80,17 +64,17 @@ class Expirer:
             await self._sweep_unsettled(buffer, log)
             return
         for _ in range(STEPS_MAX):
-            if log.pages == 0 or buffer.deleted:
+            if log.pages == 0 or buffer.state.deleted:
                 return
             await self._pages.load_oldest(buffer.record.id, log)
-            first, born_before_us = log.first_entry(), _born_before_us(buffer)
+            first, born_before_us = log.first_entry(), _born_before_us(buffer.state)
             if first is None or first.age_us >= born_before_us:
                 return
             entries = log.first_entries()
-            old = expired(entries, born_before_us, buffer.in_flight(log.number))
+            old = expired(entries, born_before_us, buffer.state.in_flight(log.number))
             if old:
-                buffer.drop(log.number, old, DropReason.EXPIRED)
-                await buffer.drops_durable(log.number)
+                buffer.removal.drop(log.number, old, DropReason.EXPIRED)
+                await buffer.removal.drops_durable(log.number)
             elif entries[-1].age_us < born_before_us and not log.complete:
                 await self._pages.load_more(buffer.record.id, log)
             else:
@@ -101,18 +85,22 @@ class Expirer:
         reader = self._readers.get(log)
         if reader is None:
             reader = self._readers[log] = EntryReader(self._pages, buffer.record.id, log)
-        at = buffer.settled(log)
+        at = buffer.state.settled(log)
         for _ in range(STEPS_MAX):
             entries = await reader.upcoming(at)
-            if not entries or buffer.deleted:
+            if not entries or buffer.state.deleted:
                 return
-            born_before_us = _born_before_us(buffer)
+            born_before_us = _born_before_us(buffer.state)
             live = [each for each in entries if each.base >= log.head.earliest and log.gap_at(each.base) is None]
-            old = expired(live, born_before_us, buffer.in_flight(log.number))
-            lost = [entry for entry in old if not buffer.is_settled(log.number, entry)]
+            old = expired(live, born_before_us, buffer.state.in_flight(log.number))
+            lost = [entry for entry in old if not buffer.state.is_settled(log.number, entry)]
             if lost:
-                buffer.drop(log.number, lost, DropReason.EXPIRED)
-                await buffer.drops_durable(log.number)
+                buffer.removal.drop(log.number, lost, DropReason.EXPIRED)
+                await buffer.removal.drops_durable(log.number)
             if entries[-1].age_us >= born_before_us or entries[-1].end >= log.tail.next_offset:
                 return
             at = entries[-1].end
+
+
+def _born_before_us(sink: Sink) -> int:
+    return sink.age.now_us() - sink.settings.max_age_us

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from forebay.broker.core.errors import DiskFull, StoreFenced, TooManyWaiting
 from forebay.broker.core.partition.log import PartitionLog
-from forebay.broker.core.partition.pages import Body, DropReason, Durability, Entry
-from forebay.broker.core.partition.reservation import Reserve, held_runs
-from forebay.broker.core.publish.limits import Wait, oldest
+from forebay.broker.core.partition.pages import Body, Durability, Entry
+from forebay.broker.core.partition.reservation import held_runs
 from forebay.broker.core.settings import BufferMode
 from forebay.broker.core.writes import (
     PageWrite,
@@ -29,11 +28,12 @@ from forebay.broker.core.writes import (
     PutTail,
     Write,
 )
+from forebay.broker.runtime.commit.committer import Committer
 from forebay.broker.runtime.commit.group import Append, page_of
 from forebay.broker.runtime.commit.reservation import Reserving
-
-if TYPE_CHECKING:
-    from forebay.broker.runtime.sink.buffer import Buffer, Services
+from forebay.broker.runtime.read.pages import Pages
+from forebay.broker.runtime.resources.memory import MemoryGuard
+from forebay.broker.runtime.sink.state import Sink
 
 _log: Final = logging.getLogger(__name__)
 SPILL_BYTES: Final = 8 << 20
@@ -51,15 +51,19 @@ class _HeldPage:
 class MemoryTier:
     """Pages of one sink that are only in memory."""
 
-    def __init__(self, buffer: Buffer, services: Services, reserves: Mapping[int, Reserve]) -> None:
-        self._buffer = buffer
-        self._services = services
+    def __init__(
+        self, sink: Sink, offsets: Reserving, *, committer: Committer, pages: Pages, memory: MemoryGuard
+    ) -> None:
+        self._sink = sink
+        self._offsets = offsets
+        self._committer = committer
+        self._pages = pages
+        self._memory = memory
         self._held: dict[int, _HeldPage] = {}
         """Pages by page number, oldest first."""
         self._leaving: set[int] = set()
         """Numbers of pages that are being written to disk."""
-        self.offsets = Reserving(buffer, services, reserves)
-        self._disk_end = {log.number: log.tail.next_offset for log in buffer.logs if log.pages}
+        self._disk_end = {log.number: log.tail.next_offset for log in sink.logs if log.pages}
         """End of the last page sent to disk, for partitions where it may be unsettled."""
         self._told: set[int] = set()
         """Partitions whose stored tail counts pages that are only in memory."""
@@ -76,7 +80,7 @@ class MemoryTier:
 
     @property
     def _mode(self) -> int:
-        return self._buffer.settings.buffer_mode
+        return self._sink.settings.buffer_mode
 
     @property
     def active(self) -> bool:
@@ -91,16 +95,16 @@ class MemoryTier:
             return True
         if self._mode == BufferMode.DISK or self.pressed:
             return False
-        return not self._disk_is_unsettled() and self.records + records <= self._buffer.settings.memory_cache_threshold
+        return not self._disk_is_unsettled() and self.records + records <= self._sink.settings.memory_cache_threshold
 
     @property
     def pressed(self) -> bool:
         """True if the process uses too much memory and the sink is to give some up."""
-        return self._services.memory.overloaded and self._buffer.settings.memory_overload_protection
+        return self._memory.overloaded and self._sink.settings.memory_overload_protection
 
     def _disk_is_unsettled(self) -> bool:
         for number, end in list(self._disk_end.items()):
-            if self._buffer.settled(self._buffer.logs[number]) >= end:
+            if self._sink.settled(self._sink.logs[number]) >= end:
                 del self._disk_end[number]
         return bool(self._disk_end)
 
@@ -109,28 +113,18 @@ class MemoryTier:
 
         No page of its partition may wait for a batch.
         """
-        number = self._services.committer.next_number()
+        number = self._committer.next_number()
         entry, body, tail = page_of([append], log.decided, number=number, bulk=False)
         log.held[entry.base] = entry
         log.decided = tail
         log.confirm(tail, [entry], entry.size)
         self._held[number] = _HeldPage(log.number, entry, body, append.slot)
-        self._services.pages.held[number] = body
+        self._pages.held[number] = body
         self.records += entry.count
         self.size += entry.size
-        self.offsets.note(log.number, entry.end)
+        self._offsets.note(log.number, entry.end)
         append.done.set_result(None)
         return entry
-
-    def admit(self, size: int) -> None:
-        """Raise unless there is room for a page to be written, if the sink may write."""
-        fenced = self._services.committer.fenced
-        if self._mode != BufferMode.MEMORY:
-            self._services.committer.admit(size)
-            if self._buffer.settings.memory_overload_protection:
-                self._services.memory.admit(self._services.committer.waiting_bytes, size)
-        elif fenced is not None:
-            raise fenced
 
     def sent_to_disk(self, log: PartitionLog) -> None:
         """Record that a page was queued for the disk: later pages follow it."""
@@ -139,7 +133,7 @@ class MemoryTier:
 
     def level(self, partition: int, first: int, end: int) -> Durability:
         """Return the durability of records that were accepted as one page."""
-        log = self._buffer.logs[partition]
+        log = self._sink.logs[partition]
         if self.active and first < log.earliest:
             return Durability.MEMORY  # removed by now: report only what is certain
         return log.level(first, end)
@@ -151,7 +145,7 @@ class MemoryTier:
         if not self.active:
             return []
         held = held_runs(entry for entry in log.held.values() if entry.number not in self._leaving)
-        sink = self._buffer.record.id
+        sink = self._sink.id
         writes: list[Write] = [PutHead(sink, log.number, log.head)]
         if held or log.number in self._told:
             (self._told.add if held else self._told.discard)(log.number)
@@ -162,7 +156,7 @@ class MemoryTier:
         """Return the writes beside a partition's head: its tail, and the pages only in memory."""
         if not self.active:
             return []
-        return [PutTail(self._buffer.record.id, log.number, log.decided), *self.beside(log)]
+        return [PutTail(self._sink.id, log.number, log.decided), *self.beside(log)]
 
     def is_stored(self, entry: Entry) -> bool:
         """Return whether a page is on disk, or about to be."""
@@ -176,7 +170,7 @@ class MemoryTier:
     def _let_go(self, number: int) -> None:
         page = self._held.pop(number, None)
         if page is not None:
-            self._services.pages.held.pop(number, None)
+            self._pages.held.pop(number, None)
             self.records -= page.entry.count
             self.size -= page.entry.size
 
@@ -189,7 +183,7 @@ class MemoryTier:
         """
         async with self._writing:
             while slice_ := self._slice():
-                self._services.committer.admit(sum(page.entry.size for page in slice_))
+                self._committer.admit(sum(page.entry.size for page in slice_))
                 await asyncio.shield(self._write(slice_))
 
     def _slice(self) -> list[_HeldPage]:
@@ -203,7 +197,7 @@ class MemoryTier:
         return chosen
 
     def _write(self, pages: Sequence[_HeldPage]) -> asyncio.Future[None]:
-        sink, logs = self._buffer.record.id, self._buffer.logs
+        sink, logs = self._sink.id, self._sink.logs
         writes: list[Write] = []
         for page in pages:
             self._leaving.add(page.entry.number)
@@ -214,7 +208,7 @@ class MemoryTier:
         for number in {page.partition for page in pages}:
             writes += self.beside_head(logs[number])
         bodies = [PageWrite(sink, page.partition, page.entry, page.body) for page in pages]
-        written = self._services.committer.write(writes, bodies)
+        written = self._committer.write(writes, bodies)
 
         def done(over: asyncio.Future[None]) -> None:
             if over.exception() is not None:
@@ -224,7 +218,7 @@ class MemoryTier:
                 log = logs[page.partition]
                 if log.held.pop(page.entry.base, None) is not None:
                     log.synced = max(log.synced, page.entry.end)
-                    self._services.pages.tail.put(page.entry.number, page.body)
+                    self._pages.tail.put(page.entry.number, page.body)
                 self._let_go(page.entry.number)
 
         written.add_done_callback(done)
@@ -236,50 +230,32 @@ class MemoryTier:
             try:
                 await self.write_out()
             except (DiskFull, TooManyWaiting) as full:
-                _log.warning("memory could not be written out sink=%s cause=%s", self._buffer.name, full)
-
-    def yield_to(self, size: int) -> None:
-        """Drop as many bytes as a new page needs, while memory is short and the sink may not write."""
-        if self._mode != BufferMode.MEMORY or not self.pressed:
-            return
-        in_flight = [frozenset(self._buffer.in_flight(log.number)) for log in self._buffer.logs]
-        found = oldest(self._buffer.logs, in_flight, 0, size)
-        if isinstance(found, Wait):
-            return
-        for log in self._buffer.logs:
-            entries = [drop.entry for drop in found if drop.partition == log.number]
-            if entries:
-                self._buffer.drop(log.number, entries, DropReason.MEMORY_PRESSURE)
+                _log.warning("memory could not be written out sink=%s cause=%s", self._sink.name, full)
 
     # -- the end
 
     async def close(self) -> None:
-        """Spill at a clean stop, or drop and count the pages of a sink that never writes."""
-        if self._services.committer.fenced is not None or self._buffer.deleted:
+        """Spill at a clean stop, and end the reservations."""
+        if self._committer.fenced is not None or self._sink.deleted:
             return
         try:
             await self._end()
         except StoreFenced as failure:
-            left = (self._buffer.name, self.records, failure)
+            left = (self._sink.name, self.records, failure)
             _log.error("memory could not be written out and is lost sink=%s records=%d cause=%s", *left)
 
     async def _end(self) -> None:
-        settings = self._buffer.settings
-        if self._mode == BufferMode.MEMORY:
-            for log in self._buffer.logs:
-                if log.held:
-                    self._buffer.drop(log.number, list(log.held.values()), DropReason.CLEANED_AT_STOP)
-        elif not settings.volatile:
+        if self._mode != BufferMode.MEMORY and not self._sink.settings.volatile:
             try:
                 await self.write_out()
             except DiskFull as full:
-                left = (self._buffer.name, self.records, full)
+                left = (self._sink.name, self.records, full)
                 _log.error("memory could not be written out and is lost sink=%s records=%d cause=%s", *left)
         writes: list[Write] = []
-        for number, put in self.offsets.ended():
-            writes += [*self.beside_head(self._buffer.logs[number]), put]
+        for number, put in self._offsets.ended():
+            writes += [*self.beside_head(self._sink.logs[number]), put]
         if writes:
-            await self._services.committer.write(writes)
+            await self._committer.write(writes)
 
     def clear(self) -> None:
         """Release all memory of a sink that is being deleted."""

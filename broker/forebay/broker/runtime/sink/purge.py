@@ -12,10 +12,12 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from forebay.broker.core.errors import OffsetAhead, SinkNotFound
+from forebay.broker.core.errors import OffsetAhead
 from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.partition.pages import DropReason, Entry
-from forebay.broker.runtime.sink.buffer import Buffer, Services
+from forebay.broker.runtime.commit.committer import Committer
+from forebay.broker.runtime.read.pages import Pages
+from forebay.broker.runtime.sink.buffer import Buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,9 @@ class Purged:
     """Lowest stored offset, or the next one if nothing is stored."""
 
 
-async def purge(buffer: Buffer, services: Services, partitions: Sequence[int], until: Until) -> list[Purged]:
+async def purge(
+    buffer: Buffer, partitions: Sequence[int], until: Until, *, committer: Committer, pages: Pages
+) -> list[Purged]:
     """Drop pages of partitions, durably.
 
     Raises:
@@ -76,40 +80,38 @@ async def purge(buffer: Buffer, services: Services, partitions: Sequence[int], u
         ends[partition] = min(bounds, default=log.next_offset)
     async with buffer.purges:
         return [
-            await _purge(buffer, services, buffer.logs[partition], Until(end, until.time_us))
+            await _purge(buffer, buffer.logs[partition], Until(end, until.time_us), committer, pages)
             for partition, end in ends.items()
         ]
 
 
-async def _purge(buffer: Buffer, services: Services, log: PartitionLog, until: Until) -> Purged:
-    records = size = pages = 0
-    at_us = services.clock.wall_us()
+async def _purge(buffer: Buffer, log: PartitionLog, until: Until, committer: Committer, pages: Pages) -> Purged:
+    records = size = count = 0
+    at_us = buffer.state.clock.wall_us()
     try:
         while True:
-            await _confirmed(services, log, until.offset or 0)
-            await services.pages.load_oldest(buffer.record.id, log)
-            if buffer.deleted:
-                raise SinkNotFound(buffer.name)
+            await _confirmed(committer, log, until.offset or 0)
+            await pages.load_oldest(buffer.record.id, log)
+            buffer.state.check_alive()
             entries = _covered(log, until)
             if not entries:
                 break
             for subscription in buffer.subscriptions.values():
                 subscription.hold(log.number)
-            buffer.drop(log.number, entries, DropReason.PURGED, at_us=at_us)
+            buffer.removal.drop(log.number, entries, DropReason.PURGED, at_us=at_us)
             records += sum(entry.count for entry in entries)
             size += sum(entry.size for entry in entries)
-            pages += len(entries)
+            count += len(entries)
             await asyncio.sleep(0)  # yield during a long purge
     finally:
         for subscription in buffer.subscriptions.values():
             subscription.let_go(log.number)
-    await buffer.drops_durable(log.number)
-    return Purged(log.number, records, size, pages, log.earliest)
+    await buffer.removal.drops_durable(log.number)
+    return Purged(log.number, records, size, count, log.earliest)
 
 
-async def _confirmed(services: Services, log: PartitionLog, end: int) -> None:
+async def _confirmed(committer: Committer, log: PartitionLog, end: int) -> None:
     """Return when everything below ``end`` is durable: pages that wait for their batch cannot be dropped."""
-    committer = services.committer
     while log.tail.next_offset < end and committer.fenced is None:
         await committer.committed.next().wait()
     if committer.fenced is not None:

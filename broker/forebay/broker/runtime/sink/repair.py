@@ -9,67 +9,109 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol
 
 from forebay.broker.core.errors import StoreFenced
 from forebay.broker.core.partition.log import PartitionLog, Tail
-from forebay.broker.core.partition.ranges import union
+from forebay.broker.core.partition.ranges import Range, union
 from forebay.broker.core.partition.repair import Survey, gaps_for, recounted
 from forebay.broker.core.writes import DropEntry, PutEntry, PutGap, PutHead, Write
-
-if TYPE_CHECKING:
-    from forebay.broker.runtime.sink.buffer import Buffer, Services
+from forebay.broker.runtime.commit.committer import Committer
+from forebay.broker.runtime.read.pages import Pages
+from forebay.broker.runtime.resources.quota import Quota
+from forebay.broker.runtime.sink.memory_tier import MemoryTier
+from forebay.broker.runtime.sink.state import Sink
 
 _log: Final = logging.getLogger(__name__)
 _TRIES: Final = 8
 
 
-async def mend(buffer: Buffer, log: PartitionLog, services: Services) -> None:
-    """Survey a partition and apply the result. Called with the sink's admission held.
+class Subscriber(Protocol):
+    """Subscription of a sink, as removals of records affect it. Used on the loop."""
 
-    Raises ``StoreFenced``.
-    """
-    sink = buffer.record.id
-    for _ in range(_TRIES):
-        head, tail = log.head, log.tail
-        known = [*log.first_entries(), *log.recent]
-        found = await services.pages.survey(sink, log.number, head.earliest, tail.next_offset, log.gaps, known)
-        if buffer.deleted:
-            return
-        if log.head is head:
-            written = _apply(buffer, log, tail, found, services)
-            if written is not None:
-                await asyncio.shield(written)  # index reads now find the rebuilt entries
-            log.mended += 1
-            return
-    raise StoreFenced(f"partition {log.number} of {buffer.name} changed whenever it was surveyed")
+    def drop(self, partition: int, dropped: Sequence[Range]) -> None:
+        """Settle records that were dropped from the sink. The ranges are disjoint and sorted."""
+
+    def cursor_write(self, partition: int) -> Write:
+        """Return the write of the current cursor."""
+
+    def wake(self, partition: int) -> None:
+        """Wake the owner of a partition after a change."""
+
+    def unsaved(self) -> Sequence[asyncio.Future[None]]:
+        """Return the last pending write of each partition: earlier ones become durable with it."""
 
 
-def _apply(
-    buffer: Buffer, log: PartitionLog, tail: Tail, found: Survey, services: Services
-) -> asyncio.Future[None] | None:
-    sink, partition = buffer.record.id, log.number
-    if found.sound:
-        return None
-    made = gaps_for(found.lost, services.clock.wall_us())
-    before = log.size
-    log.take_mended(recounted(log.head, tail, found), made)
-    services.quota.give(before - log.size)
-    writes: list[Write] = [PutEntry(sink, partition, entry) for entry in found.rebuilt]
-    writes += [DropEntry(sink, partition, base) for base in found.broken]
-    writes += [PutGap(sink, partition, gap) for gap in made]
-    writes.append(PutHead(sink, partition, log.head))
-    writes += buffer.tier.beside_head(log)
-    now = services.clock.monotonic()
-    for subscription in buffer.subscriptions.values():
-        subscription.drop(partition, union(found.lost), now)
-        if made:
-            writes.append(subscription.cursor_write(partition))
-    records = sum(part.size for part in found.lost)
-    _log.error(
-        "index was damaged sink=%s partition=%d entries_rebuilt=%d records_lost=%d; inspect with `forebay verify`",
-        *(buffer.name, partition, len(found.rebuilt), records),
-    )
-    written = services.committer.write(writes)
-    buffer.mended(partition, written, records)
-    return written
+class Repair:
+    """Repair of one sink's partitions. Used on the loop."""
+
+    def __init__(
+        self,
+        sink: Sink,
+        subscribers: Mapping[str, Subscriber],
+        tier: MemoryTier,
+        *,
+        committer: Committer,
+        pages: Pages,
+        quota: Quota,
+        on_repair: Callable[[int, asyncio.Future[None], int], None],
+    ) -> None:
+        """``on_repair`` gets the partition, the write, before it is durable, and the number of lost records."""
+        self._sink = sink
+        self._subscribers = subscribers
+        self._tier = tier
+        self._committer = committer
+        self._pages = pages
+        self._quota = quota
+        self._on_repair = on_repair
+
+    async def repair(self, log: PartitionLog) -> None:
+        """Repair the index at an offset that is neither in a page nor in a gap: lost records become a gap.
+
+        Raises ``StoreFenced``.
+        """
+        seen = log.mended
+        async with self._sink.admission:
+            if seen == log.mended and not self._sink.deleted:
+                await self._survey(log)
+
+    async def _survey(self, log: PartitionLog) -> None:
+        """Survey a partition and apply the result."""
+        for _ in range(_TRIES):
+            head, tail = log.head, log.tail
+            known = [*log.first_entries(), *log.recent]
+            survey = self._pages.survey
+            found = await survey(self._sink.id, log.number, head.earliest, tail.next_offset, log.gaps, known)
+            if self._sink.deleted:
+                return
+            if log.head is head:
+                if not found.sound:
+                    await asyncio.shield(self._apply(log, tail, found))  # index reads now find the rebuilt entries
+                log.mended += 1
+                return
+        raise StoreFenced(f"partition {log.number} of {self._sink.name} changed whenever it was surveyed")
+
+    def _apply(self, log: PartitionLog, tail: Tail, found: Survey) -> asyncio.Future[None]:
+        sink, partition = self._sink.id, log.number
+        made = gaps_for(found.lost, self._sink.clock.wall_us())
+        before = log.size
+        log.take_mended(recounted(log.head, tail, found), made)
+        self._quota.give(before - log.size)
+        writes: list[Write] = [PutEntry(sink, partition, entry) for entry in found.rebuilt]
+        writes += [DropEntry(sink, partition, base) for base in found.broken]
+        writes += [PutGap(sink, partition, gap) for gap in made]
+        writes.append(PutHead(sink, partition, log.head))
+        writes += self._tier.beside_head(log)
+        for subscriber in self._subscribers.values():
+            subscriber.drop(partition, union(found.lost))
+            if made:
+                writes.append(subscriber.cursor_write(partition))
+        records = sum(part.size for part in found.lost)
+        _log.error(
+            "index was damaged sink=%s partition=%d entries_rebuilt=%d records_lost=%d; inspect with `forebay verify`",
+            *(self._sink.name, partition, len(found.rebuilt), records),
+        )
+        written = self._committer.write(writes)
+        self._on_repair(partition, written, records)
+        return written

@@ -2,22 +2,22 @@
 
 A sweep once a second marks the settled offsets, and wakes the trim where pages may be removed. The trim asks for the
 offset up to which pages may be removed. When the limits need room, settled pages are removed at once, the oldest first.
+This part only selects pages: ``removal`` removes them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection, Mapping
+from typing import Final
 
 from forebay.broker.core.errors import BrokerError, DiskFull
 from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.partition.pages import Entry
 from forebay.broker.core.partition.retention import Marks, keeps, noted, oldest_first, passed_until, settled_front
 from forebay.broker.core.writes import PutMarks, Write
-from forebay.broker.runtime.read.pages import EntryReader
-
-if TYPE_CHECKING:
-    from forebay.broker.runtime.sink.buffer import Buffer, Services
+from forebay.broker.runtime.commit.committer import Committer
+from forebay.broker.runtime.read.pages import EntryReader, Pages
+from forebay.broker.runtime.sink.state import Sink
 
 YIELD_BYTES: Final = 64 << 20
 """Bytes that a sink gives up per sweep while the device is full."""
@@ -26,9 +26,10 @@ YIELD_BYTES: Final = 64 << 20
 class Retaining:
     """Retained pages of one sink. Used on the loop."""
 
-    def __init__(self, buffer: Buffer, services: Services, marks: Mapping[int, Marks]) -> None:
-        self._buffer = buffer
-        self._services = services
+    def __init__(self, sink: Sink, committer: Committer, pages: Pages, marks: Mapping[int, Marks]) -> None:
+        self._sink = sink
+        self._committer = committer
+        self._pages = pages
         self._marks = dict(marks)
         self._yielded: dict[int, int] = {}
         """Offsets up to which partitions give up pages for lack of bytes, as of the last check."""
@@ -39,45 +40,47 @@ class Retaining:
     @property
     def active(self) -> bool:
         """True if settled pages are kept."""
-        return keeps(self._buffer.settings)
+        return keeps(self._sink.settings)
 
     # -- the clock
 
-    def sweep(self) -> None:
-        """Mark the settled offsets, and schedule the trim where pages may be removed."""
-        settings = self._buffer.settings
-        now_us, time_us = self._services.age.now_us(), settings.retain_acked_time_us
+    def sweep(self) -> list[int]:
+        """Mark the settled offsets; returns the partitions where pages may be removed."""
+        settings = self._sink.settings
+        now_us, time_us = self._sink.age.now_us(), settings.retain_acked_time_us
         if not time_us and self._marks:
             self._save(dict.fromkeys(self._marks, ()))
         if not self.active:
             self._readers.clear()
-            return
+            return []
         self._wanted_bytes = YIELD_BYTES if self._device_is_full() else 0
         changed: dict[int, Marks] = {}
-        for log in self._buffer.logs:
+        removable: list[int] = []
+        for log in self._sink.logs:
             if not log.pages:
                 continue
             marks = self._marks.get(log.number, ())
-            if time_us and (new := noted(marks, self._buffer.settled(log), now_us, time_us)) != marks:
+            if time_us and (new := noted(marks, self._sink.settled(log), now_us, time_us)) != marks:
                 changed[log.number] = new
             passed = passed_until(changed.get(log.number, marks), now_us, time_us) if time_us else 0
             if passed > log.earliest or settings.retain_acked_bytes or self._wanted_bytes:
-                self._buffer.trim_now(log.number)
+                removable.append(log.number)
         if changed:
             self._save(changed)
+        return removable
 
     def _save(self, changed: Mapping[int, Marks]) -> None:
         for number, marks in changed.items():
             self._marks[number] = marks
             if not marks:
                 del self._marks[number]
-        sink = self._buffer.record.id
+        sink = self._sink.id
         writes: list[Write] = [PutMarks(sink, number, marks) for number, marks in changed.items()]
-        self._services.committer.write(writes)
+        self._committer.write(writes)
 
     def _device_is_full(self) -> bool:
         try:
-            self._services.committer.admit(0)
+            self._committer.admit(0)
         except DiskFull:
             return True
         except BrokerError:
@@ -86,37 +89,37 @@ class Retaining:
 
     # -- the trim
 
-    async def look(self) -> None:
-        """Select the pages to give up for lack of bytes, before the trim visits its partitions."""
+    async def look(self) -> Collection[int]:
+        """Select the pages to give up for lack of bytes; returns their partitions, for the trim."""
         self._yielded = {}
-        bound = self._buffer.settings.retain_acked_bytes
+        bound = self._sink.settings.retain_acked_bytes
         if not bound and not self._wanted_bytes:
-            return
-        sizes = [await self._settled_bytes(log) for log in self._buffer.logs if log.pages]
+            return ()
+        sizes = [await self._settled_bytes(log) for log in self._sink.logs if log.pages]
         over = sum(sizes) - bound if bound else 0
-        for number, entries in oldest_first(await self._fronts(), 0, max(over, self._wanted_bytes)).items():
+        for number, entries in (await self.oldest(0, max(over, self._wanted_bytes))).items():
             self._yielded[number] = entries[-1].end
-            self._buffer.trim_now(number)
         self._wanted_bytes = 0
+        return self._yielded.keys()
 
     def released(self, log: PartitionLog, settled: int) -> int:
         """Return the offset up to which pages may be removed, given the end of the settled ones."""
         if not self.active:
             return settled
-        time_us = self._buffer.settings.retain_acked_time_us
+        time_us = self._sink.settings.retain_acked_time_us
         passed = 0
         if time_us:
-            passed = passed_until(self._marks.get(log.number, ()), self._services.age.now_us(), time_us)
+            passed = passed_until(self._marks.get(log.number, ()), self._sink.age.now_us(), time_us)
         return min(settled, max(passed, self._yielded.get(log.number, 0)))
 
     async def _settled_bytes(self, log: PartitionLog) -> int:
         """Return the bytes of the pages that every subscription has settled completely."""
-        settled = self._buffer.settled(log)
+        settled = self._sink.settled(log)
         if settled >= log.tail.next_offset:
             return log.size
         reader = self._readers.get(log.number)
         if reader is None:
-            reader = self._readers[log.number] = EntryReader(self._services.pages, self._buffer.record.id, log)
+            reader = self._readers[log.number] = EntryReader(self._pages, self._sink.id, log)
         entries = await reader.upcoming(settled)
         front = next((entry for entry in entries if entry.end > settled and log.gap_at(entry.base) is None), None)
         if front is None:
@@ -126,26 +129,13 @@ class Retaining:
 
     # -- the limits
 
-    async def make_room(self, records: int, size: int) -> bool:
-        """Remove settled pages, the oldest first, until an append fits; False if none could be removed."""
-        settings = self._buffer.settings
-        if size > settings.max_total_bytes or 0 < settings.records_max[1] < records:
-            return False  # it would not fit into an empty sink
-        records, size = self._buffer.over(records, size)
-        freed = False
-        while records > 0 or size > 0:
-            chosen = oldest_first(await self._fronts(), records, size)
-            if not chosen:
-                return freed
-            freed = True
-            for number, entries in chosen.items():
-                self._buffer.take_out(self._buffer.logs[number], entries)
-                records -= sum(entry.count for entry in entries)
-                size -= sum(entry.size for entry in entries)
-        return freed
+    async def oldest(self, records: int, size: int) -> dict[int, list[Entry]]:
+        """Return the oldest settled pages that free ``records`` and ``size``: by partition, from its front.
 
-    async def _fronts(self) -> dict[int, list[Entry]]:
-        """Return the settled pages at the front of every partition that are in memory: some, if there are any."""
-        for log in self._buffer.logs:
-            await self._services.pages.load_oldest(self._buffer.record.id, log)
-        return {log.number: settled_front(log.first_entries(), self._buffer.settled(log)) for log in self._buffer.logs}
+        They are among those that are in memory: some, if there are any.
+        """
+        logs = self._sink.logs
+        for log in logs:
+            await self._pages.load_oldest(self._sink.id, log)
+        fronts = {log.number: settled_front(log.first_entries(), self._sink.settled(log)) for log in logs}
+        return oldest_first(fronts, records, size)

@@ -9,19 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from forebay.broker.core.errors import (
-    BrokerError,
-    InvalidPage,
-    SchemaNotFound,
-    SinkNotFound,
-)
+from forebay.broker.core.errors import BrokerError, InvalidPage, SchemaNotFound
 from forebay.broker.core.writes import PutSchema, SchemaRecord
+from forebay.broker.runtime.commit.committer import Committer
+from forebay.broker.runtime.sink.state import Sink
 from forebay.errors.reasons import Reason
-
-if TYPE_CHECKING:
-    from forebay.broker.runtime.sink.buffer import Buffer, Services
 
 _log: Final = logging.getLogger(__name__)
 SCHEMA_BYTES_MAX: Final = 1 << 20
@@ -33,9 +27,9 @@ ALL_BYTES_MAX: Final = 64 << 20
 class Schemas:
     """All versions of one sink's schema. Used on the loop; ``stored`` from any thread."""
 
-    def __init__(self, buffer: Buffer, services: Services, found: Iterable[SchemaRecord]) -> None:
-        self._buffer = buffer
-        self._services = services
+    def __init__(self, sink: Sink, committer: Committer, found: Iterable[SchemaRecord]) -> None:
+        self._sink = sink
+        self._committer = committer
         self._versions = {schema.version: schema for schema in found}
         self._waiting: dict[int, asyncio.Future[None]] = {}
         """Versions that are not durable yet."""
@@ -49,24 +43,23 @@ class Schemas:
         Raises ``INVALID_SCHEMA``, ``SCHEMA_CHANGED``, ``SinkNotFound``.
         """
         latest = self.latest
-        schema = SchemaRecord(latest + 1, self._services.clock.wall_us(), arrow_schema, spark_schema)
+        schema = SchemaRecord(latest + 1, self._sink.clock.wall_us(), arrow_schema, spark_schema)
         self._check(schema)
         known = self._versions.get(latest)
         if known is not None and (known.arrow_schema, known.spark_schema) == (arrow_schema, spark_schema):
             await self._durable(latest)
             return latest
         if previous != latest:
-            raise BrokerError(Reason.SCHEMA_CHANGED, sink=self._buffer.name, compared=previous, latest=latest)
-        if self._buffer.deleted:
-            raise SinkNotFound(self._buffer.name)
+            raise BrokerError(Reason.SCHEMA_CHANGED, sink=self._sink.name, compared=previous, latest=latest)
+        self._sink.check_alive()
         self._versions[schema.version] = schema
         self.latest = schema.version
         self._bytes += _size(schema)
-        written = self._services.committer.write([PutSchema(self._buffer.record.id, schema)])
+        written = self._committer.write([PutSchema(self._sink.id, schema)])
         self._waiting[schema.version] = written
         written.add_done_callback(lambda _: self._waiting.pop(schema.version, None))
         await asyncio.shield(written)
-        _log.info("schema was registered sink=%s version=%d", self._buffer.name, schema.version)
+        _log.info("schema was registered sink=%s version=%d", self._sink.name, schema.version)
         return schema.version
 
     def _check(self, schema: SchemaRecord) -> None:
@@ -113,16 +106,14 @@ class Schemas:
         """Return a version, durable or not; raises ``SchemaNotFound``."""
         found = self._versions.get(version)
         if found is None or found.lost:
-            raise SchemaNotFound(self._buffer.name, version, self.latest, damaged=found is not None)
+            raise SchemaNotFound(self._sink.name, version, self.latest, damaged=found is not None)
         return found
 
     def check_page(self, version: int) -> None:
         """Raise ``InvalidPage`` for rows of a version that was never registered."""
         if not 1 <= version <= self.latest:
             known = f"it has 1 to {self.latest}" if self.latest else "it has none"
-            raise InvalidPage(
-                f"sink {self._buffer.name!r} has no version {version} of its schema; {known}", field="body"
-            )
+            raise InvalidPage(f"sink {self._sink.name!r} has no version {version} of its schema; {known}", field="body")
 
     async def _durable(self, version: int) -> None:
         waiting = self._waiting.get(version)

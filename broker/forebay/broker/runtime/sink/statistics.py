@@ -13,9 +13,9 @@ from forebay.broker.core.partition.cursor import Cursor
 from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.partition.pages import Durability, Entry
 from forebay.broker.runtime.delivery.subscription import Subscription
+from forebay.broker.runtime.instruments import Lag
 from forebay.broker.runtime.resources.slices import Slices
 from forebay.broker.runtime.sink.buffer import Buffer
-from forebay.broker.runtime.sink.lag import Lag
 
 LAGS_PER_SWEEP: Final = 10_000
 """Lanes of a broker whose lag is measured per sweep, on average: about a tenth of the loop's time."""
@@ -140,7 +140,7 @@ def _lag(subscription: Subscription, log: PartitionLog, lags: _Lags) -> Lag:
 
 
 def _realtime(subscription: Subscription, lane: Lane, partition: int) -> bool | None:
-    mode = subscription.mode_of(partition)
+    mode = subscription.source.mode_of(partition)
     return mode[0] if mode is not None and lane.owner is not None else None
 
 
@@ -210,7 +210,7 @@ async def _lags(buffer: Buffer, log: PartitionLog, subscriptions: Sequence[Subsc
                 missing.append(position)
         if not missing or looks == LOOKS_MAX:
             buffer.fronts.keep_only(log.number, standing)
-            return _Lags(log, fronts, buffer.age_now_us())
+            return _Lags(log, fronts, buffer.state.age.now_us())
         looks += 1
         read |= await buffer.fronts.read(log, missing)
 
@@ -223,7 +223,7 @@ def _lane_state(buffer: Buffer, subscription: Subscription, log: PartitionLog, l
     size, pages, age_us = lags.at(cursor.watermark) if pending else (0, 0, 0)
     now = subscription.now()
     backing_off = lane.resend.state is State.BACKING_OFF
-    mode = subscription.mode_of(partition)
+    mode = subscription.source.mode_of(partition)
     hold = buffer.read_hold(partition)
     reasons = [lane.resend.reason, f"READ_FAILED: {hold.reason}" if hold is not None else ""]
     return LaneState(
@@ -236,12 +236,12 @@ def _lane_state(buffer: Buffer, subscription: Subscription, log: PartitionLog, l
         in_flight=lane.records_in_flight,
         redelivered=lane.redelivered,
         state=lane.resend.state,
-        retry_at_us=buffer.wall_now_us() + int((lane.resend.until - now) * 1e6) if backing_off else None,
+        retry_at_us=buffer.state.clock.wall_us() + int((lane.resend.until - now) * 1e6) if backing_off else None,
         reason="; ".join(reason for reason in reasons if reason),
         realtime=_realtime(subscription, lane, partition),
         mode_switches=mode[1] if mode is not None else 0,
         balances=cursor.balances(end),
-        lifetime=subscription.totals_of(partition).with_open(cursor),
+        lifetime=subscription.accounts.totals_of(partition).with_open(cursor),
         holes=lane.holes,
         parked_ranges=len(lane.side.parked),
         parked_records=lane.side.parked.records(lane.view),

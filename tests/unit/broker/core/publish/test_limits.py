@@ -8,7 +8,7 @@ import pytest
 from forebay.broker.core.errors import RecordTooLarge, SinkFull
 from forebay.broker.core.partition.log import RECENT_MAX, PartitionLog
 from forebay.broker.core.partition.pages import Entry
-from forebay.broker.core.publish.limits import Drop, Wait, admit, admit_staged, usage
+from forebay.broker.core.publish.limits import Drop, Wait, admit, demand, usage
 from forebay.broker.core.settings import DEFAULTS, Overflow, SinkSettings
 from tests.support.pages.samples import entry
 from tests.unit.broker.core.partition.test_log import append, stored
@@ -30,10 +30,20 @@ def log_of(*entries: Entry, number: int = 0) -> PartitionLog:
 
 
 def decide(
-    settings: SinkSettings, logs: list[PartitionLog], records: int, size: int, *, in_flight: tuple[set[int], ...] = ()
+    settings: SinkSettings,
+    logs: list[PartitionLog],
+    records: int,
+    size: int,
+    *,
+    in_flight: tuple[set[int], ...] = (),
+    staged: tuple[int, int] = (0, 0),
 ) -> list[Drop] | Wait:
     flying = [frozenset(bases) for bases in in_flight] or [frozenset[int]() for _ in logs]
-    return admit("orders", settings, logs, flying, records, size)
+    return admit("orders", settings, demand(settings, logs, staged, records, size), logs, flying)
+
+
+def stage(settings: SinkSettings, logs: list[PartitionLog], staged: tuple[int, int], records: int, size: int) -> None:
+    assert admit("orders", settings, demand(settings, logs, staged, records, size, is_staged=True), logs) == []
 
 
 def test_what_is_queued_counts() -> None:
@@ -151,9 +161,9 @@ def test_live_and_staged_records_stay_within_the_limit_together() -> None:
     settings = rejecting(max_disk_cache=5)
     logs = [log_of(entry(0, 2))]
 
-    admit_staged("orders", settings, logs, (2, 20), 1, 10)
+    stage(settings, logs, (2, 20), 1, 10)
     with pytest.raises(SinkFull) as refused:
-        admit_staged("orders", settings, logs, (2, 20), 2, 20)
+        stage(settings, logs, (2, 20), 2, 20)
 
     assert (refused.value.facts["used"], refused.value.facts["staged"]) == ("4", "2")
 
@@ -162,18 +172,18 @@ def test_live_and_staged_bytes_do_too() -> None:
     settings = rejecting(max_total_bytes=1024)
     logs = [log_of(entry(0, 1, size=500))]
 
-    admit_staged("orders", settings, logs, (1, 500), 1, 24)
+    stage(settings, logs, (1, 500), 1, 24)
     with pytest.raises(SinkFull, match="500 of it staged"):
-        admit_staged("orders", settings, logs, (1, 500), 1, 25)
+        stage(settings, logs, (1, 500), 1, 25)
 
 
 def test_what_is_staged_takes_room_from_an_append_that_may_be_refused() -> None:
     settings = rejecting(max_disk_cache=5)
     logs = [log_of(entry(0, 2))]
 
-    assert admit("orders", settings, logs, [frozenset()], 1, 10, (2, 20)) == []
+    assert decide(settings, logs, 1, 10, staged=(2, 20)) == []
     with pytest.raises(SinkFull) as refused:
-        admit("orders", settings, logs, [frozenset()], 2, 20, (2, 20))
+        decide(settings, logs, 2, 20, staged=(2, 20))
     assert refused.value.facts["staged"] == "2"
 
 
@@ -181,15 +191,15 @@ def test_where_the_oldest_may_go_live_and_staged_records_each_have_the_limit() -
     settings = dropping(max_disk_cache=5)
     logs = [log_of(entry(0, 5))]
 
-    admit_staged("orders", settings, logs, (4, 40), 1, 10)
+    stage(settings, logs, (4, 40), 1, 10)
     with pytest.raises(SinkFull):
-        admit_staged("orders", settings, logs, (5, 50), 1, 10)
-    assert admit("orders", settings, [log_of(entry(0, 4))], [frozenset()], 1, 10, (5, 50)) == []
+        stage(settings, logs, (5, 50), 1, 10)
+    assert decide(settings, [log_of(entry(0, 4))], 1, 10, staged=(5, 50)) == []
 
 
 @pytest.mark.parametrize("settings", [rejecting(max_disk_cache=5), dropping(max_disk_cache=5)])
 def test_a_page_that_an_empty_sink_could_not_take_is_refused_for_good(settings: SinkSettings) -> None:
     with pytest.raises(RecordTooLarge):
-        admit_staged("orders", settings, [log_of()], (0, 0), 6, 60)
+        stage(settings, [log_of()], (0, 0), 6, 60)
     with pytest.raises(RecordTooLarge):
-        admit_staged("orders", replace(settings, max_total_bytes=1024), [log_of()], (0, 0), 1, 1025)
+        stage(replace(settings, max_total_bytes=1024), [log_of()], (0, 0), 1, 1025)

@@ -50,7 +50,7 @@ async def orders(pages: int = 0, *, partitions: int = 1, **settings: Any) -> Asy
 def drop_every_second(buffer: Buffer) -> None:
     for log in buffer.logs:
         for entry in log.first_entries()[::2]:
-            buffer.drop(log.number, [entry], DropReason.OVERFLOW)
+            buffer.removal.drop(log.number, [entry], DropReason.OVERFLOW)
 
 
 # -- purge
@@ -166,7 +166,7 @@ async def test_a_page_token_that_was_not_given_is_refused(token: str) -> None:
 
 async def answer(broker: Broker, offset: int) -> pb.ExplainRecordResponse:
     buffer = broker.sink("orders")
-    found = await explained(buffer, broker.services, buffer.subscription(""), 0, offset)
+    found = await explained(buffer, buffer.subscription(""), 0, offset)
     message = questions.explain_response(0, "default", found)
     assert message.text == text(found, "default")
     return message
@@ -227,7 +227,7 @@ async def test_a_dropped_record_has_its_gap_and_a_rejected_one_the_subscription_
         await taker.all_offsets()
         await taker.subscription.discard(0, taker.answer(), [Range(1, 2)], reason="no such column")
         rejected = await answer(broker, 1)
-        buffer.drop(0, buffer.logs[0].first_entries()[:1], DropReason.OVERFLOW)
+        buffer.removal.drop(0, buffer.logs[0].first_entries()[:1], DropReason.OVERFLOW)
         dropped = await answer(broker, 0)
 
         assert rejected.place == pb.RECORD_PLACE_RECENT

@@ -58,14 +58,14 @@ async def test_who_asks_at_the_moment_when_a_reservation_has_become_durable_goes
     store = HeldStore()
     async with spilling(store) as (broker, buffer):
         store.hold()
-        first = asyncio.create_task(buffer.tier.offsets.reserve(0, 2 * BLOCK))
+        first = asyncio.create_task(buffer.offsets.reserve(0, 2 * BLOCK))
         await store.reached()
         groups = broker.committer.groups
 
         store.let_go()
         while broker.committer.groups == groups:  # turn by turn: the next one is where the batch was confirmed
             await asyncio.sleep(0)
-        await buffer.tier.offsets.reserve(0, 2 * BLOCK)
+        await buffer.offsets.reserve(0, 2 * BLOCK)
 
         await first
 
@@ -74,7 +74,7 @@ async def test_a_sink_that_promises_the_disk_while_it_reserves_keeps_no_reservat
     store = HeldStore()
     async with spilling(store) as (_, buffer):
         store.hold()
-        waiting = asyncio.create_task(buffer.tier.offsets.reserve(0, 2 * BLOCK))
+        waiting = asyncio.create_task(buffer.offsets.reserve(0, 2 * BLOCK))
         await store.reached()
 
         changed = buffer.change(SinkSettings())
@@ -84,20 +84,20 @@ async def test_a_sink_that_promises_the_disk_while_it_reserves_keeps_no_reservat
             await waiting
 
         assert store.get_many(Family.META, [RESERVE.key(buffer.record.id, 0)]) == [None]
-        assert list(buffer.tier.offsets.ended()) == []
+        assert list(buffer.offsets.ended()) == []
 
 
 async def test_a_slot_is_used_again_when_its_partition_has_durably_left_it_and_not_before() -> None:
     store = HeldStore()
-    async with spilling(store, AcceptedInMemory()) as (broker, buffer):
+    async with spilling(store, AcceptedInMemory()) as (_, buffer):
         store.hold()
         changed = buffer.change(SinkSettings())
         await store.reached()
-        before = broker.services.slots.take()
+        before = buffer.offsets._slots.take()
         store.let_go()
         await changed
 
-        assert (before, broker.services.slots.take()) == (1, 0)
+        assert (before, buffer.offsets._slots.take()) == (1, 0)
 
 
 def test_slots_are_taken_from_below_and_given_back() -> None:

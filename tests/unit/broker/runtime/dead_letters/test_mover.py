@@ -26,7 +26,7 @@ from forebay.errors.reasons import Reason
 from tests.support.brokers.dead_letters import letters
 from tests.support.brokers.held_store import HeldStore
 from tests.support.brokers.one_sink import fill
-from tests.support.brokers.running import running
+from tests.support.brokers.running import move, running
 from tests.support.brokers.taker import Taker
 from tests.support.pages.samples import page
 from tests.support.refusals import refusal
@@ -345,7 +345,7 @@ async def test_what_was_dropped_before_it_could_be_moved_counts_as_dropped() -> 
         rejected = asyncio.ensure_future(reject(taker, 0, 2))
         await store.reads.reached()
         subscription.leave(taker.consumer)
-        buffer.drop(0, buffer.logs[0].first_entries()[:1], DropReason.OVERFLOW)
+        buffer.removal.drop(0, buffer.logs[0].first_entries()[:1], DropReason.OVERFLOW)
         store.reads.open()
 
         assert await rejected == [SETTLED, OK]
@@ -364,7 +364,7 @@ async def test_a_seek_closes_the_account_and_the_dead_letter_stays() -> None:
         rejected = asyncio.ensure_future(reject(taker, 0, 2))
         await store.reached()
 
-        sought = subscription.seek(0, 5)
+        sought = move(subscription, 0, 5)
         store.let_go()
         await rejected
         await sought

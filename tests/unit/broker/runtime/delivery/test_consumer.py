@@ -131,7 +131,7 @@ async def test_a_damaged_page_is_kept_aside_and_told_as_a_gap() -> None:
 
         assert found == [0, 2]
         assert taker.told_gaps() == [(1, 2)]
-        await buffer.subscription("").save(0)
+        await buffer.subscription("").accounts.save(0)
         assert len(store.scan(Family.SMALL, *SMALL_PAGE.of_sink(buffer.record.id), 10)) == 3
         assert len(store.scan(Family.META, *QUARANTINE.all, 10)) == 1
 
@@ -176,7 +176,7 @@ async def test_a_consumer_goes_on_as_soon_as_somebody_else_could_read() -> None:
         taker.consumer.wakeup.clear()
 
         store.let_read()
-        await broker.services.pages.probe()
+        await broker.pages.probe()
 
         assert taker.consumer.wakeup.is_set()
         assert await taker.all_offsets() == [0, 1]
@@ -228,7 +228,7 @@ async def test_an_index_that_cannot_be_read_is_neither_mended_nor_written_anew()
         assert held is not None
         assert held.index
         assert await taker.all_offsets() == [0, 1, 2]
-        assert broker.services.pages.rewritten == 0
+        assert broker.pages.rewritten == 0
         assert taker.told_gaps() == []
 
 
@@ -242,13 +242,13 @@ async def test_switching_between_memory_and_store_is_counted() -> None:
         subscription = buffer.subscription("")
 
         await taker.one()
-        behind = subscription.mode_of(0)
+        behind = subscription.source.mode_of(0)
         for _ in range(3):
             await taker.one()
-        level = subscription.mode_of(0)
+        level = subscription.source.mode_of(0)
         await fill(buffer, 4, size=1_000)
         await taker.one()
-        behind_again = subscription.mode_of(0)
+        behind_again = subscription.source.mode_of(0)
 
         assert (behind, level, behind_again) == ((False, 0), (True, 1), (False, 2))
 
@@ -260,7 +260,7 @@ async def test_a_sink_that_is_not_realtime_is_read_from_the_store() -> None:
 
         await taker.one()
 
-        assert buffer.subscription("").mode_of(0) == (False, 0)
+        assert buffer.subscription("").source.mode_of(0) == (False, 0)
 
 
 async def test_what_was_revoked_while_it_was_read_is_not_sent() -> None:

@@ -219,7 +219,7 @@ async def test_a_settled_set_lets_its_pages_be_trimmed() -> None:
 
         await settle(buffer, await lease(buffer))
 
-        await buffer.trim(buffer.logs[0])
+        await buffer.removal.trim(buffer.logs[0])
         assert buffer.logs[0].pages == 0
 
 
@@ -275,7 +275,7 @@ async def test_a_lease_that_runs_out_is_a_failed_try_that_survives_and_the_consu
         taker.subscription.let_time_pass()
 
         assert await taker.all_offsets() == [1]
-        await buffer.confirmed()
+        await buffer.removal.confirmed()
     async with running(store.reopen(), clock) as broker:
         assert broker.sink("orders").subscription("").lanes[0].cursor.attempts_of(1) == 2
 
@@ -367,7 +367,7 @@ async def test_a_purge_takes_records_out_of_a_set() -> None:
         await failed(buffer, 1, 3)
         found = await lease(buffer)
 
-        await purge(buffer, broker.services, [0], Until(2))
+        await purge(buffer, [0], Until(2), committer=broker.committer, pages=broker.pages)
 
         assert ranges(await lease(buffer)) == {0: [(3, 4)]}
         assert await settle(buffer, found) == [ALREADY, OK]
@@ -379,6 +379,6 @@ async def test_a_damaged_page_is_dropped_out_of_a_set() -> None:
         await failed(buffer, 1)
         found = await lease(buffer)
 
-        buffer.drop(0, [buffer.logs[0].first_entries()[1]], DropReason.CORRUPT)
+        buffer.removal.drop(0, [buffer.logs[0].first_entries()[1]], DropReason.CORRUPT)
 
         assert await settle(buffer, found) == [ALREADY]

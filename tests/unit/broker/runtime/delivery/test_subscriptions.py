@@ -117,7 +117,7 @@ async def test_a_deleted_subscription_does_not_come_back_whatever_it_was_doing()
 
         await buffer.subscribing.delete("audit")
         outcomes = [outcome for _, _, outcome in await subscription.ack(0, late, [Range(0, 1)])]
-        await subscription.save(0)
+        await subscription.accounts.save(0)
         subscription.leave(taker.consumer)
 
         assert outcomes == [Outcome.STALE]
@@ -182,7 +182,7 @@ async def test_a_seek_survives_a_restart_with_what_the_closed_accounts_came_to()
         [(_, _, [state])] = [found for found in await sink_states(buffer) if found[0] == "default"]
 
         assert (subscription.lanes[0].cursor.start, state.pending, state.balances) == (2, 8, True)
-        assert subscription.totals_of(0) == Totals(acked=1, skipped=9 + 2, seeks=2)
+        assert subscription.accounts.totals_of(0) == Totals(acked=1, skipped=9 + 2, seeks=2)
         assert state.lifetime == Totals(acked=1, skipped=11, seeks=2)
 
 
@@ -214,7 +214,7 @@ async def test_a_seek_counts_gaps_behind_it_as_dropped_again() -> None:
         subscription = buffer.subscription("")
         cursor = subscription.lanes[0].cursor
         assert (cursor.start, cursor.dropped, cursor.pending(7), cursor.balances(7)) == (1, 2, 4, True)
-        assert subscription.totals_of(0) == Totals(acked=4, dropped=3, seeks=1)
+        assert subscription.accounts.totals_of(0) == Totals(acked=4, dropped=3, seeks=1)
         taker.events.clear()
         await taker.take_all()
         assert taker.told_gaps() == [(1, 2), (2, 3)]
@@ -238,7 +238,7 @@ async def test_a_seek_with_one_wrong_partition_moves_none() -> None:
             await seek(buffer, at(2))
 
         assert [lane.cursor.start for lane in buffer.subscription("").lanes] == [0, 0]
-        assert buffer.subscription("").totals_of(0) == Totals()
+        assert buffer.subscription("").accounts.totals_of(0) == Totals()
 
 
 async def test_a_seek_to_a_time_finds_the_first_record_since_in_every_partition() -> None:

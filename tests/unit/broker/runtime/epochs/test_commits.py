@@ -31,7 +31,7 @@ async def test_what_is_staged_is_seen_by_nobody_until_its_epoch_is_committed() -
         buffer, _ = await broker.create("orders", SinkSettings())
         await stage(buffer, claim(), "a", [b"1", b"2"], [b"3"])
         assert buffer.logs[0].tail.next_offset == 0
-        assert buffer.staging.usage == (3, buffer.staging.size)
+        assert buffer.state.staged.usage == (3, buffer.state.staged.size)
 
         outcome = await commit(broker, wanted(claim(), ("a", [(0, 2, 3)])))
 
@@ -40,7 +40,7 @@ async def test_what_is_staged_is_seen_by_nobody_until_its_epoch_is_committed() -
             (0, 0, 3, 2)
         ]
         assert await stored(broker) == [b"1", b"2", b"3"]
-        assert buffer.staging.usage == (0, 0)
+        assert buffer.state.staged.usage == (0, 0)
 
 
 async def test_all_partitions_of_an_epoch_become_visible_at_one_instant() -> None:
@@ -71,7 +71,7 @@ async def test_offsets_follow_the_tokens_of_the_commit_and_what_comes_later_stan
         await stage(buffer, claim(), "b", [b"b1", b"b2"])
 
         committing = asyncio.ensure_future(commit(broker, wanted(claim(), ("b", [(0, 1, 2)]), ("a", [(0, 2, 2)]))))
-        while not buffer.admission.locked():
+        while not buffer.state.admission.locked():
             await asyncio.sleep(0)
         later = await buffer.append(page(b"later"))
         await later.done
@@ -288,7 +288,7 @@ async def test_a_page_staged_before_a_restart_is_whole_after_later_pages_came_an
 
     async with running(store.reopen()) as broker:
         buffer = broker.sink("orders")
-        assert buffer.staging.records == 2
+        assert buffer.state.staged.records == 2
         await commit(broker, wanted(claim(), ("a", [(0, 2, 2)])))
 
         assert (await stored(broker))[3:] == [b"staged-1", b"staged-2"]
@@ -334,8 +334,8 @@ async def test_the_records_of_epochs_are_forgotten_with_their_pages_but_for_the_
         await broker.epoch_sweep.sweep()
         assert (await broker.epochs.get(buffer, "query", 0)).parts
 
-        buffer.drop(0, buffer.logs[0].first_entries(), DropReason.PURGED)
-        await buffer.drops_durable(0)
+        buffer.removal.drop(0, buffer.logs[0].first_entries(), DropReason.PURGED)
+        await buffer.removal.drops_durable(0)
         await broker.epoch_sweep.sweep()
         await broker.committer.drained()
 

@@ -50,11 +50,11 @@ async def test_a_stage_goes_on_after_a_restart_where_its_pages_end() -> None:
     async with sink(store, partitions=2) as buffer:
         first = await stage(buffer, claim(), "a", [b"1"], [b"2"])
         await stage(buffer, claim(), "a", [b"3"], partition=1)
-        usage = buffer.staging.usage
+        usage = buffer.state.staged.usage
 
     async with running(store.reopen()) as broker:
         buffer = broker.sink("orders")
-        assert buffer.staging.usage == usage
+        assert buffer.state.staged.usage == usage
         assert broker.quota.used == usage[1]
         resumed = buffer.staging.open(claim(), "a", first.epoch)
 
@@ -70,11 +70,11 @@ async def test_a_stage_goes_on_after_a_restart_where_its_pages_end() -> None:
 async def test_a_page_that_comes_again_counts_once() -> None:
     async with sink() as buffer:
         session = await stage(buffer, claim(), "a", [b"1"])
-        usage = buffer.staging.usage
+        usage = buffer.state.staged.usage
 
         assert (await (await session.publish(page(b"1"), 0))).duplicate
 
-        assert buffer.staging.usage == usage
+        assert buffer.state.staged.usage == usage
 
 
 async def test_a_duplicate_of_a_page_that_waits_is_answered_together_with_it() -> None:
@@ -105,7 +105,7 @@ async def test_other_data_under_a_known_sequence_is_a_conflict_and_a_later_one_i
             await session.publish(page(b"3"), 2)
         with pytest.raises(InvalidPartition):
             await session.publish(page(b"1", partition=1), 0)
-        assert buffer.staging.records == 1
+        assert buffer.state.staged.records == 1
 
 
 async def test_a_second_stream_of_a_token_ends_the_first_and_goes_on() -> None:
@@ -118,7 +118,7 @@ async def test_a_second_stream_of_a_token_ends_the_first_and_goes_on() -> None:
         with pytest.raises(WriterFenced):
             await first.publish(page(b"3"), 2)
         await (await second.publish(page(b"3"), 2))
-        assert buffer.staging.records == 3
+        assert buffer.state.staged.records == 3
 
 
 async def test_who_resumes_what_was_thrown_away_is_fenced() -> None:
@@ -150,7 +150,7 @@ async def test_staging_is_durable_when_it_is_answered_whatever_the_sink_promises
         await stage(buffer, claim(), "a", [b"1"])
         left = store.crash()
     async with running(left) as broker:
-        assert broker.sink("orders").staging.records == 1
+        assert broker.sink("orders").state.staged.records == 1
 
 
 # -- runs
@@ -181,7 +181,7 @@ async def test_what_a_killed_run_stages_late_harms_nothing() -> None:
         await commit(broker, wanted(NEWER, ("b", [(0, 1, 1)])))
 
         assert await stored(broker) == [b"2"]
-        assert buffer.staging.usage == (0, 0)
+        assert buffer.state.staged.usage == (0, 0)
 
 
 async def test_a_page_that_waits_when_its_stage_is_thrown_away_is_not_written() -> None:
@@ -199,7 +199,7 @@ async def test_a_page_that_waits_when_its_stage_is_thrown_away_is_not_written() 
         store.let_go()
         with pytest.raises(WriterFenced):
             await waiting
-        assert (buffer.staging.usage, buffer.staging.waiting) == ((0, 0), 0)
+        assert (buffer.state.staged.usage, buffer.staging.waiting) == ((0, 0), 0)
     assert wrong_names(store.reopen()) == []
     assert store.reopen().scan(Family.SMALL, b"", b"\xff" * 20, 10) == []
 
@@ -218,7 +218,7 @@ async def test_a_page_that_is_being_written_when_its_stage_is_thrown_away_is_rec
         store.let_go()
 
         assert await aborting == 1
-        assert (buffer.staging.usage, broker.quota.used) == ((0, 0), 0)
+        assert (buffer.state.staged.usage, broker.quota.used) == ((0, 0), 0)
         await broker.committer.drained()
         assert wrong_names(store) == []
 
@@ -269,7 +269,7 @@ async def test_what_nobody_touches_goes_when_its_time_is_over_and_its_room_comes
         clock.advance(TTL_S)
         buffer.staging.sweep()
 
-        assert buffer.staging.usage == (0, 0)
+        assert buffer.state.staged.usage == (0, 0)
         buffer.staging.sweep()
         assert buffer.staging.producers.known == {}
     assert wrong_names(store.reopen()) == []
@@ -291,7 +291,7 @@ async def test_names_of_many_stages_are_deleted_as_a_few_ranges_between_which_ot
         left = [each.record for each in buffer.staging.stages if each.record.producer == "other"]
 
         writes = buffer.staging.release(found)
-        await broker.services.committer.write([*writes, *(PutDue(due) for due in dues(buffer, found))])
+        await broker.committer.write([*writes, *(PutDue(due) for due in dues(buffer, found))])
 
     assert len(writes) == 1 + len({number for number in others if number != 39})
     async with running(store.reopen()) as again:
@@ -332,7 +332,7 @@ async def test_many_pages_that_are_thrown_away_go_in_batches_and_a_crash_between
         there = await stored(other) == [b"1", b"2"]
         assert there or writes == 0
         assert {each.record.token for each in found.staging.stages} == ({"later"} if there else {*"abcde", "later"})
-        assert found.staging.usage[0] == (1 if there else 11)
+        assert found.state.staged.usage[0] == (1 if there else 11)
     assert wrong_names(again.reopen()) == []
 
 
@@ -363,13 +363,13 @@ async def test_a_stream_that_is_open_keeps_what_it_has_staged() -> None:
         session = await stage(buffer, claim(), "a", [b"1"])
         clock.advance(2 * TTL_S)
         buffer.staging.sweep()
-        assert buffer.staging.records == 1
+        assert buffer.state.staged.records == 1
 
         session.end()
         clock.advance(TTL_S + 1)
         buffer.staging.sweep()
 
-        assert buffer.staging.records == 0
+        assert buffer.state.staged.records == 0
 
 
 async def test_a_producer_of_batches_is_forgotten_after_its_time_but_not_before_its_pages_are_gone() -> None:
@@ -386,7 +386,7 @@ async def test_a_producer_of_batches_is_forgotten_after_its_time_but_not_before_
         buffer.staging.sweep()
         assert set(buffer.staging.producers.known) == {"batch", "query"}
 
-        broker.sink("orders").drop(0, buffer.logs[0].first_entries(), DropReason.PURGED)
+        broker.sink("orders").removal.drop(0, buffer.logs[0].first_entries(), DropReason.PURGED)
         await broker.epoch_sweep.sweep()
         buffer.staging.sweep()
 
@@ -409,7 +409,7 @@ async def test_live_and_staged_records_together_stay_within_the_limit_of_a_sink_
         with pytest.raises(SinkFull):
             await buffer.append(page(b"x"))
         assert refused.value.facts["staged"] == "1"
-        assert buffer.staging.records == 1
+        assert buffer.state.staged.records == 1
 
         await buffer.staging.abort("query", 0, ["a"])
         await fill(buffer, 1)
@@ -424,7 +424,7 @@ async def test_the_page_that_was_refused_is_the_next_one_when_there_is_room() ->
             await session.publish(page(b"2"), 1)
         with refusal(Reason.SEQUENCE_GAP):
             await session.publish(page(b"3"), 2)
-        buffer.drop(0, buffer.logs[0].first_entries(), DropReason.PURGED)
+        buffer.removal.drop(0, buffer.logs[0].first_entries(), DropReason.PURGED)
 
         await (await session.publish(page(b"2"), 1))
         await commit(broker, wanted(claim(), ("a", [(0, 2, 2)])))
@@ -475,7 +475,7 @@ async def test_the_bytes_of_a_deleted_sink_come_back_staged_ones_too() -> None:
 
         await broker.delete("orders", force=True)
 
-        assert (broker.quota.used, buffer.staging.usage) == (0, (0, 0))
+        assert (broker.quota.used, buffer.state.staged.usage) == (0, (0, 0))
         assert session.on_fenced.is_set()
         with pytest.raises(WriterFenced):
             await session.publish(page(b"2"), 1)
@@ -486,7 +486,7 @@ async def test_a_page_that_waits_for_its_turn_while_its_sink_is_deleted_is_refus
     async with running() as broker:
         buffer, _ = await broker.create("orders", SinkSettings())
         session = buffer.staging.open(claim(), "a", None)
-        async with buffer.admission:
+        async with buffer.state.admission:
             waiting = asyncio.ensure_future(session.publish(page(b"1"), 0))
             await asyncio.sleep(0)
             await broker.delete("orders", force=True)
@@ -508,7 +508,7 @@ async def test_a_sink_that_stores_nothing_stages_nothing() -> None:
 async def test_nobody_stages_or_commits_dead_letters() -> None:
     async with running() as broker:
         buffer, _ = await broker.create("orders", SinkSettings())
-        letters = broker.dead_letter_sink(buffer)
+        letters = broker.registry.dead_letter_sink(buffer.state)
         dead = Claim("orders.dlq", "query", "orders", 0, "run-1", 1)
 
         with refusal(Reason.STAGING_UNSUPPORTED):
@@ -567,7 +567,7 @@ async def test_a_commit_that_waits_behind_an_abort_finds_nothing() -> None:
     async with running() as broker:
         buffer, _ = await broker.create("orders", SinkSettings())
         await stage(buffer, claim(), "a", [b"1"])
-        async with buffer.admission:
+        async with buffer.state.admission:
             committing = asyncio.ensure_future(commit(broker, wanted(claim(), ("a", [(0, 1, 1)]))))
             await asyncio.sleep(0)
             await buffer.staging.abort("query", 0, ["a"])

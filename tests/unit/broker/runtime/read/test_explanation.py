@@ -46,7 +46,7 @@ async def orders(
 
 async def ask(broker: Broker, offset: int, partition: int = 0) -> Explained:
     buffer = broker.sink("orders")
-    return await explained(buffer, broker.services, buffer.subscription(""), partition, offset)
+    return await explained(buffer, buffer.subscription(""), partition, offset)
 
 
 async def place(broker: Broker, offset: int) -> Place:
@@ -182,7 +182,7 @@ async def test_a_partition_that_is_handed_over_says_so() -> None:
         await first.one(0)
         await first.one(1)
         Taker(buffer.subscription(""), "b")
-        moving = [p for p in (0, 1) if buffer.subscription("").owners.moving(p)]
+        moving = [p for p in (0, 1) if buffer.subscription("").lanes.moving.get(p)]
 
         found = await ask(broker, 1, partition=moving[0])
 

@@ -59,9 +59,7 @@ async def filled(at: Reading) -> list[bytes]:
     """Append large pages together, so that they are bulk; returns the keys of them all."""
     appends = [await at.buffer.append(page(b"x" * SIZE)) for _ in range(PAGES)]
     await asyncio.gather(*(append.done for append in appends))
-    entries = await at.broker.services.pages.call(
-        at.broker.services.pages.journal.entries, at.buffer.record.id, 0, 0, PAGES, PAGES
-    )
+    entries = await at.broker.pages.call(at.broker.pages.journal.entries, at.buffer.record.id, 0, 0, PAGES, PAGES)
     return [BULK_PAGE.key(entry.number, at.buffer.record.id, 0) for entry in entries]
 
 

@@ -36,7 +36,7 @@ async def sink(
         buffer, _ = await broker.create("orders", SinkSettings(buffer_page_size=1))
         appends = [await buffer.append(page(*[b"%d" % number] * records)) for number in range(pages)]
         await asyncio.gather(*(append.done for append in appends))
-        yield broker.services.pages, buffer
+        yield broker.pages, buffer
 
 
 def reader(pages: Pages, buffer: Buffer) -> EntryReader:
@@ -86,7 +86,7 @@ async def test_after_a_restart_the_entries_come_from_the_store() -> None:
     async with running(store.reopen()) as broker:
         buffer = broker.sink("orders")
 
-        assert await walked(reader(broker.services.pages, buffer), 0) == [0, 2, 4, 6, 8]
+        assert await walked(reader(broker.pages, buffer), 0) == [0, 2, 4, 6, 8]
 
 
 async def test_bodies_of_recent_pages_come_from_memory_and_the_others_from_the_store() -> None:
@@ -188,7 +188,7 @@ async def test_a_page_that_fails_and_is_removed_holds_nothing_any_more() -> None
         with pytest.raises(ReadFailed):
             await pages.bodies(buffer.record.id, 0, entries[:1], realtime=False)
 
-        buffer.drop(0, entries[:1], DropReason.PURGED)
+        buffer.removal.drop(0, entries[:1], DropReason.PURGED)
 
         assert len(pages.holds) == 0
 

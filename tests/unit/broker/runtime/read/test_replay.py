@@ -122,7 +122,7 @@ async def test_reading_again_settles_nothing() -> None:
 
         await at.met()
 
-        assert at.buffer.pending == 3
+        assert at.buffer.state.pending == 3
         assert await Taker(at.buffer.subscription("")).all_offsets() == [0, 1, 2]
 
 
@@ -180,8 +180,8 @@ async def test_what_was_trimmed_between_two_gaps_is_not_passed_over_in_silence()
         await taker.all_offsets()
         await taker.ack(1, 2)
         entries = at.buffer.logs[0].first_entries()
-        at.buffer.drop(0, entries[2:3], DropReason.PURGED)
-        at.buffer.drop(0, entries[:1], DropReason.PURGED)
+        at.buffer.removal.drop(0, entries[2:3], DropReason.PURGED)
+        at.buffer.removal.drop(0, entries[:1], DropReason.PURGED)
         async with asyncio.timeout(10):
             while at.buffer.logs[0].head.earliest < 3:
                 await asyncio.sleep(0)

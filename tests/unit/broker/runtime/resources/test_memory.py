@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import pytest
 
+from forebay.broker.composition import build
 from forebay.broker.core.errors import MemoryOverloaded
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.rpc.pages.codec import PageCodec
-from forebay.broker.runtime import broker as broker_module
-from forebay.broker.runtime.broker import Bounds, Broker, Found
+from forebay.broker.runtime import housekeeping
+from forebay.broker.runtime.broker import Bounds
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.resources.memory import BELOW, SHARE, MemoryGuard, Reading, measure, read_file
 from forebay.broker.storage.recovery import recover
@@ -144,16 +145,14 @@ def test_without_a_measure_nothing_is_ever_too_much() -> None:
 async def test_over_the_watermark_the_tail_gives_its_memory_up_and_takes_it_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(broker_module, "SWEEP_S", 1_000.0)
+    monkeypatch.setattr(housekeeping, "SWEEP_S", 1_000.0)
     use, store = Use(), HeldStore()
     given_back: list[int] = []
-    found = recover(store)
-    broker = Broker(
-        found.journal,
-        Found(found.start_count, found.next_sink, found.age, found.sinks, found.due),
+    broker = build(
+        recover(store),
         FakeClock(),
         bounds=Bounds(waiting_bytes=SHARE * 100),
-        records=PageCodec(),
+        codec=PageCodec(),
         measure_memory=use.read,
         on_memory=lambda: given_back.append(broker.tail.size),
     )

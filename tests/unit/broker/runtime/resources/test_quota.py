@@ -45,7 +45,7 @@ async def test_the_bound_is_exact_over_all_sinks_and_an_ack_makes_room() -> None
         taker = Taker(first.subscription(""))
         await taker.one()
         await taker.ack(0, 1)
-        await first.trim(first.logs[0])
+        await first.removal.trim(first.logs[0])
         await fill(second, 1)
 
         assert refused.value.facts == {"used": str(3 * TEN), "bound": str(3 * TEN)}
@@ -85,7 +85,7 @@ async def test_it_is_right_after_overflow_expiry_damage_deletion_and_a_restart()
         deleted, _ = await broker.create("deleted", SinkSettings(buffer_page_size=1))
         for buffer in (overflowing, aging, damaged, deleted):
             await fill(buffer, 5)
-        damaged.drop(0, damaged.logs[0].first_entries()[:1], DropReason.CORRUPT)
+        damaged.removal.drop(0, damaged.logs[0].first_entries()[:1], DropReason.CORRUPT)
         clock.advance(2.0)
         await broker.expirer.sweep(aging)
         await broker.delete("deleted", force=True)

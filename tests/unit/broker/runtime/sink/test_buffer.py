@@ -137,7 +137,7 @@ async def test_settled_pages_behind_one_that_is_dropped_go_with_it() -> None:
         await taker.ack(1, 2)
         first, *_ = buffer.logs[0].first_entries()
 
-        buffer.drop(0, [first], DropReason.CORRUPT)
+        buffer.removal.drop(0, [first], DropReason.CORRUPT)
         await trimmed_to(buffer, 2)
 
         assert bases(buffer) == [2]
@@ -194,4 +194,4 @@ async def test_pending_is_what_the_slowest_subscription_has_not_settled() -> Non
         await taker.take_all()
         await taker.subscription.ack(0, taker.answer(), [Range(0, 2)])
 
-        assert buffer.pending == 1
+        assert buffer.state.pending == 1

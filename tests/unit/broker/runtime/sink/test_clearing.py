@@ -36,7 +36,7 @@ async def test_a_clean_stop_empties_the_sink_counted_and_with_a_gap() -> None:
     async with running(store.crash()) as broker:
         buffer = broker.sink("orders")
         first, second = buffer.logs
-        assert (buffer.pending, broker.sink("kept").pending) == (0, 2)
+        assert (buffer.state.pending, broker.sink("kept").state.pending) == (0, 2)
         assert (first.head.dropped, second.head.dropped) == (((CLEANED, 5),), ((CLEANED, 1),))
         assert [(gap.first, gap.end, gap.reason) for gap in first.gaps] == [(0, 5, CLEANED)]
         assert buffer.subscription("").lanes[0].cursor.dropped == 5
@@ -70,9 +70,9 @@ async def test_a_sink_of_many_pages_is_emptied_in_slices() -> None:
         buffer = broker.sink("orders")
         await asyncio.gather(*[append.done for append in [await buffer.append(page(b"x")) for _ in range(1_500)]])
 
-        dropped = await empty(buffer, broker.services.pages, CLEANED)
+        dropped = await empty(buffer, broker.pages, CLEANED)
 
-        assert (dropped, buffer.logs[0].pages, buffer.pending) == (1_500, 0, 0)
+        assert (dropped, buffer.logs[0].pages, buffer.state.pending) == (1_500, 0, 0)
         assert buffer.logs[0].gaps[0].first == 0
         assert buffer.logs[0].gaps[-1].end == 1_500
 
@@ -85,7 +85,7 @@ async def test_a_kill_empties_nothing() -> None:
         killed = store.reopen()
 
     async with running(killed) as broker:
-        assert broker.sink("orders").pending == 5
+        assert broker.sink("orders").state.pending == 5
 
 
 async def test_a_fenced_broker_stops_without_emptying() -> None:
@@ -100,4 +100,4 @@ async def test_a_fenced_broker_stops_without_emptying() -> None:
     await broker.close()
 
     async with running(store.reopen()) as again:
-        assert again.sink("orders").pending == 2
+        assert again.sink("orders").state.pending == 2

@@ -278,7 +278,7 @@ async def test_the_broker_sweeps_by_itself(monkeypatch: pytest.MonkeyPatch) -> N
     async with running(clock=clock) as broker:
         buffer = await aging(broker)
         await fill(buffer, 2)
-        dropped = buffer.changed.next()
+        dropped = buffer.state.changed.next()
         clock.advance(61.0)
         async with asyncio.timeout(10):
             await dropped.wait()
@@ -300,7 +300,7 @@ async def test_a_partition_whose_index_was_damaged_is_mended_and_swept_as_the_ot
             while not buffer.logs[0].mended:
                 await asyncio.sleep(0)
         clock.advance(61.0)
-        await Expirer(lambda: [buffer], broker.services.pages).sweep(buffer)
+        await Expirer(lambda: [buffer], broker.pages).sweep(buffer)
 
         assert [gaps(buffer, partition) for partition in (0, 1)] == [[(0, 1, DropReason.EXPIRED)]] * 2
 

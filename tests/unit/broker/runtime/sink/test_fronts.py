@@ -60,9 +60,9 @@ async def test_the_front_above_what_was_removed_is_what_is_left() -> None:
     async with filled() as buffer:
         [log] = buffer.logs
         await buffer.fronts.read(log, {0})
-        await buffer._services.pages.load_oldest(buffer.record.id, log)
-        buffer.drop(0, log.first_entries()[:2], DropReason.OVERFLOW)
-        await buffer.drops_durable(0)
+        await buffer._pages.load_oldest(buffer.record.id, log)
+        buffer.removal.drop(0, log.first_entries()[:2], DropReason.OVERFLOW)
+        await buffer.removal.drops_durable(0)
 
         assert (await buffer.fronts.read(log, {1}))[1].base == 4
 
@@ -102,4 +102,4 @@ async def test_where_reads_fail_no_front_is_found_and_it_is_told() -> None:
         store.fails = False
 
         assert found == {}
-        assert buffer._services.pages.holds.at(buffer.record.id, 0) is not None
+        assert buffer._pages.holds.at(buffer.record.id, 0) is not None

@@ -85,7 +85,7 @@ def taker(buffer: Buffer) -> Taker:
 async def settled(buffer: Buffer) -> None:
     """Wait until what is settled was trimmed."""
     async with asyncio.timeout(10):
-        while any(log.pages and buffer.settled(log) >= log.tail.next_offset for log in buffer.logs):
+        while any(log.pages and buffer.state.settled(log) >= log.tail.next_offset for log in buffer.logs):
             await asyncio.sleep(0.001)
 
 
@@ -154,7 +154,7 @@ async def test_what_overflows_is_one_run_of_the_oldest_whole_pages() -> None:
             await fill(buffer, first, end)
             assert await hand.one() == [taken]
             await hand.ack(taken, taken + 1)
-        assert buffer.pending == 4
+        assert buffer.state.pending == 4
         await fill(buffer, 7, 15)
 
         [gap] = buffer.logs[0].gaps if len(buffer.logs[0].gaps) == 1 else [None]
@@ -162,7 +162,7 @@ async def test_what_overflows_is_one_run_of_the_oldest_whole_pages() -> None:
         assert dropped == list(range(3, 3 + len(dropped)))
         assert dict(buffer.logs[0].head.dropped) == {DropReason.OVERFLOW: len(dropped)}
         assert (await hand.all_offsets())[-2:] == [13, 14]
-        assert buffer.pending == 8
+        assert buffer.state.pending == 8
         assert gap is None or gap.reason is DropReason.OVERFLOW
 
 
@@ -170,10 +170,10 @@ async def test_a_stop_and_a_start_keep_what_was_pending() -> None:
     machine = Machine()
     async with machine.sink(**spill(2, disk=4, overflow=Overflow.DROP_OLDEST)) as buffer:
         await fill(buffer, 0, 10, at_once=2)
-        assert buffer.pending == 6
+        assert buffer.state.pending == 6
 
     async with machine.sink() as buffer:
-        assert buffer.pending == 6
+        assert buffer.state.pending == 6
         assert (await taker(buffer).all_offsets())[0] == 4
 
 
@@ -184,7 +184,7 @@ async def test_a_sink_that_is_never_written_is_empty_after_a_stop_and_counts_it(
 
     assert entries_on_disk(machine.store) == 0
     async with machine.sink() as buffer:
-        assert buffer.pending == 0
+        assert buffer.state.pending == 0
         assert dict(buffer.logs[0].head.dropped) == {DropReason.CLEANED_AT_STOP: 5}
         assert (await fill(buffer, 5, 6), buffer.logs[0].tail.next_offset) == ([Durability.MEMORY], 6)
 
@@ -225,7 +225,7 @@ async def test_a_volatile_sink_is_empty_when_it_is_opened_again() -> None:
         await hand.ack(0, 1)
 
     async with machine.sink() as buffer:
-        assert (buffer.pending, buffer.logs[0].records, entries_on_disk(machine.store)) == (0, 0, 0)
+        assert (buffer.state.pending, buffer.logs[0].records, entries_on_disk(machine.store)) == (0, 0, 0)
         assert dict(buffer.logs[0].head.dropped) == {DropReason.WIPED_AT_START: 5}
         hand = taker(buffer)
         await hand.all_offsets()
@@ -389,7 +389,7 @@ async def test_deleting_a_sink_gives_its_memory_back() -> None:
         await fill(buffer, 0, 6)
         await broker.delete("orders", force=True)
 
-        assert (buffer.tier.records, broker.services.pages.held) == (0, {})
+        assert (buffer.tier.records, broker.pages.held) == (0, {})
 
 
 async def test_a_thousand_pages_in_memory_are_read_in_order_and_behind_them_what_was_written() -> None:

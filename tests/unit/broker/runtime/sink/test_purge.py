@@ -38,7 +38,9 @@ async def orders(broker: Broker, pages: int = 0, *, records: int = 1, partitions
 
 async def purged(broker: Broker, until: Until = ALL, *partitions: int) -> list[Purged]:
     buffer = broker.sink("orders")
-    return await purge(buffer, broker.services, partitions or [log.number for log in buffer.logs], until)
+    return await purge(
+        buffer, partitions or [log.number for log in buffer.logs], until, committer=broker.committer, pages=broker.pages
+    )
 
 
 def bases(buffer: Buffer, partition: int = 0) -> list[int]:
@@ -262,7 +264,7 @@ async def test_it_is_answered_when_it_is_durable() -> None:
         assert not answered
     async with running(store.reopen()) as broker:
         buffer = broker.sink("orders")
-        assert (gaps(buffer), buffer.pending, balances(buffer)) == ([(0, 3, "PURGED")], 0, True)
+        assert (gaps(buffer), buffer.state.pending, balances(buffer)) == ([(0, 3, "PURGED")], 0, True)
 
 
 # -- consumers

@@ -114,7 +114,7 @@ async def test_a_start_begins_to_count_when_it_has_taken_over_what_was_left() ->
 
     store = crash.store.reopen()
     broker = begin(store, FakeClock(), accepted=crash.accepted.killed())
-    counted = broker.services.start_count
+    counted = broker.start_count
     await broker.close()
 
     assert recover(store.reopen()).counting == counted

@@ -10,7 +10,7 @@ from forebay.broker.core.partition.position import At, Position
 from forebay.broker.core.settings import Overflow, SinkSettings
 from forebay.broker.runtime.broker import Bounds, Broker
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.runtime.read.replay import Batch, Replay
+from forebay.broker.runtime.read.replay import Batch
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.storage.records.partitions.marks import MARKS
 from forebay.broker.storage.store.contract import Family
@@ -65,7 +65,7 @@ class SmallDevice(MemoryStore):
 
 async def replayed(broker: Broker) -> list[int]:
     """Offsets that a replay from the start reads."""
-    replay = Replay(broker.sink("orders"), 0, broker.services.pages)
+    replay = broker.sink("orders").replay(0)
     start = await replay.start_at(offset=None, time_us=None)
     found = [step async for step in replay.read(start, None, follow=False)]
     return [entry.base for step in found if isinstance(step, Batch) for entry, _ in step.pages]

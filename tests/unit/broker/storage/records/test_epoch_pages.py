@@ -57,7 +57,7 @@ async def test_whatever_entries_are_lost_all_pages_are_named_again_in_their_orde
         async with running(store) as broker:
             buffer = broker.sink("orders")
 
-            await buffer.mend(buffer.logs[0])
+            await buffer.removal.repair(buffer.logs[0])
 
             assert await stored(broker) == VALUES, f"lost {lost}"
             assert await stored(broker, partition=1) == [b"elsewhere"]
@@ -83,8 +83,8 @@ async def test_an_epoch_of_which_a_page_is_missing_is_a_gap_and_what_stands_arou
     await filled(store)
     store = store.reopen()
     async with running(store) as broker:
-        entries = broker.sink("orders").logs[0].first_entries() or await broker.services.pages.call(
-            broker.services.pages.journal.entries, 1, 0, 0, 10, 10
+        entries = broker.sink("orders").logs[0].first_entries() or await broker.pages.call(
+            broker.pages.journal.entries, 1, 0, 0, 10, 10
         )
     store = store.reopen()
     lost = [Delete(Family.INDEX, ENTRY.key(1, 0, base)) for base in range(6)]
@@ -92,7 +92,7 @@ async def test_an_epoch_of_which_a_page_is_missing_is_a_gap_and_what_stands_arou
 
     async with running(store) as broker:
         buffer = broker.sink("orders")
-        await buffer.mend(buffer.logs[0])
+        await buffer.removal.repair(buffer.logs[0])
 
         assert await stored(broker) == [b"before", b"while", b"other", b"behind"]
         assert [(gap.first, gap.end) for gap in buffer.logs[0].gaps] == [(2, 4)]

@@ -1,0 +1,196 @@
+"""Composition of a broker without its network: its parts are built here, and each gets what it needs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from forebay.broker.core.dead_letters.letters import RecordCodec
+from forebay.broker.core.errors import StoreFenced
+from forebay.broker.core.settings import SinkSettings
+from forebay.broker.core.writes import PutCounting
+from forebay.broker.runtime.broker import Bounds, Broker
+from forebay.broker.runtime.clock import AgeClock, Clock
+from forebay.broker.runtime.commit.accepted import Accepted, AcceptedUnknown, Slots
+from forebay.broker.runtime.commit.committer import Committer
+from forebay.broker.runtime.commit.reclaimer import Reclaimer
+from forebay.broker.runtime.dead_letters.batch import Target
+from forebay.broker.runtime.delivery.marks import DeliveryMarks
+from forebay.broker.runtime.delivery.ownership import owner_epochs
+from forebay.broker.runtime.epochs.commits import Epochs
+from forebay.broker.runtime.epochs.sweep import EpochSweep
+from forebay.broker.runtime.housekeeping import Housekeeping
+from forebay.broker.runtime.instruments import Instruments
+from forebay.broker.runtime.publish.writers import Writers
+from forebay.broker.runtime.read.pages import Pages
+from forebay.broker.runtime.read.quarantine import Quarantine
+from forebay.broker.runtime.read.tail import Tail
+from forebay.broker.runtime.resources.ballast import BallastKeeper
+from forebay.broker.runtime.resources.memory import MemoryGuard, Reading
+from forebay.broker.runtime.resources.quota import Quota
+from forebay.broker.runtime.resources.stream_memory import StreamMemory
+from forebay.broker.runtime.resources.supervision import Supervisor
+from forebay.broker.runtime.sink.buffer import Buffer
+from forebay.broker.runtime.sink.expiry import Expirer
+from forebay.broker.runtime.sink.recovery import Restarting
+from forebay.broker.runtime.sink.state import Sink
+from forebay.broker.runtime.sinks import Sinks
+from forebay.broker.storage.recovery import Recovered
+
+_log: Final = logging.getLogger(__name__)
+
+
+def build(
+    found: Recovered,
+    clock: Clock,
+    *,
+    bounds: Bounds | None = None,
+    sink_defaults: SinkSettings | None = None,
+    instruments: Instruments | None = None,
+    on_fenced: Callable[[StoreFenced], None] = lambda _: None,
+    measure_memory: Callable[[], Sequence[Reading]] = list,
+    on_memory: Callable[[], None] = lambda: None,
+    on_deleted: Callable[[], None] = lambda: None,
+    ballast: BallastKeeper | None = None,
+    codec: RecordCodec,
+    accepted: Accepted | None = None,
+    delivered: Accepted | None = None,
+) -> Broker:
+    """Build a broker on a recovered store, and restore its sinks. Blocks. Raises ``StoreFenced``.
+
+    ``accepted`` and ``delivered`` are the counts of such records, which survive a kill. ``on_memory`` is called after
+    memory was freed, to return it to the system; ``on_deleted`` after a sink and its state were deleted.
+    """
+    bounds = bounds or Bounds()
+    defaults = sink_defaults or SinkSettings()
+    instruments = instruments or Instruments()
+    accepted = accepted or AcceptedUnknown()
+    journal, start_count = found.journal, found.start_count
+    ending = asyncio.Event()
+    supervisor = Supervisor(ending)
+    tail = Tail(bounds.tail_bytes)
+    stream_memory = StreamMemory(bounds.stream_bytes, clock.monotonic, on_shed=instruments.stream_shed)
+    youngest = max((stored.age_us for sink in found.sinks for stored in sink.tails.values()), default=0)
+    age = AgeClock(clock, found.age, max_step_us=bounds.clock_step_us, at_least_us=youngest)
+    if age.rejected_step_us:
+        _log.warning("clock jumped while the broker was down seconds=%d", age.rejected_step_us // 1_000_000)
+
+    def fenced(failure: StoreFenced) -> None:
+        ending.set()
+        on_fenced(failure)
+
+    def memory_changed(overloaded: bool) -> None:
+        tail.bound(0 if overloaded else bounds.tail_bytes)
+        if overloaded:
+            on_memory()
+
+    committer = Committer(
+        journal,
+        clock,
+        tail,
+        start_count=start_count,
+        waiting_bytes_max=bounds.waiting_bytes,
+        disk_reserve_bytes=bounds.disk_reserve,
+        on_fenced=fenced,
+        on_synced=instruments.synced,
+    )
+    reclaimer = Reclaimer(journal, committer, found.due, supervisor)
+    pages = Pages(journal, tail, committer.call, clock)
+    memory = MemoryGuard(
+        measure_memory,
+        high_watermark=bounds.memory_high_watermark,
+        waiting_bytes_max=bounds.waiting_bytes,
+        on_change=memory_changed,
+    )
+    quarantine = Quarantine(found.quarantined)
+    quota = Quota(bounds.stored_bytes)
+    marks = DeliveryMarks(delivered or AcceptedUnknown(), stopped=found.stopped, damaged=bool(found.mended))
+    used = {reserve.slot for stored in found.sinks for reserve in stored.reserves.values()}
+
+    def dead_letter_sink(origin: Sink) -> Target:
+        return sinks.dead_letter_sink(origin)
+
+    make_buffer = partial(
+        Buffer,
+        clock=clock,
+        age=age,
+        committer=committer,
+        reclaimer=reclaimer,
+        pages=pages,
+        instruments=instruments,
+        start_count=start_count,
+        quota=quota,
+        memory=memory,
+        codec=codec,
+        dead_letter_sink=dead_letter_sink,
+        quarantine=quarantine,
+        slots=Slots(accepted, {slot for slot in used if slot is not None}),
+        marks=marks,
+        supervisor=supervisor,
+        owner_epochs=owner_epochs(start_count),
+    )
+    sinks = Sinks(
+        make_buffer,
+        partial(Writers, committer=committer, pages=pages, start_count=start_count),
+        next_sink=found.next_sink,
+        sinks_max=bounds.sinks,
+        partitions_max=bounds.partitions,
+        defaults=defaults,
+        clock=clock,
+        committer=committer,
+        quarantine=quarantine,
+        instruments=instruments,
+        supervisor=supervisor,
+        on_deleted=on_deleted,
+    )
+    pages.holds.on_over = sinks.wake
+    sinks.restore(found.sinks, Restarting(journal, accepted.found, marks, at_us=clock.wall_us()), reclaimer)
+    journal.commit([], [PutCounting(start_count)])  # a start killed before it leaves the counts as they are
+    accepted.begin()
+    marks.begin()
+    expirer = Expirer(sinks.running.values, pages)
+    epoch_sweep = EpochSweep(committer, pages, sinks.running.values)
+    housekeeping = Housekeeping(
+        sinks,
+        expirer,
+        epoch_sweep,
+        supervisor=supervisor,
+        committer=committer,
+        pages=pages,
+        age=age,
+        memory=memory,
+        stream_memory=stream_memory,
+        ballast=ballast,
+        instruments=instruments,
+        on_memory=on_memory,
+    )
+    return Broker(
+        clock=clock,
+        bounds=bounds,
+        sink_defaults=defaults,
+        start_count=start_count,
+        journal=journal,
+        committer=committer,
+        reclaimer=reclaimer,
+        pages=pages,
+        tail=tail,
+        quarantine=quarantine,
+        quota=quota,
+        memory=memory,
+        stream_memory=stream_memory,
+        instruments=instruments,
+        codec=codec,
+        accepted=accepted,
+        marks=marks,
+        registry=sinks,
+        epochs=Epochs(committer, reclaimer, pages, start_count=start_count),
+        epoch_sweep=epoch_sweep,
+        expirer=expirer,
+        housekeeping=housekeeping,
+        supervisor=supervisor,
+        ending=ending,
+        mended=found.mended,
+    )

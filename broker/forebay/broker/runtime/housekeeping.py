@@ -1,0 +1,133 @@
+"""Housekeeping of a broker: periodic sweeps of its sinks and its resources."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from forebay.broker.core.errors import StoreFenced
+from forebay.broker.runtime.clock import AgeClock
+from forebay.broker.runtime.commit.committer import Committer
+from forebay.broker.runtime.epochs.sweep import EpochSweep
+from forebay.broker.runtime.instruments import Instruments
+from forebay.broker.runtime.read.pages import Pages
+from forebay.broker.runtime.resources.ballast import BallastKeeper
+from forebay.broker.runtime.resources.memory import MemoryGuard
+from forebay.broker.runtime.resources.slices import Slices
+from forebay.broker.runtime.resources.stream_memory import StreamMemory
+from forebay.broker.runtime.resources.supervision import Supervisor, Work
+from forebay.broker.runtime.sink import expiry
+from forebay.broker.runtime.sink.buffer import Buffer
+from forebay.broker.runtime.sink.expiry import Expirer
+from forebay.broker.runtime.sink.statistics import lag_is_due, sink_lags
+from forebay.broker.runtime.sinks import Sinks
+
+_log: Final = logging.getLogger(__name__)
+PROBE_S: Final = 2.0
+"""Interval between retries of failed reads that no reader requests."""
+SWEEP_S: Final = 1.0
+
+
+class Housekeeping:
+    """Periodic work of one broker. Used on the loop."""
+
+    def __init__(
+        self,
+        sinks: Sinks,
+        expirer: Expirer,
+        epoch_sweep: EpochSweep,
+        *,
+        supervisor: Supervisor,
+        committer: Committer,
+        pages: Pages,
+        age: AgeClock,
+        memory: MemoryGuard,
+        stream_memory: StreamMemory,
+        ballast: BallastKeeper | None,
+        instruments: Instruments,
+        on_memory: Callable[[], None],
+    ) -> None:
+        """``on_memory`` returns freed memory to the system."""
+        self._sinks = sinks
+        self._expirer = expirer
+        self._epoch_sweep = epoch_sweep
+        self._supervisor = supervisor
+        self._committer = committer
+        self._pages = pages
+        self._age = age
+        self._memory = memory
+        self._stream_memory = stream_memory
+        self._ballast = ballast
+        self._instruments = instruments
+        self._on_memory = on_memory
+        self._sweeps = 0
+
+    def start(self) -> None:
+        """Start the periodic work; the supervisor ends it."""
+        jobs: list[tuple[str, Callable[[], float], Work]] = [
+            ("sinks", lambda: SWEEP_S, self._sweep_sinks),
+            ("epochs", lambda: SWEEP_S, self._epoch_sweep.sweep),
+            ("disk", lambda: SWEEP_S, self._look_at_disk),
+            ("memory", lambda: SWEEP_S, self._look_at_memory),
+            ("streams", lambda: SWEEP_S, self._look_at_streams),
+            ("age", lambda: SWEEP_S, self.store_age),
+            ("expiry", lambda: expiry.EXPIRE_S, self._expirer.sweep_all),
+            ("reads", lambda: PROBE_S, self._pages.probe),
+        ]
+        for name, period_s, job in jobs:
+            self._supervisor.repeat(name, period_s, job)
+
+    async def store_age(self) -> None:
+        """Write the age clock."""
+        self._committer.write([self._age.reading()])
+
+    async def _sweep_sinks(self) -> None:
+        """Sweep time limits, memory and lag of each sink; a sink that fails does not affect the others."""
+        pending = list(self._sinks.running.values())
+        self._sweeps += 1
+        while pending:
+            await self._supervisor.attempt("sinks", partial(self._sweep_rest, pending))
+
+    async def _sweep_rest(self, pending: list[Buffer]) -> None:
+        slices = Slices()
+        lanes = sum(len(buffer.logs) * len(buffer.subscriptions) for buffer in self._sinks.running.values())
+        while pending:
+            await slices.turn()
+            buffer = pending.pop()
+            if buffer.state.deleted:
+                continue
+            self._sinks.writers[buffer.name].sweep()
+            buffer.sweep()
+            await buffer.tier.relieve()
+            if self._instruments.wants_lag and lag_is_due(self._sweeps, buffer.record.id, lanes):
+                await self._measure(buffer)
+
+    async def _look_at_disk(self) -> None:
+        self._committer.look_at_disk()
+        if self._ballast is not None:
+            await self._ballast.look(self._committer.free_bytes)
+
+    async def _look_at_memory(self) -> None:
+        self._memory.look()
+
+    async def _look_at_streams(self) -> None:
+        self._stream_memory.look()
+        if self._stream_memory.calmed():
+            await asyncio.to_thread(self._on_memory)
+
+    async def _measure(self, buffer: Buffer) -> None:
+        try:
+            found = await sink_lags(buffer)
+        except StoreFenced as damage:
+            _log.error("lag could not be read sink=%s cause=%s", buffer.name, damage)
+            return
+        slices = Slices()
+        records, size = sum(log.records for log in buffer.logs), sum(log.size for log in buffer.logs)
+        self._instruments.stored(buffer.name, records, size)
+        for subscription, lanes in found:
+            await slices.turn()
+            if not buffer.state.deleted and buffer.subscriptions.get(subscription.name) is subscription:
+                self._instruments.measured(buffer.name, subscription.name, lanes)

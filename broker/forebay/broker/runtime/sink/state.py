@@ -1,0 +1,111 @@
+"""State of one running sink, as its parts share it: data that knows no part.
+
+All of it is changed on the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from forebay.broker.core.delivery.lane import Lane
+from forebay.broker.core.errors import SinkNotFound
+from forebay.broker.core.partition.log import PartitionLog
+from forebay.broker.core.partition.pages import Entry
+from forebay.broker.core.partition.ranges import Range
+from forebay.broker.core.settings import SinkSettings
+from forebay.broker.core.writes import SinkRecord
+from forebay.broker.runtime.clock import AgeClock, Clock
+from forebay.broker.runtime.commit.durable import Durable
+from forebay.broker.runtime.commit.pulse import Pulse
+
+
+@dataclass(slots=True)
+class Staged:
+    """Staged records and their bytes, including pending ones."""
+
+    records: int = 0
+    size: int = 0
+
+    @property
+    def usage(self) -> tuple[int, int]:
+        """Records and bytes."""
+        return self.records, self.size
+
+
+class Sink:
+    """Record, logs, lanes, flags and clocks of one sink."""
+
+    def __init__(self, record: SinkRecord, logs: Iterable[PartitionLog], clock: Clock, age: AgeClock) -> None:
+        self.record = record
+        self.logs = list(logs)
+        self.lanes: dict[str, Sequence[Lane]] = {}
+        """Lanes of each subscription, one per partition."""
+        self.staged = Staged()
+        self.clock = clock
+        self.age = age
+        """The broker's own clock: ages of pages, and retention."""
+        self.draining = False
+        """True while the broker stops: nothing new is accepted."""
+        self.deleted = False
+        self.gone = asyncio.Event()
+        """Set when the sink is deleted."""
+        self.created: asyncio.Future[None] = Durable()
+        """Done when the sink's creation is durable."""
+        self.created.set_result(None)
+        self.changed = Pulse()
+        """Fires when pages are added or removed."""
+        self.admission = asyncio.Lock()
+        """Held by the append that waits for room; the others queue behind it in order."""
+
+    @property
+    def id(self) -> int:
+        return self.record.id
+
+    @property
+    def name(self) -> str:
+        return self.record.name
+
+    @property
+    def settings(self) -> SinkSettings:
+        return self.record.settings
+
+    def now(self) -> float:
+        """Return monotonic seconds."""
+        return self.clock.monotonic()
+
+    def end(self) -> None:
+        """Mark the sink as deleted."""
+        self.deleted = True
+        self.gone.set()
+
+    def check_alive(self) -> None:
+        """Raise ``SinkNotFound`` if the sink was deleted: nothing is queued for it any more."""
+        if self.deleted:
+            raise SinkNotFound(self.name)
+
+    def settled(self, log: PartitionLog) -> int:
+        """Return the offset below which every subscription has settled a partition."""
+        return min(lanes[log.number].cursor.watermark for lanes in self.lanes.values())
+
+    def is_settled(self, partition: int, entry: Entry) -> bool:
+        """Return whether every subscription has settled all records of a page."""
+        within = Range(entry.base, entry.end)
+        cursors = (lanes[partition].cursor for lanes in self.lanes.values())
+        return all(next(cursor.unsettled(within), None) is None for cursor in cursors)
+
+    def in_flight(self, partition: int) -> set[int]:
+        """Return the base offsets of the pages in flight."""
+        found: set[int] = set()
+        for lanes in self.lanes.values():
+            found |= lanes[partition].pages_in_flight()
+        return found
+
+    @property
+    def pending(self) -> int:
+        """Unsettled records of the subscription that has most of them."""
+        return max(
+            sum(lane.cursor.pending(log.tail.next_offset) for lane, log in zip(lanes, self.logs, strict=True))
+            for lanes in self.lanes.values()
+        )
