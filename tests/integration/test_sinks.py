@@ -78,8 +78,8 @@ def test_a_right_name_is_taken(client: Client, name: str) -> None:
         ({"max_total_bytes": 1023}, "max_total_bytes"),
         ({"retry_backoff_factor": 0.5}, "retry_backoff_factor"),
         ({"retry_backoff_factor": float("nan")}, "retry_backoff_factor"),
-        ({"ack_deadline_s": 0.01}, "ack_deadline_us"),
-        ({"retry_backoff_min_s": 2.0, "retry_backoff_max_s": 1.0}, "retry_backoff_max_us"),
+        ({"ack_deadline_s": 0.01}, "ack_deadline"),
+        ({"retry_backoff_min_s": 2.0, "retry_backoff_max_s": 1.0}, "retry_backoff_max"),
     ],
 )
 def test_a_wrong_setting_is_named_with_its_value(client: Client, settings: dict[str, Any], field: str) -> None:

@@ -33,7 +33,7 @@ def _core_value(setting: Setting, value: Any) -> Any:
     if setting.choices is None:
         return round(value * SECOND_US) if setting.is_duration else value
     if value not in setting.choices.__members__:
-        raise InvalidSetting(setting.name, value, setting.allowed)
+        raise setting.error(value)
     return int(setting.choices[value])
 
 

@@ -86,7 +86,10 @@ def test_variables_of_other_parts_are_none_of_the_brokers_business(monkeypatch: 
         ({"sink_defaults": {"partitions": 0}}, "partitions"),
         ({"sink_defaults": {"nothing_like_it": 0}}, "sink_defaults.nothing_like_it"),
         ({"sink_defaults": {"overflow": "BLOCK"}}, "overflow"),
-        ({"sink_defaults": {"retry_backoff_min_s": 60.0}}, "retry_backoff_max_us"),
+        (
+            {"sink_defaults": {"retry_backoff_min_s": 60.0}},
+            "retry_backoff_max = 30 s: must be at least retry_backoff_min = 1 m",
+        ),
         ({"sink_defaults": {"ack_deadline_s": float("inf")}}, "sink_defaults.ack_deadline_s"),
         ({"sink_defaults": {"ack_deadline_s": float("nan")}}, "sink_defaults.ack_deadline_s"),
         ({"sink_defaults": 5}, "sink_defaults"),

@@ -10,7 +10,7 @@ Durations are integers in microseconds here; the wire has `Duration`, the config
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
@@ -129,6 +129,11 @@ class Setting:
             return isinstance(self.default, bool) and isinstance(value, bool)
         return isinstance(value, int | float if isinstance(self.default, float) else int)
 
+    def error(self, value: object, allowed: str = "") -> InvalidSetting:
+        """Return the error for a value, by the name of the wire and with the unit of a duration."""
+        text = self.text(value) if self.is_duration and self.fits(value) else value
+        return InvalidSetting(self.wire_name, text, allowed or self.allowed)
+
     def allows(self, value: Any) -> bool:
         """Return whether a value of the setting's type is allowed."""
         if self.choices is not None:
@@ -241,24 +246,23 @@ class SinkSettings:
 
     def problems(self) -> Iterable[InvalidSetting]:
         """Yield every invalid setting, each once; a stored value may even have another type."""
+        for name, allowed in self._invalid():
+            yield _BY_NAME[name].error(getattr(self, name), allowed)
+
+    def _invalid(self) -> Iterable[tuple[str, str]]:
+        """Yield the name and the allowed values of every invalid setting."""
         fitting = {setting.name for setting in SETTINGS if setting.fits(getattr(self, setting.name))}
         for setting in SETTINGS:
-            value = getattr(self, setting.name)
-            if setting.name not in fitting or not setting.allows(value):
-                yield InvalidSetting(setting.name, value, setting.allowed)
+            if setting.name not in fitting or not setting.allows(getattr(self, setting.name)):
+                yield setting.name, setting.allowed
         if fitting >= {"memory_cache_threshold", "buffer_page_size", "buffer_mode", "volatile"}:
-            yield from self._memory_problems()
-        if fitting >= {"retry_backoff_min_us", "retry_backoff_max_us"}:
-            low, high = self.retry_backoff_min_us, self.retry_backoff_max_us
-            if high < low:
-                yield InvalidSetting("retry_backoff_max_us", high, f"at least retry_backoff_min_us = {low}")
-
-    def _memory_problems(self) -> Iterable[InvalidSetting]:
-        if self.buffer_mode != BufferMode.DISK and 0 < self.memory_cache_threshold < self.buffer_page_size:
-            allowed = f"at least a page: buffer_page_size = {self.buffer_page_size}"
-            yield InvalidSetting("memory_cache_threshold", self.memory_cache_threshold, allowed)
-        if self.volatile and self.buffer_mode != BufferMode.SPILL:
-            yield InvalidSetting("volatile", self.volatile, "false unless buffer_mode is SPILL")
+            if self.buffer_mode != BufferMode.DISK and 0 < self.memory_cache_threshold < self.buffer_page_size:
+                yield "memory_cache_threshold", f"at least a page: buffer_page_size = {self.buffer_page_size}"
+            if self.volatile and self.buffer_mode != BufferMode.SPILL:
+                yield "volatile", "false unless buffer_mode is SPILL"
+        least = _BY_NAME["retry_backoff_min_us"]
+        if fitting >= {least.name, "retry_backoff_max_us"} and self.retry_backoff_max_us < self.retry_backoff_min_us:
+            yield "retry_backoff_max_us", f"at least {least.wire_name} = {least.text(self.retry_backoff_min_us)}"
 
     @property
     def forgets(self) -> bool:
@@ -276,8 +280,7 @@ class SinkSettings:
 
     def corrected(self) -> tuple[SinkSettings, list[InvalidSetting]]:
         """Return stored settings with every invalid value replaced by its default, and the errors."""
-        wrong = list(self.problems())
-        mended = {problem.field: getattr(DEFAULTS, problem.field) for problem in wrong}
+        mended = {name: getattr(DEFAULTS, name) for name, _ in self._invalid()}
         if "retry_backoff_max_us" in mended or "retry_backoff_min_us" in mended:
             mended["retry_backoff_min_us"] = DEFAULTS.retry_backoff_min_us
             mended["retry_backoff_max_us"] = DEFAULTS.retry_backoff_max_us
@@ -287,7 +290,7 @@ class SinkSettings:
             corrected = replace(corrected, memory_cache_threshold=threshold)
         if corrected.buffer_mode != BufferMode.SPILL:  # only with SPILL is the disk an overflow that may be wiped
             corrected = replace(corrected, volatile=False)
-        return corrected, wrong
+        return corrected, list(self.problems())
 
     def changed(self, values: Mapping[str, Any]) -> SinkSettings:
         """Return the settings with ``values`` applied, checked.
@@ -305,9 +308,11 @@ class SinkSettings:
 
     def differences(self, other: SinkSettings) -> str:
         """Return the differences as text."""
-        mine, theirs = asdict(self), asdict(other)
+        values = ((each, getattr(self, each.name), getattr(other, each.name)) for each in SETTINGS)
         return ", ".join(
-            f"{name} is {mine[name]}, asked is {theirs[name]}" for name in mine if mine[name] != theirs[name]
+            f"{each.wire_name} is {each.text(mine)}, asked is {each.text(theirs)}"
+            for each, mine, theirs in values
+            if mine != theirs
         )
 
 
@@ -316,3 +321,4 @@ SETTINGS: Final = tuple(Setting(each.name, each.default, **each.metadata) for ea
 """Table of the settings of a sink."""
 
 SETTING_NAMES: Final = tuple(setting.name for setting in SETTINGS)
+_BY_NAME: Final = {setting.name: setting for setting in SETTINGS}

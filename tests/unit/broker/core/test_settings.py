@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from forebay.broker.core.errors import InvalidSetting
-from forebay.broker.core.settings import DEFAULTS, Overflow, SinkSettings
+from forebay.broker.core.settings import DEFAULTS, SETTINGS, Overflow, SinkSettings
+
+BY_NAME = {setting.name: setting for setting in SETTINGS}
 
 
 def test_the_defaults_are_good() -> None:
@@ -50,8 +52,9 @@ def test_a_wrong_value_is_refused_with_its_name_its_value_and_what_is_allowed(na
         replace(DEFAULTS, **{name: value}).checked()
 
     facts = refused.value.facts
-    assert (facts["field"], facts["value"]) == (name, str(value))
-    assert facts["allowed"]
+    shown = str(value) if not name.endswith("_us") else BY_NAME[name].text(value)
+    assert (facts["field"], facts["value"]) == (name.removesuffix("_us"), shown)
+    assert facts["allowed"] in str(refused.value)
 
 
 def test_a_wrong_stored_value_is_corrected_and_the_rest_stays() -> None:
@@ -60,7 +63,7 @@ def test_a_wrong_stored_value_is_corrected_and_the_rest_stays() -> None:
     mended, wrong = stored.corrected()
 
     assert mended == replace(DEFAULTS, partitions=7)
-    assert [problem.field for problem in wrong] == ["buffer_page_size", "retry_backoff_max_us"]
+    assert [problem.field for problem in wrong] == ["buffer_page_size", "retry_backoff_max"]
     assert mended.checked() is mended
 
 
@@ -106,14 +109,51 @@ def test_a_stored_value_of_another_type_is_told_once_and_corrected(name: str, va
     mended, wrong = replace(DEFAULTS, max_total_bytes=5_000, **{name: value}).corrected()
 
     assert mended == replace(DEFAULTS, max_total_bytes=5_000)
-    assert [(problem.field, problem.facts["value"]) for problem in wrong] == [(name, str(value))]
+    assert [(problem.field, problem.facts["value"]) for problem in wrong] == [(name.removesuffix("_us"), str(value))]
 
 
 def test_a_change_is_checked() -> None:
-    with pytest.raises(InvalidSetting, match="ack_deadline_us"):
+    with pytest.raises(InvalidSetting, match=r"^ack_deadline = 0: must be 100 ms to 1 d"):
         DEFAULTS.changed({"ack_deadline_us": 0})
 
 
 def test_differences_are_named_for_people() -> None:
     assert DEFAULTS.differences(DEFAULTS) == ""
-    assert DEFAULTS.differences(replace(DEFAULTS, partitions=2)) == "partitions is 1, asked is 2"
+    asked = replace(DEFAULTS, partitions=2, ack_deadline_us=1_500_000, overflow=Overflow.DROP_OLDEST)
+    assert DEFAULTS.differences(asked) == (
+        "partitions is 1, asked is 2, overflow is REJECT, asked is DROP_OLDEST, ack_deadline is 30 s, asked is 1,500 ms"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("ack_deadline_us", 99_999, "99,999 us"),
+        ("max_age_us", 7 * 86_400_000_000, "7 d"),
+        ("max_age_us", 0, "0"),
+        ("max_total_bytes", 10_000_000_000, "10 GB"),
+        ("max_total_bytes", 1_025, "1,025"),
+        ("in_flight_bytes_max", 96 << 20, "96 MiB"),
+        ("retry_backoff_factor", 1.5, "1.5"),
+        ("overflow", 1, "DROP_OLDEST"),
+        ("realtime", False, "false"),
+    ],
+)
+def test_a_value_has_the_text_of_its_unit(name: str, value: Any, text: str) -> None:
+    assert BY_NAME[name].text(value) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "allowed"),
+    [
+        ("partitions", "1 to 1,024"),
+        ("max_disk_cache", "0 (unlimited) or a number of records"),
+        ("max_total_bytes", "at least 1 KiB"),
+        ("max_age_us", "0 (unlimited) or 1 s to 3,650 d"),
+        ("resend_priority", "-1 (new records first), 0 (oldest first) or 1 (retry queue first)"),
+        ("buffer_mode", "DISK, SPILL or MEMORY"),
+        ("dlq", "true or false"),
+    ],
+)
+def test_the_allowed_values_of_a_setting_are_text_for_people(name: str, allowed: str) -> None:
+    assert BY_NAME[name].allowed == allowed
