@@ -44,7 +44,7 @@ from forebay.broker.runtime.broker import Bounds
 from forebay.broker.runtime.clock import Clock, SystemClock
 from forebay.broker.runtime.resources.ballast import BallastKeeper
 from forebay.broker.runtime.resources.connections import Connections
-from forebay.broker.runtime.resources.memory import measure
+from forebay.broker.runtime.resources.memory import measure, resident_bytes
 from forebay.broker.runtime.resources.sockets import Sockets
 from forebay.broker.runtime.resources.stopping import StopFailed, Stopping
 from forebay.broker.runtime.resources.supervision import Kept
@@ -92,8 +92,9 @@ CONNECTIONS_LEAST: Final = 64
 """Connections that are accepted however few files the process may open."""
 FILES_WATCHED_S: Final = 1.0
 """Interval at which certificates and credentials are checked for changes."""
-# A page of 1 MiB is one frame, not sixty, and the next ones are on their way while it is looked at.
-TRANSPORT: Final = [("grpc.http2.max_frame_size", 1 << 20), ("grpc.http2.lookahead_bytes", 16 << 20)]
+# A page of 1 MiB is one frame, not sixty, and the next one is on its way while it is looked at. A higher lookahead is
+# no faster, and is memory for each stream that sends faster than it is read; gRPC raises it for a long way by itself.
+TRANSPORT: Final = [("grpc.http2.max_frame_size", 1 << 20), ("grpc.http2.lookahead_bytes", 1 << 20)]
 KEEPALIVE_TIMEOUT_S: Final = 20
 """Time that a peer has to answer a probe, and to read anything that was sent to it."""
 OPTIONS: Final = [
@@ -103,6 +104,8 @@ OPTIONS: Final = [
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_ping_interval_without_data_ms", 30_000),
     ("grpc.so_reuseport", 0),
+    # Only messages as they are: a compressed one takes a thousand times its bytes before anything can refuse it.
+    ("grpc.compression_enabled_algorithms_bitset", 1),
 ]
 
 
@@ -211,6 +214,8 @@ class Serving:
             ConnectionLimits(total, min(total, settings.connections_per_peer_max), settings.unread_bytes_max),
             time.monotonic,
             on_closed=self.instruments.connections_closed,
+            on_calm=give_memory_back,
+            resident=resident_bytes,
         )
         self._server = grpc.aio.server(
             interceptors=self._listening.interceptors(StatusInterceptor(self.connections)),

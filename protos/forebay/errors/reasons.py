@@ -250,6 +250,12 @@ class Reason(Enum):
         "The broker closed a stream whose reader was too slow, to free memory for others. Open it again.",
         retry_after_s=5.0,
     )
+    REQUEST_TOO_SLOW = _exhausted(
+        "the request was ended before it was complete: {held} bytes of such requests are held for its connection, and "
+        "the bound of all connections, {bound}, is reached",
+        "The broker ended a request that was not complete, to free memory for others. Nothing was done. Send it again.",
+        retry_after_s=2.0,
+    )
     RATE_LIMITED = _exhausted(
         "principal {principal!r} exceeds its limit: {limit} is {bound}",
         "The principal of the caller exceeds its rate limit. Retry after the stated delay.",

@@ -10,12 +10,26 @@ HEADERS, SETTINGS, CONTINUATION = 1, 4, 9
 END_STREAM, END_HEADERS = 1, 4
 
 
-def _frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
+def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
+    """Return a frame."""
     return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
 
 
 def _literal(name: str, value: str) -> bytes:
     return b"\0" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
+
+
+def request_headers(method: str) -> bytes:
+    """Return the block of headers of a call."""
+    headers = {
+        ":method": "POST",
+        ":scheme": "http",
+        ":path": method,
+        ":authority": "raw",
+        "content-type": "application/grpc",
+        "te": "trailers",
+    }
+    return b"".join(_literal(*each) for each in headers.items())
 
 
 class UnreadCall:
@@ -25,21 +39,12 @@ class UnreadCall:
         host, _, port = endpoint.rpartition(":")
         self._socket = socket.create_connection((host, int(port)))
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-        headers = {
-            ":method": "POST",
-            ":scheme": "http",
-            ":path": method,
-            ":authority": "raw",
-            "content-type": "application/grpc",
-            "te": "trailers",
-        }
-        block = b"".join(_literal(*each) for each in headers.items())
         message = b"\0" + struct.pack(">I", len(request)) + request
         self._socket.sendall(
             b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-            + _frame(SETTINGS, 0, 0)
-            + _frame(HEADERS, END_HEADERS, 1, block)
-            + _frame(0, END_STREAM, 1, message)
+            + frame(SETTINGS, 0, 0)
+            + frame(HEADERS, END_HEADERS, 1, request_headers(method))
+            + frame(0, END_STREAM, 1, message)
         )
 
     def is_closed(self) -> bool:
@@ -64,11 +69,11 @@ class UnreadCall:
 def headers_without_end(endpoint: str, bytes_max: int) -> int:
     """Send headers that never end on one connection; returns the bytes that were taken before it was closed."""
     host, _, port = endpoint.rpartition(":")
-    more = _frame(CONTINUATION, 0, 1, _literal("k", "v" * 100) * 100)
+    more = frame(CONTINUATION, 0, 1, _literal("k", "v" * 100) * 100)
     sent = 0
     with socket.create_connection((host, int(port)), 10) as connection:
-        connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _frame(SETTINGS, 0, 0))
-        connection.sendall(_frame(HEADERS, 0, 1, _literal(":method", "POST") + _literal(":path", "/x")))
+        connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0))
+        connection.sendall(frame(HEADERS, 0, 1, _literal(":method", "POST") + _literal(":path", "/x")))
         while sent < bytes_max:
             try:
                 connection.sendall(more)

@@ -4,8 +4,9 @@ gRPC refuses new connections at ``total_max`` by itself. Well before that, and w
 the least useful connections are closed: those that never made an accepted call, the oldest first; then those without an
 open call, the least recently used first. A connection with an open call is closed only for the bound of its host.
 
-A request that never ends is no call yet, but its bytes are in memory. So the bytes that connections without an open
-call have sent since their last call are bounded too.
+Requests that are not complete are in memory, whatever becomes of them. So their bytes are bounded too, of all
+connections together: those that stopped sending are closed first, then those that complete no request, each time
+those of the host with the most first.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ IDLE_GRACE_S: Final = 10.0
 """Time without a call before a connection that made one counts as idle."""
 
 
+UNREAD_LEAST: Final = 64 << 10
+"""Unread bytes of a connection below which it is not closed for them: the count is not exact."""
+
+
 class Use(IntEnum):
     """Use of a connection, the least useful first."""
 
@@ -40,6 +45,19 @@ class Use(IntEnum):
 
     BUSY = 2
     """It has an open call."""
+
+
+class Progress(IntEnum):
+    """Progress of the incomplete requests of a connection, the least first."""
+
+    STALLED = 0
+    """No byte arrived for a while."""
+
+    ARRIVING = 1
+    """Bytes arrive, and no request was complete for a while."""
+
+    READ = 2
+    """Requests are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +74,9 @@ class Connection:
     """Accepted calls that are open."""
 
     unread: int = 0
-    """Bytes sent since its last call that did not become a call, while none is open."""
+    """Bytes held of its incomplete requests, see ``unread``."""
+
+    progress: Progress = Progress.READ
 
     @property
     def use(self) -> Use:
@@ -85,7 +105,7 @@ class ConnectionLimits:
     total_max: int
     per_host_max: int
     unread_max: int
-    """Bytes of all connections that did not become a call."""
+    """Bytes held of the incomplete requests of all connections."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +139,19 @@ def excess(connections: Iterable[Connection], limits: ConnectionLimits, now: flo
 
 
 def _of_unread(left: list[Connection], unread_max: int) -> list[Connection]:
-    """Return the connections that sent most without a call, until the rest is within the bound."""
-    over = sum(connection.unread for connection in left) - unread_max
+    """Return the connections whose requests hold too much, until the rest is within the bound."""
+    holding = [connection for connection in left if connection.unread >= UNREAD_LEAST]
+    over = sum(connection.unread for connection in holding) - unread_max
+    if over <= 0:
+        return []
+    hosts: Counter[str] = Counter()
+    for connection in holding:
+        hosts[connection.host] += connection.unread
+    holding.sort(key=lambda one: (one.progress, -hosts[one.host], -one.unread))
     chosen: list[Connection] = []
-    for connection in sorted(left, key=lambda connection: -connection.unread) if over > 0 else []:
-        if over <= 0:
-            break
-        chosen.append(connection)
-        over -= connection.unread
+    while over > 0:
+        chosen.append(holding[len(chosen)])
+        over -= chosen[-1].unread
     return chosen
 
 

@@ -1,24 +1,27 @@
 """Interceptor that reads requests within their bounds, and turns errors into statuses.
 
-So no servicer has a `try`.
+So no servicer has a `try`. On the wire all kinds of calls are the same: unary calls are served as streams of one
+request, since gRPC reads the request of a unary call before it calls a handler. So each call is known from its headers
+on, and can be ended while its request is incomplete.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, Final
 
 import grpc
 import grpc.aio
 
-from forebay.broker.core.errors import BrokerError
+from forebay.broker.core.errors import BrokerError, InvalidRequest
+from forebay.broker.core.resources.unread import Intake
 from forebay.broker.rpc.pages.frames import serialized
 from forebay.broker.rpc.requests.reading import Read, reader_of
 from forebay.broker.rpc.status import code_of, status_of
 from forebay.broker.rpc.transport import peers
-from forebay.broker.runtime.resources.connections import Connections
+from forebay.broker.runtime.resources.connections import Caller, Connections
 
 _log: Final = logging.getLogger(__name__)
 
@@ -42,8 +45,8 @@ class StatusInterceptor(grpc.aio.ServerInterceptor):
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
         self._large = asyncio.Semaphore(LARGE_AT_ONCE)
-        self._wrapped: dict[str, tuple[Any, Any]] = {}
-        """By method: the handler as it was found, and wrapped. Both are the same for each call."""
+        self._wrapped: dict[str, tuple[Any, Callable[[], Any]]] = {}
+        """By method: the handler as it was found, and what wraps it for one call."""
 
     async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
         """Wrap a handler: all requests are bounded, and the answers of our own services may be bytes."""
@@ -52,57 +55,84 @@ class StatusInterceptor(grpc.aio.ServerInterceptor):
             return handler
         method = handler_call_details.method
         found, wrapped = self._wrapped.get(method, (None, None))
-        if found is not handler:
+        if found is not handler or wrapped is None:
             wrapped = self._wrap(method, handler)
             self._wrapped[method] = handler, wrapped
-        return wrapped
+        return wrapped()
 
-    def _wrap(self, method: str, handler: Any) -> Any:
+    def _wrap(self, method: str, handler: Any) -> Callable[[], Any]:
         read: Read = reader_of(method, handler.request_deserializer)
-        write = serialized if method.startswith(OURS) else handler.response_serializer
-        for kind in KINDS:
-            behaviour = getattr(handler, kind)
-            if behaviour is not None and kind.startswith("unary"):
-                reading = self._reading(behaviour, read)
-                reading = _with_headers(reading) if kind.endswith("stream") else reading
-                return _handler(kind)(self._counted(method, self._refusing(reading)), None, write)
-            if behaviour is not None:
-                return _handler(kind)(self._counted(method, self._refusing(_with_headers(behaviour))), read, write)
-        return handler
+        is_ours = method.startswith(OURS)
+        write = serialized if is_ours else handler.response_serializer
+        kind = next(kind for kind in KINDS if getattr(handler, kind) is not None)
+        behaviour = getattr(handler, kind)
+        if kind == "stream_stream":
+            behaviour = self._refusing(_with_headers(behaviour))
+            return lambda: self._stream(behaviour, read, write, is_ours=is_ours)
+        call = self._unary(behaviour, read, is_ours=is_ours)
+        call = self._refusing(_with_headers(call) if kind.endswith("stream") else call)
+        wrapped = _handler(f"stream_{kind.partition('_')[2]}")(call, None, write)
+        return lambda: wrapped
 
-    def _counted(self, method: str, behaviour: Handler) -> Handler:
-        """Return a behaviour that keeps the connection in use; a call of health or reflection does not."""
-        if not method.startswith(OURS):
-            return behaviour
+    def _stream(self, behaviour: Handler, read: Read, write: Any, *, is_ours: bool) -> Any:
+        """Return the handler of one call that counts what it reads."""
+        intake = Intake()
 
-        async def call(request: Any, context: Any) -> Any:
-            address = peers.address(context.peer())
-            work = behaviour(request, context)
-            del request  # not needed after decoding, perhaps 32 MiB
-            if address is None:
-                return await work
-            self._connections.enter(address)
-            try:
-                return await work
-            finally:
-                self._connections.leave(address)
+        def counted(message: bytes) -> Any:
+            intake.messages += 1
+            intake.bytes += len(message)
+            return read(message)
+
+        async def call(requests: Any, context: Any) -> Any:
+            nonlocal intake
+            with self._connections.call(peers.address(context.peer())) as caller:
+                intake = caller.intake
+                return await self._in_use(caller, behaviour(requests, context), is_ours=is_ours)
+
+        return _handler("stream_stream")(call, counted, write)
+
+    def _unary(self, behaviour: Handler, read: Read, *, is_ours: bool) -> Handler:
+        """Return a behaviour that reads one request as bytes, so that its errors can be answered."""
+
+        async def call(requests: Any, context: Any) -> Any:
+            with self._connections.call(peers.address(context.peer())) as caller:
+                size = 0
+                try:
+                    with caller.reception():
+                        message = await context.read()
+                        if message is grpc.aio.EOF:
+                            raise InvalidRequest("the call has no request")
+                        size = len(message)
+                        if size > LARGE_BYTES:
+                            await self._large.acquire()
+                    request = await self._decoded(read, message)
+                    work = behaviour(request, context)
+                    del message, request  # not needed after decoding, perhaps 32 MiB
+                    return await self._in_use(caller, _results(work, context), is_ours=is_ours)
+                finally:
+                    caller.intake.bytes += size
+                    caller.intake.messages += 1
 
         return call
 
-    def _reading(self, behaviour: Handler, read: Read) -> Handler:
-        """Return a behaviour that reads a request as bytes, so that its errors can be answered."""
+    async def _decoded(self, read: Read, message: bytes) -> Any:
+        """Return the request of a unary call; a large one, for which a turn was taken, is decoded in a thread."""
+        if len(message) <= LARGE_BYTES:
+            return read(message)
+        try:
+            return await asyncio.to_thread(read, message)
+        finally:
+            self._large.release()
 
-        async def call(message: bytes, context: Any) -> Any:
-            if len(message) <= LARGE_BYTES:
-                request = read(message)
-            else:
-                async with self._large:
-                    request = await asyncio.to_thread(read, message)
-            work = behaviour(request, context)
-            del message, request
-            return await _results(work, context)
-
-        return call
+    async def _in_use(self, caller: Caller, work: Coroutine[Any, Any, Any], *, is_ours: bool) -> Any:
+        """Return the result of a call that keeps its connection in use; one of health or reflection does not."""
+        if not is_ours:
+            return await work
+        self._connections.enter(caller)
+        try:
+            return await work
+        finally:
+            self._connections.leave(caller)
 
     def _refusing(self, behaviour: Handler) -> Handler:
         """Return a behaviour that turns errors into statuses."""

@@ -1,19 +1,24 @@
 """Keeper of a broker's connections: tracks their accepted calls, and closes those beyond the bounds.
 
 See ``core.resources.connections`` for the choice. A connection that never makes a call is a stranger, whatever it
-sends.
+sends. A connection whose incomplete requests hold too much is given an error for each of them, and is closed if that
+frees nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from forebay.broker.core.errors import BrokerError
 from forebay.broker.core.resources.connections import Connection, ConnectionLimits, Use, excess
+from forebay.broker.core.resources.unread import Intake, Traffic, Unread
 from forebay.broker.runtime.resources.sockets import Accepted
+from forebay.errors.reasons import Reason
 
 _log: Final = logging.getLogger(__name__)
 LOOK_S: Final = 1.0
@@ -21,6 +26,18 @@ LOOK_S: Final = 1.0
 
 BUSY_LOOK_S: Final = 0.1
 """Interval after a check that found too many."""
+
+GROWTH_BYTES: Final = 32 << 20
+"""Growth of the process since the last check that causes one at once."""
+
+ENDING_S: Final = 0.5
+"""Time that the end of its incomplete requests has to free the memory of a connection."""
+
+CALM_PARTS: Final = 4
+"""Fraction of their peak to which unread bytes fall before free memory is returned to the system."""
+
+CALM_S: Final = 5.0
+"""Minimum interval between two returns of free memory."""
 
 TOLD_S: Final = 10.0
 """Interval between log lines about closed connections, each with their number."""
@@ -36,8 +53,8 @@ class FindsSockets(Protocol):
         """Return the connections that are open. Runs in a thread of its own."""
         ...
 
-    def received(self, accepted: Accepted) -> int:
-        """Return the bytes that a connection has sent so far; 0 where that is not known."""
+    def traffic(self, accepted: Accepted) -> Traffic:
+        """Return the bytes of a connection so far; none where that is not known."""
         ...
 
     def shut(self, accepted: Accepted) -> bool:
@@ -46,11 +63,52 @@ class FindsSockets(Protocol):
 
 
 @dataclass(slots=True)
-class _Caller:
-    """Accepted calls of one connection."""
+class Caller:
+    """Calls of one connection."""
 
-    used_at: float
+    used_at: float | None = None
+    """Time of the last accepted call; None before the first."""
+
     calls: int = 0
+    """Accepted calls that are open."""
+
+    open: int = 0
+    """Calls that are open, with those of which no request was read yet."""
+
+    intake: Intake = field(default_factory=Intake)
+    """Requests so far."""
+
+    receiving: dict[asyncio.Task[object], BrokerError | None] = field(default_factory=dict)
+    """Calls that wait for their request, each with the error that ends it."""
+
+    @contextmanager
+    def reception(self) -> Iterator[None]:
+        """Let the broker end this call while its request is incomplete. Raises ``REQUEST_TOO_SLOW``."""
+        task = asyncio.current_task()
+        assert task is not None
+        self.receiving[task] = None
+        error = None
+        try:
+            yield
+        except asyncio.CancelledError:
+            error = self.receiving[task]
+            if error is None or task.uncancel():
+                raise
+            raise error from None
+        finally:
+            del self.receiving[task]
+
+    def end(self, error: BrokerError) -> bool:
+        """End the calls whose requests are incomplete; false if there is none."""
+        for task, before in self.receiving.items():
+            if before is None:
+                self.receiving[task] = error
+                task.cancel()
+        return bool(self.receiving)
+
+
+_STRANGER: Final = Caller()
+"""Calls of a connection that made none."""
 
 
 class Connections:
@@ -62,21 +120,31 @@ class Connections:
         clock: Callable[[], float],
         *,
         on_closed: Callable[[str, int], None] = lambda reason, count: None,
+        on_calm: Callable[[], None] = lambda: None,
+        resident: Callable[[], int] = lambda: 0,
     ) -> None:
         """``clock`` is monotonic, in seconds. ``on_closed`` gets the number of closed connections.
 
         The reason is ``per_peer``, ``total`` or ``unread``, a bound, or ``untaken``: the peer did not even read the end
-        of a call.
+        of a call. ``on_calm`` is called in a thread after unread requests freed much memory; ``resident`` returns the
+        resident bytes of the process, 0 where they are not known.
         """
         self.limits = limits
         self.counts: dict[Use, int] = dict.fromkeys(Use, 0)
         """Open connections by their use, as of the last check."""
         self._clock = clock
         self._on_closed = on_closed
-        self._callers: dict[Address, _Caller] = {}
+        self._on_calm = on_calm
+        self._resident = resident
+        self._callers: dict[Address, Caller] = {}
         self._opened: dict[int, float] = {}
-        self._read: dict[int, tuple[float | None, int]] = {}
-        """Last observed call and the bytes received by then, by inode."""
+        self._unread: dict[int, Unread] = {}
+        """Held bytes of incomplete requests, by inode."""
+        self._ended: dict[int, float] = {}
+        """Time at which the incomplete requests of a connection were ended for the bound, by inode."""
+        self._peak = 0
+        """Most unread bytes since free memory was last returned."""
+        self._calmed_at = clock()
         self._closing: set[int] = set()
         """Inodes of connections that were shut down and still exist."""
         self._told_at: float | None = None
@@ -85,20 +153,32 @@ class Connections:
         """Peers to close at the next check."""
         self._hurry = asyncio.Event()
 
-    def enter(self, address: Address) -> None:
+    @contextmanager
+    def call(self, address: Address | None) -> Iterator[Caller]:
+        """Count a call from its headers on, whether it is accepted or not."""
+        caller = Caller() if address is None else self._caller(address)
+        caller.open += 1
+        try:
+            yield caller
+        finally:
+            caller.open -= 1
+            caller.intake.calls += 1
+
+    def enter(self, caller: Caller) -> None:
         """Count an accepted call."""
-        caller = self._callers.get(address)
-        if caller is None:
-            caller = self._callers[address] = _Caller(self._clock())
         caller.used_at = self._clock()
         caller.calls += 1
 
-    def leave(self, address: Address) -> None:
-        """Count the end of a call."""
+    def leave(self, caller: Caller) -> None:
+        """Count the end of an accepted call."""
+        caller.used_at = self._clock()
+        caller.calls -= 1
+
+    def _caller(self, address: Address) -> Caller:
         caller = self._callers.get(address)
-        if caller is not None:
-            caller.used_at = self._clock()
-            caller.calls -= 1
+        if caller is None:
+            caller = self._callers[address] = Caller()
+        return caller
 
     def close(self, address: Address) -> None:
         """Close a connection whose peer reads nothing, at an immediate check."""
@@ -106,27 +186,31 @@ class Connections:
         self._hurry.set()
 
     async def run(self, sockets: FindsSockets) -> None:
-        """Check until it is cancelled."""
+        """Check until it is cancelled: once a second, and soon if there were too many or the process grows."""
         while True:
             busy = await self.look(sockets)
             self._hurry.clear()
-            try:
-                async with asyncio.timeout(BUSY_LOOK_S if busy else LOOK_S):
-                    await self._hurry.wait()
-            except TimeoutError:
-                continue
+            until = self._clock() + (BUSY_LOOK_S if busy else LOOK_S)
+            grown = self._resident() + GROWTH_BYTES
+            while self._clock() < until and self._resident() < grown:
+                try:
+                    async with asyncio.timeout(BUSY_LOOK_S):
+                        await self._hurry.wait()
+                        break
+                except TimeoutError:
+                    continue
 
     async def look(self, sockets: FindsSockets) -> bool:
         """Check once; True if there were too many."""
         before = set(self._callers)
-        found, received = await asyncio.to_thread(_asked, sockets)
+        found, traffic = await asyncio.to_thread(_asked, sockets)
         now = self._clock()
         self._forget(before, found)
         self._opened = {accepted.inode: self._opened.get(accepted.inode, now) for accepted in found}
         self._closing &= self._opened.keys()
         by_inode = {accepted.inode: accepted for accepted in found if accepted.inode not in self._closing}
-        connections = [self._connection(each, received[each.inode]) for each in by_inode.values()]
-        self._read = {inode: read for inode, read in self._read.items() if inode in by_inode}
+        self._unread = {inode: self._unread.get(inode) or Unread() for inode in by_inode}
+        connections = [self._connection(each, traffic[each.inode], now) for each in by_inode.values()]
         self.counts = {use: sum(connection.use is use for connection in connections) for use in Use}
         if self._doomed:
             doomed, self._doomed = self._doomed, set()
@@ -134,9 +218,11 @@ class Connections:
             if unread:
                 self._close(sockets, "untaken", unread)
         chosen = excess(connections, self.limits, now)
-        for reason, over in (("per_peer", chosen.of_hosts), ("total", chosen.of_all), ("unread", chosen.of_unread)):
+        for reason, over in (("per_peer", chosen.of_hosts), ("total", chosen.of_all)):
             if over:
                 self._close(sockets, reason, [by_inode[connection.id] for connection in over])
+        self._relieve(sockets, [by_inode[connection.id] for connection in chosen.of_unread], now)
+        await self._calm(sum(connection.unread for connection in connections), now)
         return bool(chosen) or len(connections) >= self.limits.total_max
 
     def _forget(self, before: set[Address], found: Sequence[Accepted]) -> None:
@@ -144,19 +230,39 @@ class Connections:
         if found:
             gone = before - {(accepted.host, accepted.port) for accepted in found}
             for address in gone:
-                if self._callers[address].calls <= 0:
+                if self._callers[address].open <= 0:
                     del self._callers[address]
 
-    def _connection(self, accepted: Accepted, received: int) -> Connection:
+    def _connection(self, accepted: Accepted, traffic: Traffic, now: float) -> Connection:
         inode, host = accepted.inode, accepted.host
-        caller = self._callers.get((host, accepted.port))
-        used_at = None if caller is None else caller.used_at
-        before, read = self._read.get(inode, (None, 0))
-        if used_at != before or (caller is not None and caller.calls):  # what it sent has become calls
-            read = received
-        self._read[inode] = used_at, read
-        calls = 0 if caller is None else caller.calls
-        return Connection(inode, host, self._opened[inode], used_at, calls, max(0, received - read))
+        caller = self._callers.get((host, accepted.port), _STRANGER)
+        unread = self._unread[inode]
+        held = unread.check(traffic, caller.intake, now, is_open=caller.open > 0)
+        return Connection(inode, host, self._opened[inode], caller.used_at, caller.calls, held, unread.progress(now))
+
+    def _relieve(self, sockets: FindsSockets, over: Sequence[Accepted], now: float) -> None:
+        """End the incomplete requests of connections that hold too much, and close those where that is not enough."""
+        self._ended = {one.inode: self._ended[one.inode] for one in over if one.inode in self._ended}
+        closed: list[Accepted] = []
+        for accepted in over:
+            caller = self._callers.get((accepted.host, accepted.port), _STRANGER)
+            held = self._unread[accepted.inode].bytes
+            if accepted.inode not in self._ended and caller.end(
+                BrokerError(Reason.REQUEST_TOO_SLOW, held=held, bound=self.limits.unread_max)
+            ):
+                self._ended[accepted.inode] = now
+            elif now - self._ended.get(accepted.inode, -ENDING_S) >= ENDING_S:
+                closed.append(accepted)
+        if closed:
+            self._close(sockets, "unread", closed)
+
+    async def _calm(self, unread: int, now: float) -> None:
+        """Return free memory to the system after most of the unread bytes are gone."""
+        self._peak = max(self._peak, unread)
+        high = self._peak >= self.limits.unread_max // CALM_PARTS
+        if high and unread <= self._peak // CALM_PARTS and now - self._calmed_at >= CALM_S:
+            self._peak, self._calmed_at = unread, now
+            await asyncio.to_thread(self._on_calm)
 
     def _close(self, sockets: FindsSockets, reason: str, over: Sequence[Accepted]) -> None:
         for accepted in over:
@@ -179,7 +285,7 @@ class Connections:
             self._told_at, self._untold = now, 0
 
 
-def _asked(sockets: FindsSockets) -> tuple[Sequence[Accepted], dict[int, int]]:
-    """Return the open connections, and what each has sent. Runs in a thread of its own."""
+def _asked(sockets: FindsSockets) -> tuple[Sequence[Accepted], Mapping[int, Traffic]]:
+    """Return the open connections, and the bytes of each. Runs in a thread of its own."""
     found = sockets.scan()
-    return found, {accepted.inode: sockets.received(accepted) for accepted in found}
+    return found, {accepted.inode: sockets.traffic(accepted) for accepted in found}

@@ -7,6 +7,7 @@ The figures of the system are used, not a sum of the broker's own counts. Memory
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -21,6 +22,8 @@ BELOW: Final = 0.95
 """Fraction of the watermark below which the use must fall to end the overload: a hysteresis."""
 SHARE: Final = 16
 """Divisor of the bytes that may wait for their sync during an overload."""
+
+PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 Read = Callable[[str], str | None]
 """Reader of a system file: its text, or None if it does not exist."""
@@ -43,6 +46,12 @@ def read_file(path: str) -> str | None:
         return Path(path).read_text(encoding="ascii", errors="replace")
     except OSError:
         return None
+
+
+def resident_bytes(read: Read = read_file) -> int:
+    """Return the resident memory of the process, from one short file; 0 if the system has no figure."""
+    pages = (read("/proc/self/statm") or "").split()
+    return int(pages[1]) * PAGE_BYTES if len(pages) > 1 else 0
 
 
 def measure(read: Read = read_file) -> list[Reading]:

@@ -10,18 +10,25 @@ inode, which is checked before and after.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
 import stat
+import struct
 import sys
+import termios
 from dataclasses import dataclass
 from typing import Final
+
+from forebay.broker.core.resources.unread import Traffic
 
 DESCRIPTORS: Final = "/dev/fd"
 _MAPPED: Final = "::ffff:"
 _TCP_INFO: Final[int | None] = socket.TCP_INFO if sys.platform == "linux" else None
-_RECEIVED_AT: Final = 128
-"""Offset of ``tcpi_bytes_received`` in Linux's ``struct tcp_info``, which only grows at its end."""
+_BYTES_AT: Final = 120
+"""Offset of ``tcpi_bytes_acked`` and ``tcpi_bytes_received`` in ``struct tcp_info``, which only grows at its end."""
+_BYTES: Final = struct.Struct("=QQ")
+_NOTHING: Final = Traffic()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +64,25 @@ class Sockets:
         self._known = known
         return [found for _, found in known.values() if found is not None]
 
-    def received(self, accepted: Accepted) -> int:
-        """Return the bytes that a connection has sent so far; 0 if unknown, or if it is gone."""
+    def traffic(self, accepted: Accepted) -> Traffic:
+        """Return the bytes of a connection so far; none if unknown, or if it is gone."""
         if _TCP_INFO is None:
-            return 0
+            return _NOTHING
         try:
-            asked = socket.socket(fileno=accepted.descriptor)
+            asked = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, accepted.descriptor)
         except OSError:
-            return 0
+            return _NOTHING
         try:
-            found = asked.getsockopt(socket.IPPROTO_TCP, _TCP_INFO, _RECEIVED_AT + 8)
+            found = asked.getsockopt(socket.IPPROTO_TCP, _TCP_INFO, _BYTES_AT + _BYTES.size)
+            queued = int.from_bytes(fcntl.ioctl(accepted.descriptor, termios.FIONREAD, bytes(4)), sys.byteorder)
         except OSError:
-            return 0
+            return _NOTHING
         finally:
             asked.detach()
-        if len(found) < _RECEIVED_AT + 8 or _inode(accepted.descriptor) != accepted.inode:
-            return 0
-        return int.from_bytes(found[_RECEIVED_AT:], sys.byteorder)
+        if len(found) < _BYTES_AT + _BYTES.size or _inode(accepted.descriptor) != accepted.inode:
+            return _NOTHING
+        sent, received = _BYTES.unpack_from(found, _BYTES_AT)
+        return Traffic(received=max(0, received - queued), sent=sent)
 
     def shut(self, accepted: Accepted) -> bool:
         """Shut a connection down; False if it is gone, or if no descriptor is left for it."""

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from forebay.broker.core.resources.connections import IDLE_GRACE_S, Connection, ConnectionLimits, Use, excess
+from forebay.broker.core.resources.connections import (
+    IDLE_GRACE_S,
+    UNREAD_LEAST,
+    Connection,
+    ConnectionLimits,
+    Progress,
+    Use,
+    excess,
+)
 
 NOW = 1_000.0
-LIMITS = ConnectionLimits(total_max=16, per_host_max=4, unread_max=1_000)
+KIB = 1 << 10
+LIMITS = ConnectionLimits(total_max=16, per_host_max=4, unread_max=1_000 * KIB)
 
 
 def strangers(count: int, *, host: str = "a", first: int = 0, opened_at: float = NOW - 100.0) -> list[Connection]:
@@ -91,10 +100,41 @@ def test_a_connection_has_the_use_of_its_calls() -> None:
     assert uses == [Use.STRANGER, Use.IDLE, Use.BUSY]
 
 
-def test_those_that_sent_the_most_without_a_call_are_closed_until_the_rest_is_within_the_bound() -> None:
-    sent = [Connection(n, f"host-{n}", NOW, unread=unread) for n, unread in enumerate((700, 100, 900, 200))]
+def holding(number: int, kib: int, *, host: str = "", progress: Progress = Progress.READ) -> Connection:
+    return Connection(number, host or f"host-{number}", NOW, unread=kib * KIB, progress=progress)
 
-    found = excess(sent, LIMITS, NOW)
+
+def test_those_whose_requests_hold_the_most_are_closed_until_the_rest_is_within_the_bound() -> None:
+    held = [holding(n, kib) for n, kib in enumerate((700, 100, 900, 200))]
+
+    found = excess(held, LIMITS, NOW)
 
     assert ids(found.of_unread) == [2]
-    assert not excess(sent[:2], LIMITS, NOW)
+    assert not excess(held[:2], LIMITS, NOW)
+
+
+def test_of_incomplete_requests_those_that_stopped_arriving_are_closed_first_then_those_that_only_arrive() -> None:
+    read = holding(0, 900)
+    arriving = holding(1, 300, progress=Progress.ARRIVING)
+    stalled = [holding(2, 100, progress=Progress.STALLED), holding(3, 200, progress=Progress.STALLED)]
+
+    found = excess([read, arriving, *stalled], LIMITS, NOW)
+
+    assert ids(found.of_unread) == [3, 2, 1]
+
+
+def test_a_host_with_many_small_incomplete_requests_is_closed_before_one_with_a_large_one() -> None:
+    many = [holding(n, 80, host="many") for n in range(8)]
+    large = holding(20, 500)
+    limits = ConnectionLimits(total_max=16, per_host_max=8, unread_max=1_000 * KIB)
+
+    found = excess([large, *many], limits, NOW)
+
+    assert ids(found.of_unread) == [0, 1]
+
+
+def test_a_few_bytes_too_many_of_each_connection_are_no_incomplete_requests() -> None:
+    counted = [Connection(n, f"host-{n}", NOW, NOW, 1, UNREAD_LEAST - 1) for n in range(1_000)]
+    limits = ConnectionLimits(total_max=2_000, per_host_max=4, unread_max=1)
+
+    assert not excess(counted, limits, NOW)

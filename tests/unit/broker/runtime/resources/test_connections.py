@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
+from forebay.broker.core.errors import TooManyWaiting
 from forebay.broker.core.resources.connections import ConnectionLimits, Use
-from forebay.broker.runtime.resources.connections import Connections
+from forebay.broker.core.resources.unread import Traffic
+from forebay.broker.runtime.resources.connections import ENDING_S, GROWTH_BYTES, Caller, Connections
 from forebay.broker.runtime.resources.sockets import Accepted
 
 pytestmark = pytest.mark.anyio
 HOST = "192.0.2.1"
+KIB = 1 << 10
 
 
 class Open:
@@ -30,8 +37,8 @@ class Open:
     def scan(self) -> list[Accepted]:
         return list(self.open.values())
 
-    def received(self, accepted: Accepted) -> int:
-        return self.sent.get(accepted.inode, 0)
+    def traffic(self, accepted: Accepted) -> Traffic:
+        return Traffic(received=self.sent.get(accepted.inode, 0))
 
     def shut(self, accepted: Accepted) -> bool:
         self.shut_down.append(accepted.inode)
@@ -51,19 +58,27 @@ class Clock:
 
 def connections(clock: Clock, closed: list[tuple[str, int]] | None = None) -> Connections:
     return Connections(
-        ConnectionLimits(total_max=16, per_host_max=4, unread_max=1_000),
+        ConnectionLimits(total_max=16, per_host_max=4, unread_max=1_000 * KIB),
         clock,
         on_closed=lambda reason, count: (closed if closed is not None else []).append((reason, count)),
     )
+
+
+@contextmanager
+def calling(keeper: Connections, number: int) -> Iterator[Caller]:
+    """An accepted call of a connection."""
+    with keeper.call((HOST, 1_000 + number)) as caller:
+        keeper.enter(caller)
+        yield caller
+        keeper.leave(caller)
 
 
 async def test_strangers_beyond_the_bound_of_their_host_are_closed_and_callers_stay() -> None:
     clock, sockets, closed = Clock(), Open(), list[tuple[str, int]]()
     keeper = connections(clock, closed)
     sockets.add(6)
-    keeper.enter((HOST, 1_001))
-
-    assert await keeper.look(sockets)
+    with calling(keeper, 1):
+        assert await keeper.look(sockets)
 
     assert sockets.shut_down == [2, 3]
     assert closed == [("per_peer", 2)]
@@ -84,11 +99,10 @@ async def test_what_is_being_closed_is_neither_counted_nor_closed_again() -> Non
 async def test_the_use_of_connections_is_counted() -> None:
     sockets, keeper = Open(), connections(Clock())
     sockets.add(3)
-    keeper.enter((HOST, 1_001))
-    keeper.enter((HOST, 1_002))
-    keeper.leave((HOST, 1_002))
-
-    await keeper.look(sockets)
+    with calling(keeper, 1):
+        with calling(keeper, 2):
+            pass
+        await keeper.look(sockets)
 
     assert keeper.counts == {Use.STRANGER: 1, Use.IDLE: 1, Use.BUSY: 1}
 
@@ -96,8 +110,8 @@ async def test_the_use_of_connections_is_counted() -> None:
 async def test_a_port_that_another_connection_has_now_is_a_strangers() -> None:
     sockets, keeper = Open(), connections(Clock())
     sockets.add(2)
-    keeper.enter((HOST, 1_001))
-    keeper.leave((HOST, 1_001))
+    with calling(keeper, 1):
+        pass
     first = sockets.open.pop(1)
     await keeper.look(sockets)
     sockets.open[9] = Accepted(9, 9, first.host, first.port)
@@ -124,7 +138,7 @@ async def test_the_connection_that_sent_the_most_without_a_call_is_closed() -> N
     sockets, closed = Open(), list[tuple[str, int]]()
     keeper = connections(Clock(), closed)
     sockets.add(3)
-    sockets.sent = {1: 300, 2: 500, 3: 300}
+    sockets.sent = {1: 300 * KIB, 2: 500 * KIB, 3: 300 * KIB}
 
     await keeper.look(sockets)
 
@@ -135,31 +149,126 @@ async def test_what_became_a_call_is_not_unread() -> None:
     clock, sockets = Clock(), Open()
     keeper = connections(clock)
     sockets.add(1)
-    sockets.sent = {1: 900}
+    sockets.sent = {1: 900 * KIB}
     await keeper.look(sockets)
     clock.now += 1.0
-    keeper.enter((HOST, 1_001))
-    keeper.leave((HOST, 1_001))
-    sockets.sent = {1: 1_500}
+    with calling(keeper, 1):
+        pass
+    sockets.sent = {1: 1_500 * KIB}
     await keeper.look(sockets)
     assert sockets.shut_down == []
 
-    sockets.sent = {1: 2_501}
+    sockets.sent = {1: 2_501 * KIB}
     await keeper.look(sockets)
 
     assert sockets.shut_down == [1]
 
 
-async def test_what_is_sent_beside_an_open_call_is_not_counted() -> None:
-    sockets = Open()
-    keeper = connections(Clock())
+async def test_what_is_sent_beside_an_open_call_counts_unless_it_is_read() -> None:
+    clock, sockets = Clock(), Open()
+    keeper = connections(clock)
     sockets.add(1)
-    keeper.enter((HOST, 1_001))
-    sockets.sent = {1: 5_000}
+    with calling(keeper, 1) as caller:
+        sockets.sent = {1: 5_000 * KIB}
+        caller.intake.bytes = 5_000 * KIB
+        await keeper.look(sockets)
+        assert sockets.shut_down == []
 
-    await keeper.look(sockets)
+        sockets.sent = {1: 6_001 * KIB}
+        await keeper.look(sockets)
 
-    assert sockets.shut_down == []
+    assert sockets.shut_down == [1]
+
+
+async def receive(caller: Caller, began: asyncio.Event) -> None:
+    """Wait for a request that never comes."""
+    with caller.reception():
+        began.set()
+        await asyncio.Event().wait()
+
+
+async def test_incomplete_requests_are_ended_with_an_error_before_their_connection_is_closed() -> None:
+    clock, sockets, began = Clock(), Open(), asyncio.Event()
+    keeper = connections(clock)
+    sockets.add(1)
+    with calling(keeper, 1) as caller:
+        receiving = asyncio.ensure_future(receive(caller, began))
+        await began.wait()
+        sockets.sent = {1: 2_000 * KIB}
+        await keeper.look(sockets)
+        with pytest.raises(TooManyWaiting) as ended:
+            await receiving
+
+        await keeper.look(sockets)
+        early = list(sockets.shut_down)
+        clock.now += ENDING_S
+        await keeper.look(sockets)
+
+    assert (ended.value.retry_after_s, early) == (2.0, [])
+    assert sockets.shut_down == [1]
+
+
+async def test_a_connection_whose_incomplete_requests_were_all_of_its_calls_stays_open() -> None:
+    clock, sockets, began = Clock(), Open(), asyncio.Event()
+    keeper = connections(clock)
+    sockets.add(1)
+    with calling(keeper, 1) as caller:
+        receiving = asyncio.ensure_future(receive(caller, began))
+        await began.wait()
+        sockets.sent = {1: 2_000 * KIB}
+        await keeper.look(sockets)
+        with pytest.raises(TooManyWaiting):
+            await receiving
+    clock.now += 2 * ENDING_S
+
+    busy = await keeper.look(sockets)
+
+    assert (busy, sockets.shut_down) == (False, [])
+
+
+async def test_a_call_that_is_cancelled_otherwise_ends_as_cancelled() -> None:
+    keeper, began = connections(Clock()), asyncio.Event()
+    with calling(keeper, 1) as caller:
+        receiving = asyncio.ensure_future(receive(caller, began))
+        await began.wait()
+
+        receiving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await receiving
+
+
+async def test_free_memory_is_returned_once_most_of_what_was_held_is_gone() -> None:
+    clock, sockets, returned = Clock(), Open(), list[float]()
+    keeper = Connections(ConnectionLimits(16, 4, 1_000 * KIB), clock, on_calm=lambda: returned.append(clock.now))
+    sockets.add(1)
+    with calling(keeper, 1):
+        sockets.sent = {1: 900 * KIB}
+        clock.now += 10.0
+        await keeper.look(sockets)
+    for _ in range(3):
+        clock.now += 10.0
+        await keeper.look(sockets)
+
+    assert returned == [120.0]
+
+
+async def test_a_process_that_grows_is_looked_at_before_the_second_is_over() -> None:
+    loop, looks = asyncio.get_running_loop(), asyncio.Queue[None]()
+
+    class Counted(Open):
+        def scan(self) -> list[Accepted]:
+            loop.call_soon_threadsafe(looks.put_nowait, None)
+            return []
+
+    growing = itertools.count(step=GROWTH_BYTES)
+    keeper = Connections(ConnectionLimits(16, 4, 1_000), Clock(), resident=lambda: next(growing))
+    running = asyncio.ensure_future(keeper.run(Counted()))
+
+    async with asyncio.timeout(30):
+        for _ in range(2):
+            await looks.get()  # the clock stands still: a second is never over
+
+    running.cancel()
 
 
 async def test_a_peer_that_takes_not_even_the_end_of_its_call_is_closed() -> None:

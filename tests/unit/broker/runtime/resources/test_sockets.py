@@ -10,6 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from forebay.broker.core.resources.unread import Traffic
 from forebay.broker.runtime.resources.sockets import Sockets, plain_host
 
 
@@ -77,14 +78,19 @@ def test_a_descriptor_that_is_used_again_is_looked_at_again(listener: Listener) 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it")
-def test_what_a_connection_has_sent_is_known(listener: Listener) -> None:
+def test_what_was_taken_from_a_connection_and_by_its_peer_is_known_and_what_waits_in_the_system_is_left_out(
+    listener: Listener,
+) -> None:
     sockets = Sockets(listener.port)
     ours, theirs = listener.connect()
     [found] = sockets.scan()
-    theirs.sendall(b"x" * 1_000)
+    theirs.sendall(b"x" * 1_500)
     assert len(ours.recv(1_000, socket.MSG_WAITALL)) == 1_000
+    ours.sendall(b"y" * 300)
+    assert len(theirs.recv(300, socket.MSG_WAITALL)) == 300
+    assert len(ours.recv(500, socket.MSG_PEEK | socket.MSG_WAITALL)) == 500
 
-    assert sockets.received(found) == 1_000
+    assert sockets.traffic(found) == Traffic(received=1_000, sent=300)
 
 
 def test_a_connection_that_is_shut_down_ends_for_both(listener: Listener) -> None:

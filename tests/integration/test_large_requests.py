@@ -1,0 +1,84 @@
+"""Large requests on slow connections: taken however slow they are, and ended with a reason where memory is short."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+
+import grpc
+import pytest
+
+from forebay.broker.server import BrokerServer
+from forebay.client import Client, Record, TooManyWaiting
+from forebay.v1 import sink_service_pb2 as pb
+from tests.support.proxies.tcp import Connection, TcpProxy
+
+MIB = 1 << 20
+BATCH = [Record(b"x" * (7 * MIB)) for _ in range(4)]
+HELD_BACK_AT = 24 * MIB
+
+
+class Halves:
+    """Holds requests back once most of a batch has passed."""
+
+    def __init__(self) -> None:
+        self.release = threading.Event()
+        self._passed: dict[Connection, int] = {}
+
+    def __call__(self, connection: Connection, chunk: bytes, send: Callable[[bytes], None]) -> None:
+        passed = self._passed[connection] = self._passed.get(connection, 0) + len(chunk)
+        if passed > HELD_BACK_AT:
+            self.release.wait()
+        send(chunk)
+
+
+def test_of_large_requests_that_arrive_slowly_one_is_ended_where_they_take_too_much_and_the_others_are_taken() -> None:
+    halves = Halves()
+
+    def publish(endpoint: str) -> None:
+        with Client(endpoint) as client:
+            client.publish("orders", BATCH)
+
+    with (
+        BrokerServer.in_memory(unread_bytes_max=64 * MIB) as broker,
+        Client(broker.endpoint) as client,
+        TcpProxy(broker.endpoint, on_request=halves) as proxy,
+        ThreadPoolExecutor(3) as threads,
+    ):
+        client.sinks.create("orders")
+        publishing: list[Future[None]] = [threads.submit(publish, proxy.endpoint) for _ in range(3)]
+        ended, slow = wait(publishing, 60.0, FIRST_EXCEPTION)
+        client.publish("orders", [Record(b"beside them")])
+        halves.release.set()
+        refused = [one.exception(60.0) for one in ended]
+        taken = [one.exception(60.0) for one in slow]
+        accepted = client.sinks.stats("orders").partitions[0].next_offset
+
+    [error] = refused
+    assert isinstance(error, TooManyWaiting)
+    assert (error.retryable, error.retry_after_s) == (True, 2.0)
+    assert "incomplete requests" in str(error)
+    assert taken == [None, None]
+    assert accepted == 2 * len(BATCH) + 1
+
+
+def test_a_compressed_message_is_refused_before_it_is_more_than_it_was(broker: BrokerServer) -> None:
+    with grpc.insecure_channel(broker.endpoint) as channel:
+        call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary("/forebay.v1.SinkService/CreateSink")
+        request = pb.CreateSinkRequest(name="orders" * 8).SerializeToString()
+
+        with pytest.raises(grpc.RpcError) as refused:
+            call(request, timeout=30.0, compression=grpc.Compression.Gzip)
+
+        assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+def test_a_call_without_a_request_ends_with_a_reason(broker: BrokerServer) -> None:
+    with grpc.insecure_channel(broker.endpoint) as channel:
+        call: grpc.StreamUnaryMultiCallable[bytes, bytes] = channel.stream_unary("/forebay.v1.SinkService/ListSinks")
+
+        with pytest.raises(grpc.RpcError) as refused:
+            call(iter(()), timeout=30.0)
+
+        assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
