@@ -136,7 +136,7 @@ soak: venv ## work a broker with 200 sinks of all kinds for MINUTES: memory flat
 fuzz: venv ## call every rpc for MINUTES with what nobody expects: a reason for every refusal, nothing grows
 	@$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
 
-fault-mass: venv ## 10,000 idle strangers, 1,000 slow readers, 1,000 publishers and 9,000 sinks on one broker, and what the others notice
+fault-mass: venv ## 10,000 idle strangers, 1,000 slow readers, 1,000 publishers, incomplete requests and 9,000 sinks on one broker, and what the others notice
 	@$(BIN)/python -m tests.fault.mass $(MASS_ARGS)
 
 fault-client: venv ## break wires, certificates, clocks, processes and the store ROUNDS times under a publisher and a subscriber

@@ -1,9 +1,10 @@
 """Strangers, slow readers and publishers in mass against one broker, and a table of what they cost the others.
 
-    python -m tests.fault.mass [--idle 10000] [--readers 1000] [--publishers 1000] [--sinks 10000] [--seconds 15]
+    python -m tests.fault.mass [--idle 10000] [--readers 1000] [--publishers 1000] [--halves 60] [--sinks 10000]
+        [--seconds 15]
 
-A real ``forebay serve`` gets sinks, connections that say nothing, replays that nobody reads, and publishers, all at
-once. Beside them one client in a process of its own publishes a record at a time. Then all leave, and the broker is
+A real ``forebay serve`` gets sinks, connections that say nothing, replays that nobody reads, publishers, and requests
+of which the last part never comes, all at once. Beside them one client in a process of its own publishes a record at a time. Then all leave, and the broker is
 started again. Exit code 1 says that one of the bounds did not hold. Everything is on the loopback interface.
 """
 
@@ -33,6 +34,7 @@ from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2, sink_service_pb2
 from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
 from forebay.v1.sink_service_pb2_grpc import SinkServiceStub
+from tests.support.calls.half_requests import send_halves
 from tests.support.processes.broker import BrokerProcess, serve_command
 
 MIB: Final = 1 << 20
@@ -40,6 +42,9 @@ RESIDENT_MAX_MIB: Final = 1_024
 HEALTHY_P99_MAX_MS: Final = 250.0
 RESTART_MAX_S: Final = 5.0
 RETURNED_MAX_S: Final = 60.0
+RETAINED_MAX_MIB: Final = 256
+"""Free memory that the process retains above its base, see ``forebay.process.tune``."""
+BATCH: Final = "/forebay.v1.BufferService/PublishBatch"
 ADDRESSES: Final = 5
 """Strangers come from so many addresses of the loopback interface."""
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"
@@ -57,6 +62,9 @@ class Load:
     idle: int
     readers: int
     publishers: int
+    halves: int
+    """Connections with an open call and four incomplete requests each."""
+
     sinks: int
     seconds: float
 
@@ -103,6 +111,11 @@ def healthy(endpoint: str, seconds: float) -> None:
             time.sleep(0.02)
     took.sort()
     print(json.dumps({"p99_ms": took[int(len(took) * 0.99)] * 1_000, "failed": failed, "calls": len(took)}))
+
+
+def halves(endpoint: str, count: int, seconds: float) -> None:
+    """Send incomplete requests; runs in a process of its own."""
+    send_halves(endpoint, "mass", BATCH, connections=count, calls=4, bytes_max=1 << 62, seconds=seconds)
 
 
 def page(sequence: int) -> pb.PublishRequest:
@@ -206,12 +219,13 @@ async def worked(broker: BrokerProcess, load: Load) -> list[Row]:
             client.publish("mass", [Record(b"x" * (MIB - 200))])
     base, files = resident_mib(pid), descriptors(pid)
     await make_sinks(endpoint, load.sinks)
-    command = [sys.executable, "-m", "tests.fault.mass", "--healthy", endpoint, "--seconds", str(load.seconds)]
+    command = [sys.executable, "-m", "tests.fault.mass", "--beside", endpoint, "--seconds", str(load.seconds)]
     peak = 0
     async with publishing(endpoint, load.publishers), not_reading(endpoint, load.readers):
         idle = await asyncio.to_thread(strangers, endpoint, load.idle)
         await asyncio.sleep(3.0)  # a look at connections comes once a second
-        beside = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
+        attack = subprocess.Popen([*command, "--halves", str(load.halves)]) if load.halves else None
+        beside = await asyncio.create_subprocess_exec(*command, "--halves", "0", stdout=subprocess.PIPE)
         saying = asyncio.ensure_future(beside.communicate())
         while not saying.done():
             peak = max(peak, resident_mib(pid))
@@ -219,15 +233,21 @@ async def worked(broker: BrokerProcess, load: Load) -> list[Row]:
         found = json.loads((await saying)[0])
         for stranger in idle:
             stranger.close()
+        if attack is not None:
+            await asyncio.to_thread(attack.wait)
     went = time.monotonic()
     while descriptors(pid) > files + 300 and time.monotonic() - went < 2 * RETURNED_MAX_S:
         await asyncio.sleep(0.5)
     returned = time.monotonic() - went
+    while resident_mib(pid) > base + RETAINED_MAX_MIB and time.monotonic() - went < 2 * RETURNED_MAX_S:
+        await asyncio.sleep(0.5)
+    freed = time.monotonic() - went
     return [
         Row("resident above the base", peak - base, RESIDENT_MAX_MIB, "MiB"),
         Row("healthy client, p99", found["p99_ms"], HEALTHY_P99_MAX_MS, "ms"),
         Row("healthy client, failed calls", found["failed"], 0, ""),
         Row("connections given back after", returned, RETURNED_MAX_S, "s"),
+        Row("memory given back after", freed, RETURNED_MAX_S, "s"),
     ]
 
 
@@ -254,16 +274,20 @@ def main() -> int:
     parser.add_argument("--idle", type=int, default=10_000)
     parser.add_argument("--readers", type=int, default=1_000)
     parser.add_argument("--publishers", type=int, default=1_000)
+    parser.add_argument("--halves", type=int, default=60)
     parser.add_argument("--sinks", type=int, default=9_000)
     parser.add_argument("--seconds", type=float, default=15.0)
-    parser.add_argument("--healthy", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--beside", default="", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.healthy:
-        healthy(given.healthy, given.seconds)
+    if given.beside:
+        if given.halves:
+            halves(given.beside, given.halves, given.seconds)
+        else:
+            healthy(given.beside, given.seconds)
         return 0
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    load = Load(given.idle, given.readers, given.publishers, given.sinks, given.seconds)
+    load = Load(given.idle, given.readers, given.publishers, given.halves, given.sinks, given.seconds)
     with tempfile.TemporaryDirectory(prefix="forebay-mass-") as directory:
         rows = run(load, Path(directory))
     for row in rows:

@@ -387,7 +387,7 @@ class MemoryOverloaded(ResourceExhausted):
 
 
 class TooManyWaiting(ResourceExhausted):
-    """The broker has reached its limit of bytes that await a sync. Retry shortly."""
+    """The broker has reached its limit of bytes that await a sync, or of incomplete requests. Retry shortly."""
 
     default_reason = "TOO_MANY_WAITING"
 

@@ -20,7 +20,8 @@ class EpochServiceStub(object):
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`, and calls without the
     right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
-    `INVALID_REQUEST`, `REQUEST_TOO_LARGE` or `NUMBER_OUT_OF_RANGE`, before anything of it is done.
+    `INVALID_REQUEST`, `REQUEST_TOO_LARGE` or `NUMBER_OUT_OF_RANGE`, before anything of it is done. One that is not
+    complete while such requests take too much memory ends with `RESOURCE_EXHAUSTED` / `TOO_MANY_WAITING`: send it again.
 
     Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
     anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
@@ -75,7 +76,8 @@ class EpochServiceServicer(object):
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`, and calls without the
     right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
-    `INVALID_REQUEST`, `REQUEST_TOO_LARGE` or `NUMBER_OUT_OF_RANGE`, before anything of it is done.
+    `INVALID_REQUEST`, `REQUEST_TOO_LARGE` or `NUMBER_OUT_OF_RANGE`, before anything of it is done. One that is not
+    complete while such requests take too much memory ends with `RESOURCE_EXHAUSTED` / `TOO_MANY_WAITING`: send it again.
 
     Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
     anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
@@ -187,7 +189,8 @@ class EpochService(object):
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`, and calls without the
     right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
-    `INVALID_REQUEST`, `REQUEST_TOO_LARGE` or `NUMBER_OUT_OF_RANGE`, before anything of it is done.
+    `INVALID_REQUEST`, `REQUEST_TOO_LARGE` or `NUMBER_OUT_OF_RANGE`, before anything of it is done. One that is not
+    complete while such requests take too much memory ends with `RESOURCE_EXHAUSTED` / `TOO_MANY_WAITING`: send it again.
 
     Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
     anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /

@@ -16,7 +16,8 @@ class SinkServiceStub(object):
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`, and calls without the
     right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
-    `INVALID_REQUEST`, `REQUEST_TOO_LARGE` or `NUMBER_OUT_OF_RANGE`, before anything of it is done.
+    `INVALID_REQUEST`, `REQUEST_TOO_LARGE` or `NUMBER_OUT_OF_RANGE`, before anything of it is done. One that is not
+    complete while such requests take too much memory ends with `RESOURCE_EXHAUSTED` / `TOO_MANY_WAITING`: send it again.
 
     Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
     anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
@@ -126,7 +127,8 @@ class SinkServiceServicer(object):
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`, and calls without the
     right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
-    `INVALID_REQUEST`, `REQUEST_TOO_LARGE` or `NUMBER_OUT_OF_RANGE`, before anything of it is done.
+    `INVALID_REQUEST`, `REQUEST_TOO_LARGE` or `NUMBER_OUT_OF_RANGE`, before anything of it is done. One that is not
+    complete while such requests take too much memory ends with `RESOURCE_EXHAUSTED` / `TOO_MANY_WAITING`: send it again.
 
     Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
     anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
@@ -424,7 +426,8 @@ class SinkService(object):
     A broker that wants a token ends calls without one with `UNAUTHENTICATED` / `TOKEN_REFUSED`, and calls without the
     right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
-    `INVALID_REQUEST`, `REQUEST_TOO_LARGE` or `NUMBER_OUT_OF_RANGE`, before anything of it is done.
+    `INVALID_REQUEST`, `REQUEST_TOO_LARGE` or `NUMBER_OUT_OF_RANGE`, before anything of it is done. One that is not
+    complete while such requests take too much memory ends with `RESOURCE_EXHAUSTED` / `TOO_MANY_WAITING`: send it again.
 
     Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
     anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
