@@ -81,6 +81,7 @@ PINNED: Final = {
         "TOO_MANY_SUBSCRIPTIONS",
         "TOO_MANY_STREAMS",
         "READER_TOO_SLOW",
+        "REQUEST_TOO_SLOW",
         "RATE_LIMITED",
     },
     "OUT_OF_RANGE": {
@@ -121,6 +122,7 @@ PINNED_DELAYS: Final = {
     "TOO_MANY_WAITING": 0.05,
     "TOO_MANY_STREAMS": 1.0,
     "READER_TOO_SLOW": 5.0,
+    "REQUEST_TOO_SLOW": 2.0,
     "RATE_LIMITED": 0.25,
     "DRAINING": 1.0,
     "SESSION_TIMED_OUT": 0.1,

@@ -4,8 +4,9 @@
         [--seconds 15]
 
 A real ``forebay serve`` gets sinks, connections that say nothing, replays that nobody reads, publishers, and requests
-of which the last part never comes, all at once. Beside them one client in a process of its own publishes a record at a time. Then all leave, and the broker is
-started again. Exit code 1 says that one of the bounds did not hold. Everything is on the loopback interface.
+of which the last part never comes, all at once. Beside them one client in a process of its own publishes a record at a
+time. Then all leave, and the broker is started again. Exit code 1 says that one of the bounds did not hold. Everything
+is on the loopback interface.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@
     ├── FailedPrecondition    SinkNotEmpty, SinkReplaced, SubscriptionReplaced, DefaultSubscription, StagedIncomplete,
     │                         StagingUnsupported, SubscriptionInUse, OrderingStrict
     ├── ResourceExhausted     SinkFull, DiskFull, BrokerFull, MemoryOverloaded, TooManyWaiting,
-    │                         TooManySinks, TooManyStreams, TooManySubscriptions, RateLimited, ReaderTooSlow
+    │                         TooManySinks, TooManyStreams, TooManySubscriptions, RateLimited, ReaderTooSlow,
+    │                         RequestTooSlow
     ├── OutOfRange            OffsetTrimmed, OffsetAhead
     ├── Superseded            WriterFenced, StaleOwner, ConsumerReplaced, SequenceGap, SequenceConflict,
     │                         EpochFenced, EpochConflict, EpochContentConflict, ProducerChanged, SchemaChanged
@@ -387,7 +388,7 @@ class MemoryOverloaded(ResourceExhausted):
 
 
 class TooManyWaiting(ResourceExhausted):
-    """The broker has reached its limit of bytes that await a sync, or of incomplete requests. Retry shortly."""
+    """The broker has reached its limit of bytes that await a sync. Retry shortly."""
 
     default_reason = "TOO_MANY_WAITING"
 
@@ -419,6 +420,12 @@ class TooManySubscriptions(ResourceExhausted):
 
     default_reason = "TOO_MANY_SUBSCRIPTIONS"
     retryable = False
+
+
+class RequestTooSlow(ResourceExhausted):
+    """The broker ended a request that was not complete, to free memory for others. Send it again."""
+
+    default_reason = "REQUEST_TOO_SLOW"
 
 
 class RateLimited(ResourceExhausted):

@@ -24,7 +24,7 @@ class DeadLetterServiceStub(object):
     right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
     `INVALID_REQUEST`, `REQUEST_TOO_LARGE` or `NUMBER_OUT_OF_RANGE`, before anything of it is done. One that is not
-    complete while such requests take too much memory ends with `RESOURCE_EXHAUSTED` / `TOO_MANY_WAITING`: send it again.
+    complete while such requests take too much memory ends with `RESOURCE_EXHAUSTED` / `REQUEST_TOO_SLOW`: send it again.
 
     Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
     anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
@@ -73,7 +73,7 @@ class DeadLetterServiceServicer(object):
     right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
     `INVALID_REQUEST`, `REQUEST_TOO_LARGE` or `NUMBER_OUT_OF_RANGE`, before anything of it is done. One that is not
-    complete while such requests take too much memory ends with `RESOURCE_EXHAUSTED` / `TOO_MANY_WAITING`: send it again.
+    complete while such requests take too much memory ends with `RESOURCE_EXHAUSTED` / `REQUEST_TOO_SLOW`: send it again.
 
     Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
     anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
@@ -164,7 +164,7 @@ class DeadLetterService(object):
     right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
     `INVALID_REQUEST`, `REQUEST_TOO_LARGE` or `NUMBER_OUT_OF_RANGE`, before anything of it is done. One that is not
-    complete while such requests take too much memory ends with `RESOURCE_EXHAUSTED` / `TOO_MANY_WAITING`: send it again.
+    complete while such requests take too much memory ends with `RESOURCE_EXHAUSTED` / `REQUEST_TOO_SLOW`: send it again.
 
     Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
     anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /

@@ -17,7 +17,7 @@ class SchemaServiceStub(object):
     right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
     `INVALID_REQUEST`, `REQUEST_TOO_LARGE` or `NUMBER_OUT_OF_RANGE`, before anything of it is done. One that is not
-    complete while such requests take too much memory ends with `RESOURCE_EXHAUSTED` / `TOO_MANY_WAITING`: send it again.
+    complete while such requests take too much memory ends with `RESOURCE_EXHAUSTED` / `REQUEST_TOO_SLOW`: send it again.
 
     Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
     anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
@@ -59,7 +59,7 @@ class SchemaServiceServicer(object):
     right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
     `INVALID_REQUEST`, `REQUEST_TOO_LARGE` or `NUMBER_OUT_OF_RANGE`, before anything of it is done. One that is not
-    complete while such requests take too much memory ends with `RESOURCE_EXHAUSTED` / `TOO_MANY_WAITING`: send it again.
+    complete while such requests take too much memory ends with `RESOURCE_EXHAUSTED` / `REQUEST_TOO_SLOW`: send it again.
 
     Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
     anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
@@ -134,7 +134,7 @@ class SchemaService(object):
     right with `PERMISSION_DENIED` / `PERMISSION_DENIED`.
     A request that is no message of its type, or over the bounds of its call, ends it with `INVALID_ARGUMENT` /
     `INVALID_REQUEST`, `REQUEST_TOO_LARGE` or `NUMBER_OUT_OF_RANGE`, before anything of it is done. One that is not
-    complete while such requests take too much memory ends with `RESOURCE_EXHAUSTED` / `TOO_MANY_WAITING`: send it again.
+    complete while such requests take too much memory ends with `RESOURCE_EXHAUSTED` / `REQUEST_TOO_SLOW`: send it again.
 
     Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
     anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /

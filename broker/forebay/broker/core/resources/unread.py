@@ -20,7 +20,7 @@ CALL_BYTES: Final = 512
 """Allowance per call: its headers."""
 
 PART: Final = 256
-"""Part of the bytes that are read and sent: further frames and TLS records, and updates of flow control."""
+"""Part of the bytes read and sent: further frames, TLS records and updates of flow control."""
 
 SECOND_BYTES: Final = 64
 """Allowance per second: probes."""

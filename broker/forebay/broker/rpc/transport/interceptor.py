@@ -116,7 +116,7 @@ class StatusInterceptor(grpc.aio.ServerInterceptor):
         return call
 
     async def _decoded(self, read: Read, message: bytes) -> Any:
-        """Return the request of a unary call; a large one, for which a turn was taken, is decoded in a thread."""
+        """Return the request of a unary call; decode a large one, which has its turn, in a thread."""
         if len(message) <= LARGE_BYTES:
             return read(message)
         try:
@@ -125,7 +125,7 @@ class StatusInterceptor(grpc.aio.ServerInterceptor):
             self._large.release()
 
     async def _in_use(self, caller: Caller, work: Coroutine[Any, Any, Any], *, is_ours: bool) -> Any:
-        """Return the result of a call that keeps its connection in use; one of health or reflection does not."""
+        """Return the result of a call; unless it is of health or reflection, its connection is in use."""
         if not is_ours:
             return await work
         self._connections.enter(caller)

@@ -241,7 +241,7 @@ class Connections:
         return Connection(inode, host, self._opened[inode], caller.used_at, caller.calls, held, unread.progress(now))
 
     def _relieve(self, sockets: FindsSockets, over: Sequence[Accepted], now: float) -> None:
-        """End the incomplete requests of connections that hold too much, and close those where that is not enough."""
+        """End the incomplete requests of connections that hold too much; close those that still do."""
         self._ended = {one.inode: self._ended[one.inode] for one in over if one.inode in self._ended}
         closed: list[Accepted] = []
         for accepted in over:

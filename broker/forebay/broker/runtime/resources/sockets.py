@@ -26,7 +26,7 @@ DESCRIPTORS: Final = "/dev/fd"
 _MAPPED: Final = "::ffff:"
 _TCP_INFO: Final[int | None] = socket.TCP_INFO if sys.platform == "linux" else None
 _BYTES_AT: Final = 120
-"""Offset of ``tcpi_bytes_acked`` and ``tcpi_bytes_received`` in ``struct tcp_info``, which only grows at its end."""
+"""Offset of ``tcpi_bytes_acked`` and ``tcpi_bytes_received`` in ``tcp_info``, which grows at its end."""
 _BYTES: Final = struct.Struct("=QQ")
 _NOTHING: Final = Traffic()
 

@@ -10,11 +10,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from forebay.broker.core.errors import TooManyWaiting
+from forebay.broker.core.errors import BrokerError
 from forebay.broker.core.resources.connections import ConnectionLimits, Use
 from forebay.broker.core.resources.unread import Traffic
 from forebay.broker.runtime.resources.connections import ENDING_S, GROWTH_BYTES, Caller, Connections
 from forebay.broker.runtime.resources.sockets import Accepted
+from forebay.errors.reasons import Reason
 
 pytestmark = pytest.mark.anyio
 HOST = "192.0.2.1"
@@ -196,7 +197,7 @@ async def test_incomplete_requests_are_ended_with_an_error_before_their_connecti
         await began.wait()
         sockets.sent = {1: 2_000 * KIB}
         await keeper.look(sockets)
-        with pytest.raises(TooManyWaiting) as ended:
+        with pytest.raises(BrokerError) as ended:
             await receiving
 
         await keeper.look(sockets)
@@ -204,7 +205,7 @@ async def test_incomplete_requests_are_ended_with_an_error_before_their_connecti
         clock.now += ENDING_S
         await keeper.look(sockets)
 
-    assert (ended.value.retry_after_s, early) == (2.0, [])
+    assert (ended.value.reason, early) == (Reason.REQUEST_TOO_SLOW, [])
     assert sockets.shut_down == [1]
 
 
@@ -217,7 +218,7 @@ async def test_a_connection_whose_incomplete_requests_were_all_of_its_calls_stay
         await began.wait()
         sockets.sent = {1: 2_000 * KIB}
         await keeper.look(sockets)
-        with pytest.raises(TooManyWaiting):
+        with pytest.raises(BrokerError):
             await receiving
     clock.now += 2 * ENDING_S
 
