@@ -27,9 +27,7 @@ Settings = Annotated[
 @sink_app.command()
 def create(
     name: SinkName,
-    partitions: Annotated[
-        int | None, typer.Option(help="Number of partitions, 1 to 1024; can be raised later.")
-    ] = None,
+    partitions: Annotated[int | None, typer.Option(help="Number of partitions; can be raised later.")] = None,
     settings: Settings = None,
     exist_ok: Annotated[
         bool, typer.Option("--exist-ok", help="Succeed if the sink exists with the same settings.")

@@ -20,21 +20,26 @@ from forebay.client.values.sinks import (
 )
 from forebay.v1 import record_pb2, sink_pb2, sink_service_pb2
 
-FIELDS: Final = {
-    field.name if field.message_type is None else f"{field.name}_s": field
-    for field in sink_pb2.SinkSettings.DESCRIPTOR.fields
+DURATIONS: Final = {
+    f"{field.name}_s": field.name for field in sink_pb2.SinkSettings.DESCRIPTOR.fields if field.message_type is not None
 }
-"""Fields by the names of settings; a message is a duration, which is a number of seconds here."""
+"""Fields that are durations, by the names of their settings, which are in seconds."""
+
+KINDS: Final = get_type_hints(SinkSettings)
+PATHS: Final = {name: DURATIONS.get(name, name) for name in KINDS}
+"""Fields by the names of settings."""
 
 CHOICES: Final = {
     name: {value.name.removeprefix(values[0].name.removesuffix("UNSPECIFIED")): value.number for value in values[1:]}
     for name, values in (
-        (name, field.enum_type.values) for name, field in FIELDS.items() if field.enum_type is not None
+        (field.name, field.enum_type.values)
+        for field in sink_pb2.SinkSettings.DESCRIPTOR.fields
+        if field.enum_type is not None
     )
 }
 """Numbers of the choices, by the name of their setting and their own."""
 
-KINDS: Final = get_type_hints(SinkSettings)
+MEMBERS: Final = {name: {number: KINDS[name](choice) for choice, number in CHOICES[name].items()} for name in CHOICES}
 
 
 def _wrong(name: str, value: object, allowed: str) -> InvalidSetting:
@@ -47,7 +52,7 @@ def _allowed(name: str) -> str:
     if name in CHOICES:
         *choices, last = CHOICES[name]
         return f"{', '.join(choices)} or {last}"
-    if FIELDS[name].message_type is not None:
+    if name in DURATIONS:
         return "a number of seconds within its bounds"
     return "true or false" if KINDS[name] is bool else "a number within its bounds"
 
@@ -57,28 +62,23 @@ def settings_message(options: SinkOptions) -> tuple[sink_pb2.SinkSettings, list[
     message = sink_pb2.SinkSettings()
     given: dict[str, Any] = dict(options)
     for name, value in given.items():
-        if name not in FIELDS:
-            raise _wrong(name, value, "one of " + ", ".join(sorted(FIELDS)))
+        if name not in PATHS:
+            raise _wrong(name, value, "one of " + ", ".join(sorted(PATHS)))
         try:
-            if FIELDS[name].message_type is not None:
-                getattr(message, FIELDS[name].name).CopyFrom(duration(value))
+            if name in DURATIONS:
+                getattr(message, PATHS[name]).CopyFrom(duration(value))
             else:
                 setattr(message, name, CHOICES[name][str(value)] if name in CHOICES else value)
         except (KeyError, OverflowError, TypeError, ValueError) as failure:
             raise _wrong(name, value, _allowed(name)) from failure
-    return message, [FIELDS[name].name for name in given]
+    return message, [PATHS[name] for name in given]
 
 
 def settings(message: sink_pb2.SinkSettings) -> SinkSettings:
     """Return all settings of a message; a choice that only a newer broker knows is ``UNSPECIFIED``."""
-    values: dict[str, Any] = {}
-    for name, field in FIELDS.items():
-        value = getattr(message, field.name)
-        if name in CHOICES:
-            names = [choice for choice, number in CHOICES[name].items() if number == value]
-            values[name] = KINDS[name](names[0] if names else "UNSPECIFIED")
-        else:
-            values[name] = value if field.message_type is None else seconds(value)
+    values: dict[str, Any] = {name: getattr(message, path) for name, path in PATHS.items()}
+    values |= {name: seconds(values[name]) for name in DURATIONS}
+    values |= {name: members.get(values[name], KINDS[name]("UNSPECIFIED")) for name, members in MEMBERS.items()}
     return SinkSettings(**values)
 
 

@@ -21,11 +21,13 @@ LANES_TOGETHER: Final = 256
 _BY_FIELD: Final = {setting.wire_name: setting for setting in SETTINGS}
 """Settings by the names of their fields, which the paths of a mask name too."""
 
+_DURATIONS: Final = frozenset(setting.wire_name for setting in SETTINGS if setting.is_duration)
+
 
 def given(settings: sink_pb2.SinkSettings) -> dict[str, Any]:
     """Return the settings that the message sets, by the core's names."""
     return {
-        _BY_FIELD[field.name].name: duration_us(value) if _BY_FIELD[field.name].is_duration else value
+        _BY_FIELD[field.name].name: duration_us(value) if field.name in _DURATIONS else value
         for field, value in settings.ListFields()
     }
 
@@ -45,7 +47,7 @@ def masked(settings: sink_pb2.SinkSettings, mask: FieldMask, defaults: SinkSetti
 def settings_message(settings: SinkSettings) -> sink_pb2.SinkSettings:
     """Return all settings for the wire."""
     values: dict[str, Any] = {field: getattr(settings, setting.name) for field, setting in _BY_FIELD.items()}
-    values |= {field: duration(values[field]) for field, setting in _BY_FIELD.items() if setting.is_duration}
+    values |= {field: duration(values[field]) for field in _DURATIONS}
     return sink_pb2.SinkSettings(**values)
 
 
