@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from forebay.cli.demo import readings
+from forebay.cli.demo.source import readings
 from forebay.spark.session import local_session
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from forebay.broker.telemetry import OpenTelemetryInstruments
 from forebay.client.telemetry import Telemetry
 from forebay.deliver import Batch, BatchLimits, Reject
 from forebay.deliver import Delivered as Taken
-from forebay.deliver.courier import Courier
+from forebay.deliver.dispatcher import Dispatcher
 from forebay.deliver.telemetry import Instruments as DelivererInstruments
 from tests.support.pages.samples import entry
 from tests.support.targets.memory_source import MemoryDelivery, records
@@ -178,7 +178,7 @@ def everything_measured() -> Observed:
 
     instruments = DelivererInstruments("orders", "default", tracers=seen.tracers, meters=seen.meters)
     target = RecordingTarget(rule)
-    courier = Courier(
+    dispatcher = Dispatcher(
         "orders",
         target,
         BatchLimits(records_max=1),
@@ -186,8 +186,8 @@ def everything_measured() -> Observed:
         instruments=instruments,
         stopping=lambda: False,
     )
-    courier.deliver(MemoryDelivery(records(2)))
-    courier.deliver(MemoryDelivery([], gap="offsets 0 to 3"))
+    dispatcher.deliver(MemoryDelivery(records(2)))
+    dispatcher.deliver(MemoryDelivery([], gap="offsets 0 to 3"))
     return seen
 
 

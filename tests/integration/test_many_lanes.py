@@ -33,7 +33,7 @@ from forebay.broker.runtime.clock import SystemClock
 from forebay.broker.runtime.sink.statistics import sink_state
 from forebay.broker.storage.recovery import recover
 from forebay.broker.storage.store.rocks import RocksStore
-from forebay.process import making_what_stays
+from forebay.process import gc_paused
 from tests.support.brokers.running import begin
 
 pytestmark = pytest.mark.anyio
@@ -94,7 +94,7 @@ async def nobody_waits() -> AsyncIterator[None]:
 async def test_such_a_sink_is_there_soon_after_a_start_and_its_statistics_and_sweeps_keep_nobody_waiting(
     store: RocksStore,
 ) -> None:
-    with taking_at_most(START_S), making_what_stays():
+    with taking_at_most(START_S), gc_paused():
         broker: Broker = begin(store, SystemClock())
     gc.collect()
     gc.freeze()  # a collection of what stays is no part of it, see `forebay.process`

@@ -67,7 +67,7 @@ from forebay.broker.storage.store.memory import MemoryStore
 from forebay.broker.storage.store.open_files import raise_open_files
 from forebay.broker.storage.store.settings import RocksSettings
 from forebay.credentials import CredentialReport
-from forebay.process import give_memory_back, keep_what_stays, let_go_of_what_stayed, making_what_stays, tune
+from forebay.process import freeze_objects, gc_paused, release_free_memory, tune, unfreeze_objects
 from forebay.v1 import (
     admin_service_pb2,
     admin_service_pb2_grpc,
@@ -181,8 +181,8 @@ class Serving:
                 if data_dir
                 else None,
                 measure_memory=measure,
-                on_memory=give_memory_back,
-                on_deleted=let_go_of_what_stayed,
+                on_memory=release_free_memory,
+                on_deleted=unfreeze_objects,
                 ballast=BallastKeeper(
                     Ballast(Path(data_dir)),
                     size=settings.disk_ballast_bytes,
@@ -214,7 +214,7 @@ class Serving:
             ConnectionLimits(total, min(total, settings.connections_per_peer_max), settings.unread_bytes_max),
             time.monotonic,
             on_closed=self.instruments.connections_closed,
-            on_calm=give_memory_back,
+            on_calm=release_free_memory,
             resident=resident_bytes,
         )
         self._server = grpc.aio.server(
@@ -257,7 +257,7 @@ class Serving:
             await asyncio.to_thread(self.instruments.close)
             raise OSError(f"cannot listen on {self.settings.listen}: {error}") from error
         self._audit_log = open_audit_log(self.settings)
-        self._report.look()
+        self._report.check()
         broker.start()
         self.instruments.watch(broker)
         self.instruments.watch_connections(self.connections)
@@ -324,7 +324,7 @@ class Serving:
             if changed:
                 seen = found
                 self.renew()
-            await asyncio.to_thread(self._report.look, anew=changed)
+            await asyncio.to_thread(self._report.check, force=changed)
 
     async def _say(self, status: Any) -> None:
         await self._health.set("", status)
@@ -389,7 +389,7 @@ def serve(
         with ExitStack() as undo:
             undo.callback(store.close)
             check_listen(settings.listen)
-            with making_what_stays():
+            with gc_paused():
                 serving = Serving(
                     settings,
                     security,
@@ -398,7 +398,7 @@ def serve(
                     data_dir=str(settings.data_dir.resolve()),
                     connections_max=connections_max,
                 )
-            keep_what_stays()
+            freeze_objects()
             await serving.start()
             undo.pop_all()
         loop = asyncio.get_running_loop()

@@ -24,8 +24,8 @@ from forebay.cli.operate.demo import demo
 from forebay.cli.operate.directories import quarantine_app, repair, verify
 from forebay.cli.operate.publish import publish
 from forebay.cli.operate.serve import serve
-from forebay.cli.output import tell
-from forebay.cli.security import CaFile, CertFile, KeyFile, ServerName, Tls, TokenFile, TokenWithoutTls, remember
+from forebay.cli.output import write_line
+from forebay.cli.security import CaFile, CertFile, KeyFile, ServerName, Tls, TokenFile, TokenWithoutTls, set_options
 
 app = typer.Typer(
     name="forebay",
@@ -43,7 +43,7 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        tell(version("forebay"))
+        write_line(version("forebay"))
         raise typer.Exit
 
 
@@ -69,7 +69,7 @@ def _root(
         "FOREBAY_TOKEN_FILE": token_file,
         "FOREBAY_TOKEN_WITHOUT_TLS": token_without_tls,
     }
-    remember(given)
+    set_options(given)
 
 
 RUN, DATA, LOOK = "Run", "Records", "Look"

@@ -30,7 +30,7 @@ class ExitCode(IntEnum):
     REFUSED = 5
     """The broker rejected the request: full, exists with other settings, not empty, trimmed, fenced."""
 
-    LACKING = 6
+    MISSING = 6
     """A dependency is missing on this machine: an extra of the package, or Java."""
 
     INTERRUPTED = 130

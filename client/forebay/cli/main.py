@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from forebay.cli.extras import needed_for
-from forebay.cli.output import say
+from forebay.cli.output import write_message
 from forebay.cli.report import exit_code, known_errors, sentence
 from forebay.text import SafeFormatter
 
@@ -23,7 +23,7 @@ def run(argv: Sequence[str]) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
     except known_errors() as error:
-        say(sentence(error))
+        write_message(sentence(error))
         return exit_code(error)
     return 0
 

@@ -68,20 +68,20 @@ def write_json(value: object, *, indent: int | None = None) -> None:
     print(visible_json(json.dumps(plain(value), ensure_ascii=False, indent=indent, default=str)), flush=True)
 
 
-def tell(text: str) -> None:
+def write_line(text: str) -> None:
     """Write one line of results."""
     print(visible(text), flush=True)
 
 
-def say(text: str) -> None:
+def write_message(text: str) -> None:
     """Write one message line to standard error."""
     print(visible(text), file=sys.stderr, flush=True)
 
 
 def write_bytes_line(value: bytes) -> None:
-    """Write ``value`` unchanged with a line end; to a terminal, escape it as `tell` does."""
+    """Write ``value`` unchanged with a line end; to a terminal, escape it as `write_line` does."""
     if sys.stdout.isatty():
-        tell(text_of(value))
+        write_line(text_of(value))
         return
     sys.stdout.buffer.write(value + b"\n")
     sys.stdout.buffer.flush()

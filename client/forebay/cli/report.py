@@ -39,7 +39,7 @@ def exit_code(error: BaseException) -> ExitCode:
     if isinstance(error, CommandFailed):
         return error.code
     if isinstance(error, MissingExtra):
-        return ExitCode.LACKING
+        return ExitCode.MISSING
     client = sys.modules.get("forebay.client.errors")
     if client is not None and isinstance(error, client.ForebayError):
         return _client_exit_code(error, client)
@@ -62,7 +62,7 @@ def _client_exit_code(error: BaseException, errors: ModuleType) -> ExitCode:
     table: tuple[tuple[tuple[type[BaseException], ...], ExitCode], ...] = (
         ((errors.InvalidArgument,), ExitCode.USAGE),
         ((errors.NotFound,), ExitCode.NOT_FOUND),
-        ((errors.ArrowNotInstalled,), ExitCode.LACKING),
+        ((errors.ArrowNotInstalled,), ExitCode.MISSING),
         (
             (errors.BrokerUnavailable, errors.DeadlineExceeded, errors.DeliveryTimeout, errors.FlushTimeout),
             ExitCode.UNAVAILABLE,

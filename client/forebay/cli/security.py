@@ -51,7 +51,7 @@ TokenWithoutTls = Annotated[
 ]
 
 
-def remember(given: Mapping[str, object]) -> None:
+def set_options(given: Mapping[str, object]) -> None:
     """Store the options for the command that follows; ``given`` is by environment variable."""
     wanted = {name: _text(value) for name, value in given.items() if value is not None}
     if "FOREBAY_TOKEN_FILE" in wanted:

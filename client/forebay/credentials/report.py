@@ -10,7 +10,7 @@ from typing import Final
 
 from forebay.credentials.files import CredentialFile, warnings_of
 
-LOOK_S: Final = 3_600.0
+CHECK_INTERVAL_S: Final = 3_600.0
 """Interval between two checks of the files."""
 
 REPEAT_S: Final = 86_400.0
@@ -35,8 +35,8 @@ class CredentialReport:
         self._now = now
         self._lock = threading.Lock()
         """Protects what follows."""
-        self._next_look_at = float("-inf")
-        self._told_at: dict[str, float] = {}
+        self._next_check_at = float("-inf")
+        self._logged_at: dict[str, float] = {}
         self._warnings: tuple[str, ...] = ()
 
     @property
@@ -44,16 +44,16 @@ class CredentialReport:
         """Warnings of the last check."""
         return self._warnings
 
-    def look(self, *, anew: bool = False) -> None:
-        """Check the files if it is time, or with ``anew`` after a change, and log warnings that are due."""
+    def check(self, *, force: bool = False) -> None:
+        """Check the files if it is time, or with ``force`` after a change, and log warnings that are due."""
         clock = self._clock()
-        if not self._files or (clock < self._next_look_at and not anew):
+        if not self._files or (clock < self._next_check_at and not force):
             return
         with self._lock:
-            self._next_look_at = clock + LOOK_S
+            self._next_check_at = clock + CHECK_INTERVAL_S
             self._warnings = warnings_of(self._files, self._now())
-            due = [one for one in self._warnings if clock - self._told_at.get(one, float("-inf")) >= REPEAT_S]
-            self._told_at = {one: self._told_at.get(one, clock) for one in self._warnings}
-            self._told_at.update(dict.fromkeys(due, clock))
+            due = [one for one in self._warnings if clock - self._logged_at.get(one, float("-inf")) >= REPEAT_S]
+            self._logged_at = {one: self._logged_at.get(one, clock) for one in self._warnings}
+            self._logged_at.update(dict.fromkeys(due, clock))
         for one in due:
             self._log.warning("credentials need attention: %s", one)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from forebay.deliver.batch import Batch, BatchLimits
 from forebay.deliver.deliverer import Deliverer
-from forebay.deliver.errors import DeliverError, InvalidOption, TargetGone, TargetUnusable, UnknownTarget
+from forebay.deliver.errors import DeliverError, InvalidOption, TargetClosed, TargetUnusable, UnknownTarget
 from forebay.deliver.outcome import Delivered, Outcome, Reject, Retry
 from forebay.deliver.settings import DelivererSettings
 from forebay.deliver.targets import registry as targets
@@ -26,8 +26,8 @@ __all__ = [
     "Reject",
     "Retry",
     "Target",
+    "TargetClosed",
     "TargetContext",
-    "TargetGone",
     "TargetUnusable",
     "UnknownTarget",
     "targets",

@@ -111,7 +111,7 @@ class UnreadableRange:
     reason: str
 
 
-def cut(sink: str, delivery: SourceDelivery, limits: BatchLimits) -> Iterator[Batch | UnreadableRange]:
+def batches_of(sink: str, delivery: SourceDelivery, limits: BatchLimits) -> Iterator[Batch | UnreadableRange]:
     """Cut a delivery into batches, in order.
 
     Takes at most one record more from the delivery than the next batch needs. Records that cannot be decoded are

@@ -1,6 +1,6 @@
-"""Deliverer: reads a subscription, distributes deliveries to lanes, stops in order.
+"""Deliverer: reads a subscription, distributes deliveries to threads, stops in order.
 
-Three parties meet in `run`: a thread that reads the subscription, the lanes that send, and the caller of `stop`. They
+Three parties meet in `run`: a thread that reads the subscription, the threads that send, and the caller of `stop`. They
 communicate through one queue, which is safe to use from a signal handler. Only delivered records are acked, so that all
 others are redelivered at the next start.
 """
@@ -15,8 +15,8 @@ from queue import SimpleQueue
 from threading import Event
 from typing import TYPE_CHECKING
 
-from forebay.deliver.courier import Courier
-from forebay.deliver.lanes import Lanes
+from forebay.deliver.dispatcher import Dispatcher
+from forebay.deliver.partition_executor import PartitionExecutor
 from forebay.deliver.settings import DelivererSettings
 from forebay.deliver.targets.target import TargetContext
 from forebay.deliver.telemetry import Instruments
@@ -69,7 +69,7 @@ class Deliverer:
         """Deliver until `stop` is called; blocks, and may be called only once.
 
         An unavailable broker or target is retried. Raises a permanent `ForebayError` (for example if the sink does not
-        exist), the exception of the target's ``open``, or `TargetGone`.
+        exist), the exception of the target's ``open``, or `TargetClosed`.
         """
         settings = self._settings
         try:
@@ -80,7 +80,7 @@ class Deliverer:
                 if self._resend_to is not None:
                     resend_to = (self._resend_to, self._open(self._resend_to))
                     opened.callback(self._resend_to.close)
-                courier = Courier(
+                dispatcher = Dispatcher(
                     self._sink,
                     self._target,
                     limits,
@@ -89,7 +89,7 @@ class Deliverer:
                     instruments=self._instruments,
                     stopping=lambda: self._stopping,
                 )
-                self._run(courier)
+                self._run(dispatcher)
         finally:
             self._stopped.set()
 
@@ -108,7 +108,7 @@ class Deliverer:
         self._events.put(_Stop())
         return self._stopped.wait(wait_s) if wait_s != 0.0 else False
 
-    def _run(self, courier: Courier) -> None:
+    def _run(self, dispatcher: Dispatcher) -> None:
         settings = self._settings
         source = self._client.subscriber(
             self._sink,
@@ -117,28 +117,28 @@ class Deliverer:
             credit_records=settings.credit_records,
             credit_bytes=settings.credit_bytes,
         )
-        lanes = Lanes(
-            courier.deliver,
+        executor = PartitionExecutor(
+            dispatcher.deliver,
             threads=settings.concurrency,
             on_failure=lambda error: self._events.put(_Ended(error)),
         )
         reader = ThreadPoolExecutor(1, thread_name_prefix="forebay-deliver-read")
-        reading = reader.submit(self._read, source, lanes)
+        reading = reader.submit(self._read, source, executor)
         reading.add_done_callback(lambda ended: self._events.put(_Ended(ended.exception())))
         _log.info("deliverer started sink=%s subscription=%s", self._sink, settings.subscription)
         try:
             event = self._events.get()
         finally:
             self._stopping = True
-            finished = lanes.drain(settings.stop_grace_s)
+            finished = executor.drain(settings.stop_grace_s)
             source.close()
-            lanes.close()
+            executor.close()
             reader.shutdown()
             _log.info("deliverer stopped sink=%s finished=%s", self._sink, finished)
         if isinstance(event, _Ended) and event.error is not None:
             raise event.error
 
     @staticmethod
-    def _read(source: Source, lanes: Lanes) -> None:
+    def _read(source: Source, executor: PartitionExecutor) -> None:
         for delivery in source:
-            lanes.put(delivery)
+            executor.put(delivery)

@@ -4,7 +4,7 @@
     ├── UnknownTarget      use one of the existing targets
     ├── TargetUnusable     install or correct what the message names
     ├── InvalidOption      correct the option
-    └── TargetGone         nothing more can be sent: the deliverer stops
+    └── TargetClosed         nothing more can be sent: the deliverer stops
 
 A failed delivery is not an error, but an `Outcome`.
 """
@@ -49,7 +49,7 @@ class InvalidOption(DeliverError):
         self.problem = problem
 
 
-class TargetGone(DeliverError):
+class TargetClosed(DeliverError):
     """The target can never send again, for example after a closed pipe.
 
     Raised by a target: the deliverer stops, and the records are not settled.

@@ -58,7 +58,7 @@ def application(store: ReceiverStore) -> Starlette:
         except NotAnEnvelope:
             return _problem(422, "A line is not an envelope")
         try:
-            store.take(arrivals, now=datetime.now(UTC))
+            store.add(arrivals, now=datetime.now(UTC))
         except sqlite3.Error as error:
             return _problem(503, type(error).__name__)
         return JSONResponse({"taken": len(arrivals)})

@@ -133,7 +133,7 @@ class ReceiverStore:
         self._connection.executescript(_SCHEMA)
         self._seq = int(self._connection.execute("SELECT coalesce(max(seq), 0) FROM arrivals").fetchone()[0])
 
-    def take(self, arrivals: Sequence[Arrival], *, now: datetime) -> None:
+    def add(self, arrivals: Sequence[Arrival], *, now: datetime) -> None:
         """Store all arrivals or, if it raises `sqlite3.Error`, none."""
         at = now.isoformat()
         with self._one_at_a_time:

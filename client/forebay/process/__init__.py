@@ -45,7 +45,7 @@ def tune() -> None:
 
 
 @contextmanager
-def making_what_stays() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Disable garbage collection while many long-lived objects are created.
 
     Otherwise the collector traverses all of them repeatedly: a start of 100,000 lanes takes four times as long.
@@ -59,8 +59,8 @@ def making_what_stays() -> Iterator[None]:
             gc.enable()
 
 
-def keep_what_stays() -> None:
-    """Exclude all current objects from garbage collection, until `let_go_of_what_stayed`.
+def freeze_objects() -> None:
+    """Exclude all current objects from garbage collection, until `unfreeze_objects`.
 
     A collection of millions of long-lived objects would pause the process for a second.
     """
@@ -68,12 +68,12 @@ def keep_what_stays() -> None:
     gc.freeze()
 
 
-def let_go_of_what_stayed() -> None:
+def unfreeze_objects() -> None:
     """Include all objects in garbage collection again, because some of the excluded ones are garbage now."""
     gc.unfreeze()
 
 
-def give_memory_back() -> None:
+def release_free_memory() -> None:
     """Return free memory to the system now, if the C library supports it; `tune` retains it."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
     if trim is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from forebay.text.escaping import visible
+from forebay.text.escapes import visible
 
 TRACE_MARK: Final = "  | "
 """Prefix of each line after the first one of an event."""

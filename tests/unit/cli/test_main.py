@@ -75,7 +75,7 @@ def test_without_its_extra_the_command_says_how_to_get_it() -> None:
 
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
-    assert ended.returncode == ExitCode.LACKING
+    assert ended.returncode == ExitCode.MISSING
     assert ended.stderr.count("\n") == 1
     assert ended.stderr.strip().endswith(install_command("cli"))
 
@@ -85,7 +85,7 @@ def test_the_demo_without_its_extra_says_how_to_get_it() -> None:
 
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
-    assert ended.returncode == ExitCode.LACKING
+    assert ended.returncode == ExitCode.MISSING
     assert ended.stderr.strip().endswith(install_command("demo"))
 
 

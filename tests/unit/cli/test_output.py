@@ -16,12 +16,12 @@ from forebay.cli.output import (
     bytes_text,
     cell_text,
     plain,
-    say,
     seconds_text,
-    tell,
     text_of,
     write_bytes_line,
     write_json,
+    write_line,
+    write_message,
     write_table,
 )
 from forebay.client import DropReason
@@ -107,8 +107,8 @@ ANY_TEXT = st.text(st.characters(codec=None), max_size=60)
 def test_whatever_a_text_holds_no_output_obeys_it_or_gets_a_line_by_it(
     text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tell(text)
-    say(text)
+    write_line(text)
+    write_message(text)
     write_json({text: [text, text.encode(errors="surrogatepass")]})
     written = capsys.readouterr()
 

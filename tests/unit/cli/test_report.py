@@ -11,7 +11,7 @@ from forebay.cli.exits import ExitCode
 from forebay.cli.extras import MissingExtra
 from forebay.cli.report import CommandFailed, exit_code, known_errors, sentence
 from forebay.client import errors
-from forebay.deliver.errors import InvalidOption, TargetGone, UnknownTarget
+from forebay.deliver.errors import InvalidOption, TargetClosed, UnknownTarget
 
 CODES = [
     (errors.InvalidName("x"), ExitCode.USAGE),
@@ -25,16 +25,16 @@ CODES = [
     (errors.SinkNotEmpty("x"), ExitCode.REFUSED),
     (errors.OffsetTrimmed("x"), ExitCode.REFUSED),
     (errors.WriterFenced("x"), ExitCode.REFUSED),
-    (errors.ArrowNotInstalled("x"), ExitCode.LACKING),
+    (errors.ArrowNotInstalled("x"), ExitCode.MISSING),
     (errors.SchemaNotFound("x"), ExitCode.NOT_FOUND),
     (errors.GapError("x"), ExitCode.FAILED),
     (errors.BrokerFault("x"), ExitCode.FAILED),
     (UnknownTarget("x", ["http"]), ExitCode.USAGE),
     (InvalidOption("http", "url", "it is needed"), ExitCode.USAGE),
-    (TargetGone("x"), ExitCode.FAILED),
+    (TargetClosed("x"), ExitCode.FAILED),
     (StoreLocked(Path("d"), 7), ExitCode.REFUSED),
     (StoreFailed("write", "broken"), ExitCode.FAILED),
-    (MissingExtra("a broker", "broker"), ExitCode.LACKING),
+    (MissingExtra("a broker", "broker"), ExitCode.MISSING),
     (CommandFailed("x", ExitCode.NOT_FOUND), ExitCode.NOT_FOUND),
 ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from forebay.cli.security import client_settings, remember
+from forebay.cli.security import client_settings, set_options
 from forebay.client import ClientSettings, InvalidSetting, TlsSettings
 from forebay.client.settings import ENVIRONMENT
 
@@ -13,7 +13,7 @@ from forebay.client.settings import ENVIRONMENT
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ENVIRONMENT.values():
         monkeypatch.delenv(name, raising=False)
-    remember({})
+    set_options({})
 
 
 def test_nothing_said_is_a_plain_client() -> None:
@@ -23,7 +23,7 @@ def test_nothing_said_is_a_plain_client() -> None:
 def test_an_option_wins_over_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOREBAY_TLS_CA_FILE", "theirs.pem")
     monkeypatch.setenv("FOREBAY_TLS_SERVER_NAME", "broker")
-    remember({"FOREBAY_TLS_CA_FILE": "mine.pem", "FOREBAY_TLS_SERVER_NAME": None})
+    set_options({"FOREBAY_TLS_CA_FILE": "mine.pem", "FOREBAY_TLS_SERVER_NAME": None})
 
     assert client_settings().tls == TlsSettings("mine.pem", server_name="broker")
 
@@ -31,14 +31,14 @@ def test_an_option_wins_over_its_variable(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_token_file_that_is_named_wins_over_the_token_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOREBAY_TOKEN", "a-secret")
     assert client_settings().token_env == "FOREBAY_TOKEN"
-    remember({"FOREBAY_TOKEN_FILE": "/run/token"})
+    set_options({"FOREBAY_TOKEN_FILE": "/run/token"})
 
     assert (client_settings().token_env, client_settings().token_file) == ("", "/run/token")
 
 
 def test_what_is_turned_off_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOREBAY_TLS_CA_FILE", "theirs.pem")
-    remember({"FOREBAY_TLS": False, "FOREBAY_TOKEN_WITHOUT_TLS": True})
+    set_options({"FOREBAY_TLS": False, "FOREBAY_TOKEN_WITHOUT_TLS": True})
 
     assert client_settings() == ClientSettings(token_without_tls=True)
 

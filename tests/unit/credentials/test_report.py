@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from forebay.credentials import CredentialFile, CredentialReport, Kind
-from forebay.credentials.report import LOOK_S, REPEAT_S
+from forebay.credentials.report import CHECK_INTERVAL_S, REPEAT_S
 
 LOG = logging.getLogger("forebay.test")
 
@@ -32,9 +32,9 @@ def test_a_warning_is_logged_at_once_and_then_once_a_day(tmp_path: Path, caplog:
     world = World(tmp_path)
     lines = []
     while world.time <= 2 * REPEAT_S:
-        world.report.look()
+        world.report.check()
         lines.append(len(caplog.records))
-        world.time += LOOK_S
+        world.time += CHECK_INTERVAL_S
 
     assert lines[0] == 1
     assert lines[-1] == 3
@@ -44,11 +44,11 @@ def test_a_warning_is_logged_at_once_and_then_once_a_day(tmp_path: Path, caplog:
 
 def test_what_was_put_right_is_no_warning_any_more(tmp_path: Path) -> None:
     world = World(tmp_path)
-    world.report.look()
+    world.report.check()
     world.file.chmod(0o600)
-    world.report.look()
+    world.report.check()
     assert len(world.report.warnings) == 1  # it is not yet time
 
-    world.report.look(anew=True)
+    world.report.check(force=True)
 
     assert not world.report.warnings

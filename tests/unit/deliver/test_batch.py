@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.deliver import Batch, BatchLimits
-from forebay.deliver.batch import UnreadableRange, cut
+from forebay.deliver.batch import UnreadableRange, batches_of
 from tests.support.targets.memory_source import MemoryDelivery, MemoryRecord, records
 
 
@@ -19,7 +19,7 @@ def spans(batches: Sequence[Batch | UnreadableRange]) -> list[tuple[int, int]]:
 
 
 def test_batches_are_cut_by_records() -> None:
-    batches = list(cut("orders", MemoryDelivery(records(7)), BatchLimits(records_max=3)))
+    batches = list(batches_of("orders", MemoryDelivery(records(7)), BatchLimits(records_max=3)))
 
     assert spans(batches) == [(0, 2), (3, 5), (6, 6)]
 
@@ -28,7 +28,7 @@ def test_batches_are_cut_by_bytes_and_a_larger_record_goes_alone() -> None:
     sizes = [40, 40, 40, 500, 10, 10]
     delivery = MemoryDelivery([MemoryRecord(i, b"x" * size) for i, size in enumerate(sizes)])
 
-    batches = list(cut("orders", delivery, BatchLimits(bytes_max=100)))
+    batches = list(batches_of("orders", delivery, BatchLimits(bytes_max=100)))
 
     assert spans(batches) == [(0, 1), (2, 2), (3, 3), (4, 5)]
 
@@ -36,25 +36,25 @@ def test_batches_are_cut_by_bytes_and_a_larger_record_goes_alone() -> None:
 def test_a_hole_in_the_offsets_begins_a_new_batch() -> None:
     delivery = MemoryDelivery([*records(3), *records(2, first=7)])
 
-    assert spans(list(cut("orders", delivery, BatchLimits()))) == [(0, 2), (7, 8)]
+    assert spans(list(batches_of("orders", delivery, BatchLimits()))) == [(0, 2), (7, 8)]
 
 
 def test_records_that_cannot_be_decoded_stand_between_the_batches() -> None:
     bad = [MemoryRecord(offset, b"", unreadable=why) for offset, why in ((2, "x"), (3, "x"), (4, "y"), (7, "y"))]
     delivery = MemoryDelivery([*records(2), *bad[:3], *records(2, first=5), bad[3]])
 
-    found = list(cut("orders", delivery, BatchLimits()))
+    found = list(batches_of("orders", delivery, BatchLimits()))
 
     assert spans(found) == [(0, 1), (2, 3), (4, 4), (5, 6), (7, 7)]
     assert [part.reason for part in found if isinstance(part, UnreadableRange)] == ["x", "y", "y"]
 
 
 def test_an_empty_delivery_has_no_batch() -> None:
-    assert list(cut("orders", MemoryDelivery([]), BatchLimits())) == []
+    assert list(batches_of("orders", MemoryDelivery([]), BatchLimits())) == []
 
 
 def test_keys_name_batch_and_records() -> None:
-    (batch,) = cut("orders", MemoryDelivery(records(3, first=5), partition=2, incarnation="ab"), BatchLimits())
+    (batch,) = batches_of("orders", MemoryDelivery(records(3, first=5), partition=2, incarnation="ab"), BatchLimits())
 
     assert isinstance(batch, Batch)
     assert batch.key == "ab-2-5-7"

@@ -23,8 +23,8 @@ from forebay.deliver import (
     Outcome,
     Reject,
     Retry,
+    TargetClosed,
     TargetContext,
-    TargetGone,
 )
 from tests.support.targets.memory_source import MemoryDelivery, MemorySource, records
 from tests.support.targets.recording_target import RecordingTarget
@@ -42,7 +42,7 @@ def running(deliverer: Deliverer) -> Iterator[SimpleQueue[BaseException | None]]
     def run() -> None:
         try:
             deliverer.run()
-        except (TargetGone, LookupError, OSError) as error:
+        except (TargetClosed, LookupError, OSError) as error:
             ended.put(error)
         else:
             ended.put(None)
@@ -176,13 +176,13 @@ def test_a_deliverer_stopped_before_it_runs_ends_at_once() -> None:
 
 def test_a_target_that_is_gone_ends_the_run_with_its_error() -> None:
     def rule(_: Batch) -> Outcome:
-        raise TargetGone("nobody reads the output any more")
+        raise TargetClosed("nobody reads the output any more")
 
     source = MemorySource([records(3)], per_delivery=1)
     target = RecordingTarget(rule)
 
     with running(Deliverer(source, "orders", target, settings=SETTINGS)) as ended:
-        assert isinstance(ended.get(timeout=WAIT_S), TargetGone)
+        assert isinstance(ended.get(timeout=WAIT_S), TargetClosed)
 
     assert source.settled_offsets == [set()]
     assert target.closed == 1

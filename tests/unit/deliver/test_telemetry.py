@@ -9,14 +9,14 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from forebay.deliver import Batch, BatchLimits, Delivered, Outcome, Reject, Retry
-from forebay.deliver.courier import Courier
+from forebay.deliver.dispatcher import Dispatcher
 from forebay.deliver.telemetry import Instruments
 from tests.support.targets.memory_source import MemoryDelivery, records
 from tests.support.targets.recording_target import RecordingTarget, Rule
 
 
 class Observed:
-    """A courier whose telemetry is kept in memory."""
+    """A dispatcher whose telemetry is kept in memory."""
 
     def __init__(self, rule: Rule) -> None:
         self._reader = InMemoryMetricReader()
@@ -25,7 +25,7 @@ class Observed:
         self.tracers.add_span_processor(SimpleSpanProcessor(self._exporter))
         self._meters = MeterProvider([self._reader])
         instruments = Instruments("orders", "default", tracers=self.tracers, meters=self._meters)
-        self.courier = Courier(
+        self.dispatcher = Dispatcher(
             "orders",
             RecordingTarget(rule),
             BatchLimits(records_max=4),
@@ -56,9 +56,9 @@ def test_records_retries_rejects_and_gaps_are_counted() -> None:
     answers: list[Outcome] = [Delivered(), Retry("away", delivered=1), rejected, Delivered()]
     observed = Observed(lambda _: answers.pop(0))
 
-    observed.courier.deliver(MemoryDelivery(records(8)))
-    observed.courier.deliver(MemoryDelivery(records(4)))
-    observed.courier.deliver(MemoryDelivery([], gap="offsets 0 to 3"))
+    observed.dispatcher.deliver(MemoryDelivery(records(8)))
+    observed.dispatcher.deliver(MemoryDelivery(records(4)))
+    observed.dispatcher.deliver(MemoryDelivery([], gap="offsets 0 to 3"))
 
     assert observed.metrics() == {
         "forebay.deliver.duration": 4,
@@ -78,7 +78,7 @@ def test_a_send_is_a_child_of_its_delivery_and_is_current_while_the_target_works
     parent = observed.tracers.get_tracer("test").start_span("deliver orders")
     delivery.span = parent
 
-    observed.courier.deliver(delivery)
+    observed.dispatcher.deliver(delivery)
     parent.end()
 
     send, _ = observed.spans()

@@ -20,7 +20,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, MapType, StringType, StructField, StructType, TimestampType
 
-from forebay.cli.demo.orders import Orders
+from forebay.cli.demo.processes.parent_input import ParentInput
 from forebay.spark.session import local_session
 
 if TYPE_CHECKING:
@@ -113,20 +113,20 @@ class Written:
         return len(self.seen) > before
 
 
-def follow(query: StreamingQuery, written: Written, orders: Orders) -> None:
+def follow(query: StreamingQuery, written: Written, parent: ParentInput) -> None:
     """Report progress until the input has ended and is written. Raises the failure of the query."""
-    over = False
-    while not over:
+    ended = False
+    while not ended:
         query.awaitTermination(1)
-        over = orders.wait(0)
+        ended = parent.wait(0)
         if written.add(query):
-            tell(rows=written.rows, batches=len(written.seen))
+            report(rows=written.rows, batches=len(written.seen))
     query.processAllAvailable()
     written.add(query)
     query.stop()
 
 
-def tell(**facts: object) -> None:
+def report(**facts: object) -> None:
     """Report ``facts`` to the demo."""
     print(json.dumps(facts), flush=True)
 
@@ -140,23 +140,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--sink", required=True)
     options = parser.parse_args(argv)
     spark = local_session("forebay-demo", conf=SESSION)
-    tell(session=spark.version)
+    report(session=spark.version)
     written = Written()
-    orders = Orders()
+    parent = ParentInput()
     restarts = 0
     while True:
         query = start(spark, options)
-        tell(started=True)
+        report(started=True)
         try:
-            follow(query, written, orders)
+            follow(query, written, parent)
         except StreamingQueryException as error:
             restarts += 1
-            tell(restarts=restarts, because=str(error).strip().splitlines()[-1][:300])
+            report(restarts=restarts, because=str(error).strip().splitlines()[-1][:300])
             if restarts > RESTARTS_MAX:
                 return 1
         else:
             break
-    tell(finished=True, rows=written.rows, restarts=restarts)
+    report(finished=True, rows=written.rows, restarts=restarts)
     spark.stop()
     return 0
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-BROKER_AWAY_S: Final = 1.5
+BROKER_DOWN_S: Final = 1.5
 """Time between a kill of the broker and its restart, as with a supervisor."""
 
 AFTERMATH_S: Final = 6.0
@@ -79,10 +79,10 @@ def plan(settings: DemoSettings) -> tuple[Step, ...]:
     if settings.outage_s > 0:
         steps += [Step(away, Action.STOP_TARGET), Step(back, Action.START_TARGET)]
     if settings.kills:
-        slot = max((settings.outage_s + AFTERMATH_S) / settings.kills, 2 * BROKER_AWAY_S)
+        slot = max((settings.outage_s + AFTERMATH_S) / settings.kills, 2 * BROKER_DOWN_S)
         for number in range(settings.kills):
-            at = away + slot * number + random.uniform(0.2, 0.8) * (slot - BROKER_AWAY_S)
-            steps += [Step(at, Action.KILL_BROKER), Step(at + BROKER_AWAY_S, Action.START_BROKER)]
+            at = away + slot * number + random.uniform(0.2, 0.8) * (slot - BROKER_DOWN_S)
+            steps += [Step(at, Action.KILL_BROKER), Step(at + BROKER_DOWN_S, Action.START_BROKER)]
     return tuple(sorted(steps, key=lambda step: step.at_s))
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from forebay.cli.demo.processes import python_module
+from forebay.cli.demo.processes.children import python_module
 
 SINK: Final = "demo"
 """Name of the sink."""
@@ -37,7 +37,7 @@ class Site:
         return self.folder / "target.sqlite"
 
     @property
-    def inbox(self) -> Path:
+    def input_folder(self) -> Path:
         """Input folder of Spark."""
         return self.folder / "input"
 
@@ -62,13 +62,15 @@ class Site:
 
     def job(self, endpoint: str) -> list[str]:
         """Return the command line of the Spark job."""
-        places = ("--folder", self.inbox, "--checkpoint", self.checkpoint)
+        places = ("--folder", self.input_folder, "--checkpoint", self.checkpoint)
         return python_module("forebay.cli.demo.job", *places, "--endpoint", endpoint, "--sink", SINK)
 
     def source(self, inputs: Sequence[Path], duration_s: float) -> list[str]:
         """Return the command line of the source."""
         named = [word for path in inputs for word in ("--input", str(path.resolve()))]
-        return python_module("forebay.cli.demo.source", "--folder", self.inbox, "--duration-s", duration_s, *named)
+        return python_module(
+            "forebay.cli.demo.source.producer", "--folder", self.input_folder, "--duration-s", duration_s, *named
+        )
 
 
 def spark_environment(folder: Path) -> Mapping[str, str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, connect
-from forebay.cli.output import Output, say, write_json, write_table
+from forebay.cli.output import Output, write_json, write_message, write_table
 
 if TYPE_CHECKING:
     from forebay.client import Gap
@@ -33,7 +33,7 @@ def gaps(
     else:
         write_table(f"gaps of {sink}", COLUMNS, [row(gap) for gap in found])
     if more:
-        say(f"forebay: there are more than {count:,} gaps; raise --count to show them")
+        write_message(f"forebay: there are more than {count:,} gaps; raise --count to show them")
 
 
 def row(gap: Gap) -> tuple[object, ...]:

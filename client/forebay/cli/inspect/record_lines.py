@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from forebay.cli.output import say, tell, text_of, write_bytes_line, write_json
+from forebay.cli.output import text_of, write_bytes_line, write_json, write_line, write_message
 from forebay.text import visible
 
 if TYPE_CHECKING:
@@ -45,11 +45,13 @@ def write_gap(gap: Gap, form: LineForm) -> None:
     if form is LineForm.JSON:
         write_json({"gap": gap})
     elif gap.reason == "UNREADABLE":
-        say(
+        write_message(
             f"gap in partition {gap.partition}: {gap.first_offset} to {gap.last_offset} cannot be decoded: {gap.detail}"
         )
     else:
-        say(f"gap in partition {gap.partition}: {gap.first_offset} to {gap.last_offset} were dropped ({gap.reason})")
+        write_message(
+            f"gap in partition {gap.partition}: {gap.first_offset} to {gap.last_offset} were dropped ({gap.reason})"
+        )
 
 
 def write_record(record: ReplayedRecord, form: LineForm) -> None:
@@ -59,7 +61,7 @@ def write_record(record: ReplayedRecord, form: LineForm) -> None:
     elif form is LineForm.VALUES:
         write_bytes_line(record.value)
     else:
-        tell(line_of(record))
+        write_line(line_of(record))
 
 
 def line_of(record: ReplayedRecord) -> str:

@@ -10,7 +10,7 @@ import typer
 
 from forebay.cli.exits import ExitCode
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, connect
-from forebay.cli.output import Output, tell, text_of, write_json, write_table
+from forebay.cli.output import Output, text_of, write_json, write_line, write_table
 from forebay.cli.report import CommandFailed
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def redrive(
     if output is Output.JSON:
         write_json({"redriven": redriven})
     else:
-        tell(f"redrove {redriven:,} records of {sink}")
+        write_line(f"redrove {redriven:,} records of {sink}")
 
 
 @dlq_app.command()
@@ -128,7 +128,7 @@ def purge(
     if output is Output.JSON:
         write_json({"purged": purged})
     else:
-        tell(f"purged {purged:,} dead letters of {sink}")
+        write_line(f"purged {purged:,} dead letters of {sink}")
 
 
 def _filter(

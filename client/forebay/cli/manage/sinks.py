@@ -9,7 +9,7 @@ import typer
 from forebay.cli.exits import ExitCode
 from forebay.cli.manage.settings_text import parse_settings
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, connect
-from forebay.cli.output import Output, bytes_text, plain, seconds_text, tell, write_json, write_table
+from forebay.cli.output import Output, bytes_text, plain, seconds_text, write_json, write_line, write_table
 from forebay.cli.report import CommandFailed
 from forebay.cli.times import parse_time
 
@@ -173,7 +173,7 @@ def _done(facts: dict[str, str], text: str, output: Output) -> None:
     if output is Output.JSON:
         write_json(facts)
     else:
-        tell(text)
+        write_line(text)
 
 
 def _show_sink(sink: Sink, output: Output) -> None:

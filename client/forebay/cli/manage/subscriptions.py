@@ -9,7 +9,7 @@ import typer
 
 from forebay.cli.manage.position_text import FORMS, OrEarliest, parse_position, position_text
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, Subscription, connect
-from forebay.cli.output import Output, tell, write_json, write_table
+from forebay.cli.output import Output, write_json, write_line, write_table
 
 if TYPE_CHECKING:
     from forebay.client import SubscriptionPlace
@@ -38,7 +38,7 @@ def create(
     if output is Output.JSON:
         write_json(made)
     else:
-        tell(f"created {made.name} at {position_text(made.start)}")
+        write_line(f"created {made.name} at {position_text(made.start)}")
 
 
 @subscription_app.command("list")
@@ -83,7 +83,7 @@ def delete(
     if output is Output.JSON:
         write_json({"deleted": name, "sink": sink})
     else:
-        tell(f"deleted {name}")
+        write_line(f"deleted {name}")
 
 
 @subscription_app.command("seek")

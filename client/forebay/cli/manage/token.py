@@ -16,7 +16,7 @@ import typer
 from forebay.cli.exits import ExitCode
 from forebay.cli.extras import needed_for
 from forebay.cli.options import OutputForm
-from forebay.cli.output import Output, say, tell, write_json, write_table
+from forebay.cli.output import Output, write_json, write_line, write_message, write_table
 from forebay.cli.report import CommandFailed
 
 if TYPE_CHECKING:
@@ -84,10 +84,10 @@ def create(
     if output is Output.JSON:
         write_json({"name": name, "certificate": certificate} if certificate else {"name": name, "token": made})
     elif certificate:
-        say(f"{token_hashes_file} accepts certificates with the name {certificate} as {name}")
+        write_message(f"{token_hashes_file} accepts certificates with the name {certificate} as {name}")
     else:
-        tell(made)
-        say(f"the token is shown only once; {token_hashes_file} accepts it as {name}")
+        write_line(made)
+        write_message(f"the token is shown only once; {token_hashes_file} accepts it as {name}")
 
 
 @token_app.command("list")
@@ -128,7 +128,7 @@ def revoke(
     if output is Output.JSON:
         write_json({"name": name, "revoked": len(gone)})
     else:
-        say(f"revoked {len(gone)} of {name}")
+        write_message(f"revoked {len(gone)} of {name}")
 
 
 def _read(path: Path) -> tuple[Credential, ...]:

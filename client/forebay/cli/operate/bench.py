@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from forebay.cli.demo.processes import Processes, python_module
+from forebay.cli.demo.processes.children import Processes, python_module
 from forebay.cli.options import OutputForm, connect
-from forebay.cli.output import Output, bytes_text, say, write_json, write_table
+from forebay.cli.output import Output, bytes_text, write_json, write_message, write_table
 from forebay.process import tune
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _client(endpoint: str | None) -> Iterator[Client]:
     from forebay.client import Client, ClientSettings
 
     with tempfile.TemporaryDirectory(prefix="forebay-bench-", dir=".") as name, Processes(Path(name)) as processes:
-        say("starting a temporary broker in the current folder, whose disk is measured")
+        write_message("starting a temporary broker in the current folder, whose disk is measured")
         arguments = ("serve", "--data-dir", Path(name).resolve() / "data", "--listen", "127.0.0.1:0", "-o", "json")
         child = processes.start("broker", python_module("forebay.cli", *arguments))
         found = [report.facts["endpoint"] for report in processes.wait_for(child, "endpoint", timeout_s=30)]

@@ -18,7 +18,7 @@ import typer
 from forebay.cli.exits import ExitCode
 from forebay.cli.extras import needed_for
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, Subscription, connect
-from forebay.cli.output import Output, say, write_json
+from forebay.cli.output import Output, write_json, write_message
 from forebay.cli.report import CommandFailed
 from forebay.cli.telemetry import exporting
 from forebay.process import tune
@@ -104,7 +104,7 @@ def deliver(
         if output is Output.JSON:
             write_json({"delivering": sink, "subscription": subscription, "to": name})
         else:
-            say(f"delivering {sink} ({subscription}) to {to}; Ctrl-C stops")
+            write_message(f"delivering {sink} ({subscription}) to {to}; Ctrl-C stops")
         deliverer.run()
 
 

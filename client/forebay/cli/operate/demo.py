@@ -14,12 +14,12 @@ import typer
 
 from forebay.cli.exits import ExitCode
 from forebay.cli.extras import require
-from forebay.cli.output import tell, write_json, write_table
+from forebay.cli.output import write_json, write_line, write_table
 from forebay.cli.report import CommandFailed
 
 if TYPE_CHECKING:
     from forebay.cli.demo.plan import DemoSettings
-    from forebay.cli.demo.script import Outcome
+    from forebay.cli.demo.run import DemoResult
 
 DEFAULT_CHART: Final = Path(".forebay") / "demo-backlog.html"
 
@@ -76,17 +76,17 @@ def demo(
     accounted for.
     """
     require("the demo", NEEDED)
-    from forebay.cli.demo.input import UnreadableInput, check
-    from forebay.cli.demo.java import JavaLacking, require_java
     from forebay.cli.demo.plan import DemoSettings
-    from forebay.cli.demo.processes import ChildFailed
+    from forebay.cli.demo.processes.children import ChildFailed
+    from forebay.cli.demo.processes.java import JavaMissing, require_java
+    from forebay.cli.demo.source.input import UnreadableInput, check
 
     try:
         require_java()
         for path in inputs or []:
             check(path)
-    except JavaLacking as error:
-        raise CommandFailed(str(error), ExitCode.LACKING) from error
+    except JavaMissing as error:
+        raise CommandFailed(str(error), ExitCode.MISSING) from error
     except UnreadableInput as error:
         raise CommandFailed(str(error), ExitCode.USAGE) from error
     settings = DemoSettings(
@@ -100,15 +100,15 @@ def demo(
     signal.signal(signal.SIGTERM, _end)
     place = _folder(folder)
     try:
-        outcome = _run(settings, place)
+        result = _run(settings, place)
     except ChildFailed as error:
         raise CommandFailed(f"{error}\n\nfiles of the run: {place}") from error
     except KeyboardInterrupt:
         _tidy(place, keep=folder is not None)
         raise
-    _tidy(place, keep=folder is not None or not outcome.reconciliation.ok)
-    _tell(outcome, settings, chart, as_json=as_json)
-    if not outcome.reconciliation.ok:
+    _tidy(place, keep=folder is not None or not result.reconciliation.ok)
+    _write_result(result, settings, chart, as_json=as_json)
+    if not result.reconciliation.ok:
         raise CommandFailed(f"the reconciliation failed; files of the run: {place}")
 
 
@@ -131,50 +131,50 @@ def _tidy(folder: Path, *, keep: bool) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run(settings: DemoSettings, folder: Path) -> Outcome:
+def _run(settings: DemoSettings, folder: Path) -> DemoResult:
     from rich.console import Console
 
-    from forebay.cli.demo.progress import Progress
-    from forebay.cli.demo.script import Script
+    from forebay.cli.demo.report.progress import Progress
+    from forebay.cli.demo.run import DemoRun
     from forebay.cli.demo.site import Site
 
     with Progress(Console(stderr=True, highlight=False)) as progress:
-        return Script(settings, Site(folder), progress).run()
+        return DemoRun(settings, Site(folder), progress).run()
 
 
-def _tell(outcome: Outcome, settings: DemoSettings, chart: Path, *, as_json: bool) -> None:
-    from forebay.cli.demo.chart import write_chart
+def _write_result(result: DemoResult, settings: DemoSettings, chart: Path, *, as_json: bool) -> None:
+    from forebay.cli.demo.report.chart import write_chart
 
-    found = outcome.reconciliation
-    facts = outcome.facts()
+    found = result.reconciliation
+    facts = result.facts()
     subtitle = (
-        f"remote system down for {outcome.outage_s:.0f} s, broker killed {outcome.broker_kills} times; "
+        f"remote system down for {result.outage_s:.0f} s, broker killed {result.broker_kills} times; "
         f"{found.delivered:,} of {found.records_in:,} records arrived, {found.lost} lost"
     )
-    written = write_chart(outcome.history, chart, title="A Spark job's output through an outage", subtitle=subtitle)
+    written = write_chart(result.history, chart, title="A Spark job's output through an outage", subtitle=subtitle)
     table = [(name.replace("_", " "), facts[name], meaning) for name, meaning in ROWS]
     if as_json:
         write_json({**facts, "inputs": settings.inputs, "seed": settings.seed, "chart": written.resolve()})
         sys.stdout.flush()
         return
     write_table("records of the source compared with the remote system's table", ("", "records", ""), table)
-    tell(text(outcome))
-    tell(f"chart of the backlog: {written}")
+    write_line(text(result))
+    write_line(f"chart of the backlog: {written}")
 
 
-def text(outcome: Outcome) -> str:
+def text(result: DemoResult) -> str:
     """Return a summary in a few sentences."""
-    found = outcome.reconciliation
+    found = result.reconciliation
     what = (
-        f"The remote system was down for {outcome.outage_s:.0f} s and the broker was killed "
-        f"{outcome.broker_kills} times while Spark kept writing"
+        f"The remote system was down for {result.outage_s:.0f} s and the broker was killed "
+        f"{result.broker_kills} times while Spark kept writing"
     )
-    if outcome.spark_restarts:
-        what += f"; Spark's query was restarted {outcome.spark_restarts} times from its checkpoint"
+    if result.spark_restarts:
+        what += f"; Spark's query was restarted {result.spark_restarts} times from its checkpoint"
     if found.ok:
         return (
             f"{what}. All {found.records_in:,} records are in the remote system's table, in order, "
-            f"and the broker's accounts balance. It took {outcome.elapsed_s:.0f} s."
+            f"and the broker's accounts balance. It took {result.elapsed_s:.0f} s."
         )
     problems = [f"{getattr(found, name)} {name.replace('_', ' ')}" for name, _ in ROWS[3:5] + ROWS[7:10]]
     identity = "balance" if found.identity_ok else "do NOT balance"

@@ -13,7 +13,7 @@ import typer
 from forebay.cli.exits import ExitCode
 from forebay.cli.extras import needed_for
 from forebay.cli.options import OutputForm
-from forebay.cli.output import Output, say, tell, write_json, write_table
+from forebay.cli.output import Output, write_json, write_line, write_message, write_table
 from forebay.cli.report import CommandFailed
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def repair(
         report = run(data_dir, into)
     _show(f"saved into {into}", report, output)
     if output is Output.TABLE:
-        say(f"forebay: start a broker on it with `forebay serve --data-dir {into}`")
+        write_message(f"forebay: start a broker on it with `forebay serve --data-dir {into}`")
 
 
 @quarantine_app.command("list")
@@ -131,5 +131,5 @@ def _show(title: str, report: Report, output: Output) -> None:
         *(f"{one.sink}/{one.partition}: {what}" for one in report.partitions for what in one.problems),
     ]
     for line in told:
-        tell(line)
-    tell("clean" if report.clean else f"{len(told)} findings")
+        write_line(line)
+    write_line("clean" if report.clean else f"{len(told)} findings")

@@ -17,7 +17,7 @@ from forebay.cli.exits import ExitCode
 from forebay.cli.extras import needed_for
 from forebay.cli.manage.settings_text import nested_texts
 from forebay.cli.options import OutputForm
-from forebay.cli.output import Output, tell, write_json
+from forebay.cli.output import Output, write_json, write_line
 from forebay.cli.report import CommandFailed
 from forebay.text import log_to_stderr
 
@@ -129,7 +129,7 @@ def serve(
             write_json({"endpoint": endpoint, "data_dir": settings.data_dir.resolve(), **found})
         else:
             for line in (f"listening on {endpoint}", *(f"metrics at {url}" for url in metrics)):
-                tell(line)
+                write_line(line)
 
     try:
         code = run(settings, on_ready=ready, on_metrics=metrics.append)

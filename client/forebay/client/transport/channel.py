@@ -131,12 +131,12 @@ class Channels:
                 files = fingerprint(self.settings.tls)  # before they are read, so that a later change is detected
                 opened = _OpenChannel(open_channel(endpoint, self.settings, self.options()), files)
                 process.channels[endpoint] = opened
-        self._report.look()
+        self._report.check()
         return opened
 
     def reached(self, sink: str | None = None) -> None:
         """Record that a call about ``sink`` reached its broker."""
-        self._report.look()
+        self._report.check()
         for endpoint in self._endpoints_of(sink):
             self._diagnosis.reached(endpoint)
 

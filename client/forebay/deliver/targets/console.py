@@ -10,7 +10,7 @@ import sys
 from threading import Lock
 from typing import TYPE_CHECKING, BinaryIO
 
-from forebay.deliver.errors import TargetGone
+from forebay.deliver.errors import TargetClosed
 from forebay.deliver.outcome import Delivered, Outcome
 from forebay.deliver.targets import encoding as encode
 from forebay.text import visible_json
@@ -32,7 +32,7 @@ class ConsoleTarget:
         """Do nothing."""
 
     def send(self, batch: Batch) -> Outcome:
-        """Print a whole batch. Raises `TargetGone` after the output was closed."""
+        """Print a whole batch. Raises `TargetClosed` after the output was closed."""
         # A tab in JSON is whitespace between values; control characters in strings are escaped.
         lines = (visible_json(line.decode().replace("\t", " ")) for line in encode.envelopes(batch))
         text = "".join(f"{line}\n" for line in lines).encode()
@@ -41,7 +41,7 @@ class ConsoleTarget:
                 self._stream.write(text)
                 self._stream.flush()
             except BrokenPipeError as error:
-                raise TargetGone("the output was closed by its reader") from error
+                raise TargetClosed("the output was closed by its reader") from error
         return Delivered()
 
     def close(self) -> None:

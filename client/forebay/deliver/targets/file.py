@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from forebay.deliver import classify
+from forebay.deliver import classification
 from forebay.deliver.errors import InvalidOption
 from forebay.deliver.outcome import Delivered, Outcome
 from forebay.deliver.targets import encoding as encode
@@ -45,7 +45,7 @@ class FileTarget:
         try:
             file.append(batch.incarnation, list(zip(offsets, encode.envelopes(batch), strict=True)))
         except OSError as error:
-            return classify.transport(error, place=str(self._path))
+            return classification.transport(error, place=str(self._path))
         return Delivered()
 
     def close(self) -> None:

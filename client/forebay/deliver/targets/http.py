@@ -6,7 +6,7 @@ single record ``<incarnation>-<partition>-<offset>``), ``Forebay-Sink``, ``Foreb
 ``Forebay-Resend: true`` when some of the records were delivered before. A second delivery may cut its
 batches differently, so a target that is to take each record once remembers the keys of records: those of
 the envelopes, or of single records. The status alone decides what the answer means
-(`forebay.deliver.classify.status`), from its line on; a redirect is not followed. A request has
+(`forebay.deliver.classification.status`), from its line on; a redirect is not followed. A request has
 ``timeout_s`` from its beginning to the end of its answer (`forebay.deliver.targets.http_exchange`).
 """
 
@@ -24,7 +24,7 @@ import httpcore2
 from opentelemetry import propagate
 
 from forebay.credentials import CredentialReport
-from forebay.deliver import classify
+from forebay.deliver import classification
 from forebay.deliver.batch import BatchLimits
 from forebay.deliver.errors import InvalidOption
 from forebay.deliver.outcome import Delivered, Outcome, Reject, Retry
@@ -85,7 +85,7 @@ class HttpTarget:
                 "credentials go unencrypted over the network sink=%s target=%s variable=%s; use an https:// address",
                 *(context.sink, self._place, settings.authorization_env),
             )
-        self._report.look()
+        self._report.check()
         self._pool = settings.pool(context.concurrency, self._network)
         return BatchLimits(records_max=1) if settings.format is Format.SINGLE else None
 
@@ -135,7 +135,7 @@ class HttpTarget:
         if self._pool is None:
             raise RuntimeError("the target is not open")
         settings = self._settings
-        self._report.look()
+        self._report.check()
         exchange = self._network.begin(settings.timeout_s, settings.tls_layers)
         try:
             with self._pool.stream(
@@ -146,26 +146,28 @@ class HttpTarget:
                 extensions={"timeout": settings.timeouts},
             ) as response:
                 # The status determines the outcome: a later failure of the answer has no effect.
-                return self._judged(response.status, response.headers, _answer(response))
+                return self._outcome(response.status, response.headers, _answer(response))
         except _ERRORS as error:
             status = exchange.status
             if status is not None:
-                return self._judged(status, (), b"")
-            return self._cleaned(classify.transport(error, place=self._place, quotes=isinstance(error, _QUOTING)))
+                return self._outcome(status, (), b"")
+            return self._redacted(
+                classification.transport(error, place=self._place, quotes=isinstance(error, _QUOTING))
+            )
 
-    def _judged(self, status: int, headers: Iterable[tuple[bytes, bytes]], answer: bytes) -> Outcome:
+    def _outcome(self, status: int, headers: Iterable[tuple[bytes, bytes]], answer: bytes) -> Outcome:
         found = {name.lower().decode("latin-1"): value.decode("latin-1") for name, value in headers}
-        outcome = classify.status(
+        outcome = classification.status(
             status,
             place=self._place,
             detail=_title(found.get("content-type", ""), answer),
-            retry_after_s=classify.retry_after(
+            retry_after_s=classification.retry_after(
                 found.get("retry-after"), now=self._now(), delay_max_s=self._settings.retry_after_max_s
             ),
         )
-        return self._cleaned(outcome)
+        return self._redacted(outcome)
 
-    def _cleaned(self, outcome: Outcome) -> Outcome:
+    def _redacted(self, outcome: Outcome) -> Outcome:
         """Return an outcome without credentials in its reason, which a target may have sent back."""
         if isinstance(outcome, Delivered):
             return outcome

@@ -26,7 +26,7 @@ import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from forebay.deliver.ranges import Ranges
+from forebay.deliver.offset_set import OffsetSet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -60,7 +60,7 @@ class LinesFile:
         self._descriptor: int | None = None
         # Up to here the file is complete and synced, and `_written` has its records.
         self._length = 0
-        self._written: dict[str, Ranges] = {}
+        self._written: dict[str, OffsetSet] = {}
 
     def append(self, incarnation: str, lines: Sequence[tuple[int, bytes]]) -> int:
         """Append the missing ones of the lines, given by offset, and sync; return the number of written lines.
@@ -69,7 +69,7 @@ class LinesFile:
         """
         with self._locked() as descriptor:
             self._catch_up(descriptor)
-            written = self._written.setdefault(incarnation, Ranges())
+            written = self._written.setdefault(incarnation, OffsetSet())
             new = [(offset, line) for offset, line in lines if offset not in written]
             if new:
                 self._write(descriptor, b"".join(line + b"\n" for _, line in new))
@@ -129,7 +129,7 @@ class LinesFile:
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
                 if (key := _KEY.match(line)) is not None:
-                    self._written.setdefault(key[1].decode(), Ranges()).add(int(key[2]))
+                    self._written.setdefault(key[1].decode(), OffsetSet()).add(int(key[2]))
                 elif position == 0:
                     raise ForeignFile(self._path)
                 else:

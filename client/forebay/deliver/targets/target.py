@@ -42,7 +42,7 @@ class Target(Protocol):
         """Send a batch and return its outcome. After `Delivered` the batch is not sent again.
 
         Called from several threads, for one partition from one at a time, in order. It must return within the sink's
-        ack deadline; otherwise the records are redelivered. An exception counts as `Retry`, except `TargetGone`.
+        ack deadline; otherwise the records are redelivered. An exception counts as `Retry`, except `TargetClosed`.
         """
 
     def close(self) -> None:

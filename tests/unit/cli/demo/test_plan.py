@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.cli.demo.plan import BROKER_AWAY_S, Action, DemoSettings, duration_s, plan
+from forebay.cli.demo.plan import BROKER_DOWN_S, Action, DemoSettings, duration_s, plan
 
 
 def times(settings: DemoSettings, action: Action) -> list[float]:
@@ -28,7 +28,7 @@ def test_the_first_of_two_kills_is_in_the_outage_and_the_second_may_meet_the_bac
 
     first, second = times(settings, Action.KILL_BROKER)
 
-    assert 5.0 <= first < 20.0 < second + BROKER_AWAY_S
+    assert 5.0 <= first < 20.0 < second + BROKER_DOWN_S
 
 
 @given(kills=st.integers(0, 30), outage_s=st.floats(0, 60), seed=st.integers())

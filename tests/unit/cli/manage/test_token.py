@@ -136,7 +136,7 @@ def test_people_see_the_token_alone_on_standard_output(tmp_path: Path, capsys: p
     [
         (["two words", *ALLOW], "the name 'two words'"),
         (["spark", "--allow", "write=orders"], "'write' is not a right"),
-        (["spark", "--allow", "publish=Orders"], "'Orders' is not a pattern"),
+        (["spark", "--allow", "publish=ParentInput"], "'ParentInput' is not a pattern"),
     ],
 )
 def test_what_cannot_be_a_credential_is_refused_and_writes_nothing(

@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from forebay.deliver import Batch, Delivered, TargetContext, TargetGone
+from forebay.deliver import Batch, Delivered, TargetClosed, TargetContext
 from forebay.deliver.targets.console import ConsoleTarget
 from tests.support.targets.memory_source import records
 
@@ -29,5 +29,5 @@ def test_records_are_printed_one_a_line() -> None:
 def test_a_pipe_that_nobody_reads_ends_the_deliverer() -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    with os.fdopen(writer, "wb", buffering=0) as stream, pytest.raises(TargetGone):
+    with os.fdopen(writer, "wb", buffering=0) as stream, pytest.raises(TargetClosed):
         ConsoleTarget(stream).send(BATCH)

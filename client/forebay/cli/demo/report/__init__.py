@@ -1,0 +1,1 @@
+"""State of the run: samples, progress, chart and reconciliation."""

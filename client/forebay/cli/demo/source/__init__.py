@@ -1,0 +1,1 @@
+"""Input of the demo: live readings or files, as records in a folder."""

@@ -1,0 +1,173 @@
+"""Dispatcher: sends one delivery to the target and settles it, in order.
+
+Delivered records are acked first. After a failure the rest is rejected for redelivery from the failed record on; in
+RELAXED order only the batch is rejected, and the next one is sent. After a permanent rejection the record is found by
+halving the batch. Later records are then sent, in STRICT order only once that record is a dead letter. A revoked
+delivery is not sent any further.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, assert_never
+
+from forebay.client.errors import DeadlineExceeded
+from forebay.deliver import classification
+from forebay.deliver.batch import UnreadableRange, batches_of
+from forebay.deliver.errors import TargetClosed
+from forebay.deliver.outcome import Delivered, Outcome, Reject, Retry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from forebay.deliver.batch import Batch, BatchLimits
+    from forebay.deliver.source import SourceDelivery
+    from forebay.deliver.targets.target import Target
+    from forebay.deliver.telemetry import Instruments
+
+_log = logging.getLogger("forebay.deliver")
+_SETTLED = frozenset({"OK", "ALREADY_SETTLED"})
+
+
+class Dispatcher:
+    """Delivers one sink's records to a target, and redelivered ones to a second target if there is one.
+
+    Thread-safe; a partition is delivered by one thread at a time.
+    """
+
+    def __init__(
+        self,
+        sink: str,
+        target: Target,
+        limits: BatchLimits,
+        *,
+        resend_to: tuple[Target, BatchLimits] | None = None,
+        retry_delay_max_s: float,
+        instruments: Instruments,
+        stopping: Callable[[], bool],
+    ) -> None:
+        self._sink = sink
+        self._first = target, limits
+        self._redelivered = resend_to or self._first
+        self._retry_delay_max_s = retry_delay_max_s
+        self._instruments = instruments
+        self._stopping = stopping
+
+    def deliver(self, delivery: SourceDelivery) -> None:
+        """Send and settle a delivery until it is done, revoked, failed, or the deliverer stops.
+
+        Raises `TargetClosed` if the target does; the record for which it was raised is then not settled.
+        """
+        if delivery.gap is not None:
+            self._instruments.gap(delivery.partition)
+            _log.warning("gap met sink=%s partition=%d gap=%s", self._sink, delivery.partition, delivery.gap)
+            return
+        target, limits = self._redelivered if delivery.resend else self._first
+        for part in batches_of(self._sink, delivery, limits):
+            may_continue = (
+                self._dead_letter_unreadable(delivery, part)
+                if isinstance(part, UnreadableRange)
+                else self._settle(delivery, target, part)
+            )
+            if not may_continue:
+                return
+
+    def _settle(self, delivery: SourceDelivery, target: Target, batch: Batch) -> bool:
+        """Send a batch, in parts if necessary; return True if later records may be sent."""
+        parts = deque([batch])
+        while parts:
+            part = parts.popleft().below(delivery.void_from)
+            if part is None or self._stopping():
+                return False
+            delivery.extend()
+            outcome = self._send(delivery, target, part)
+            match outcome:
+                case Delivered():
+                    delivery.ack(part.first_offset, part.last_offset)
+                case Retry():
+                    self._nack(delivery, self._ack_first(delivery, part, outcome.delivered), outcome)
+                    if not delivery.relaxed:
+                        return False
+                case Reject():
+                    rest = self._ack_first(delivery, part, outcome.delivered)
+                    if outcome.exact or len(rest) == 1:
+                        if not self._reject(delivery, rest, outcome):
+                            return False
+                        if len(rest) > 1:
+                            parts.appendleft(rest.after(1))
+                    else:
+                        parts.extendleft(reversed(rest.halves()))
+                case _:
+                    assert_never(outcome)
+        return True
+
+    def _dead_letter_unreadable(self, delivery: SourceDelivery, part: UnreadableRange) -> bool:
+        """Dead-letter records that cannot be decoded; return True if later records may be sent."""
+        first = part.first_offset
+        last = part.last_offset if delivery.void_from is None else min(part.last_offset, delivery.void_from - 1)
+        if last < first or self._stopping():
+            return False
+        reason = classification.shorten(f"cannot be decoded: {part.reason}")
+        _log.error(
+            "records cannot be decoded sink=%s partition=%d first_offset=%d last_offset=%d reason=%r",
+            *(self._sink, delivery.partition, first, last, reason),
+        )
+        for _ in range(first, last + 1):
+            self._instruments.rejected(delivery.partition)
+        return self._dead_letter(delivery, reason, first, last)
+
+    def _send(self, delivery: SourceDelivery, target: Target, batch: Batch) -> Outcome:
+        with self._instruments.sending(delivery, batch) as note:
+            try:
+                outcome = classification.answer(target.send(batch), len(batch))
+            except TargetClosed:
+                raise
+            except Exception as error:  # noqa: BLE001 - user code: every exception is retried
+                outcome = classification.exception(error)
+            note(outcome)
+        return outcome
+
+    @staticmethod
+    def _ack_first(delivery: SourceDelivery, batch: Batch, count: int) -> Batch:
+        """Ack the first ``count`` records and return the others."""
+        if count == 0:
+            return batch
+        delivery.ack(batch.first_offset, batch.records[count - 1].offset)
+        return batch.after(count)
+
+    def _nack(self, delivery: SourceDelivery, batch: Batch, outcome: Retry) -> None:
+        delay_s = None if outcome.delay_s is None else min(max(outcome.delay_s, 0.0), self._retry_delay_max_s)
+        reason = classification.shorten(outcome.reason)
+        _log.info(
+            "records rejected for redelivery sink=%s partition=%d from=%d delay_s=%s reason=%r",
+            *(self._sink, batch.partition, batch.first_offset, delay_s, reason),
+        )
+        last = batch.last_offset if delivery.relaxed else None
+        delivery.nack_from(batch.first_offset, last=last, delay_s=delay_s, reason=reason)
+
+    def _reject(self, delivery: SourceDelivery, batch: Batch, outcome: Reject) -> bool:
+        """Dead-letter the first record; return True if later records may be sent.
+
+        In STRICT order they may not before the dead letter is confirmed: otherwise the record could be redelivered
+        after them.
+        """
+        reason = classification.shorten(outcome.reason)
+        _log.error(
+            "record rejected sink=%s partition=%d offset=%d reason=%r",
+            *(self._sink, batch.partition, batch.first_offset, reason),
+        )
+        self._instruments.rejected(batch.partition)
+        return self._dead_letter(delivery, reason, batch.first_offset, batch.first_offset)
+
+    def _dead_letter(self, delivery: SourceDelivery, reason: str, first: int, last: int) -> bool:
+        """Dead-letter a range; return True if it is confirmed, so that later records may be sent."""
+        try:
+            results = delivery.dead_letter(reason, offset=first, last=last, wait=not delivery.relaxed)
+        except DeadlineExceeded as late:
+            _log.warning(
+                "dead letter not confirmed sink=%s partition=%d offset=%d: %s",
+                *(self._sink, delivery.partition, first, late),
+            )
+            return False
+        return delivery.relaxed or all(result.outcome in _SETTLED for result in results)

@@ -1,0 +1,159 @@
+"""Partitions side by side, each in order."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Barrier, Event, Lock
+
+import pytest
+
+from forebay.deliver.partition_executor import PartitionExecutor
+from forebay.deliver.source import SourceDelivery
+from tests.support.targets.memory_source import MemoryDelivery, records
+
+ROOT = Path(__file__).resolve().parents[3]
+WAIT_S = 20.0
+
+
+def delivery(partition: int, first: int = 0) -> MemoryDelivery:
+    """Return a delivery of one record."""
+    return MemoryDelivery(records(1, first=first), partition=partition)
+
+
+@contextmanager
+def closing(lanes: PartitionExecutor) -> Iterator[PartitionExecutor]:
+    """Close lanes at the end."""
+    try:
+        yield lanes
+    finally:
+        assert lanes.drain(WAIT_S)
+        lanes.close()
+
+
+def fail(error: BaseException) -> None:
+    """Fail the test."""
+    pytest.fail(repr(error))
+
+
+def test_a_partition_is_worked_on_in_order_by_one_thread_at_a_time() -> None:
+    lock = Lock()
+    seen: dict[int, list[int]] = {0: [], 1: [], 2: []}
+    busy: set[int] = set()
+    left = SimpleQueue[int]()
+
+    def work(one: SourceDelivery) -> None:
+        with lock:
+            assert one.partition not in busy
+            busy.add(one.partition)
+        offset = next(one.with_unreadable()).offset
+        with lock:
+            seen[one.partition].append(offset)
+            busy.remove(one.partition)
+        left.put(offset)
+
+    with closing(PartitionExecutor(work, threads=3, on_failure=fail)) as lanes:
+        for offset in range(100):
+            for partition in seen:
+                lanes.put(delivery(partition, offset))
+        for _ in range(300):
+            left.get(timeout=WAIT_S)
+
+    assert seen == {partition: list(range(100)) for partition in seen}
+
+
+def test_partitions_are_worked_on_side_by_side() -> None:
+    together = Barrier(3)
+
+    def work(_: SourceDelivery) -> None:
+        together.wait(WAIT_S)
+
+    with closing(PartitionExecutor(work, threads=3, on_failure=fail)) as lanes:
+        for partition in range(3):
+            lanes.put(delivery(partition))
+
+
+def test_a_busy_partition_does_not_keep_the_others_from_their_turn() -> None:
+    go, seen = Event(), SimpleQueue[int]()
+
+    def work(one: SourceDelivery) -> None:
+        go.wait(WAIT_S)
+        seen.put(one.partition)
+
+    with closing(PartitionExecutor(work, threads=1, on_failure=fail)) as lanes:
+        for offset in range(3):
+            lanes.put(delivery(0, offset))
+        lanes.put(delivery(1))
+        go.set()
+        order = [seen.get(timeout=WAIT_S) for _ in range(4)]
+
+    assert order == [0, 1, 0, 0]
+
+
+def test_draining_leaves_what_waits_and_waits_for_what_runs() -> None:
+    started, go, seen = Event(), Event(), SimpleQueue[int]()
+
+    def work(one: SourceDelivery) -> None:
+        started.set()
+        go.wait(WAIT_S)
+        seen.put(next(one.with_unreadable()).offset)
+
+    lanes = PartitionExecutor(work, threads=1, on_failure=fail)
+    for offset in range(3):
+        lanes.put(delivery(0, offset))
+    started.wait(WAIT_S)
+
+    assert not lanes.drain(0.01)
+    go.set()
+    assert lanes.drain(WAIT_S)
+    lanes.put(delivery(0, 9))
+    lanes.close()
+
+    assert seen.get(timeout=WAIT_S) == 0
+    assert seen.empty()
+
+
+def test_after_a_failure_nothing_more_is_begun() -> None:
+    go, failures, begun = Event(), SimpleQueue[BaseException](), SimpleQueue[int]()
+
+    def work(one: SourceDelivery) -> None:
+        begun.put(next(one.with_unreadable()).offset)
+        go.wait(WAIT_S)
+        raise LookupError("gone")
+
+    lanes = PartitionExecutor(work, threads=1, on_failure=failures.put)
+    for offset in range(3):
+        lanes.put(delivery(0, offset))
+    go.set()
+    failure = failures.get(timeout=WAIT_S)
+    lanes.drain(WAIT_S)
+    lanes.close()
+
+    assert isinstance(failure, LookupError)
+    assert begun.get() == 0
+    assert begun.empty()
+    assert failures.empty()
+
+
+def test_a_target_that_never_returns_does_not_keep_the_process_from_its_end() -> None:
+    program = """
+        from threading import Event
+        from forebay.deliver.partition_executor import PartitionExecutor
+        from tests.support.targets.memory_source import MemoryDelivery, records
+
+        begun = Event()
+        lanes = PartitionExecutor(lambda _: begun.set() or Event().wait(), threads=2, on_failure=lambda _: None)
+        lanes.put(MemoryDelivery(records(1)))
+        assert begun.wait(20)
+        assert not lanes.drain(0.01)
+        lanes.close()
+    """
+
+    run = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], cwd=ROOT, timeout=60, check=False)
+
+    assert run.returncode == 0
