@@ -8,6 +8,5 @@ from forebay.broker.storage.records.registry import KINDS
 
 def markdown() -> str:
     """Return the table of all kinds of stored values."""
-    head = ("kind", "family", "first byte", "rest of the key", "lives", "a damaged one at a start")
-    rows = ((kind.name, kind.family, kind.prefix.hex(), kind.layout, kind.lives, kind.damaged) for kind in KINDS)
-    return table(head, rows)
+    rows = ((each.name, each.family, each.prefix.hex(), each.layout, each.lives, each.damaged) for each in KINDS)
+    return table(("kind", "family", "first byte", "rest of the key", "lives", "a damaged one at a start"), rows)

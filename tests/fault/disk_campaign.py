@@ -21,25 +21,21 @@ from typing import Final
 
 from forebay.broker.storage.errors import REMEDY, StoreError
 from forebay.broker.storage.records import registry
-from forebay.broker.storage.records.epochs.epoch import EPOCH
+from forebay.broker.storage.records.epochs.epoch import EPOCH, STAGE_ORDER
 from forebay.broker.storage.records.epochs.producer import PRODUCER
-from forebay.broker.storage.records.epochs.stage_order import STAGE_ORDER
-from forebay.broker.storage.records.kind import OfStore
 from forebay.broker.storage.records.pages.due import DUE
 from forebay.broker.storage.records.pages.entry import ENTRY
 from forebay.broker.storage.records.pages.page import SMALL_PAGE
 from forebay.broker.storage.records.pages.quarantine import QUARANTINE
-from forebay.broker.storage.records.partitions.cursor import CURSOR
+from forebay.broker.storage.records.partitions.cursor import CURSOR, TOTALS
 from forebay.broker.storage.records.partitions.gap import GAP
 from forebay.broker.storage.records.partitions.head import HEAD
 from forebay.broker.storage.records.partitions.reserve import RESERVE
 from forebay.broker.storage.records.partitions.tail import TAIL
-from forebay.broker.storage.records.partitions.totals import TOTALS
 from forebay.broker.storage.records.sinks.schema import SCHEMA
 from forebay.broker.storage.records.sinks.sink import SINK
-from forebay.broker.storage.records.sinks.slot import SLOT
 from forebay.broker.storage.records.sinks.subscription import SUBSCRIPTION
-from forebay.broker.storage.records.sinks.writer import WRITER
+from forebay.broker.storage.records.sinks.writer import SLOT, WRITER
 from forebay.broker.storage.repair.command import repair, verify
 from forebay.broker.storage.store.contract import Family, Put
 from forebay.broker.storage.store.rocks import RocksStore
@@ -126,7 +122,7 @@ def _places(family: Family) -> list[bytes]:
 
 
 KINDS: Final[dict[str, tuple[str, Damage]]] = {
-    "cursor": ("stopped", Value(Family.META, CURSOR.key(HIT, "default", 0), CURSOR.key(HIT, "second", 0))),
+    "cursor": ("stopped", Value(Family.META, CURSOR.key(HIT, 0, "default"), CURSOR.key(HIT, 0, "second"))),
     "tail": ("stopped", Value(Family.META, TAIL.key(HIT, 0))),
     "head": ("stopped", Value(Family.META, HEAD.key(HIT, 0))),
     "sink": ("stopped", Value(Family.META, SINK.key(HIT))),
@@ -135,16 +131,16 @@ KINDS: Final[dict[str, tuple[str, Damage]]] = {
     "writer": ("stopped", Value(Family.META, WRITER.key(HIT, "writer"))),
     "schema": ("stopped", Value(Family.META, SCHEMA.key(HIT, 1))),
     "slot": ("stopped", Value(Family.META, SLOT.key(HIT, "writer", 0, 3))),
-    "ledger": ("stopped", Value(Family.META, DUE.key(HIT, 0, bulk=False, first=(1 << 40) + HIT))),
+    "ledger": ("stopped", Value(Family.META, DUE.key(HIT, 0, False, (1 << 40) + HIT))),
     "reserve": ("stopped", Value(Family.META, RESERVE.key(HIT, 0))),
-    "totals": ("stopped", Value(Family.META, TOTALS.key(HIT, "default", 0))),
+    "totals": ("stopped", Value(Family.META, TOTALS.key(HIT, 0, "default"))),
     "producer": ("stopped", Value(Family.META, PRODUCER.key(HIT, "query"))),
     "epoch": ("stopped", Value(Family.META, EPOCH.key(HIT, "query", 3))),
     "stages of an epoch": ("stopped", Value(Family.META, STAGE_ORDER.key(HIT, "query", 3, 0))),
     "quarantined page": ("stopped", Value(Family.META, QUARANTINE.key(HIT, 0, 7))),
     "store numbers": (
         "stopped",
-        Value(Family.META, *(kind.key() for kind in registry.KINDS if isinstance(kind, OfStore))),
+        Value(Family.META, *(kind.key() for kind in registry.KINDS if kind.of_store)),
     ),
     "index entry": ("stopped", Value(Family.INDEX, *_places(Family.INDEX))),
     "small page": ("stopped", Value(Family.SMALL, *_places(Family.SMALL))),

@@ -26,8 +26,8 @@ from typing import Final
 import grpc
 
 from forebay.broker.storage.journal import Journal
+from forebay.broker.storage.records.epochs.epoch import STAGE_ORDER
 from forebay.broker.storage.records.epochs.placing import PLACING
-from forebay.broker.storage.records.epochs.stage_order import STAGE_ORDER
 from forebay.broker.storage.records.pages.due import DUE
 from forebay.broker.storage.records.pages.entry import ENTRY, decode_entry
 from forebay.broker.storage.store.contract import Family
@@ -231,7 +231,7 @@ class Campaign:
         """Whether a commit had begun to write ahead and had not come to its end."""
         store = RocksStore(self._store)
         try:
-            return bool(store.scan(Family.META, *PLACING.all, SLICE))
+            return bool(store.scan(Family.META, *PLACING.under(), SLICE))
         finally:
             store.close()
 
@@ -261,9 +261,9 @@ class Campaign:
             names, stored = Counter(named_pages(store)), set(stored_pages(store))
             self._expect(set(names) == stored, f"{len(stored)} pages are stored, {len(names)} have a name")
             self._expect(set(names.values()) == {1}, "a page has two names")
-            self._expect(not store.scan(Family.META, *PLACING.all, SLICE), "a note is left")
-            self._expect(not store.scan(Family.META, *DUE.all, SLICE), "a page is to be reclaimed")
-            of_epochs = len(store.scan(Family.META, *STAGE_ORDER.all, 1 << 20))
+            self._expect(not store.scan(Family.META, *PLACING.under(), SLICE), "a note is left")
+            self._expect(not store.scan(Family.META, *DUE.under(), SLICE), "a page is to be reclaimed")
+            of_epochs = len(store.scan(Family.META, *STAGE_ORDER.under(), 1 << 20))
             expected = self.report.epochs * self._size.partitions
             self._expect(of_epochs == expected, f"{of_epochs} values beside epochs, expected {expected}")
             for partition in range(self._size.partitions):
@@ -275,8 +275,10 @@ class Campaign:
         """The last epoch's index entries: as many as its records, without a hole, and nothing behind them."""
         per_partition = self._size.records // self._size.partitions
         epoch = self.report.epochs - 1
-        found = journal.scan_all(Family.INDEX, *ENTRY.between(1, partition, epoch * per_partition, (1 << 64) - 1))
-        entries = [decode_entry(value, ENTRY.number_of(key)) for key, value in found]
+        found = journal.scan_all(
+            Family.INDEX, *ENTRY.between(1, partition, first=epoch * per_partition, end=(1 << 64) - 1)
+        )
+        entries = [decode_entry(value, ENTRY.parts(key)[2]) for key, value in found]
         bases = [entry.base for entry in entries]
         self._expect(
             bases == list(range(epoch * per_partition, (epoch + 1) * per_partition)),

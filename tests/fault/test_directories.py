@@ -59,7 +59,7 @@ def test_a_whole_directory_is_clean_and_is_not_changed(store: Path, capsys: pyte
 
 
 def test_what_is_damaged_is_named(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    spoil(store, Family.META, CURSOR.key(1, "default", 0))
+    spoil(store, Family.META, CURSOR.key(1, 0, "default"))
     spoil(store, Family.INDEX, ENTRY.key(2, 0, 200))
     spoil(store, Family.SMALL, SMALL_PAGE.key(3, 0, (1 << 40) + 203))
 

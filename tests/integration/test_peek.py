@@ -74,7 +74,7 @@ def test_a_damaged_page_is_passed_by() -> None:
         client.sinks.create("orders", buffer_page_size=1)
         for number in range(3):
             client.publish("orders", [Record(b"%d" % number)])
-        first, _, _ = [key for key, _ in store.scan(Family.SMALL, *SMALL_PAGE.of_sink(1), 10)]
+        first, _, _ = [key for key, _ in store.scan(Family.SMALL, *SMALL_PAGE.under(1), 10)]
         store.damage(Family.SMALL, first)
 
         assert [one.value for one in client.peek("orders")] == ["1", "2"]

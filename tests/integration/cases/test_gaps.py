@@ -108,7 +108,7 @@ def test_damaged_pages_are_gaps_between_which_the_others_are_delivered() -> None
         for _ in range(4):
             publisher.send_many([b"x"] * 10).result(10)
         publisher.close()
-        pages = [key for key, _ in store.scan(Family.SMALL, *SMALL_PAGE.of_sink(1), 10)]
+        pages = [key for key, _ in store.scan(Family.SMALL, *SMALL_PAGE.under(1), 10)]
         for number in (0, 2):
             store.damage(Family.SMALL, pages[number])
 

@@ -25,7 +25,7 @@ class StoredPage:
 
     @property
     def partition(self) -> int:
-        return SMALL_PAGE.within(self.key)[0]
+        return int(SMALL_PAGE.parts(self.key)[1])
 
     @property
     def records(self) -> list[bytes]:
@@ -40,4 +40,4 @@ class StoredPage:
 
 def stored_pages(store: Store, sink: int) -> list[StoredPage]:
     """The pages of a sink, by partition and age."""
-    return [StoredPage(*found) for found in store.scan(Family.SMALL, *SMALL_PAGE.of_sink(sink), PAGES_MAX)]
+    return [StoredPage(*found) for found in store.scan(Family.SMALL, *SMALL_PAGE.under(sink), PAGES_MAX)]

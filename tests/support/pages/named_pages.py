@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from forebay.broker.core.writes import WHOLE_SINK
-from forebay.broker.storage.records.epochs.staged_page import STAGED_PAGE
+from forebay.broker.storage.records.epochs.stage import STAGED_PAGE
 from forebay.broker.storage.records.kind import place_of
-from forebay.broker.storage.records.pages.due import DUE
+from forebay.broker.storage.records.pages.due import DUE, due_of
 from forebay.broker.storage.records.pages.entry import ENTRY, decode_entry
 from forebay.broker.storage.records.pages.page import BULK_PAGE, SMALL_PAGE
 from forebay.broker.storage.records.pages.quarantine import QUARANTINE
@@ -36,24 +36,24 @@ def wrong_names(store: Store) -> list[str]:
 def stored_pages(store: Store) -> Iterator[Page]:
     """Every page whose bytes are there."""
     for key, _ in store.scan(Family.SMALL, b"", _ALL, MANY):
-        yield SMALL_PAGE.sink_of(key), *SMALL_PAGE.within(key), False
+        yield *SMALL_PAGE.parts(key), False
     for key in store.bulk_keys(b"", _ALL, MANY):
-        number, sink, partition = BULK_PAGE.within(key)
+        number, sink, partition = BULK_PAGE.parts(key)
         yield sink, partition, number, True
 
 
 def named_pages(store: Store) -> Iterator[Page]:
     """Pages that are indexed, staged or kept aside, once for each name."""
     for key, value in store.scan(Family.INDEX, b"", _ALL, MANY):
-        sink, (partition, base) = ENTRY.sink_of(key), ENTRY.within(key)
+        sink, partition, base = ENTRY.parts(key)
         if sink:
             entry = decode_entry(value, base)
             yield sink, partition, entry.number, entry.bulk
-    for key, value in store.scan(Family.META, *STAGED_PAGE.all, MANY):
-        _, partition, _ = STAGED_PAGE.within(key)
+    for key, value in store.scan(Family.META, *STAGED_PAGE.under(), MANY):
+        sink, _, partition, _ = STAGED_PAGE.parts(key)
         page = STAGED_PAGE.codec.decode(value)
-        yield STAGED_PAGE.sink_of(key), partition, page.number, page.bulk
-    for key, value in store.scan(Family.META, *QUARANTINE.all, MANY):
+        yield sink, partition, page.number, page.bulk
+    for key, value in store.scan(Family.META, *QUARANTINE.under(), MANY):
         sink, partition = place_of(key)
         entry = QUARANTINE.codec.decode(value)
         yield sink, partition, entry.number, entry.bulk
@@ -61,8 +61,8 @@ def named_pages(store: Store) -> Iterator[Page]:
 
 def _dues_of(store: Store, page: Page) -> Iterator[bytes]:
     sink, partition, number, bulk = page
-    for key, value in store.scan(Family.META, *DUE.all, MANY):
-        due = DUE.due(key, value)
+    for key, value in store.scan(Family.META, *DUE.under(), MANY):
+        due = due_of(key, value)
         assert due is not None
         named = due.first <= number <= due.last
         whole = due.partition == WHOLE_SINK and due.sink == sink

@@ -19,16 +19,16 @@ from forebay.broker.core.partition.repair import IndexDamaged
 from forebay.broker.core.publish.writer import Slot
 from forebay.broker.core.writes import Due, PageWrite, Write
 from forebay.broker.storage.errors import StoreCorrupt, StoreError, StoreUnreadable
-from forebay.broker.storage.records.epochs.epoch import EPOCH
+from forebay.broker.storage.records.epochs.epoch import EPOCH, epochs_from
 from forebay.broker.storage.records.header import Damaged, Header, body_of
-from forebay.broker.storage.records.kind import OfStore
-from forebay.broker.storage.records.pages.due import due_span
-from forebay.broker.storage.records.pages.entry import ENTRY, OPEN_END, decode_entry
-from forebay.broker.storage.records.pages.page import BULK_PAGE, SMALL_PAGE, key_of
+from forebay.broker.storage.records.kind import Kind
+from forebay.broker.storage.records.pages.due import span_of
+from forebay.broker.storage.records.pages.entry import ENTRY, OPEN_END, base_of, decode_entry
+from forebay.broker.storage.records.pages.page import BULK_PAGE, SMALL_PAGE, bulk_from, key_of
 from forebay.broker.storage.records.registry import OPERATIONS
 from forebay.broker.storage.records.sealed import Undecodable
-from forebay.broker.storage.records.sinks.slot import SLOT
-from forebay.broker.storage.records.store.highest_page import HIGHEST
+from forebay.broker.storage.records.sinks.writer import SLOT
+from forebay.broker.storage.records.store import HIGHEST
 from forebay.broker.storage.store.contract import Family, Operation, Put, Store, Value
 
 _log: Final = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class Journal:
         except StoreError as error:
             raise StoreFenced(str(error)) from error
 
-    def put_number(self, kind: OfStore[int], number: int) -> None:
+    def put_number(self, kind: Kind[int], number: int) -> None:
         """Write one of the store's own numbers, durably."""
         try:
             self.store.write([kind.put(kind.key(), number)])
@@ -110,7 +110,7 @@ class Journal:
 
     def compact(self, dues: Sequence[Due]) -> None:
         """Give the space of what was deleted with these back; they are all bulk, or all small."""
-        spans = [due_span(due) for due in dues]
+        spans = [span_of(due) for due in dues]
         family = Family.BULK if dues[0].bulk else Family.SMALL
         try:
             self.store.compact(family, min(first for first, _ in spans), max(end for _, end in spans))
@@ -185,10 +185,10 @@ class Journal:
     def bulk_of_sink(self, sink: int) -> list[Due]:
         """All bulk pages of a sink, named or not, as runs of their numbers."""
         runs: list[Due] = []
-        first, end = BULK_PAGE.key(0), BULK_PAGE.key(OPEN_END)
+        first, end = bulk_from(0), bulk_from(OPEN_END)
         try:
             while found := self.store.bulk_keys(first, end, SLICE):
-                for number, owner, partition in map(BULK_PAGE.within, found):
+                for number, owner, partition in map(BULK_PAGE.parts, found):
                     if owner != sink:
                         continue
                     if runs and runs[-1].last + 1 == number:
@@ -202,31 +202,29 @@ class Journal:
 
     def entries(self, sink: int, partition: int, first: int, end: int, limit: int) -> list[Entry]:
         """Up to ``limit`` entries with bases in ``[first, end)``, by offset."""
-        low, high = ENTRY.between(sink, partition, first, end)
+        low, high = ENTRY.between(sink, partition, first=first, end=end)
         return self._entries(self.scan(Family.INDEX, low, high, min(limit, SLICE)))
 
     def entry_before(self, sink: int, partition: int, first: int, end: int) -> Entry | None:
         """The entry with the highest base in ``[first, end)``."""
-        low, high = ENTRY.between(sink, partition, first, end)
+        low, high = ENTRY.between(sink, partition, first=first, end=end)
         found = self._entries(self.scan(Family.INDEX, low, high, 1, reverse=True))
         return found[0] if found else None
 
     def _entries(self, found: list[tuple[bytes, bytes]]) -> list[Entry]:
         entries: list[Entry] = []
         for key, value in found:
-            base = ENTRY.number_of(key)
             try:
-                entries.append(decode_entry(value, base))
+                entries.append(decode_entry(value, base_of(key)))
             except Undecodable as damage:
-                place = ENTRY.within(key)
-                _log.error("index entry was damaged partition=%d offset=%d cause=%s", *place, damage)
+                _log.error("index entry was damaged partition=%d offset=%d cause=%s", *ENTRY.parts(key)[1:], damage)
         return entries
 
     def slots(self, sink: int, writer_id: str, epoch: int) -> dict[int, list[Slot]]:
         """The window of a writer's epoch, per partition."""
         found: dict[int, list[Slot]] = {}
         try:
-            stored = list(self.scan_all(Family.META, *SLOT.of_writer(sink, writer_id)))
+            stored = list(self.scan_all(Family.META, *SLOT.under(sink, writer_id)))
         except StoreFenced as failure:
             if not isinstance(failure.__cause__, StoreCorrupt):
                 raise
@@ -239,7 +237,7 @@ class Journal:
                 _log.error("writer's slot was damaged writer=%s cause=%s", writer_id, damage)
                 continue
             if stored_epoch == epoch:
-                found.setdefault(SLOT.partition_of(key), []).append(slot)
+                found.setdefault(SLOT.parts(key)[2], []).append(slot)
         return found
 
     def epochs(self, sink: int, producer: str, first: int, limit: int) -> list[EpochRecord]:
@@ -248,7 +246,7 @@ class Journal:
         A damaged one is left out, which is logged.
         """
         found: list[EpochRecord] = []
-        for _, value in self.scan(Family.META, *EPOCH.from_number(sink, producer, first), limit):
+        for _, value in self.scan(Family.META, *epochs_from(sink, producer, first), limit):
             try:
                 found.append(EPOCH.codec.decode(value))
             except Undecodable as damage:

@@ -17,6 +17,7 @@ import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
 from forebay.broker.core.errors import ReadFailed, StoreFenced
@@ -35,14 +36,13 @@ from forebay.broker.core.writes import (
 )
 from forebay.broker.storage.errors import REMEDY, StoreCorrupt, StoreError, StoreUnreadable
 from forebay.broker.storage.records.epochs.placing import PLACING
-from forebay.broker.storage.records.pages.due import DUE
+from forebay.broker.storage.records.kind import place_of
+from forebay.broker.storage.records.pages.due import DUE, due_of
 from forebay.broker.storage.records.pages.page import BULK_PAGE
 from forebay.broker.storage.records.pages.quarantine import QUARANTINE
 from forebay.broker.storage.records.registry import BY_PREFIX
 from forebay.broker.storage.records.sealed import Undecodable
-from forebay.broker.storage.records.store.highest_page import HIGHEST
-from forebay.broker.storage.records.store.identity import STORE_ID
-from forebay.broker.storage.records.store.starts import START
+from forebay.broker.storage.records.store import HIGHEST, START, STORE_ID
 from forebay.broker.storage.repair import store_values
 from forebay.broker.storage.repair.damage import Damage
 from forebay.broker.storage.repair.epochs import repair_epochs
@@ -55,6 +55,8 @@ from forebay.broker.storage.store.read_retries import START_READ_DELAYS_S, patie
 from forebay.broker.storage.stored_sink import StoredSink
 
 _log: Final = logging.getLogger(__name__)
+_place: Final = attrgetter("sink", "partition", "bulk", "first")
+"""Key of a ledger entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,7 @@ def _recover(store: Store) -> Recovered:
     if not journal.store_id:
         journal.store_id = secrets.token_bytes(16)
         store_values.put(store, STORE_ID, journal.store_id.hex())
-    in_files = max((BULK_PAGE.within(key)[0] for key in store.highest_keys()), default=0)
+    in_files = max((BULK_PAGE.parts(key)[0] for key in store.highest_keys()), default=0)
     highest, stored_records, highest_lost = store_values.highest(damage, in_files)
     counted_records, counted_starts = store.marked()
     damage.reports(START)
@@ -138,7 +140,10 @@ def _recover(store: Store) -> Recovered:
         _log.warning("orphaned pages of a crash were found")
         orphans = Due(0, 0, bulk=True, first=highest + 1, last=in_files, size=0)
         writes.append(PutDue(orphans))
-        due = [orphans, *(one for one in due if DUE.key_of(one) != DUE.key_of(orphans))]
+        due = [
+            orphans,
+            *(one for one in due if _place(one) != _place(orphans)),
+        ]
     writes += _cut_off(state, sinks)
     next_sink = store_values.next_sink(damage, [*sinks, *(one.sink for one in due)])
     age = store_values.age(damage, sinks.values())
@@ -180,7 +185,7 @@ def _repaired(
             for key in damage.keys(kind):
                 value = damage.replace(kind, key, writes)
                 if value is not None:
-                    kind.into(sinks[kind.sink_of(key)])[kind.within(key)] = value
+                    kind.into(sinks[kind.sink_of(key)])[kind.index(kind.parts(key))] = value
     partitions = PartitionRepair(damage, journal, missing=missing, numbers_max=numbers_max)
     writes += partitions.repair_reserves(sinks)
     writes += repair_epochs(damage, journal, sinks)
@@ -209,7 +214,7 @@ def _cut_off(state: State, sinks: Mapping[int, StoredSink]) -> Iterator[Write]:
 def _due(damage: Damage, writes: list[Write]) -> list[Due]:
     due: list[Due] = []
     for key, value in damage.state.all(DUE):
-        found = DUE.due(key, value)
+        found = due_of(key, value)
         if found is None:
             found = damage.replace(DUE, key, writes)
         due.append(found)
@@ -222,7 +227,7 @@ def _quarantined(damage: Damage, writes: list[Write]) -> Iterator[PutQuarantine]
         if entry is None:
             damage.replace(QUARANTINE, key, writes)
         else:
-            yield PutQuarantine(QUARANTINE.sink_of(key), QUARANTINE.within(key)[0], entry)
+            yield PutQuarantine(*place_of(key), entry)
 
 
 def _sinks(damage: Damage, journal: SurveyingJournal) -> list[StoredSink]:

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from forebay.broker.core.partition.repair import IndexDamaged
 from forebay.broker.core.writes import SinkRecord
 from forebay.broker.storage.errors import StoreCorrupt
-from forebay.broker.storage.records.kind import Kind, OfStore
+from forebay.broker.storage.records.kind import Kind
 from forebay.broker.storage.records.partitions.cursor import CURSOR
 from forebay.broker.storage.records.partitions.head import HEAD
 from forebay.broker.storage.records.partitions.tail import TAIL
@@ -44,26 +44,26 @@ class State:
 
     def _read(self) -> dict[bytes, dict[bytes, bytes]]:
         read = (kind for kind in BY_PREFIX.values() if kind.at_start)
-        return {kind.prefix: dict(_scan(self.store, Family.META, *kind.all)) for kind in read}
+        return {kind.prefix: dict(_scan(self.store, Family.META, *kind.under())) for kind in read}
 
     def _expected(self) -> Iterator[bytes]:
         """Keys that ought to be there: some can be read although nothing around them can."""
-        yield from (kind.key() for kind in BY_PREFIX.values() if isinstance(kind, OfStore))
+        yield from (kind.key() for kind in BY_PREFIX.values() if kind.of_store)
         for number, sink in self.copies().items():
             yield SINK.key(number)
             for partition in range(sink.settings.corrected()[0].partitions):
                 yield TAIL.key(number, partition)
                 yield HEAD.key(number, partition)
-                yield CURSOR.key(number, "default", partition)
+                yield CURSOR.key(number, partition, "default")
 
     def copies(self) -> dict[int, SinkRecord]:
         """The sinks as the index family knows them."""
         if self._copies is None:
             self._copies = {}
-            for key, value in self.index(lambda: list(_scan(self.store, Family.INDEX, *SINK_COPY.of_sink(0)))):
+            for key, value in self.index(lambda: list(_scan(self.store, Family.INDEX, *SINK_COPY.under(0)))):
                 record = SINK_COPY.decoded(value)
                 if record is not None:
-                    self._copies[SINK_COPY.sink_of(key)] = record
+                    self._copies[SINK_COPY.parts(key)[1]] = record
         return self._copies
 
     def index(self, read: Callable[[], _T]) -> _T:
@@ -79,12 +79,12 @@ class State:
         """Return whether a key is in an unreadable range, so that it may have existed."""
         return any(first <= key < end for first, end in self.lost)
 
-    def one(self, kind: OfStore[V]) -> V | None:
+    def one(self, kind: Kind[V]) -> V | None:
         """Return a value of the store as a whole, None if it is missing or damaged."""
         value = self._items[kind.prefix].get(kind.key())
         return None if value is None else kind.decoded(value)
 
-    def is_damaged(self, kind: OfStore[Any]) -> bool:
+    def is_damaged(self, kind: Kind[Any]) -> bool:
         """Return whether a value of the store as a whole is damaged, or in a range that could not be read."""
         value = self._items[kind.prefix].get(kind.key())
         return self.is_lost(kind.key()) if value is None else kind.decoded(value) is None

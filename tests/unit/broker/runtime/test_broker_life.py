@@ -18,7 +18,7 @@ from forebay.broker.runtime.broker import Bounds
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.instruments import Instruments, Lag
 from forebay.broker.storage.records.pages.entry import ENTRY
-from forebay.broker.storage.records.store.age import AGE
+from forebay.broker.storage.records.store import AGE
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.errors.reasons import Reason

@@ -177,7 +177,7 @@ async def test_a_hole_in_the_index_that_a_full_sink_meets_is_no_reason_to_wait(o
     async with sink(store, overflow=overflow, buffer_page_size=1, max_disk_cache=600) as buffer:
         await fill(buffer, 600)  # too many for all entries to be in memory
         [log], number = buffer.logs, buffer.record.id
-        [first] = store.scan(Family.INDEX, *ENTRY.between(number, 0, 0, 1), 1)
+        [first] = store.scan(Family.INDEX, *ENTRY.between(number, 0, first=0, end=1), 1)
         page_number = decode_entry(first[1], 0).number
         store.write([Delete(Family.INDEX, first[0]), Delete(Family.SMALL, SMALL_PAGE.key(number, 0, page_number))])
 

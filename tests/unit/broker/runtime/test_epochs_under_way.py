@@ -17,9 +17,8 @@ from forebay.broker.runtime.epochs import commits as epochs
 from forebay.broker.runtime.epochs.commits import Outcome
 from forebay.broker.runtime.resources import slices
 from forebay.broker.runtime.sink.statistics import sink_states
-from forebay.broker.storage.records.epochs.epoch import EPOCH
+from forebay.broker.storage.records.epochs.epoch import EPOCH, STAGE_ORDER
 from forebay.broker.storage.records.epochs.placing import PLACING
-from forebay.broker.storage.records.epochs.stage_order import STAGE_ORDER
 from forebay.broker.storage.records.pages.entry import ENTRY
 from forebay.broker.storage.store.contract import Family, Operation, Put, PutAll
 from forebay.broker.storage.store.memory import MemoryStore
@@ -128,7 +127,7 @@ async def test_a_large_commit_that_is_cut_off_at_any_batch_is_all_there_or_is_ma
     again = memory.reopen()
     async with running(again) as other:
         before = [len(await stored(other, partition=partition)) for partition in range(3)]
-        ordered = again.scan(Family.META, *STAGE_ORDER.all, 10)
+        ordered = again.scan(Family.META, *STAGE_ORDER.under(), 10)
         assert len(ordered) == (0 if before == [2, 0, 0] else 3), "nothing of a commit that was cut off is left"
         assert before in ([2, 0, 0], [5, 3, 3]), "all of it or nothing"
         assert isinstance(outcome, StoreFenced) or before == [5, 3, 3]
@@ -137,7 +136,7 @@ async def test_a_large_commit_that_is_cut_off_at_any_batch_is_all_there_or_is_ma
         found = [await stored(other, partition=partition) for partition in range(3)]
         assert [len(values) for values in found] == [6, 3, 3]
         assert found[1] == found[2] == [b"1", b"2", b"3"]
-        assert again.scan(Family.META, *PLACING.all, 10) == []
+        assert again.scan(Family.META, *PLACING.under(), 10) == []
     assert wrong_names(again.reopen()) == []
 
 
@@ -230,8 +229,8 @@ async def test_a_sink_that_is_deleted_at_any_turn_of_a_commit_leaves_nothing_beh
         await broker.delete("orders", force=True)
         await asyncio.gather(committing, return_exceptions=True)
 
-        assert store.scan(Family.INDEX, *ENTRY.between(1, 0, 0, 1 << 62), 10) == []
-        assert store.scan(Family.META, *EPOCH.of_sink(1), 10) == []
+        assert store.scan(Family.INDEX, *ENTRY.between(1, 0, first=0, end=1 << 62), 10) == []
+        assert store.scan(Family.META, *EPOCH.under(1), 10) == []
     assert wrong_names(store.reopen()) == []
 
 

@@ -36,7 +36,7 @@ async def test_an_append_that_waited_while_fsync_was_turned_off_has_its_offsets_
         store.let_go()
 
         second = await waiting
-        reserved = store.scan(Family.META, *RESERVE.all, 10)
+        reserved = store.scan(Family.META, *RESERVE.under(), 10)
         await asyncio.gather(first.done, second.done, changed)
 
         assert len(reserved) == 1
@@ -64,4 +64,4 @@ async def test_an_append_that_waited_while_its_sink_was_deleted_is_refused(
             await append(buffer, page(b"second"))
 
         await asyncio.gather(*deleting)
-        assert store.scan(Family.INDEX, *ENTRY.of_sink(buffer.record.id), 10) == []
+        assert store.scan(Family.INDEX, *ENTRY.under(buffer.record.id), 10) == []

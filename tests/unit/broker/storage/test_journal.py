@@ -14,7 +14,7 @@ from forebay.broker.storage.journal import SLICE, Journal
 from forebay.broker.storage.records.pages.entry import ENTRY
 from forebay.broker.storage.records.pages.page import BULK_PAGE, SMALL_PAGE
 from forebay.broker.storage.records.partitions.gap import GAP
-from forebay.broker.storage.records.store.highest_page import HIGHEST
+from forebay.broker.storage.records.store import HIGHEST
 from forebay.broker.storage.recovery import recover
 from forebay.broker.storage.store.contract import Family, Put
 from forebay.broker.storage.store.memory import Action, MemoryStore
@@ -140,6 +140,6 @@ def test_a_long_range_is_walked_slice_by_slice(journal: Journal) -> None:
     count = 2 * SLICE + 5
     journal.commit([], [PutGap(1, 0, Gap(base, base + 1, DropReason.OVERFLOW, 0, 1, 1)) for base in range(count)])
 
-    found = list(journal.scan_all(Family.META, *GAP.all))
+    found = list(journal.scan_all(Family.META, *GAP.under()))
 
-    assert [GAP.within(key)[1] for key, _ in found] == list(range(count))
+    assert [GAP.parts(key)[2] for key, _ in found] == list(range(count))

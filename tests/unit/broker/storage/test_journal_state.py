@@ -100,15 +100,15 @@ def test_reclaiming_deletes_exactly_what_is_due_and_the_ledger_forgets_it_last(
     journal.commit([], [PutDue(each) for each in due])
 
     journal.commit([], [Reclaim(each) for each in due])
-    while_it_goes_on = len(list(journal.scan_all(Family.META, *DUE.all)))
+    while_it_goes_on = len(list(journal.scan_all(Family.META, *DUE.under())))
     for each in due:
         journal.compact([each])
     journal.commit([], [Reclaimed(each) for each in due])
 
-    assert [BULK_PAGE.within(key)[0] for key in stored(store, Family.BULK)] == [1, 5]
-    assert [SMALL_PAGE.number_of(key) for key in stored(store, Family.SMALL)] == [11, 15]
+    assert [BULK_PAGE.parts(key)[0] for key in stored(store, Family.BULK)] == [1, 5]
+    assert [SMALL_PAGE.parts(key)[2] for key in stored(store, Family.SMALL)] == [11, 15]
     assert while_it_goes_on == 2
-    assert list(journal.scan_all(Family.META, *DUE.all)) == []
+    assert list(journal.scan_all(Family.META, *DUE.under())) == []
 
 
 EVERYTHING: list[Write] = [
@@ -139,7 +139,7 @@ def test_a_sink_goes_with_all_its_state_and_leaves_its_pages_to_the_ledger(
     found = recover(store.reopen())
     assert [each.record.name for each in found.sinks] == ["other"]
     assert [(due.sink, due.bulk) for due in found.due] == [(1, False), (1, True)]
-    assert [ENTRY.sink_of(key) for key in stored(found.journal.store, Family.INDEX)] == [0, 2]  # type: ignore[arg-type]
+    assert [ENTRY.parts(key)[0] for key in stored(found.journal.store, Family.INDEX)] == [0, 2]  # type: ignore[arg-type]
 
 
 def test_a_subscription_goes_with_its_cursors_and_totals_and_leaves_the_others(
@@ -188,7 +188,7 @@ def test_entries_and_gaps_are_taken_away_one_by_one(journal: Journal) -> None:
     journal.commit([], [DropEntry(1, 0, 1), DropGap(1, 0, 6), DropGap(1, 0, 5, "audit")])
 
     assert [each.base for each in journal.entries(1, 0, 0, 9, 9)] == [2]
-    assert [key for key, _ in journal.scan_all(Family.META, *GAP.all)] == [
+    assert [key for key, _ in journal.scan_all(Family.META, *GAP.under())] == [
         GAP.key(1, 0, 5),
         GAP.key(1, 0, 6, "audit"),
     ]

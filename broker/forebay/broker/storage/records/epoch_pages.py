@@ -17,8 +17,7 @@ from forebay.broker.core.partition.pages import Entry, Part
 from forebay.broker.core.partition.ranges import Range, common
 from forebay.broker.storage.journal import Journal
 from forebay.broker.storage.pages_between import pages_between
-from forebay.broker.storage.records.epochs.epoch import EPOCH
-from forebay.broker.storage.records.epochs.stage_order import STAGE_ORDER
+from forebay.broker.storage.records.epochs.epoch import EPOCH, STAGE_ORDER
 from forebay.broker.storage.records.header import HEADER_BYTES, Damaged, body_of, decode_header
 from forebay.broker.storage.records.sealed import Undecodable
 from forebay.broker.storage.store.contract import Family
@@ -56,7 +55,7 @@ class EpochPages:
     def _read(self) -> list[tuple[EpochRecord, EpochPart]]:
         if self._parts is None:
             parts: list[tuple[EpochRecord, EpochPart]] = []
-            for _, value in self._journal.scan_all(Family.META, *EPOCH.of_sink(self._sink)):
+            for _, value in self._journal.scan_all(Family.META, *EPOCH.under(self._sink)):
                 epoch = EPOCH.decoded(value)
                 if epoch is None:
                     continue

@@ -1,31 +1,24 @@
 """Kinds of stored values: key layout, value codec, lifetime, and repair, in one value per kind.
 
-A kind is defined in a file of its own below this folder and listed in ``registry``, from which everything that goes
-through all stored values is derived. Integers of keys are big-endian, so keys sort as numbers do. The classes here are
-the common key layouts.
+A kind is defined in a file below this folder, together with the kinds that are written and deleted with it, and listed
+in ``registry``, from which everything that goes through all stored values is derived.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from operator import attrgetter
-from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeAlias
+from operator import attrgetter, itemgetter
+from typing import Any, Generic, NamedTuple, TypeAlias
 
 from forebay.broker.core.writes import Write
+from forebay.broker.storage.records.key_layout import KeyLayout, Span
 from forebay.broker.storage.records.sealed import Codec, Undecodable, V
 from forebay.broker.storage.store.contract import Delete, DeleteRange, Family, Operation, Put
 from forebay.broker.storage.stored_sink import StoredSink
 
-Span: TypeAlias = tuple[bytes, bytes]
-"""First key, and the key behind the last one."""
 Operations: TypeAlias = Callable[[Any], list[Operation]]
 """Operations of the store for a write of the core."""
-U32: Final = struct.Struct(">I")
-U64: Final = struct.Struct(">Q")
-_PAIR: Final = struct.Struct(">II")
-_NUMBERED: Final = struct.Struct(">IIQ")
 
 
 class Replaced(NamedTuple):
@@ -38,28 +31,21 @@ class Replaced(NamedTuple):
     """The state goes on with this value; None: without one."""
 
     write: Write | None = None
-    partition: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Kind(Generic[V]):
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Kind(KeyLayout, Generic[V]):
     """One kind of stored value."""
-
-    layout: ClassVar[str]
-    """Parts of the key behind the prefix, in words."""
 
     name: str
     """For people."""
 
     codec: Codec[V]
-    prefix: bytes = b""
-    """First byte of its keys. Only kinds of the meta family have one."""
-
     family: Family = Family.META
     lives: str
     """Lifetime, for people."""
 
-    damaged: str = ""
+    damaged: str
     """Repair of a damaged value at a start, for people."""
 
     at_start: bool = True
@@ -69,52 +55,34 @@ class Kind(Generic[V]):
     """The partition of a damaged value is surveyed at a start; see ``repair.partitions``."""
 
     into: Callable[[StoredSink], dict[Any, Any]] | None = None
-    """Values of a sink that a start passes on, by the parts of the key behind the sink."""
+    """Values of a sink that a start passes on."""
 
-    replaced: Callable[[bytes], Replaced] | None = None
-    """Repair of the damaged value of a key, where it needs no other value."""
+    index: Callable[[tuple[Any, ...]], Any] = itemgetter(1)
+    """Place of a value in ``into``, by the parts of its key."""
+
+    replaced: Callable[..., Replaced] | None = None
+    """Repair of a damaged value by the parts of its key, where it needs no other value."""
 
     puts: type[Write] | None = None
-    """Write that sets a value: its fields are the parts of the key, then the value."""
+    """Write that sets a value, its last field. The parts of the key are fields of either."""
 
     empty_is_deleted: bool = False
     """An empty value is deleted by ``puts``."""
 
     drops: type[Write] | None = None
-    """Write that deletes a value: its fields are the parts of the key."""
+    """Write that deletes a value. The parts of the key are its fields, or those of its last field."""
 
     writes: Mapping[type[Write], Operations] = field(default_factory=dict)
     """Other writes that this kind is responsible for."""
 
-    # -- keys
-
-    def key(self, *args: Any, **kwargs: Any) -> bytes:
-        """Return the key of a value from the parts of ``layout``."""
-        raise NotImplementedError
-
-    def within(self, key: bytes) -> Any:
-        """Return the parts of a key behind the sink."""
-        raise NotImplementedError
+    @property
+    def of_store(self) -> bool:
+        """True if there is a single value, of the store as a whole."""
+        return not self.layout
 
     def sink_of(self, key: bytes) -> int:
-        """Return the sink of a key."""
-        return int(U32.unpack_from(key, len(self.prefix))[0])
-
-    @property
-    def all(self) -> Span:
-        """Keys of this kind of the meta family."""
-        return self.prefix, bytes([self.prefix[0] + 1])
-
-    def of_sink(self, sink: int) -> Span:
-        """Return the keys of a sink."""
-        return self.prefix + U32.pack(sink), self.prefix + U32.pack(sink + 1)
-
-    def of_name(self, sink: int, name: str) -> bytes:
-        """Return the beginning of keys with a name in the middle: sink u32, length u8, name."""
-        encoded = name.encode()
-        return self.prefix + U32.pack(sink) + bytes([len(encoded)]) + encoded
-
-    # -- values
+        """Return the sink of a key of the meta family."""
+        return int.from_bytes(key[1:5], "big")
 
     def decoded(self, value: bytes) -> V | None:
         """Return a stored value, None if it is damaged."""
@@ -126,9 +94,7 @@ class Kind(Generic[V]):
     def take(self, sink: StoredSink, key: bytes, value: bytes) -> None:
         """Add a value to the state of its sink. Raises ``Undecodable``."""
         assert self.into is not None, self.name
-        self.into(sink)[self.within(key)] = self.codec.decode(value)
-
-    # -- operations
+        self.into(sink)[self.index(self.parts(key))] = self.codec.decode(value)
 
     def put(self, key: bytes, value: V) -> Put:
         """Return the operation that sets a value."""
@@ -146,13 +112,17 @@ class Kind(Generic[V]):
         """Yield the writes of the core that this kind is responsible for."""
         yield from self.writes.items()
         if self.puts is not None:
-            *parts, value = (part.name for part in fields(self.puts))
-            yield self.puts, self._putting(_parts_of(parts), attrgetter(value))
+            yield self.puts, self._putting(self.puts)
         if self.drops is not None:
-            parts_of = _parts_of([part.name for part in fields(self.drops)])
+            *_, last = names = [each.name for each in fields(self.drops)]
+            parts_of = _reader([name if name in names else f"{last}.{name}" for name in self.names])
             yield self.drops, lambda write: [self.delete(self.key(*parts_of(write)))]
 
-    def _putting(self, parts_of: Callable[[Write], tuple[Any, ...]], value_of: Callable[[Write], Any]) -> Operations:
+    def _putting(self, write_type: type[Write]) -> Operations:
+        *names, last = [each.name for each in fields(write_type)]
+        parts_of = _reader([name if name in names else f"{last}.{name}" for name in self.names])
+        value_of = attrgetter(last)
+
         def operations(write: Write) -> list[Operation]:
             key, value = self.key(*parts_of(write)), value_of(write)
             return [self.delete(key) if self.empty_is_deleted and not value else self.put(key, value)]
@@ -160,90 +130,14 @@ class Kind(Generic[V]):
         return operations
 
 
-def _parts_of(names: list[str]) -> Callable[[Write], tuple[Any, ...]]:
-    """Return a function that reads some fields of a write."""
-    if len(names) > 1:
-        return attrgetter(*names)
-    values = [attrgetter(name) for name in names]
+def _reader(paths: list[str]) -> Callable[[Write], tuple[Any, ...]]:
+    """Return a function that reads attributes of a write."""
+    if len(paths) > 1:
+        return attrgetter(*paths)
+    values = [attrgetter(path) for path in paths]
     return lambda write: tuple(value_of(write) for value_of in values)
 
 
 def place_of(key: bytes) -> tuple[int, int]:
     """Return sink and partition of a key of the meta family that begins with them."""
-    sink, partition = _PAIR.unpack_from(key, 1)
-    return sink, partition
-
-
-class OfStore(Kind[V]):
-    """Kind with a single value."""
-
-    layout = ""
-
-    def key(self) -> bytes:
-        return self.prefix
-
-
-class OfSink(Kind[V]):
-    """Kind with one value per sink."""
-
-    layout = "sink u32"
-
-    def key(self, sink: int) -> bytes:
-        return self.prefix + U32.pack(sink)
-
-
-class Named(Kind[V]):
-    """Kind with one value per name in a sink."""
-
-    layout = "sink u32, name"
-
-    def key(self, sink: int, name: str) -> bytes:
-        return self.prefix + U32.pack(sink) + name.encode()
-
-    def within(self, key: bytes) -> str:
-        return key[5:].decode()
-
-
-class OfPartition(Kind[V]):
-    """Kind with one value per partition."""
-
-    layout = "sink u32, partition u32"
-
-    def key(self, sink: int, partition: int) -> bytes:
-        return self.prefix + _PAIR.pack(sink, partition)
-
-    def within(self, key: bytes) -> int:
-        return int(U32.unpack_from(key, 5)[0])
-
-
-class OfSubscription(Kind[V]):
-    """Kind with one value per partition of a subscription."""
-
-    layout = "sink u32, partition u32, subscription"
-
-    def key(self, sink: int, subscription: str, partition: int) -> bytes:
-        return self.prefix + _PAIR.pack(sink, partition) + subscription.encode()
-
-    def within(self, key: bytes) -> tuple[str, int]:
-        return key[9:].decode(), int(U32.unpack_from(key, 5)[0])
-
-
-class Numbered(Kind[V]):
-    """Kind with one value per number, or offset, in a partition."""
-
-    layout = "sink u32, partition u32, number u64"
-
-    def key(self, sink: int, partition: int, number: int) -> bytes:
-        return self.prefix + _NUMBERED.pack(sink, partition, number)
-
-    def within(self, key: bytes) -> tuple[int, int]:
-        _, partition, number = _NUMBERED.unpack_from(key, len(self.prefix))
-        return partition, number
-
-    def number_of(self, key: bytes) -> int:
-        """Return the number of a key: for loops over many."""
-        return int(U64.unpack_from(key, -8)[0])
-
-    def between(self, sink: int, partition: int, first: int, end: int) -> Span:
-        """Return the keys with numbers in ``[first, end)``."""
-        return self.key(sink, partition, first), self.key(sink, partition, end)
+    return int.from_bytes(key[1:5], "big"), int.from_bytes(key[5:9], "big")

@@ -9,37 +9,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from forebay.broker.core.writes import WHOLE_SINK, DropSink, Write
+from forebay.broker.core.writes import WHOLE_SINK, DropSink, Due, Write
 from forebay.broker.storage.errors import StoreCorrupt
-from forebay.broker.storage.records.epochs.epoch import EPOCH
+from forebay.broker.storage.records.epochs.epoch import EPOCH, STAGE_ORDER
 from forebay.broker.storage.records.epochs.placing import PLACING
 from forebay.broker.storage.records.epochs.producer import PRODUCER
-from forebay.broker.storage.records.epochs.stage import STAGE
-from forebay.broker.storage.records.epochs.stage_order import STAGE_ORDER
-from forebay.broker.storage.records.epochs.staged_page import STAGED_PAGE
-from forebay.broker.storage.records.kind import Kind, OfStore, Operations
+from forebay.broker.storage.records.epochs.stage import STAGE, STAGED_PAGE
+from forebay.broker.storage.records.kind import Kind, Operations
 from forebay.broker.storage.records.pages.due import DUE
 from forebay.broker.storage.records.pages.entry import ENTRY
 from forebay.broker.storage.records.pages.page import BULK_PAGE, SMALL_PAGE
 from forebay.broker.storage.records.pages.quarantine import QUARANTINE
-from forebay.broker.storage.records.partitions.cursor import CURSOR
+from forebay.broker.storage.records.partitions.cursor import CURSOR, TOTALS
 from forebay.broker.storage.records.partitions.gap import GAP
 from forebay.broker.storage.records.partitions.head import HEAD
-from forebay.broker.storage.records.partitions.held import HELD
 from forebay.broker.storage.records.partitions.marks import MARKS
-from forebay.broker.storage.records.partitions.reserve import RESERVE
+from forebay.broker.storage.records.partitions.reserve import HELD, RESERVE
 from forebay.broker.storage.records.partitions.tail import TAIL
-from forebay.broker.storage.records.partitions.totals import TOTALS
 from forebay.broker.storage.records.sealed import Undecodable
 from forebay.broker.storage.records.sinks.schema import SCHEMA
 from forebay.broker.storage.records.sinks.sink import NEXT_SINK, SINK, SINK_COPY
-from forebay.broker.storage.records.sinks.slot import SLOT
 from forebay.broker.storage.records.sinks.subscription import SUBSCRIPTION
-from forebay.broker.storage.records.sinks.writer import WRITER
-from forebay.broker.storage.records.store.age import AGE
-from forebay.broker.storage.records.store.highest_page import HIGHEST
-from forebay.broker.storage.records.store.identity import STORE_ID
-from forebay.broker.storage.records.store.starts import COUNTING, START, STOPPED
+from forebay.broker.storage.records.sinks.writer import SLOT, WRITER
+from forebay.broker.storage.records.store import AGE, COUNTING, HIGHEST, START, STOPPED, STORE_ID
 from forebay.broker.storage.store.contract import DeleteRange, Family, Operation, Store
 
 _SLICE: Final = 1_000
@@ -50,18 +42,19 @@ KINDS: Final[tuple[Kind[Any], ...]] = (
     *(STAGE, STAGED_PAGE, PRODUCER, EPOCH, SCHEMA, PLACING, STAGE_ORDER),
 )
 BY_PREFIX: Final = {kind.prefix: kind for kind in KINDS if kind.family is Family.META}
-OF_SINKS: Final = tuple(kind for kind in BY_PREFIX.values() if not isinstance(kind, OfStore))
+OF_SINKS: Final = tuple(kind for kind in BY_PREFIX.values() if not kind.of_store)
 """Kinds that are deleted with their sink."""
 
 
 def _drop_sink(write: DropSink) -> list[Operation]:
     """Delete all state of a sink at once, and leave its pages to the ledger."""
     sink = write.sink
+    whole = (Due(sink, WHOLE_SINK, bulk, first=0, last=0, size=0) for bulk in (True, False))
     return [
-        DeleteRange(Family.INDEX, *ENTRY.of_sink(sink)),
-        SINK_COPY.delete(SINK_COPY.key(sink)),
-        *(kind.delete_range(kind.of_sink(sink)) for kind in OF_SINKS),
-        *(DUE.put(DUE.key(sink, WHOLE_SINK, bulk=bulk, first=0), (0, 0)) for bulk in (True, False)),
+        DeleteRange(Family.INDEX, *ENTRY.under(sink)),
+        SINK_COPY.delete(SINK_COPY.key(0, sink, 0)),
+        *(kind.delete_range(kind.under(sink)) for kind in OF_SINKS),
+        *(DUE.put(DUE.key(sink, WHOLE_SINK, due.bulk, 0), due) for due in whole),
     ]
 
 

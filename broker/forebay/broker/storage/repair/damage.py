@@ -6,7 +6,7 @@ from typing import Any
 
 from forebay.broker.core.partition.repair import Mended
 from forebay.broker.core.writes import Write
-from forebay.broker.storage.records.kind import Kind, OfStore
+from forebay.broker.storage.records.kind import Kind
 from forebay.broker.storage.state import State
 
 
@@ -38,7 +38,7 @@ class Damage:
         """Return whether the value of a key of the meta family is damaged, or in a range that cannot be read."""
         return key in self._keys.get(key[:1], ()) or self.state.is_lost(key)
 
-    def reports(self, kind: OfStore[Any]) -> bool:
+    def reports(self, kind: Kind[Any]) -> bool:
         """Return whether a value of the store as a whole is damaged, which is reported."""
         damaged = self.state.is_damaged(kind)
         if damaged:
@@ -48,8 +48,10 @@ class Damage:
     def replace(self, kind: Kind[Any], key: bytes, writes: list[Write]) -> Any:
         """Report and repair one damaged value by the rule of its kind; returns the value that takes its place."""
         assert kind.replaced is not None, kind.name
-        replaced = kind.replaced(key)
-        self.report(kind.name, kind.sink_of(key), replaced.partition, replaced.detail)
+        parts = kind.parts(key)
+        replaced = kind.replaced(*parts)
+        partition = parts[1] if "partition" in kind.names else None
+        self.report(kind.name, parts[0], partition, replaced.detail)
         if replaced.write is not None:
             writes.append(replaced.write)
         return replaced.value

@@ -8,8 +8,7 @@ from forebay.broker.core.epochs.values import ProducerRecord
 from forebay.broker.core.writes import DropProducer, DropStages, Due, PutDue, PutProducer, Write
 from forebay.broker.storage.journal import Journal
 from forebay.broker.storage.records.epochs.producer import PRODUCER
-from forebay.broker.storage.records.epochs.stage import STAGE
-from forebay.broker.storage.records.epochs.staged_page import STAGED_PAGE
+from forebay.broker.storage.records.epochs.stage import STAGE, STAGED_PAGE
 from forebay.broker.storage.repair.damage import Damage
 from forebay.broker.storage.stored_sink import StoredSink
 
@@ -19,8 +18,8 @@ _SLICE = 1_000
 def repair_epochs(damage: Damage, journal: Journal, sinks: Mapping[int, StoredSink]) -> list[Write]:
     """Repair the damaged epochs of each sink; returns the writes."""
     writes: list[Write] = []
-    bad = {(STAGE.sink_of(key), STAGE.within(key)) for key in damage.keys(STAGE)}
-    bad |= {(STAGED_PAGE.sink_of(key), STAGED_PAGE.within(key)[0]) for key in damage.keys(STAGED_PAGE)}
+    bad = {STAGE.parts(key) for key in damage.keys(STAGE)}
+    bad |= {STAGED_PAGE.parts(key)[:2] for key in damage.keys(STAGED_PAGE)}
     for number, sink in sinks.items():
         bad |= {(number, stage) for stage in sink.staged if stage not in sink.stages}
         bad |= {(number, stage) for stage, pages in sink.staged.items() if not _whole(list(pages))}
@@ -29,7 +28,7 @@ def repair_epochs(damage: Damage, journal: Journal, sinks: Mapping[int, StoredSi
         detail = "what was staged is thrown away: its writer stages the epoch again"
         damage.report(STAGE.name, number, None, detail)
     for key in damage.keys(PRODUCER):
-        number, name = PRODUCER.sink_of(key), PRODUCER.within(key)
+        number, name = PRODUCER.parts(key)
         found = _of_last_epoch(journal, number, name)
         if found is not None:
             sinks[number].producers[name] = found

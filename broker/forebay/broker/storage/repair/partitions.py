@@ -36,7 +36,7 @@ from forebay.broker.core.writes import (
 )
 from forebay.broker.storage.errors import StoreCorrupt
 from forebay.broker.storage.records.kind import place_of
-from forebay.broker.storage.records.pages.due import DUE
+from forebay.broker.storage.records.pages.due import DUE, due_of, first_due
 from forebay.broker.storage.records.pages.entry import ENTRY, OPEN_END
 from forebay.broker.storage.records.partitions.cursor import CURSOR
 from forebay.broker.storage.records.partitions.gap import GAP
@@ -44,7 +44,7 @@ from forebay.broker.storage.records.partitions.head import HEAD
 from forebay.broker.storage.records.partitions.reserve import RESERVE
 from forebay.broker.storage.records.partitions.tail import TAIL
 from forebay.broker.storage.records.registry import BY_PREFIX
-from forebay.broker.storage.records.sinks.slot import SLOT
+from forebay.broker.storage.records.sinks.writer import SLOT
 from forebay.broker.storage.repair.damage import Damage
 from forebay.broker.storage.repair.survey import Place, SurveyingJournal, survey, walk
 from forebay.broker.storage.store.contract import Family
@@ -83,7 +83,7 @@ class PartitionRepair:
 
         Assigned offsets that no stored value has were in memory, or in a log that was not synced.
         """
-        bad = {(RESERVE.sink_of(key), RESERVE.within(key)) for key in self._damage.keys(RESERVE)}
+        bad = {RESERVE.parts(key) for key in self._damage.keys(RESERVE)}
         for number, sink in sinks.items():
             if sink.record.settings.corrected()[0].forgets:
                 places = [(number, partition) for partition in range(sink.partitions) if partition not in sink.reserves]
@@ -122,7 +122,7 @@ class PartitionRepair:
                 highest = max((cursor.watermark for cursor in cursors.values()), default=0)
                 ahead = highest > sink.handed_out(partition)
                 own = (TAIL.key(number, partition), HEAD.key(number, partition))
-                lost = any(map(self._state.is_lost, (*own, CURSOR.key(number, DEFAULT, partition))))
+                lost = any(map(self._state.is_lost, (*own, CURSOR.key(number, partition, DEFAULT))))
                 spoken_of = partition in sink.heads or bool(cursors)
                 orphaned = tail is None and spoken_of and partition not in sink.reserves
                 if self._missing or ahead or lost or orphaned:
@@ -194,12 +194,12 @@ class PartitionRepair:
         found: list[Due] = []
         for key, value in self._state.all(DUE):
             if place_of(key) == (sink, partition):
-                found.append(DUE.due(key, value) or DUE.first_of(key))
+                found.append(due_of(key, value) or first_due(*DUE.parts(key)))
         return found
 
     def _bad_gaps(self, sink: int, partition: int) -> list[tuple[int, str]]:
-        found = [GAP.within(key) for key in self._damage.keys(GAP) if GAP.sink_of(key) == sink]
-        return [(first, subscription) for at, first, subscription in found if at == partition]
+        found = map(GAP.parts, self._damage.keys(GAP))
+        return [(first, name) for owner, at, first, name in found if (owner, at) == (sink, partition)]
 
     def _first_base(self, sink: int, partition: int, otherwise: int) -> int:
         def read() -> int:
@@ -208,17 +208,17 @@ class PartitionRepair:
         return self._state.index(read)
 
     def _index_lost(self, sink: int, partition: int) -> bool:
-        low, high = ENTRY.between(sink, partition, 0, OPEN_END)
+        low, high = ENTRY.between(sink, partition, first=0, end=OPEN_END)
         return any(first < high and low < end for first, end in self._state.index_lost)
 
     def _bad_cursors(self, sink: StoredSink, partition: int, head: Head | None) -> set[str]:
         """Subscriptions whose cursor is damaged, or is not there although something was settled."""
         number = sink.record.id
-        found = [CURSOR.within(key) for key in self._damage.keys(CURSOR) if CURSOR.sink_of(key) == number]
-        bad = {name for name, at in found if at == partition}
+        found = map(CURSOR.parts, self._damage.keys(CURSOR))
+        bad = {name for owner, at, name in found if (owner, at) == (number, partition)}
         if (DEFAULT, partition) not in sink.cursors:
             removed = head is not None and head.removed_records > 0
-            if removed or self._state.is_lost(CURSOR.key(number, DEFAULT, partition)):
+            if removed or self._state.is_lost(CURSOR.key(number, partition, DEFAULT)):
                 bad.add(DEFAULT)
         return bad
 
@@ -226,9 +226,9 @@ class PartitionRepair:
         """Above the offsets that the windows of writers speak of."""
         ends = [0]
         try:
-            for key, value in self._journal.scan_all(Family.META, *SLOT.of_sink(sink)):
+            for key, value in self._journal.scan_all(Family.META, *SLOT.under(sink)):
                 slot = SLOT.decoded(value)
-                if slot is not None and SLOT.partition_of(key) == partition:
+                if slot is not None and SLOT.parts(key)[2] == partition:
                     ends.append(slot[1].first + slot[1].count)
         except StoreFenced as failure:
             if not isinstance(failure.__cause__, StoreCorrupt):

@@ -12,7 +12,7 @@ from forebay.broker.storage.records.header import Damaged, Header, body_of
 from forebay.broker.storage.records.pages.page import key_of
 from forebay.broker.storage.records.pages.quarantine import QUARANTINE
 from forebay.broker.storage.records.sinks.sink import SINK
-from forebay.broker.storage.records.store.identity import STORE_ID
+from forebay.broker.storage.records.store import STORE_ID
 from forebay.broker.storage.repair.inspection import opened, snapshot
 from forebay.broker.storage.state import State
 from forebay.broker.storage.store.contract import Family
@@ -59,7 +59,7 @@ def _found(store: RocksStore) -> Iterator[tuple[Quarantined, bytes]]:
             names[record.id] = record.name
     store_id = state.one(STORE_ID)
     for key, value in state.all(QUARANTINE):
-        sink, (partition, number) = QUARANTINE.sink_of(key), QUARANTINE.within(key)
+        sink, partition, number = QUARANTINE.parts(key)
         entry = QUARANTINE.decoded(value)
         if entry is None:
             continue

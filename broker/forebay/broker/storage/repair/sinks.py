@@ -12,7 +12,7 @@ from forebay.broker.core.writes import PutSchema, PutSink, SchemaRecord, SinkRec
 from forebay.broker.storage.journal import SLICE, Journal
 from forebay.broker.storage.records.kind import place_of
 from forebay.broker.storage.records.pages.entry import OPEN_END
-from forebay.broker.storage.records.pages.page import BULK_PAGE
+from forebay.broker.storage.records.pages.page import BULK_PAGE, bulk_from
 from forebay.broker.storage.records.partitions.cursor import CURSOR
 from forebay.broker.storage.records.partitions.head import HEAD
 from forebay.broker.storage.records.partitions.tail import TAIL
@@ -74,9 +74,9 @@ def _recovered(damage: Damage, number: int, taken: set[str]) -> SinkRecord:
 
 def adopt(damage: Damage, journal: Journal, sinks: dict[int, StoredSink]) -> None:
     """Add sinks whose own record was lost with the log, and whose pages are in files."""
-    first, end = BULK_PAGE.key(0), BULK_PAGE.key(OPEN_END)
+    first, end = bulk_from(0), bulk_from(OPEN_END)
     while found := damage.state.store.bulk_keys(first, end, SLICE):
-        for _, number, partition in map(BULK_PAGE.within, found):
+        for _, number, partition in map(BULK_PAGE.parts, found):
             if number not in sinks:
                 others = [sink.record for sink in sinks.values()]
                 sinks[number] = StoredSink(_restored(damage, journal, number, None, others))
@@ -93,7 +93,7 @@ def repair_schemas(damage: Damage, sinks: Mapping[int, StoredSink], cut_off: Col
 
     ``cut_off``: sinks with rows in files whose schema version may be gone with the end of the log.
     """
-    lost = [(SCHEMA.sink_of(key), SCHEMA.within(key)) for key in damage.keys(SCHEMA)]
+    lost = [SCHEMA.parts(key) for key in damage.keys(SCHEMA)]
     for number, version in lost:
         damage.report(SCHEMA.name, number, None, f"version {version} is lost: its rows cannot be read")
     for number, sink in sinks.items():

@@ -8,21 +8,18 @@ from collections.abc import Iterable
 from forebay.broker.core.partition.log import Tail
 from forebay.broker.core.writes import PutAge
 from forebay.broker.storage.records.header import Damaged, decode_header
-from forebay.broker.storage.records.kind import OfStore
+from forebay.broker.storage.records.kind import Kind
 from forebay.broker.storage.records.pages.entry import OPEN_END
-from forebay.broker.storage.records.pages.page import BULK_PAGE
+from forebay.broker.storage.records.pages.page import bulk_from
 from forebay.broker.storage.records.sealed import V
 from forebay.broker.storage.records.sinks.sink import NEXT_SINK
-from forebay.broker.storage.records.store.age import AGE
-from forebay.broker.storage.records.store.highest_page import HIGHEST
-from forebay.broker.storage.records.store.identity import STORE_ID
-from forebay.broker.storage.records.store.starts import COUNTING, STOPPED
+from forebay.broker.storage.records.store import AGE, COUNTING, HIGHEST, STOPPED, STORE_ID
 from forebay.broker.storage.repair.damage import Damage
 from forebay.broker.storage.store.contract import Family, Store
 from forebay.broker.storage.stored_sink import StoredSink
 
 
-def put(store: Store, kind: OfStore[V], value: V) -> None:
+def put(store: Store, kind: Kind[V], value: V) -> None:
     """Write a value of the store as a whole."""
     store.write([kind.put(kind.key(), value)])
 
@@ -43,7 +40,7 @@ def store_id(damage: Damage) -> bytes:
 
 
 def _id_of_pages(store: Store) -> bytes | None:
-    first, end = BULK_PAGE.key(0), BULK_PAGE.key(OPEN_END)
+    first, end = bulk_from(0), bulk_from(OPEN_END)
     values = [value for _, value in store.scan(Family.SMALL, b"", b"\xff" * 17, 10)]
     values += [
         value for key in store.bulk_keys(first, end, 10) for value in store.get_many(Family.BULK, [key]) if value

@@ -19,7 +19,7 @@ from forebay.broker.storage.journal import Journal
 from forebay.broker.storage.pages_between import pages_between
 from forebay.broker.storage.records.epoch_pages import EpochPages
 from forebay.broker.storage.records.header import HEADER_BYTES, Damaged, body_of, decode_header
-from forebay.broker.storage.records.pages.entry import ENTRY, OPEN_END, decode_entry
+from forebay.broker.storage.records.pages.entry import ENTRY, OPEN_END, base_of, decode_entry
 from forebay.broker.storage.records.sealed import Undecodable
 from forebay.broker.storage.store.contract import Family
 
@@ -59,8 +59,8 @@ class SurveyingJournal(Journal):
 
 def walk(journal: Journal, sink: int, partition: int) -> Iterator[tuple[int, Entry | None]]:
     """All entries of a partition by base offset, None for one that does not check out."""
-    for key, value in journal.scan_all(Family.INDEX, *ENTRY.between(sink, partition, 0, OPEN_END)):
-        base = ENTRY.number_of(key)
+    for key, value in journal.scan_all(Family.INDEX, *ENTRY.between(sink, partition, first=0, end=OPEN_END)):
+        base = base_of(key)
         try:
             yield base, decode_entry(value, base)
         except Undecodable:

@@ -123,7 +123,7 @@ async def test_a_damaged_page_is_kept_aside_and_told_as_a_gap() -> None:
     store = MemoryStore()
     async with sink(store, bounds=Bounds(tail_bytes=0)) as buffer:
         await fill(buffer, 3)
-        pages = store.scan(Family.SMALL, *SMALL_PAGE.of_sink(buffer.record.id), 10)
+        pages = store.scan(Family.SMALL, *SMALL_PAGE.under(buffer.record.id), 10)
         store.damage(Family.SMALL, pages[1][0])
         taker = join(buffer)
 
@@ -132,8 +132,8 @@ async def test_a_damaged_page_is_kept_aside_and_told_as_a_gap() -> None:
         assert found == [0, 2]
         assert taker.told_gaps() == [(1, 2)]
         await buffer.subscription("").accounts.save(0)
-        assert len(store.scan(Family.SMALL, *SMALL_PAGE.of_sink(buffer.record.id), 10)) == 3
-        assert len(store.scan(Family.META, *QUARANTINE.all, 10)) == 1
+        assert len(store.scan(Family.SMALL, *SMALL_PAGE.under(buffer.record.id), 10)) == 3
+        assert len(store.scan(Family.META, *QUARANTINE.under(), 10)) == 1
 
 
 # -- reads that fail
@@ -143,7 +143,7 @@ async def test_a_page_whose_read_fails_is_neither_dropped_nor_passed_over_and_co
     store, clock = MemoryStore(), FakeClock()
     async with sink(store, clock, bounds=Bounds(tail_bytes=0)) as buffer:
         await fill(buffer, 3)
-        pages = store.scan(Family.SMALL, *SMALL_PAGE.of_sink(buffer.record.id), 10)
+        pages = store.scan(Family.SMALL, *SMALL_PAGE.under(buffer.record.id), 10)
         store.fail_reads(Family.SMALL, pages[1][0])
         taker = join(buffer)
 
@@ -162,7 +162,7 @@ async def test_a_page_whose_read_fails_is_neither_dropped_nor_passed_over_and_co
         assert buffer.read_hold(0) is None
         assert taker.told_gaps() == []
         assert buffer.logs[0].head.dropped == ()
-        assert store.scan(Family.META, *QUARANTINE.all, 10) == []
+        assert store.scan(Family.META, *QUARANTINE.under(), 10) == []
 
 
 async def test_a_consumer_goes_on_as_soon_as_somebody_else_could_read() -> None:

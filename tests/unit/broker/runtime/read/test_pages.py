@@ -104,7 +104,7 @@ async def test_bodies_of_recent_pages_come_from_memory_and_the_others_from_the_s
 async def test_a_page_that_is_damaged_or_missing_is_none_and_the_others_are_there() -> None:
     store = MemoryStore()
     async with sink(store, pages=4, tail_bytes=0) as (pages, buffer):
-        stored = store.scan(Family.SMALL, *SMALL_PAGE.of_sink(buffer.record.id), 10)
+        stored = store.scan(Family.SMALL, *SMALL_PAGE.under(buffer.record.id), 10)
         store.damage(Family.SMALL, stored[1][0])
         entries = list(buffer.logs[0].recent)
         missing = replace(entries[2], number=7)
@@ -166,7 +166,7 @@ async def test_pages_before_the_one_that_fails_are_given_and_who_needs_all_gets_
     store = MemoryStore()
     async with sink(store, pages=4, tail_bytes=0) as (pages, buffer):
         sink_id = buffer.record.id
-        stored = store.scan(Family.SMALL, *SMALL_PAGE.of_sink(sink_id), 10)
+        stored = store.scan(Family.SMALL, *SMALL_PAGE.under(sink_id), 10)
         store.fail_reads(Family.SMALL, stored[2][0])
         entries = buffer.logs[0].first_entries()
 

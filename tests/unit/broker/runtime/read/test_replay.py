@@ -91,7 +91,7 @@ async def test_a_damaged_page_becomes_a_gap_between_the_others() -> None:
     store = MemoryStore()
     async with sink(store, bounds=Bounds(tail_bytes=0)) as at:
         await at.fill(4)
-        pages = store.scan(Family.SMALL, *SMALL_PAGE.of_sink(at.buffer.record.id), 10)
+        pages = store.scan(Family.SMALL, *SMALL_PAGE.under(at.buffer.record.id), 10)
         store.damage(Family.SMALL, pages[2][0])
 
         assert await at.met() == ["0", "1", "CORRUPT 2-2", "3"]
@@ -102,7 +102,7 @@ async def test_a_read_that_fails_ends_a_reading_after_what_could_be_read_and_dro
     store = MemoryStore()
     async with sink(store, bounds=Bounds(tail_bytes=0)) as at:
         await at.fill(4)
-        pages = store.scan(Family.SMALL, *SMALL_PAGE.of_sink(at.buffer.record.id), 10)
+        pages = store.scan(Family.SMALL, *SMALL_PAGE.under(at.buffer.record.id), 10)
         store.fail_reads(Family.SMALL, pages[2][0])
 
         reading = at.replay().read(0, None, follow=False, ahead=True)

@@ -15,7 +15,7 @@ from forebay.broker.storage.journal import Journal
 from forebay.broker.storage.records.kind import Kind
 from forebay.broker.storage.records.registry import BY_PREFIX, KINDS, OPERATIONS, damaged_values
 from forebay.broker.storage.records.sinks.writer import WRITER
-from forebay.broker.storage.records.store.highest_page import HIGHEST
+from forebay.broker.storage.records.store import HIGHEST
 from forebay.broker.storage.recovery import recover
 from forebay.broker.storage.repair.command import verify
 from forebay.broker.storage.store.contract import Family, Put
@@ -44,8 +44,9 @@ def of_every_kind() -> dict[str, bytes]:
 
 def kinds_of_all_files() -> list[Kind[Any]]:
     """Every kind that is defined in a file below the folder of the records."""
-    files = sorted(Path(records.__path__[0]).glob("*/*.py"))
-    modules = [f"{records.__name__}.{file.parent.name}.{file.stem}" for file in files if file.stem != "__init__"]
+    folder = Path(records.__path__[0])
+    paths = [file.relative_to(folder).with_suffix("") for file in folder.rglob("*.py") if file.stem != "__init__"]
+    modules = [".".join((records.__name__, *path.parts)) for path in paths if path.stem != "registry"]
     found = [value for name in modules for value in vars(import_module(name)).values() if isinstance(value, Kind)]
     return list({id(kind): kind for kind in found}.values())
 

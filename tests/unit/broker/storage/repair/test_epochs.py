@@ -27,11 +27,9 @@ from forebay.broker.core.writes import (
     SinkRecord,
     Write,
 )
-from forebay.broker.storage.records.epochs.epoch import EPOCH
+from forebay.broker.storage.records.epochs.epoch import EPOCH, STAGE_ORDER
 from forebay.broker.storage.records.epochs.producer import PRODUCER
-from forebay.broker.storage.records.epochs.stage import STAGE
-from forebay.broker.storage.records.epochs.stage_order import STAGE_ORDER
-from forebay.broker.storage.records.epochs.staged_page import STAGED_PAGE
+from forebay.broker.storage.records.epochs.stage import STAGE, STAGED_PAGE
 from forebay.broker.storage.recovery import Recovered, recover
 from forebay.broker.storage.store.contract import Delete, Family, Put
 from forebay.broker.storage.store.memory import MemoryStore
@@ -103,8 +101,8 @@ def test_a_damaged_stage_is_thrown_away_and_the_other_one_stays(change: Put | De
 
     [orders] = found.sinks
     assert set(orders.stages) == set(orders.staged) == {STAGES[1].number}
-    left = [key for key, _ in store.scan(Family.META, *STAGED_PAGE.of_sink(1), 100)]
-    assert {STAGED_PAGE.within(key)[0] for key in left} == {STAGES[1].number}
+    left = [key for key, _ in store.scan(Family.META, *STAGED_PAGE.under(1), 100)]
+    assert {STAGED_PAGE.parts(key)[1] for key in left} == {STAGES[1].number}
     assert {due.first for due in found.due} <= {(1 << 40) + 10, (1 << 40) + 11}
     assert found.due
     assert [mended.what for mended in found.mended] == ["stage"]
@@ -128,7 +126,7 @@ def test_one_without_an_epoch_is_forgotten() -> None:
     found = recover(store)
 
     assert found.sinks[0].producers == {}
-    assert store.scan(Family.META, *PRODUCER.of_sink(1), 10) == []
+    assert store.scan(Family.META, *PRODUCER.under(1), 10) == []
 
 
 def test_a_damaged_epoch_keeps_nothing_from_starting_and_the_others_are_read(caplog: pytest.LogCaptureFixture) -> None:
@@ -146,7 +144,7 @@ def test_a_sink_that_is_dropped_takes_all_of_its_epochs_with_it() -> None:
     journal.commit([], [DropSink(1)])
 
     for kind in (STAGE, STAGED_PAGE, PRODUCER, EPOCH, STAGE_ORDER):
-        assert store.scan(Family.META, *kind.of_sink(1), 10) == []
+        assert store.scan(Family.META, *kind.under(1), 10) == []
     assert recover(store.reopen()).sinks == ()
     assert {(due.sink, due.bulk) for due in recover(store.reopen()).due} == {(1, True), (1, False)}
 

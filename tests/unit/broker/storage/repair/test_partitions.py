@@ -43,17 +43,12 @@ from forebay.broker.storage.records.pages.quarantine import QUARANTINE
 from forebay.broker.storage.records.partitions.cursor import CURSOR
 from forebay.broker.storage.records.partitions.gap import GAP
 from forebay.broker.storage.records.partitions.head import HEAD
-from forebay.broker.storage.records.partitions.held import HELD
-from forebay.broker.storage.records.partitions.reserve import RESERVE
+from forebay.broker.storage.records.partitions.reserve import HELD, RESERVE
 from forebay.broker.storage.records.partitions.tail import TAIL
 from forebay.broker.storage.records.sinks.schema import SCHEMA
 from forebay.broker.storage.records.sinks.sink import NEXT_SINK, SINK, SINK_COPY
-from forebay.broker.storage.records.sinks.slot import SLOT
-from forebay.broker.storage.records.sinks.writer import WRITER
-from forebay.broker.storage.records.store.age import AGE
-from forebay.broker.storage.records.store.highest_page import HIGHEST
-from forebay.broker.storage.records.store.identity import STORE_ID
-from forebay.broker.storage.records.store.starts import COUNTING, START, STOPPED
+from forebay.broker.storage.records.sinks.writer import SLOT, WRITER
+from forebay.broker.storage.records.store import AGE, COUNTING, HIGHEST, START, STOPPED, STORE_ID
 from forebay.broker.storage.recovery import Recovered, recover
 from forebay.broker.storage.store.contract import Delete, Family, Put
 from forebay.broker.storage.store.memory import MemoryStore
@@ -114,13 +109,13 @@ KEYS = {
     "sink": SINK.key(1),
     "tail": TAIL.key(1, 0),
     "head": HEAD.key(1, 0),
-    "cursor": CURSOR.key(1, "default", 0),
-    "second cursor": CURSOR.key(1, "second", 0),
+    "cursor": CURSOR.key(1, 0, "default"),
+    "second cursor": CURSOR.key(1, 0, "second"),
     "writer": WRITER.key(1, "w"),
     "slot": SLOT.key(1, "w", 0, 3),
     "schema": SCHEMA.key(1, 1),
     "gap": GAP.key(1, 0, 10),
-    "due": DUE.key(1, 0, bulk=True, first=1),
+    "due": DUE.key(1, 0, True, 1),
 }
 
 
@@ -171,7 +166,7 @@ def test_a_damaged_value_keeps_no_store_from_starting_and_costs_nothing_that_can
 def test_a_damaged_cursor_begins_at_the_earliest_record_that_is_stored() -> None:
     """Everything unsettled so far as known is delivered again, and a warning says so."""
     store = filled()
-    store.write([Put(Family.META, CURSOR.key(1, "default", 0), NOISE)])
+    store.write([Put(Family.META, CURSOR.key(1, 0, "default"), NOISE)])
 
     found = recover(store)
 
@@ -217,7 +212,7 @@ def test_a_damaged_tail_beside_a_damaged_cursor_leaves_offsets_out() -> None:
 
 def test_a_sink_without_any_record_of_it_gets_a_name_that_says_so() -> None:
     store = filled()
-    store.write([Put(Family.META, SINK.key(1), NOISE), Delete(Family.INDEX, SINK_COPY.key(1))])
+    store.write([Put(Family.META, SINK.key(1), NOISE), Delete(Family.INDEX, SINK_COPY.key(0, 1, 0))])
 
     found = recover(store)
 

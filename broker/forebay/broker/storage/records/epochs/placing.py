@@ -9,7 +9,7 @@ import json
 from typing import Final
 
 from forebay.broker.core.writes import DropPlacing, PutPlacing
-from forebay.broker.storage.records.kind import OfSink
+from forebay.broker.storage.records.kind import Kind
 from forebay.broker.storage.records.sealed import Codec, Undecodable, opened, seal
 
 Epochs = tuple[tuple[str, int], ...]
@@ -27,9 +27,10 @@ def _decode(value: bytes) -> Epochs:
         raise Undecodable(f"not a placing commit: {error}") from error
 
 
-PLACING: Final = OfSink(
+PLACING: Final = Kind(
     name="placing commit",
     prefix=b"\x27",
+    layout="sink u32",
     codec=Codec(_encode, _decode),
     lives="while a large commit writes entries behind the ends of the sink's partitions",
     damaged="the entries behind the ends are deleted; the stages of the epochs stay until their producer goes",

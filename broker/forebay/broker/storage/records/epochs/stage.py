@@ -1,52 +1,68 @@
-"""Stage of an attempt to write an epoch. Written with its first page."""
+"""Stage of an attempt to write an epoch, and its pages, which no reader sees yet.
+
+A stage is written with its first page. The index names the pages when the epoch is committed.
+"""
 
 from __future__ import annotations
 
 import struct
 from typing import Final
 
-from forebay.broker.core.epochs.values import StageRecord
-from forebay.broker.core.writes import DropStages, PutStage
-from forebay.broker.storage.records.epochs.staged_page import STAGED_PAGE
-from forebay.broker.storage.records.kind import Kind, Span
-from forebay.broker.storage.records.sealed import json_record
+from forebay.broker.core.epochs.values import StagedPage, StageRecord
+from forebay.broker.core.writes import DropStages, PutStage, PutStaged
+from forebay.broker.storage.records.kind import Kind
+from forebay.broker.storage.records.sealed import Codec, json_record, opened, seal, text_of, unpack
 from forebay.broker.storage.store.contract import Operation
+from forebay.broker.storage.stored_sink import StoredSink
 
-_KEY: Final = struct.Struct(">IQ")
+_LAYOUT: Final = struct.Struct(">QBBIII")
 
 
-def _put(write: PutStage) -> list[Operation]:
-    return [STAGE.put(STAGE.key(write.sink, write.stage.number), write.stage)]
+def _encode_page(page: StagedPage) -> bytes:
+    fixed = _LAYOUT.pack(page.number, page.bulk, page.encoding, page.count, page.size, page.crc32)
+    return seal(fixed + page.traceparent.encode())
+
+
+def _decode_page(value: bytes) -> StagedPage:
+    content = opened(value)
+    number, bulk, encoding, count, size, crc32 = unpack(_LAYOUT, content)
+    return StagedPage(number, bool(bulk), encoding, count, size, crc32, text_of(content[_LAYOUT.size :]))
+
+
+class _StagedPages(Kind[StagedPage]):
+    def take(self, sink: StoredSink, key: bytes, value: bytes) -> None:
+        _, stage, partition, sequence = self.parts(key)
+        sink.staged.setdefault(stage, {})[partition, sequence] = self.codec.decode(value)
+
+
+STAGED_PAGE: Final = _StagedPages(
+    name="staged page",
+    prefix=b"\x23",
+    layout="sink u32, stage u64, partition u32, sequence u64",
+    codec=Codec(_encode_page, _decode_page),
+    lives="as its stage",
+    damaged="its stage is discarded",
+    into=lambda sink: sink.staged,
+    puts=PutStaged,
+)
 
 
 def _drop(write: DropStages) -> list[Operation]:
-    sink, first, last = write.sink, write.first, write.last
-    pages = STAGED_PAGE.delete_range(STAGED_PAGE.of_stages(sink, first, last))
-    if first == last:  # what is deleted by range slows reads that cross it
+    sink, first, end = write.sink, write.first, write.last + 1
+    pages = STAGED_PAGE.delete_range(STAGED_PAGE.between(sink, first=first, end=end))
+    if first == write.last:  # what is deleted by range slows reads that cross it
         return [STAGE.delete(STAGE.key(sink, first)), pages]
-    return [STAGE.delete_range(STAGE.between(sink, first, last)), pages]
+    return [STAGE.delete_range(STAGE.between(sink, first=first, end=end)), pages]
 
 
-class _Stages(Kind[StageRecord]):
-    layout = "sink u32, stage number u64"
-
-    def key(self, sink: int, number: int) -> bytes:
-        return self.prefix + _KEY.pack(sink, number)
-
-    def within(self, key: bytes) -> int:
-        return int(_KEY.unpack_from(key, 1)[1])
-
-    def between(self, sink: int, first: int, last: int) -> Span:
-        """Return the keys of the stages from ``first`` to ``last``."""
-        return self.key(sink, first), self.key(sink, last + 1)
-
-
-STAGE: Final = _Stages(
+STAGE: Final = Kind(
     name="stage",
     prefix=b"\x22",
+    layout="sink u32, number u64",
     codec=json_record(StageRecord, "a stage"),
     lives="until its epoch is committed, or it is discarded",
     damaged="discarded with its pages: its epoch is rejected as incomplete, and written again",
     into=lambda sink: sink.stages,
-    writes={PutStage: _put, DropStages: _drop},
+    puts=PutStage,
+    writes={DropStages: _drop},
 )

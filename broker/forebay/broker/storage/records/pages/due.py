@@ -7,89 +7,70 @@ first, and the space is freed later.
 from __future__ import annotations
 
 import struct
-from typing import Final
+from typing import Any, Final
 
 from forebay.broker.core.writes import WHOLE_SINK, Due, PutDue, Reclaim, Reclaimed
-from forebay.broker.storage.records.kind import Kind, Replaced, Span
-from forebay.broker.storage.records.pages.page import BULK_PAGE, SMALL_PAGE
+from forebay.broker.storage.records.key_layout import Span
+from forebay.broker.storage.records.kind import Kind, Replaced
+from forebay.broker.storage.records.pages.page import BULK_PAGE, SMALL_PAGE, bulk_from
 from forebay.broker.storage.records.sealed import Codec, opened, seal, unpack
-from forebay.broker.storage.store.contract import Delete, Family, Operation
+from forebay.broker.storage.store.contract import Operation
 
-_KEY: Final = struct.Struct(">IIBQ")
 _LAYOUT: Final = struct.Struct(">QQ")
 
 
-def _encode(of: tuple[int, int]) -> bytes:
-    return seal(_LAYOUT.pack(*of))
+def _encode(due: Due) -> bytes:
+    return seal(_LAYOUT.pack(due.last, due.size))
 
 
-def _decode(value: bytes) -> tuple[int, int]:
-    last, size = unpack(_LAYOUT, opened(value))
-    return last, size
+def _decode(value: bytes) -> tuple[Any, ...]:
+    """Return the last page number, and the bytes of the pages."""
+    return unpack(_LAYOUT, opened(value))
 
 
-def due_span(due: Due) -> Span:
-    """Return the keys of the pages."""
+def due_of(key: bytes, value: bytes) -> Due | None:
+    """Return an entry of the ledger, None if it is damaged."""
+    sink, partition, bulk, first = DUE.parts(key)
+    found = DUE.decoded(value)
+    return None if found is None else Due(sink, partition, bool(bulk), first, *found)
+
+
+def first_due(sink: int, partition: int, bulk: int, first: int) -> Due:
+    """Return the first page of an entry: the only one that its key tells."""
+    return Due(sink, partition, bool(bulk), first, first, 0)
+
+
+def span_of(due: Due) -> Span:
+    """Return the keys of the pages of an entry."""
     if due.bulk:
-        return BULK_PAGE.key(due.first), BULK_PAGE.key(due.last + 1)
+        return bulk_from(due.first), bulk_from(due.last + 1)
     if due.partition == WHOLE_SINK:
-        return SMALL_PAGE.of_sink(due.sink)
-    return SMALL_PAGE.between(due.sink, due.partition, due.first, due.last + 1)
-
-
-def _put(write: PutDue) -> list[Operation]:
-    return [DUE.put(DUE.key_of(write.due), (write.due.last, write.due.size))]
+        return SMALL_PAGE.under(due.sink)
+    return SMALL_PAGE.between(due.sink, due.partition, first=due.first, end=due.last + 1)
 
 
 def _reclaim(write: Reclaim) -> list[Operation]:
     due = write.due
-    if due.bulk:
-        return [BULK_PAGE.delete_range(due_span(due))]
-    if due.partition == WHOLE_SINK:
-        return [SMALL_PAGE.delete_range(due_span(due))]
+    if due.bulk or due.partition == WHOLE_SINK:
+        return [(BULK_PAGE if due.bulk else SMALL_PAGE).delete_range(span_of(due))]
     numbers = range(due.first, due.last + 1)
-    return [Delete(Family.SMALL, SMALL_PAGE.key(due.sink, due.partition, number)) for number in numbers]
+    return [SMALL_PAGE.delete(SMALL_PAGE.key(due.sink, due.partition, number)) for number in numbers]
 
 
-def _reclaimed(write: Reclaimed) -> list[Operation]:
-    return [DUE.delete(DUE.key_of(write.due))]
+def _replaced(*parts: int) -> Replaced:
+    due = first_due(*parts)
+    return Replaced(f"only page {due.first} of it is reclaimed", due, PutDue(due))
 
 
-class _Ledger(Kind[tuple[int, int]]):
-    layout = "sink u32, partition u32, bulk u8, first page number u64"
-
-    def key(self, sink: int, partition: int, *, bulk: bool, first: int) -> bytes:
-        return self.prefix + _KEY.pack(sink, partition, bulk, first)
-
-    def key_of(self, due: Due) -> bytes:
-        """Return the key of a run of pages."""
-        return self.key(due.sink, due.partition, bulk=due.bulk, first=due.first)
-
-    def due(self, key: bytes, value: bytes) -> Due | None:
-        """Return a stored entry, None if it is damaged."""
-        found = self.decoded(value)
-        return None if found is None else self._run(key, *found)
-
-    def first_of(self, key: bytes) -> Due:
-        """Return the first page of an entry: its key alone tells that one."""
-        return self._run(key, _KEY.unpack_from(key, 1)[3], 0)
-
-    def _run(self, key: bytes, last: int, size: int) -> Due:
-        sink, partition, bulk, first = _KEY.unpack_from(key, 1)
-        return Due(sink, partition, bool(bulk), first, last, size)
-
-
-def _replaced(key: bytes) -> Replaced:
-    due = DUE.first_of(key)
-    return Replaced(f"only page {due.first} of it is reclaimed", due, PutDue(due), due.partition)
-
-
-DUE: Final = _Ledger(
+DUE: Final = Kind[Any](  # written as a Due, read as what its key does not tell
     name="ledger entry",
     prefix=b"\x17",
+    layout="sink u32, partition u32, bulk u8, first u64",
     codec=Codec(_encode, _decode),
     lives="until the space is free",
     damaged="reclaims its first page",
     replaced=_replaced,
-    writes={PutDue: _put, Reclaim: _reclaim, Reclaimed: _reclaimed},
+    puts=PutDue,
+    drops=Reclaimed,
+    writes={Reclaim: _reclaim},
 )

@@ -15,16 +15,23 @@ from forebay.broker.core.epochs.values import StagedPage
 from forebay.broker.core.partition.log import Tail
 from forebay.broker.core.partition.pages import TRACES_MAX, Entry, Part
 from forebay.broker.core.writes import DropEntriesFrom, DropEntry, PutEntry, PutPlaced
-from forebay.broker.storage.records.kind import Numbered
+from forebay.broker.storage.records.kind import Kind
 from forebay.broker.storage.records.sealed import LAYOUT, SEAL, Codec, opened, seal, text_of, unpack
 from forebay.broker.storage.store.contract import Family, Operation, Put, PutAll
 
 OPEN_END: Final = (1 << 64) - 1
 """Above every offset and page number."""
+_BASE: Final = struct.Struct(">Q")
 _LAYOUT: Final = struct.Struct(">QBBIQqqQQH")
 _PART: Final = struct.Struct(">IqB")
 _PLACED: Final = struct.Struct(f"{_LAYOUT.format}{_PART.format[1:]}")
 """An entry of one part, whose trace follows."""
+
+
+def base_of(key: bytes) -> int:
+    """Return the base offset of a key: for loops over many entries."""
+    base: int = _BASE.unpack_from(key, 8)[0]
+    return base
 
 
 def encode_entry(entry: Entry) -> bytes:
@@ -114,21 +121,23 @@ def _put(write: PutEntry) -> list[Operation]:
 
 
 def _put_placed(write: PutPlaced) -> list[Operation]:
+    begin = ENTRY.key(write.sink, write.partition)
     keys: list[bytes] = []
     entries: list[bytes] = []
     for base, value in encode_placed(write.before, write.accepted_at_us, write.age_us, write.pages):
-        keys.append(ENTRY.key(write.sink, write.partition, base))
+        keys.append(begin + _BASE.pack(base))
         entries.append(value)
     return [PutAll(Family.INDEX, keys, entries)]
 
 
 def _drop_from(write: DropEntriesFrom) -> list[Operation]:
-    return [ENTRY.delete_range(ENTRY.between(write.sink, write.partition, write.first, OPEN_END))]
+    return [ENTRY.delete_range(ENTRY.between(write.sink, write.partition, first=write.first, end=OPEN_END))]
 
 
-ENTRY: Final = Numbered(
+ENTRY: Final = Kind(
     name="entry",
     family=Family.INDEX,
+    layout="sink u32, partition u32, base u64",
     codec=Codec(encode_entry, decode_entry),
     lives="until its page is trimmed or dropped",
     damaged="made again from the header of its page",

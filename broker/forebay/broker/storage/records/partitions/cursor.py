@@ -1,15 +1,20 @@
-"""Cursor of a subscription on a partition. Written with every batch that settles records of it."""
+"""Cursor of a subscription on a partition, and the totals of its closed accounts.
+
+The cursor is written with every batch that settles records of it, the totals with the cursor of the next account.
+"""
 
 from __future__ import annotations
 
 import struct
+from operator import itemgetter
 from typing import Final
 
+from forebay.broker.core.partition.account import Totals
 from forebay.broker.core.partition.cursor import Cursor
 from forebay.broker.core.partition.ranges import Range
-from forebay.broker.core.writes import PutCursor
-from forebay.broker.storage.records.kind import OfSubscription
-from forebay.broker.storage.records.sealed import Codec, opened, seal, unpack
+from forebay.broker.core.writes import PutCursor, PutTotals
+from forebay.broker.storage.records.kind import Kind, Replaced
+from forebay.broker.storage.records.sealed import Codec, flat, opened, seal, unpack
 
 _LAYOUT: Final = struct.Struct(">QQQQQQQQII")
 _RANGE: Final = struct.Struct(">QQ")
@@ -54,13 +59,34 @@ def _decode(value: bytes) -> Cursor:
     )
 
 
-CURSOR: Final = OfSubscription(
+CURSOR: Final = Kind(
     name="cursor",
     prefix=b"\x13",
+    layout="sink u32, partition u32, subscription text",
     codec=Codec(_encode, _decode),
     lives="the subscription's life",
     damaged="begins at the earliest record that is stored: everything is redelivered, nothing is skipped",
     surveyed=True,
     into=lambda sink: sink.cursors,
+    index=itemgetter(2, 1),
     puts=PutCursor,
+)
+
+
+def _replaced_totals(sink: int, partition: int, subscription: str) -> Replaced:
+    write = PutTotals(sink, subscription, partition, Totals())
+    return Replaced(f"those of `{subscription}` begin at zero", write.totals, write)
+
+
+TOTALS: Final = Kind(
+    name="totals",
+    prefix=b"\x1b",
+    layout="sink u32, partition u32, subscription text",
+    codec=flat(Totals, ">QQQQQ"),
+    lives="the subscription's life",
+    damaged="begin at zero",
+    into=lambda sink: sink.totals,
+    index=itemgetter(2, 1),
+    replaced=_replaced_totals,
+    puts=PutTotals,
 )

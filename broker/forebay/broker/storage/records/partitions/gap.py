@@ -12,10 +12,8 @@ from forebay.broker.core.partition.pages import DropReason, Gap
 from forebay.broker.core.writes import DropGap, PutGap
 from forebay.broker.storage.records.kind import Kind
 from forebay.broker.storage.records.sealed import Codec, Undecodable, opened, seal, unpack
-from forebay.broker.storage.store.contract import Operation
 from forebay.broker.storage.stored_sink import StoredSink
 
-_KEY: Final = struct.Struct(">IIQ")
 _LAYOUT: Final = struct.Struct(">QBqQI")
 _MORE: Final = struct.Struct(">qBH")
 _DROP: Final = struct.Struct(">BQ")
@@ -57,34 +55,21 @@ def decode_gap(value: bytes, first: int = 0, subscription: str = "") -> Gap:
         raise Undecodable(f"a gap of an unknown kind: {error}") from error
 
 
-def _put(write: PutGap) -> list[Operation]:
-    gap = write.gap
-    return [GAP.put(GAP.key(write.sink, write.partition, gap.first, gap.subscription), gap)]
-
-
 class _Gaps(Kind[Gap]):
-    layout = "sink u32, partition u32, first offset u64, subscription or nothing"
-
-    def key(self, sink: int, partition: int, first: int, subscription: str = "") -> bytes:
-        return self.prefix + _KEY.pack(sink, partition, first) + subscription.encode()
-
-    def within(self, key: bytes) -> tuple[int, int, str]:
-        _, partition, first = _KEY.unpack_from(key, 1)
-        return partition, first, key[1 + _KEY.size :].decode()
-
     def take(self, sink: StoredSink, key: bytes, value: bytes) -> None:
-        partition, first, subscription = self.within(key)
+        _, partition, first, subscription = self.parts(key)
         sink.gaps.setdefault(partition, []).append(decode_gap(value, first, subscription))
 
 
 GAP: Final = _Gaps(
     name="gap",
     prefix=b"\x16",
+    layout="sink u32, partition u32, first u64, subscription text",
     codec=Codec(_encode, decode_gap),
     lives="until it is merged or every subscription was notified of it",
     damaged="counted again from the index and the other gaps",
     surveyed=True,
     into=lambda sink: sink.gaps,
-    writes={PutGap: _put},
+    puts=PutGap,
     drops=DropGap,
 )

@@ -7,7 +7,7 @@ from typing import Final
 
 from forebay.broker.core.partition.log import Head
 from forebay.broker.core.writes import PutHead
-from forebay.broker.storage.records.kind import OfPartition
+from forebay.broker.storage.records.kind import Kind
 from forebay.broker.storage.records.sealed import Codec, opened, seal, unpack
 
 _LAYOUT: Final = struct.Struct(">QQQQH")
@@ -26,9 +26,10 @@ def _decode(value: bytes) -> Head:
     return Head(earliest, records, size, pages, tuple((reason, count) for reason, count in dropped))
 
 
-HEAD: Final = OfPartition(
+HEAD: Final = Kind(
     name="head",
     prefix=b"\x12",
+    layout="sink u32, partition u32",
     codec=Codec(_encode, _decode),
     lives="the sink's life",
     damaged="counted again from the index and the gaps",

@@ -7,7 +7,7 @@ from typing import Final
 
 from forebay.broker.core.partition.retention import Mark, Marks
 from forebay.broker.core.writes import PutMarks
-from forebay.broker.storage.records.kind import OfPartition, Replaced
+from forebay.broker.storage.records.kind import Kind, Replaced
 from forebay.broker.storage.records.sealed import Codec, opened, seal, unpack
 
 _COUNT: Final = struct.Struct(">H")
@@ -24,15 +24,14 @@ def _decode(value: bytes) -> Marks:
     return tuple(Mark(*unpack(_MARK, content, _COUNT.size + index * _MARK.size)) for index in range(count))
 
 
-def _replaced(key: bytes) -> Replaced:
-    partition = MARKS.within(key)
-    write = PutMarks(MARKS.sink_of(key), partition, ())
-    return Replaced("acked records are retained from now on only", (), write, partition)
+def _replaced(sink: int, partition: int) -> Replaced:
+    return Replaced("acked records are retained from now on only", (), PutMarks(sink, partition, ()))
 
 
-MARKS: Final = OfPartition(
+MARKS: Final = Kind(
     name="marks",
     prefix=b"\x20",
+    layout="sink u32, partition u32",
     codec=Codec(_encode, _decode),
     lives="while acked pages are retained",
     damaged="deleted: acked records are retained from now on only",

@@ -6,12 +6,13 @@ from typing import Final
 
 from forebay.broker.core.partition.log import Tail
 from forebay.broker.core.writes import PutTail
-from forebay.broker.storage.records.kind import OfPartition
+from forebay.broker.storage.records.kind import Kind
 from forebay.broker.storage.records.sealed import flat
 
-TAIL: Final = OfPartition(
+TAIL: Final = Kind(
     name="tail",
     prefix=b"\x11",
+    layout="sink u32, partition u32",
     codec=flat(Tail, ">QQQqq"),
     lives="the sink's life",
     damaged="counted again from the index; where that is not whole either, offsets are left out to be sure",

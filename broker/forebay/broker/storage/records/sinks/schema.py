@@ -9,9 +9,8 @@ import struct
 from typing import Final
 
 from forebay.broker.core.writes import PutSchema, SchemaRecord
-from forebay.broker.storage.records.kind import OfPartition
+from forebay.broker.storage.records.kind import Kind
 from forebay.broker.storage.records.sealed import Codec, Undecodable, opened, seal, text_of, unpack
-from forebay.broker.storage.store.contract import Operation
 from forebay.broker.storage.stored_sink import StoredSink
 
 _LAYOUT: Final = struct.Struct(">qII")
@@ -32,24 +31,19 @@ def decode_schema(value: bytes, version: int = 0) -> SchemaRecord:
     return SchemaRecord(version, registered_at_us, content[_LAYOUT.size : at], text_of(content[at:]))
 
 
-def _put(write: PutSchema) -> list[Operation]:
-    return [SCHEMA.put(SCHEMA.key(write.sink, write.schema.version), write.schema)]
-
-
-class _Schemas(OfPartition[SchemaRecord]):
-    layout = "sink u32, version u32"
-
+class _Schemas(Kind[SchemaRecord]):
     def take(self, sink: StoredSink, key: bytes, value: bytes) -> None:
-        version = self.within(key)
+        _, version = self.parts(key)
         sink.schemas[version] = decode_schema(value, version)
 
 
 SCHEMA: Final = _Schemas(
     name="schema",
     prefix=b"\x26",
+    layout="sink u32, version u32",
     codec=Codec(_encode, decode_schema),
     lives="the sink's life",
     damaged="its version stays assigned, and its content is lost: rows of it are reported as unreadable",
     into=lambda sink: sink.schemas,
-    writes={PutSchema: _put},
+    puts=PutSchema,
 )

@@ -8,16 +8,13 @@ are left out, those that are missing take their default, and a value of a wrong 
 from __future__ import annotations
 
 import json
-import struct
 from typing import Final
 
 from forebay.broker.core.settings import SETTING_NAMES, SinkSettings
 from forebay.broker.core.writes import PutSink, SinkRecord
-from forebay.broker.storage.records.kind import Kind, OfSink, OfStore
+from forebay.broker.storage.records.kind import Kind
 from forebay.broker.storage.records.sealed import NUMBER, Codec, Undecodable, as_json, opened
 from forebay.broker.storage.store.contract import Family, Operation, Put
-
-_COPY: Final = struct.Struct(">IIQ")
 
 
 def _decode(value: bytes) -> SinkRecord:
@@ -36,38 +33,31 @@ def _put(write: PutSink) -> list[Operation]:
     record = write.sink
     counted = [NEXT_SINK.put(NEXT_SINK.key(), record.id + 1)] if write.fresh else []
     stored = SINK.put(SINK.key(record.id), record)
-    return [*counted, stored, Put(Family.INDEX, SINK_COPY.key(record.id), stored.value)]
-
-
-class _Copies(Kind[SinkRecord]):
-    layout = "0 u32, sink u32, 0 u64"
-
-    def key(self, sink: int) -> bytes:
-        return _COPY.pack(0, sink, 0)
-
-    def sink_of(self, key: bytes) -> int:
-        return int(_COPY.unpack(key)[1])
+    return [*counted, stored, Put(Family.INDEX, SINK_COPY.key(0, record.id, 0), stored.value)]
 
 
 _CODEC: Final = Codec(as_json, _decode)
-NEXT_SINK: Final = OfStore(
+NEXT_SINK: Final = Kind(
     name="next sink",
     prefix=b"\x04",
+    layout="",
     codec=NUMBER,
     lives="the store's life; the id of a sink is never used again",
     damaged="above all sinks that any stored value names",
 )
-SINK: Final = OfSink(
+SINK: Final = Kind(
     name="sink",
     prefix=b"\x10",
+    layout="sink u32",
     codec=_CODEC,
     lives="the sink's life",
     damaged="its copy in the index family; without one a sink `recovered-N` with the default settings",
     writes={PutSink: _put},
 )
-SINK_COPY: Final = _Copies(
+SINK_COPY: Final = Kind(
     name="copy of a sink",
     family=Family.INDEX,
+    layout="zero u32, sink u32, zero u64",
     codec=_CODEC,
     lives="the sink's life",
     damaged="stays so until the sink changes",

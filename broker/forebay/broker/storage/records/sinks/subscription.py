@@ -7,9 +7,8 @@ from typing import Final
 
 from forebay.broker.core.partition.position import EARLIEST, At, Position
 from forebay.broker.core.writes import DropSubscription, PutSubscription, SubscriptionRecord
-from forebay.broker.storage.records.kind import Named, Replaced
-from forebay.broker.storage.records.partitions.cursor import CURSOR
-from forebay.broker.storage.records.partitions.totals import TOTALS
+from forebay.broker.storage.records.kind import Kind, Replaced
+from forebay.broker.storage.records.partitions.cursor import CURSOR, TOTALS
 from forebay.broker.storage.records.sealed import Codec, Undecodable, as_json, opened
 from forebay.broker.storage.store.contract import Operation
 
@@ -28,32 +27,29 @@ def _decode(value: bytes) -> SubscriptionRecord:
         raise Undecodable(f"not a subscription: {error}") from error
 
 
-def _put(write: PutSubscription) -> list[Operation]:
-    return [SUBSCRIPTION.put(SUBSCRIPTION.key(write.sink, write.subscription.name), write.subscription)]
-
-
 def _drop(write: DropSubscription) -> list[Operation]:
     gone = [
-        kind.delete(kind.key(write.sink, write.name, partition))
+        kind.delete(kind.key(write.sink, partition, write.name))
         for partition in range(write.partitions)
         for kind in (CURSOR, TOTALS)
     ]
     return [SUBSCRIPTION.delete(SUBSCRIPTION.key(write.sink, write.name)), *gone]
 
 
-def _replaced(key: bytes) -> Replaced:
-    record = SubscriptionRecord(SUBSCRIPTION.within(key), 0, EARLIEST, "0" * 16)
-    detail = f"`{record.name}` stays, when it was made is not known any more"
-    return Replaced(detail, record, PutSubscription(SUBSCRIPTION.sink_of(key), record))
+def _replaced(sink: int, name: str) -> Replaced:
+    record = SubscriptionRecord(name, 0, EARLIEST, "0" * 16)
+    return Replaced(f"`{name}` stays, when it was made is not known any more", record, PutSubscription(sink, record))
 
 
-SUBSCRIPTION: Final = Named(
+SUBSCRIPTION: Final = Kind(
     name="subscription",
     prefix=b"\x19",
+    layout="sink u32, name text",
     codec=Codec(as_json, _decode),
     lives="until it is deleted",
     damaged="stays, with an unknown time and position of its creation",
     into=lambda sink: sink.subscriptions,
     replaced=_replaced,
-    writes={PutSubscription: _put, DropSubscription: _drop},
+    puts=PutSubscription,
+    writes={DropSubscription: _drop},
 )

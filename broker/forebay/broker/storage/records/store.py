@@ -1,0 +1,104 @@
+"""Values of the store as a whole: identity, starts, highest page number, age clock."""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from forebay.broker.core.writes import PutAge, PutCounting, PutStopped
+from forebay.broker.storage.records.kind import Kind
+from forebay.broker.storage.records.sealed import NUMBER, TEXT, Codec, Undecodable, opened, seal, unpack
+from forebay.broker.storage.store.contract import Operation
+
+_HIGHEST: Final = struct.Struct(">QQ")
+_CLOCKS: Final = struct.Struct(">QQ")
+_AGE: Final = struct.Struct(">QQQB")
+
+STORE_ID: Final = Kind(
+    name="store id",
+    prefix=b"\x01",
+    layout="",
+    codec=TEXT,
+    lives="the store's life; 16 random bytes as hex, which the header of every page has too",
+    damaged="taken from any page",
+)
+START: Final = Kind(
+    name="start count",
+    prefix=b"\x02",
+    layout="",
+    codec=NUMBER,
+    lives="the store's life; rises with every start",
+    damaged="goes on above that of every page",
+)
+COUNTING: Final = Kind(
+    name="counting start",
+    prefix=b"\x06",
+    layout="",
+    codec=NUMBER,
+    lives="the store's life; set by every start that has taken over the state of the last one",
+    damaged="taken for the last start",
+    puts=PutCounting,
+)
+STOPPED: Final = Kind(
+    name="stopped start",
+    prefix=b"\x07",
+    layout="",
+    codec=NUMBER,
+    lives="the store's life; set by every orderly stop",
+    damaged="taken for a start that was killed",
+    puts=PutStopped,
+)
+
+
+def _encode_highest(highest: tuple[int, int]) -> bytes:
+    return seal(_HIGHEST.pack(*highest))
+
+
+def _decode_highest(value: bytes) -> tuple[int, int]:
+    """Return the number, and the records ever stored, which stores of before did not count."""
+    content = opened(value)
+    if len(content) * 2 == _HIGHEST.size:
+        return NUMBER.decode(value), 0
+    number, records = unpack(_HIGHEST, content)
+    return number, records
+
+
+HIGHEST: Final = Kind(
+    name="highest page number",
+    prefix=b"\x03",
+    layout="",
+    codec=Codec(_encode_highest, _decode_highest),
+    lives="the store's life; written with every batch that names pages",
+    damaged="taken from the files: pages of a crash may stay in them",
+)
+
+
+def _encode_age(age: PutAge) -> bytes:
+    return seal(_AGE.pack(age.age_us, age.wall_us, age.boot_us, len(age.boot)) + age.boot)
+
+
+def _decode_age(value: bytes) -> PutAge:
+    """Return the clocks; stores of before have neither boot nor boot clock."""
+    content = opened(value)
+    if len(content) == _CLOCKS.size:
+        return PutAge(*unpack(_CLOCKS, content))
+    age_us, wall_us, boot_us, named = unpack(_AGE, content)
+    boot = content[_AGE.size :]
+    if len(boot) != named:
+        raise Undecodable(f"the name of a boot has {len(boot)} bytes instead of {named}")
+    return PutAge(age_us, wall_us, boot, boot_us)
+
+
+def _put_age(age: PutAge) -> list[Operation]:
+    return [AGE.put(AGE.key(), age)]
+
+
+AGE: Final = Kind(
+    name="age clock",
+    prefix=b"\x05",
+    layout="",
+    codec=Codec(_encode_age, _decode_age),
+    lives="the store's life; written every few seconds",
+    damaged="goes on at the age of the youngest page",
+    writes={PutAge: _put_age},
+)

@@ -1,1 +1,0 @@
-"""Kinds of stored values that belong to the store as a whole."""
