@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from docs.generator.table import table
-from forebay.client.errors import BY_REASON
+from forebay.client.transport.status import class_of
 from forebay.errors.reasons import Reason
 
 
@@ -27,7 +27,7 @@ def client_errors() -> str:
 
 def _handling(reason: Reason) -> tuple[str, str, str]:
     """Return the class, whether a retry helps, and the advice."""
-    return _code([BY_REASON[reason.name].__name__]), "yes" if reason.is_retryable else "no", reason.advice
+    return _code([class_of(reason).__name__]), "yes" if reason.is_retryable else "no", reason.advice
 
 
 def _code(names: Iterable[str]) -> str:

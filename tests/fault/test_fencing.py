@@ -13,9 +13,11 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 from forebay.broker.server import BrokerServer
 from forebay.broker.storage.errors import StoreFailed, StoreNoSpace
 from forebay.broker.storage.store.memory import Action, MemoryStore
-from forebay.client import Client, ClientSettings, ForebayError, Record, RetryPolicy, StoreFenced
+from forebay.client import Client, ClientSettings, ForebayError, Record, RetryPolicy
+from forebay.errors.reasons import Reason
 from tests.support.calls.eventually import values_of
 from tests.support.calls.streams import DeliverCall, PublishCall
+from tests.support.refusals import failure
 
 SINK = "orders"
 ONCE = ClientSettings(retry=RetryPolicy(tries_max=1))
@@ -40,7 +42,7 @@ class Served:
         """Have the store fail at the next append; returns the value that was refused."""
         self.store.fail_next(action, error)
         value = b"x" * (5 << 20 if action == "ingest" else 5)
-        with pytest.raises(StoreFenced):
+        with failure(Reason.STORE_FENCED):
             self.publish(value)
         return value
 
@@ -67,11 +69,11 @@ def found_in(store: MemoryStore) -> tuple[list[bytes], bool, int]:
 def test_an_append_whose_store_fails_is_not_acknowledged_and_none_behind_it_is(served: Served, action: Action) -> None:
     served.fail(action)
 
-    with pytest.raises(StoreFenced) as later:
+    with failure(Reason.STORE_FENCED) as later:
         served.publish(b"later")
-    with pytest.raises(StoreFenced), PublishCall(served.server.endpoint, SINK, "writer"):
+    with failure(Reason.STORE_FENCED), PublishCall(served.server.endpoint, SINK, "writer"):
         pass
-    with pytest.raises(StoreFenced):
+    with failure(Reason.STORE_FENCED):
         served.client.sinks.create("another")
 
     assert later.value.reason == "STORE_FENCED"
@@ -103,7 +105,7 @@ def test_a_page_that_waits_behind_the_failure_is_not_acknowledged_either(served:
         served.store.fail_next("write")
         for sequence in range(20):
             call.send(sequence, [b"page"])
-        with pytest.raises(StoreFenced):
+        with failure(Reason.STORE_FENCED):
             call.answer()
 
     assert found_in(served.store.crash())[0] == [b"acknowledged"]
@@ -114,7 +116,7 @@ def test_an_ack_whose_store_fails_is_not_answered_ok_and_its_record_comes_again(
     with DeliverCall(served.server.endpoint, SINK) as call:
         [delivery] = call.delivered(1)
         served.store.fail_next(action)
-        with pytest.raises(StoreFenced):
+        with failure(Reason.STORE_FENCED):
             call.ack(delivery.owner_epoch, delivery.revision, 0, 0)
 
     assert found_in(served.store.crash()) == ([b"acknowledged"], True, 1)

@@ -12,10 +12,13 @@ import pytest
 
 from forebay.broker.server import BrokerServer
 from forebay.broker.storage.store.memory import MemoryStore
-from forebay.client import Client, ClientSettings, DiskFull, ForebayError, Record, RetryPolicy, SettleOutcome
+from forebay.client import Client, ClientSettings, ForebayError, Record, RetryPolicy, SettleOutcome
+from forebay.client.errors import ResourceExhausted
+from forebay.errors.reasons import Reason
 from tests.fault.test_space import consume, wait_until
 from tests.support.calls.eventually import values_of
 from tests.support.processes.broker import BrokerProcess, serve_command
+from tests.support.refusals import failure
 
 SINK = "orders"
 MIB = 1 << 20
@@ -31,7 +34,7 @@ def test_below_the_reserve_appends_are_refused_acks_work_and_appends_come_back_w
         one.publish(SINK, [Record(b"before")])
         store.room = MIB
         one.publish(SINK, [Record(b"its batch looks at the disk")])
-        with pytest.raises(DiskFull) as refused:
+        with failure(Reason.DISK_FULL) as refused:
             one.publish(SINK, [Record(b"refused")])
         with one.publisher(SINK, linger_ms=0) as publisher:
             waiting = publisher.send(b"waits")
@@ -86,7 +89,9 @@ def fill(client: Client) -> list[bytes]:
         pages = [b"%06d" % (len(values) + number) + os.urandom(MIB - 1_000) for number in range(5)]
         try:
             client.publish(SINK, [Record(page) for page in pages], partition=0)
-        except DiskFull:
+        except ResourceExhausted as full:
+            if full.reason != "DISK_FULL":
+                raise
             return values
         values += pages
 
@@ -175,7 +180,7 @@ def test_a_start_on_a_full_disk_works_and_appends_come_back_when_somebody_makes_
     with serve(disk) as again, Client(again.ready(), settings=ONCE) as client:
         held = ballast(disk)
         found = values_of(client, SINK)
-        with pytest.raises(DiskFull) as refused:
+        with failure(Reason.DISK_FULL) as refused:
             client.publish(SINK, [Record(b"refused")], partition=0)
         with client.publisher(SINK, linger_ms=0) as publisher:
             waiting = publisher.send(b"waits")

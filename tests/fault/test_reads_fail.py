@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from forebay.client import Client, Delivery, ReadFailed, Record
+from forebay.client import Client, Delivery, Record
+from forebay.errors.reasons import Reason
 from tests.fault.test_fencing_by_the_system import needs_strace
 from tests.support.calls.eventually import until, values_of
 from tests.support.processes.broker import serve_command
+from tests.support.refusals import failure
 
 SINK = "orders"
 RECORDS = 600
@@ -62,7 +64,7 @@ def test_nothing_is_dropped_while_reads_fail_and_all_is_delivered_when_they_work
             told = client.info()
             lag = client.sinks.stats(SINK).subscriptions[0].partitions[0]
             explained = client.sinks.explain(SINK, 0)
-            with pytest.raises(ReadFailed):
+            with failure(Reason.READ_FAILED):
                 client.peek(SINK, partition=0, offset=0)
         while len(got) < RECORDS:
             delivery = subscriber.take(30.0)

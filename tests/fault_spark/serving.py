@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from forebay.client import Client, EpochNotFound
+from forebay.client import Client
+from forebay.client.errors import NotFound
 from tests.fault_spark.driver import Work
 from tests.fault_spark.looker import committed, watched
 from tests.support.processes.broker import BrokerProcess, free_port
@@ -47,7 +48,7 @@ class Serving:
             [producer] = client.epochs.list("orders")
             try:
                 client.epochs.get("orders", producer.producer)
-            except EpochNotFound:
+            except NotFound:
                 return False
             return True
 

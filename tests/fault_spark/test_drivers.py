@@ -89,7 +89,7 @@ def test_two_queries_with_one_id_fence_each_other_and_write_every_batch_once(
         loser = first
         while not loser.has_told(0.1) and time.monotonic() < until:
             loser = second if loser is first else first
-        assert name_of(loser.expect("failed", 1.0).why) == "EpochFenced"
+        assert name_of(loser.expect("failed", 1.0).why) == "EPOCH_FENCED"
     ahead = max((one, other), key=lambda work: committed(Path(work.checkpoint), "offsets"))
 
     with written_once(serving, ahead):

@@ -14,9 +14,6 @@ from forebay.cli.exits import ExitCode
 from forebay.client import (
     Client,
     DropReason,
-    InvalidPartition,
-    InvalidRange,
-    OffsetAhead,
     Overflow,
     Record,
     RecordPlace,
@@ -26,6 +23,8 @@ from forebay.client import (
     SubscriptionNotFound,
     WaitReason,
 )
+from forebay.errors.reasons import Reason
+from tests.support.refusals import failure
 
 
 def publish(client: Client, pages: int, *, records: int = 10) -> None:
@@ -98,11 +97,11 @@ def test_a_purge_that_makes_no_sense_is_refused(client: Client) -> None:
 
     with pytest.raises(SinkNotFound):
         client.sinks.purge("nothing")
-    with pytest.raises(InvalidPartition):
+    with failure(Reason.INVALID_PARTITION):
         client.sinks.purge("orders", partition=2)
-    with pytest.raises(InvalidRange):
+    with failure(Reason.INVALID_RANGE):
         client.sinks.purge("orders", until_offset=0)
-    with pytest.raises(OffsetAhead):
+    with failure(Reason.OFFSET_AHEAD):
         client.sinks.purge("orders", partition=0, until_offset=1)
 
 
@@ -183,7 +182,7 @@ def test_a_question_about_nothing_is_refused(client: Client) -> None:
         client.sinks.explain("nothing", 0)
     with pytest.raises(SubscriptionNotFound):
         client.sinks.explain("orders", 0, subscription="nobody")
-    with pytest.raises(InvalidPartition):
+    with failure(Reason.INVALID_PARTITION):
         client.sinks.explain("orders", 0, partition=1)
     with pytest.raises(SinkNotFound):
         list(client.sinks.gaps("nothing"))

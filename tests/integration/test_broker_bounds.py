@@ -10,10 +10,12 @@ import pytest
 from forebay.broker import server as server_module
 from forebay.broker.runtime.resources.memory import SHARE, Reading
 from forebay.broker.server import BrokerServer
-from forebay.client import BrokerFull, Client, ClientSettings, MemoryOverloaded, Record, RetryPolicy
+from forebay.client import Client, ClientSettings, Record, RetryPolicy
 from forebay.client.publish.pages import encode_columns
+from forebay.errors.reasons import Reason
 from tests.support.brokers.held_store import HeldStore
 from tests.support.calls.streams import PublishCall
+from tests.support.refusals import failure
 
 ONCE = ClientSettings(call_timeout_s=10.0, retry=RetryPolicy(tries_max=1))
 MIB = 1 << 20
@@ -26,7 +28,7 @@ def test_a_full_broker_refuses_every_sink_and_takes_again_what_waits_once_one_is
         client.sinks.create("second")
         for _ in range(2):
             client.publish("first", [Record(b"x" * 1_000)])
-        with pytest.raises(BrokerFull) as refused:
+        with failure(Reason.BROKER_FULL) as refused:
             client.publish("second", [Record(b"x" * 1_000)])
         with client.publisher("second", linger_ms=0) as publisher:
             waiting = publisher.send(b"x" * 1_000)
@@ -55,7 +57,7 @@ def test_over_the_watermark_of_memory_fewer_bytes_may_wait_and_it_goes_on_by_its
         store.hold()
         first.send(0, [b"x" * (MIB - 1_000)])
         store.wait_reached()
-        with pytest.raises(MemoryOverloaded) as refused:
+        with failure(Reason.MEMORY_OVERLOADED) as refused:
             second.publish(0, [b"x" * 1_000])
         third.send(0, [b"x" * 1_000])
         store.let_go()

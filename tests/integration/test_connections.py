@@ -18,15 +18,16 @@ from forebay.client import (
     BrokerUnavailable,
     Client,
     ClientSettings,
-    HandshakeFailed,
     Publisher,
     Record,
     RetryPolicy,
     Subscriber,
     TlsSettings,
 )
+from forebay.errors.reasons import Reason
 from tests.support.certificates import Authority, Pair
 from tests.support.proxies.relay import Relay
+from tests.support.refusals import failure
 
 WAIT_S = 30.0
 
@@ -201,9 +202,9 @@ def test_a_certificate_that_stays_wrong_ends_a_publisher_and_a_subscriber_with_w
         works(publisher, subscriber, b"before")
         broker.stop()
         restartable(**encrypted(Authority(tmp_path / "other", "other").signed("broker")))
-        with pytest.raises(HandshakeFailed, match="not trusted"):
+        with failure(Reason.HANDSHAKE_FAILED, match="not trusted"):
             subscriber.take(WAIT_S)
-        with pytest.raises(HandshakeFailed, match="not trusted"):
+        with failure(Reason.HANDSHAKE_FAILED, match="not trusted"):
             publish_until_it_ends(publisher)
         publisher.abandon()
 

@@ -10,20 +10,14 @@ import pytest
 from forebay.broker.server import BrokerServer
 from forebay.client import (
     Client,
-    InvalidCredit,
-    InvalidNack,
-    InvalidOpen,
-    InvalidPartition,
-    InvalidRange,
-    SinkNotFound,
-    SubscriptionNotFound,
 )
-from forebay.client.errors import ForebayError
 from forebay.client.transport.status import from_call
+from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
 from tests.support.calls.deliveries import assignment, fill, nothing_more, ranged, sent
 from tests.support.calls.streams import DeliverCall
+from tests.support.refusals import failure
 
 MIB = 1 << 20
 
@@ -41,29 +35,29 @@ def test_opening_tells_what_one_has_to_know(broker: BrokerServer, client: Client
 
 
 @pytest.mark.parametrize(
-    ("first", "kind"),
+    ("first", "reason"),
     [
-        (pb.DeliverRequest(), InvalidOpen),
-        (pb.DeliverRequest(credit=pb.Credit()), InvalidOpen),
-        (pb.DeliverRequest(open=pb.DeliverOpen(sink="orders")), InvalidOpen),
-        (pb.DeliverRequest(open=pb.DeliverOpen(sink="orders", consumer_id="a b")), InvalidOpen),
-        (pb.DeliverRequest(open=pb.DeliverOpen(sink="nothing", consumer_id="a")), SinkNotFound),
+        (pb.DeliverRequest(), Reason.INVALID_OPEN),
+        (pb.DeliverRequest(credit=pb.Credit()), Reason.INVALID_OPEN),
+        (pb.DeliverRequest(open=pb.DeliverOpen(sink="orders")), Reason.INVALID_OPEN),
+        (pb.DeliverRequest(open=pb.DeliverOpen(sink="orders", consumer_id="a b")), Reason.INVALID_OPEN),
+        (pb.DeliverRequest(open=pb.DeliverOpen(sink="nothing", consumer_id="a")), Reason.SINK_NOT_FOUND),
         (
             pb.DeliverRequest(open=pb.DeliverOpen(sink="orders", consumer_id="a", subscription="b")),
-            SubscriptionNotFound,
+            Reason.SUBSCRIPTION_NOT_FOUND,
         ),
         (
             pb.DeliverRequest(open=pb.DeliverOpen(sink="orders", consumer_id="a", credit={"records": 10_000_001})),
-            InvalidCredit,
+            Reason.INVALID_CREDIT,
         ),
         (
             pb.DeliverRequest(open=pb.DeliverOpen(sink="orders", consumer_id="a", credit={"bytes": (1 << 30) + 1})),
-            InvalidCredit,
+            Reason.INVALID_CREDIT,
         ),
     ],
 )
 def test_a_stream_begins_with_a_good_open(
-    broker: BrokerServer, client: Client, first: pb.DeliverRequest, kind: type[ForebayError]
+    broker: BrokerServer, client: Client, first: pb.DeliverRequest, reason: Reason
 ) -> None:
     client.sinks.create("orders")
     requests: queue.SimpleQueue[pb.DeliverRequest | None] = queue.SimpleQueue()
@@ -74,30 +68,33 @@ def test_a_stream_begins_with_a_good_open(
             next(responses)
         requests.put(None)
 
-    assert isinstance(from_call(failure.value), kind)
+    assert from_call(failure.value).reason == reason.name
 
 
 @pytest.mark.parametrize(
-    ("request_", "kind"),
+    ("request_", "reason"),
     [
-        (pb.DeliverRequest(), InvalidOpen),
-        (pb.DeliverRequest(open=pb.DeliverOpen(sink="orders", consumer_id="a")), InvalidOpen),
-        (pb.DeliverRequest(credit=pb.Credit(records=10_000_001)), InvalidCredit),
-        (pb.DeliverRequest(ack=pb.AckRanges()), InvalidRange),
-        (pb.DeliverRequest(ack=pb.AckRanges(ranges=ranged(2, 1))), InvalidRange),
-        (pb.DeliverRequest(ack=pb.AckRanges(ranges=ranged(0, 1), partition=1)), InvalidPartition),
-        (pb.DeliverRequest(nack=pb.NackRanges()), InvalidRange),
-        (pb.DeliverRequest(nack=pb.NackRanges(ranges=ranged(0, 1), retry={"delay": {"seconds": -1}})), InvalidNack),
-        (pb.DeliverRequest(extend=pb.Extend(partition=1)), InvalidPartition),
+        (pb.DeliverRequest(), Reason.INVALID_OPEN),
+        (pb.DeliverRequest(open=pb.DeliverOpen(sink="orders", consumer_id="a")), Reason.INVALID_OPEN),
+        (pb.DeliverRequest(credit=pb.Credit(records=10_000_001)), Reason.INVALID_CREDIT),
+        (pb.DeliverRequest(ack=pb.AckRanges()), Reason.INVALID_RANGE),
+        (pb.DeliverRequest(ack=pb.AckRanges(ranges=ranged(2, 1))), Reason.INVALID_RANGE),
+        (pb.DeliverRequest(ack=pb.AckRanges(ranges=ranged(0, 1), partition=1)), Reason.INVALID_PARTITION),
+        (pb.DeliverRequest(nack=pb.NackRanges()), Reason.INVALID_RANGE),
+        (
+            pb.DeliverRequest(nack=pb.NackRanges(ranges=ranged(0, 1), retry={"delay": {"seconds": -1}})),
+            Reason.INVALID_NACK,
+        ),
+        (pb.DeliverRequest(extend=pb.Extend(partition=1)), Reason.INVALID_PARTITION),
     ],
 )
 def test_a_wrong_message_ends_the_stream_with_its_reason(
-    broker: BrokerServer, client: Client, request_: pb.DeliverRequest, kind: type[ForebayError]
+    broker: BrokerServer, client: Client, request_: pb.DeliverRequest, reason: Reason
 ) -> None:
     fill(client, 2)
     with DeliverCall(broker.endpoint, "orders") as call:
         call.put(request_)
-        with pytest.raises(kind):
+        with failure(reason):
             call.next("results")
 
     assert client.sinks.stats("orders").subscriptions[0].partitions[0].pending == 2

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from forebay.broker.server import BrokerServer
-from forebay.client import BrokerUnavailable, Client, ConsumerReplaced, ReaderMode, SinkNotFound
+from forebay.client import BrokerUnavailable, Client, ReaderMode, SinkNotFound
+from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as pb
 from tests.support.calls.deliveries import assignment, fill, ranged, sent
 from tests.support.calls.streams import DeliverCall, offsets, outcomes
+from tests.support.refusals import failure
 
 MIB = 1 << 20
 
@@ -47,7 +49,7 @@ def test_a_second_stream_of_the_same_consumer_ends_the_first(broker: BrokerServe
     with DeliverCall(broker.endpoint, "orders") as first:
         sent(first, 2)
         with DeliverCall(broker.endpoint, "orders") as second:
-            with pytest.raises(ConsumerReplaced):
+            with failure(Reason.CONSUMER_REPLACED):
                 first.next("results")
 
             [delivery] = second.delivered(2)

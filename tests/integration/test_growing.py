@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-
 from forebay.broker.server import BrokerServer
 from forebay.broker.storage.store.memory import MemoryStore
-from forebay.client import Client, InvalidSetting, Record, TooManySinks
+from forebay.client import Client, Record
+from forebay.errors.reasons import Reason
 from tests.support.calls.deliveries import assignment, sent
 from tests.support.calls.eventually import values_of
 from tests.support.calls.streams import DeliverCall, PublishCall
+from tests.support.refusals import failure
 
 SINK = "orders"
 
@@ -75,14 +75,14 @@ def test_a_paused_sink_delivers_nothing_from_a_new_partition_either(client: Clie
 def test_they_are_never_taken_away(client: Client) -> None:
     client.sinks.create(SINK, partitions=3)
 
-    with pytest.raises(InvalidSetting, match="partitions = 2: must be 3 to 1024"):
+    with failure(Reason.INVALID_SETTING, match="partitions = 2: must be 3 to 1024"):
         client.sinks.update(SINK, partitions=2)
 
 
 def test_the_brokers_bound_holds_for_them_too() -> None:
     with BrokerServer.in_memory(partitions_max=4) as server, Client(server.endpoint) as client:
         client.sinks.create(SINK, partitions=3)
-        with pytest.raises(TooManySinks):
+        with failure(Reason.TOO_MANY_SINKS):
             client.sinks.update(SINK, partitions=5)
         client.sinks.update(SINK, partitions=4)
 

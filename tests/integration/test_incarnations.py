@@ -16,18 +16,17 @@ from forebay.client import (
     Client,
     EpochCommit,
     ForebayError,
-    InvalidRange,
     Record,
     ResendRanges,
     SettleOutcome,
     SinkReplaced,
     Stage,
-    StagedIncomplete,
     StagedToken,
     SubscriptionReplaced,
     SubscriptionStats,
 )
 from forebay.client.transport.status import from_call
+from forebay.errors.reasons import Reason
 from forebay.v1 import (
     buffer_service_pb2,
     dead_letter_service_pb2,
@@ -38,6 +37,7 @@ from forebay.v1 import (
 )
 from forebay.v1.schema_service_pb2_grpc import SchemaServiceStub
 from tests.support.proxies.tcp import TcpProxy
+from tests.support.refusals import failure
 
 FORMER: Final = "0123456789abcdef"
 SERVICES: Final = (
@@ -343,7 +343,7 @@ def test_what_was_staged_in_a_former_sink_is_not_committed_in_its_successor(clie
 def test_tokens_that_were_staged_in_two_sinks_of_one_name_are_no_commit() -> None:
     stage = Stage("batch", 0, "run", 1)
 
-    with pytest.raises(StagedIncomplete, match="deleted and made anew"):
+    with failure(Reason.STAGED_INCOMPLETE, match="deleted and made anew"):
         EpochCommit.of("orders", stage, [StagedToken("a", (), "first"), StagedToken("b", (), "second")])
 
 
@@ -355,7 +355,7 @@ def test_a_set_that_was_leased_from_a_former_sink_settles_nothing_in_its_success
         client.resends.settle("orders", holder="job", ranges=[former])
     with pytest.raises(SinkReplaced):
         client.resends.lease_again("orders", holder="job", ranges=[former])
-    with pytest.raises(InvalidRange):
+    with failure(Reason.INVALID_RANGE):
         client.resends.settle("orders", holder="job", ranges=[former, ResendRanges(1, 0, ((0, 0),), (), "other")])
 
 

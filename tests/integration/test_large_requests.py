@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from forebay.broker.server import BrokerServer
-from forebay.client import Client, Record, RequestTooSlow
+from forebay.client import Client, Record, ResourceExhausted
 from forebay.v1 import sink_service_pb2 as pb
 from tests.support.proxies.tcp import Connection, TcpProxy
 
@@ -56,7 +56,8 @@ def test_of_large_requests_that_arrive_slowly_one_is_ended_where_they_take_too_m
         accepted = client.sinks.stats("orders").partitions[0].next_offset
 
     [error] = refused
-    assert isinstance(error, RequestTooSlow)
+    assert isinstance(error, ResourceExhausted)
+    assert error.reason == "REQUEST_TOO_SLOW"
     assert (error.retryable, error.retry_after_s) == (True, 2.0)
     assert taken == [None, None]
     assert accepted == 2 * len(BATCH) + 1

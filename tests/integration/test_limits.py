@@ -14,24 +14,21 @@ from forebay.broker.storage.store.memory import MemoryStore
 from forebay.client import (
     Client,
     ClientSettings,
-    DiskFull,
     DropReason,
-    InvalidSetting,
     Overflow,
     Record,
     RecordTooLarge,
     SinkFull,
-    TooManySinks,
-    TooManyStreams,
-    TooManyWaiting,
 )
 from forebay.client.publish.pages import encode_columns
 from forebay.client.values.sink_settings import SinkOptions
+from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
 from tests.support.brokers.held_store import HeldStore
 from tests.support.calls.eventually import stats_when, values_of
 from tests.support.calls.streams import DeliverCall, PublishCall
+from tests.support.refusals import failure
 
 MIB = 1 << 20
 
@@ -52,7 +49,7 @@ def test_there_are_so_many_sinks_and_no_more() -> None:
         client.sinks.create("a")
         client.sinks.create("b")
 
-        with pytest.raises(TooManySinks) as refused:
+        with failure(Reason.TOO_MANY_SINKS) as refused:
             client.sinks.create("c")
         client.sinks.create("b", exist_ok=True)
         client.sinks.delete("a")
@@ -65,7 +62,7 @@ def test_there_are_so_many_partitions_over_all_sinks() -> None:
     with serving(partitions_max=4) as (_, client):
         client.sinks.create("a", partitions=3)
 
-        with pytest.raises(TooManySinks) as refused:
+        with failure(Reason.TOO_MANY_SINKS) as refused:
             client.sinks.create("b", partitions=2)
         client.sinks.create("b", partitions=1)
 
@@ -77,13 +74,13 @@ def test_there_are_so_many_streams_of_all_kinds_and_an_ended_one_makes_room() ->
     with serving(streams_max=2) as (server, _), Client(server.endpoint, settings=impatient) as client:
         client.sinks.create("orders")
         with PublishCall(server.endpoint, "orders", "w") as publish, DeliverCall(server.endpoint, "orders"):
-            with pytest.raises(TooManyStreams) as refused:
+            with failure(Reason.TOO_MANY_STREAMS) as refused:
                 PublishCall(server.endpoint, "orders", "w2")
-            with pytest.raises(TooManyStreams):
+            with failure(Reason.TOO_MANY_STREAMS):
                 DeliverCall(server.endpoint, "orders", consumer_id="b")
-            with pytest.raises(TooManyStreams):
+            with failure(Reason.TOO_MANY_STREAMS):
                 list(client.replay("orders", partition=0))
-            with pytest.raises(TooManyStreams):
+            with failure(Reason.TOO_MANY_STREAMS):
                 next(client.sinks.watch("orders"))
             publish.half_close()
             with pytest.raises(StopIteration):
@@ -103,7 +100,7 @@ def test_bytes_that_wait_for_their_sync_are_bounded_over_all_sinks() -> None:
             store.hold()
             first.send(0, [b"x" * (MIB - 1_000)])
             store.wait_reached()
-            with pytest.raises(TooManyWaiting) as refused:
+            with failure(Reason.TOO_MANY_WAITING) as refused:
                 second.publish(0, [b"x" * 1_000])
             second.send(0, [b"x"])
             store.let_go()
@@ -122,7 +119,7 @@ def test_a_full_disk_refuses_appends_and_takes_them_again_by_itself() -> None:
         store.room = 10_010
         client.publish("orders", [Record(b"")])  # its batch sees how little is left
 
-        with pytest.raises(DiskFull) as refused, PublishCall(server.endpoint, "orders", "w") as call:
+        with failure(Reason.DISK_FULL) as refused, PublishCall(server.endpoint, "orders", "w") as call:
             call.publish(0, [b"x" * 100])
         settled = client.ack("orders", client.pull("orders"))
         store.room = 1 << 40
@@ -229,6 +226,6 @@ def test_a_message_over_the_bound_of_the_connection_ends_its_call_only(broker: B
 def test_a_bound_that_is_no_bound_is_refused_at_once(client: Client) -> None:
     client.sinks.create("orders")
 
-    with pytest.raises(InvalidSetting):
+    with failure(Reason.INVALID_SETTING):
         client.sinks.update("orders", in_flight_bytes_max=1)
     stats_when(client, "orders", lambda stats: stats.identity_ok)

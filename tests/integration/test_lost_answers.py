@@ -8,9 +8,11 @@ import pytest
 
 from forebay.broker.server import BrokerServer
 from forebay.broker.storage.store.memory import MemoryStore
-from forebay.client import Client, DropReason, Record, SinkExists, SinkReplaced, SubscriptionExists
+from forebay.client import Client, DropReason, Record, SinkReplaced
+from forebay.errors.reasons import Reason
 from tests.support.calls.eventually import values_of
 from tests.support.proxies.answers import AnswerLoser
+from tests.support.refusals import failure
 
 
 def dead_lettered(client: Client, *values: bytes) -> None:
@@ -204,7 +206,7 @@ def test_a_sink_that_somebody_else_has_made_since_is_not_taken_for_the_own_one(
     with (
         AnswerLoser(broker.endpoint, "CreateSink", made_anew) as relay,
         Client(relay.endpoint) as far,
-        pytest.raises(SinkExists),
+        failure(Reason.SINK_EXISTS),
     ):
         far.sinks.create("orders")
 
@@ -225,7 +227,7 @@ def test_a_subscription_is_known_by_the_call_that_made_it_when_the_answer_was_lo
     with (
         AnswerLoser(broker.endpoint, "CreateSubscription", made_anew) as relay,
         Client(relay.endpoint) as far,
-        pytest.raises(SubscriptionExists),
+        failure(Reason.SUBSCRIPTION_EXISTS),
     ):
         far.subscriptions.create("orders", "other")
 

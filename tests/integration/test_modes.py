@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from forebay.broker.server import BrokerServer
-from forebay.client import BufferMode, Client, DropReason, Durability, InvalidSetting, Record, RecordPlace
+from forebay.client import BufferMode, Client, DropReason, Durability, Record, RecordPlace
+from forebay.errors.reasons import Reason
 from forebay.v1 import record_pb2
 from tests.support.calls.streams import DeliverCall, PublishCall, offsets
+from tests.support.refusals import failure
 
 SINK = "orders"
 
@@ -92,21 +94,21 @@ def test_a_subscription_made_later_and_a_seek_meet_what_memory_holds(client: Cli
 def test_wrong_combinations_are_refused_naming_the_setting(
     client: Client, settings: dict[str, object], field: str
 ) -> None:
-    with pytest.raises(InvalidSetting) as refusal:
+    with failure(Reason.INVALID_SETTING) as refusal:
         client.sinks.create(SINK, **settings)  # type: ignore[arg-type]
 
     assert refusal.value.facts["field"] == field
 
 
 def test_a_negative_threshold_never_leaves_the_client(client: Client) -> None:
-    with pytest.raises(InvalidSetting, match="memory_cache_threshold"):
+    with failure(Reason.INVALID_SETTING, match="memory_cache_threshold"):
         client.sinks.create(SINK, memory_cache_threshold=-1)
 
 
 def test_the_mode_cannot_be_changed_and_the_rest_can(client: Client) -> None:
     spilling(client)
 
-    with pytest.raises(InvalidSetting, match="as at creation: SPILL"):
+    with failure(Reason.INVALID_SETTING, match="as at creation: SPILL"):
         client.sinks.update(SINK, buffer_mode="DISK")
     changed = client.sinks.update(SINK, memory_cache_threshold=50, fsync=False, volatile=True)
 

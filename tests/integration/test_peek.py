@@ -8,7 +8,10 @@ from forebay.broker.server import BrokerServer
 from forebay.broker.storage.records.pages.page import SMALL_PAGE
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.memory import MemoryStore
-from forebay.client import Client, InvalidPartition, OffsetAhead, Record
+from forebay.client import Client, Record
+from forebay.client.errors import OutOfRange
+from forebay.errors.reasons import Reason
+from tests.support.refusals import failure
 
 
 def test_a_look_shows_records_as_they_read_best_and_changes_nothing(client: Client) -> None:
@@ -42,10 +45,10 @@ def test_the_end_shows_nothing_and_beyond_it_is_an_error(client: Client) -> None
     client.publish("orders", [Record(b"x")])
 
     assert (empty, client.peek("orders", offset=1)) == ([], [])
-    with pytest.raises(OffsetAhead) as refused:
+    with pytest.raises(OutOfRange) as refused:
         client.peek("orders", offset=2)
     assert (refused.value.requested, refused.value.next_offset) == (2, 1)
-    with pytest.raises(InvalidPartition):
+    with failure(Reason.INVALID_PARTITION):
         client.peek("orders", partition=1)
 
 

@@ -8,11 +8,13 @@ import pytest
 
 from forebay.broker.server import BrokerServer
 from forebay.broker.storage.store.memory import MemoryStore
-from forebay.client import Client, Overflow, SequenceConflict, SequenceGap, SinkFull, WriterFenced
+from forebay.client import Client, Overflow, SinkFull, WriterFenced
+from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2
 from tests.support.calls.eventually import values_of
 from tests.support.calls.streams import PublishCall
+from tests.support.refusals import failure
 
 MIB = 1 << 20
 
@@ -67,9 +69,9 @@ def test_answers_come_in_the_order_of_the_pages(call: PublishCall) -> None:
 def test_a_conflict_and_a_gap_are_refused_and_the_stream_goes_on(call: PublishCall) -> None:
     call.publish(0, [b"a"])
 
-    with pytest.raises(SequenceConflict):
+    with failure(Reason.SEQUENCE_CONFLICT):
         call.publish(0, [b"b"])
-    with pytest.raises(SequenceGap) as gap:
+    with failure(Reason.SEQUENCE_GAP) as gap:
         call.publish(2, [b"c"])
 
     assert gap.value.facts["expected"] == "1"
@@ -82,7 +84,7 @@ def test_a_refused_page_holds_back_its_partition_only(broker: BrokerServer, clie
         call.publish(0, [b"a"], partition=0)
         with pytest.raises(SinkFull) as full:
             call.publish(1, [b"b", b"c"], partition=0)
-        with pytest.raises(SequenceGap):
+        with failure(Reason.SEQUENCE_GAP):
             call.publish(2, [b"d"], partition=0)
 
         assert call.publish(0, [b"e"], partition=1).first_offset == 0

@@ -10,15 +10,12 @@ from forebay.broker.server import BrokerServer
 from forebay.client import (
     Client,
     Durability,
-    InvalidPage,
-    InvalidPartition,
     Record,
     RecordTooLarge,
-    SinkNotFound,
     partition_of,
 )
-from forebay.client.errors import ForebayError
 from forebay.client.transport.status import from_call
+from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2
 from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
@@ -71,25 +68,25 @@ def test_all_records_of_a_call_for_a_partition_are_refused_together(client: Clie
 
 
 @pytest.mark.parametrize(
-    ("request_", "kind"),
+    ("request_", "reason"),
     [
-        (pb.PublishBatchRequest(sink="orders"), InvalidPage),
-        (pb.PublishBatchRequest(sink="orders", records=[record_pb2.Record()] * 65_537), InvalidPage),
-        (pb.PublishBatchRequest(sink="orders", records=[{"headers": [{"key": "k"}] * 65}]), InvalidPage),
-        (pb.PublishBatchRequest(sink="orders", records=[record_pb2.Record()], partition=2), InvalidPartition),
-        (pb.PublishBatchRequest(sink="orders", records=[{"value": b"x" * (8 * MIB)}]), RecordTooLarge),
+        (pb.PublishBatchRequest(sink="orders"), Reason.INVALID_PAGE),
+        (pb.PublishBatchRequest(sink="orders", records=[record_pb2.Record()] * 65_537), Reason.INVALID_PAGE),
+        (pb.PublishBatchRequest(sink="orders", records=[{"headers": [{"key": "k"}] * 65}]), Reason.INVALID_PAGE),
+        (pb.PublishBatchRequest(sink="orders", records=[record_pb2.Record()], partition=2), Reason.INVALID_PARTITION),
+        (pb.PublishBatchRequest(sink="orders", records=[{"value": b"x" * (8 * MIB)}]), Reason.RECORD_TOO_LARGE),
         (
             pb.PublishBatchRequest(sink="orders", records=[{"event_time": Timestamp(seconds=1 << 60)}]),
-            InvalidPage,
+            Reason.INVALID_PAGE,
         ),
-        (pb.PublishBatchRequest(sink="nothing", records=[record_pb2.Record()]), SinkNotFound),
+        (pb.PublishBatchRequest(sink="nothing", records=[record_pb2.Record()]), Reason.SINK_NOT_FOUND),
     ],
 )
 def test_a_wrong_call_is_refused(
-    broker: BrokerServer, client: Client, request_: pb.PublishBatchRequest, kind: type[ForebayError]
+    broker: BrokerServer, client: Client, request_: pb.PublishBatchRequest, reason: Reason
 ) -> None:
     client.sinks.create("orders", partitions=2)
     with grpc.insecure_channel(broker.endpoint) as channel, pytest.raises(grpc.RpcError) as failure:
         BufferServiceStub(channel).PublishBatch(request_)
 
-    assert isinstance(from_call(failure.value), kind)
+    assert from_call(failure.value).reason == reason.name

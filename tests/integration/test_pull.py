@@ -13,8 +13,6 @@ from forebay.broker.server import BrokerServer
 from forebay.client import (
     BrokerUnavailable,
     Client,
-    InvalidPull,
-    InvalidRange,
     Overflow,
     Record,
     SettleOutcome,
@@ -22,9 +20,11 @@ from forebay.client import (
     SubscriptionNotFound,
 )
 from forebay.client.transport.status import from_call
+from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
 from tests.support.calls.eventually import stats_when
+from tests.support.refusals import failure
 
 MIB = 1 << 20
 
@@ -181,7 +181,7 @@ def test_a_pull_that_waits_does_not_hold_the_brokers_end_up() -> None:
 def test_a_wrong_consumer_is_refused(client: Client, consumer_id: str) -> None:
     client.sinks.create("orders")
 
-    with pytest.raises(InvalidPull):
+    with failure(Reason.INVALID_PULL):
         client.pull("orders", consumer_id=consumer_id)
 
 
@@ -195,7 +195,7 @@ def test_bounds_of_a_pull_are_checked(broker: BrokerServer, client: Client) -> N
         for request in (too_many, too_long, before):
             with pytest.raises(grpc.RpcError) as failure:
                 BufferServiceStub(channel).Pull(request)
-            assert isinstance(from_call(failure.value), InvalidPull)
+            assert from_call(failure.value).reason == "INVALID_PULL"
 
 
 def test_a_subscription_that_does_not_exist_is_not_found(client: Client) -> None:
@@ -217,4 +217,4 @@ def test_a_call_carries_some_answers_and_not_too_many(broker: BrokerServer, clie
         ):
             with pytest.raises(grpc.RpcError) as failure:
                 method(request)
-            assert isinstance(from_call(failure.value), InvalidRange)
+            assert from_call(failure.value).reason == "INVALID_RANGE"

@@ -17,18 +17,15 @@ from forebay.client import (
     ClientSettings,
     Gap,
     GapError,
-    InvalidPartition,
-    InvalidRange,
-    OffsetAhead,
     OffsetTrimmed,
     Overflow,
     Record,
     RecordReplay,
     ReplayedRecord,
-    SinkNotFound,
 )
-from forebay.client.errors import ForebayError
+from forebay.client.errors import OutOfRange
 from forebay.client.transport.status import from_call
+from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
 from tests.support.calls.eventually import stats_when
@@ -84,7 +81,7 @@ def test_a_position_that_is_not_there_is_told_with_what_is(client: Client) -> No
     client.ack("orders", client.pull("orders", max_records=30))
     stats_when(client, "orders", lambda stats: stats.partitions[0].earliest_offset == 30)
 
-    with pytest.raises(OffsetAhead) as ahead:
+    with pytest.raises(OutOfRange) as ahead:
         offsets(client.replay("orders", partition=0, start=101))
     with pytest.raises(OffsetTrimmed) as trimmed:
         offsets(client.replay("orders", partition=0, start=29))
@@ -143,23 +140,23 @@ def test_the_largest_record_is_read_as_it_was_sent(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "kind"),
+    ("fields", "reason"),
     [
-        ({"sink": "nothing"}, SinkNotFound),
-        ({"sink": "orders", "partition": 1}, InvalidPartition),
-        ({"sink": "orders", "start_offset": 5, "end_offset": 4}, InvalidRange),
-        ({"sink": "orders", "start_offset": 2**62}, OffsetAhead),
+        ({"sink": "nothing"}, Reason.SINK_NOT_FOUND),
+        ({"sink": "orders", "partition": 1}, Reason.INVALID_PARTITION),
+        ({"sink": "orders", "start_offset": 5, "end_offset": 4}, Reason.INVALID_RANGE),
+        ({"sink": "orders", "start_offset": 2**62}, Reason.OFFSET_AHEAD),
     ],
 )
 def test_a_wrong_wish_is_refused(
-    broker: BrokerServer, client: Client, fields: dict[str, object], kind: type[ForebayError]
+    broker: BrokerServer, client: Client, fields: dict[str, object], reason: Reason
 ) -> None:
     fill(client)
     request = pb.ReplayRequest(**fields)  # type: ignore[arg-type]
     with grpc.insecure_channel(broker.endpoint) as channel, pytest.raises(grpc.RpcError) as failure:
         list(BufferServiceStub(channel).Replay(request))
 
-    assert isinstance(from_call(failure.value), kind)
+    assert from_call(failure.value).reason == reason.name
 
 
 def test_followers_that_went_away_leave_nothing_behind(broker: BrokerServer, client: Client) -> None:

@@ -8,9 +8,6 @@ from forebay.broker.server import BrokerServer
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.client import (
     Client,
-    InvalidLease,
-    InvalidRange,
-    OrderingStrict,
     Record,
     RecordState,
     ResendRanges,
@@ -20,10 +17,12 @@ from forebay.client import (
     SubscriptionNotFound,
     WaitReason,
 )
+from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as pb
 from tests.support.calls.deliveries import ranged
 from tests.support.calls.eventually import stats_when
 from tests.support.calls.streams import DeliverCall, offsets
+from tests.support.refusals import failure
 
 OK, ALREADY, STALE = SettleOutcome.OK, SettleOutcome.ALREADY_SETTLED, SettleOutcome.STALE
 
@@ -164,7 +163,7 @@ def test_over_a_restart_what_a_consumer_has_by_then_is_left_to_it() -> None:
 def test_an_order_that_sets_nothing_aside_is_refused_with_what_to_do(client: Client) -> None:
     client.sinks.create("orders")
 
-    with pytest.raises(OrderingStrict, match="set its ordering to RELAXED"):
+    with failure(Reason.ORDERING_STRICT, match="set its ordering to RELAXED"):
         lease(client)
 
 
@@ -172,17 +171,17 @@ def test_what_is_wrong_is_refused_by_its_name(client: Client) -> None:
     failed(client, 1)
     resends, twice = client.resends, [ResendRanges(0, 0, ((1, 1),))] * 2
 
-    with pytest.raises(InvalidLease, match="holder"):
+    with failure(Reason.INVALID_LEASE, match="holder"):
         resends.lease("orders", holder="a b")
-    with pytest.raises(InvalidLease, match="duration"):
+    with failure(Reason.INVALID_LEASE, match="duration"):
         resends.lease("orders", holder="a", duration_s=0.5)
-    with pytest.raises(InvalidLease, match="max_records"):
+    with failure(Reason.INVALID_LEASE, match="max_records"):
         resends.lease("orders", holder="a", records_max=1_000_001)
-    with pytest.raises(InvalidRange, match="each partition once"):
+    with failure(Reason.INVALID_RANGE, match="each partition once"):
         resends.settle("orders", holder="a", ranges=twice)
-    with pytest.raises(InvalidRange):
+    with failure(Reason.INVALID_RANGE):
         resends.settle("orders", holder="a", ranges=[])
-    with pytest.raises(InvalidRange):
+    with failure(Reason.INVALID_RANGE):
         resends.lease_again("orders", holder="a", ranges=[])
     with pytest.raises(SubscriptionNotFound):
         resends.release("orders", "nobody", holder="a")

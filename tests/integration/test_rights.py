@@ -16,19 +16,19 @@ from forebay.client import (
     AccessDenied,
     Client,
     ClientSettings,
-    PermissionDenied,
-    RateLimited,
     Record,
     ReplayedRecord,
     SinkNotFound,
     TlsSettings,
-    Unauthenticated,
 )
+from forebay.client.errors import ForebayError
+from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import buffer_service_pb2_grpc as pb_grpc
 from forebay.v1 import epoch_service_pb2 as epoch_pb
 from forebay.v1 import epoch_service_pb2_grpc as epoch_grpc
 from tests.support.certificates import Authority
+from tests.support.refusals import failure
 
 QUICK_S = 20.0
 
@@ -137,18 +137,19 @@ def test_a_principal_does_what_its_line_grants_and_nothing_else(name: str, sink:
             try:
                 act(client, sink)
                 done.add(action)
-            except PermissionDenied as error:
-                denied.append(error.facts)
+            except AccessDenied as error:
+                denied.append(error)
 
     assert done == GRANTED[name, sink]
-    assert all((facts["principal"], facts["sink"]) == (name, sink) for facts in denied)
+    assert {error.reason for error in denied} <= {"PERMISSION_DENIED"}
+    assert all((error.facts["principal"], error.facts["sink"]) == (name, sink) for error in denied)
 
 
 def test_a_denied_principal_cannot_tell_whether_a_sink_exists(broker: BrokerServer) -> None:
     with client_of(broker, "crm") as crm, client_of(broker, "ops") as ops:
-        with pytest.raises(PermissionDenied):
+        with failure(Reason.PERMISSION_DENIED):
             crm.sinks.get("secret")
-        with pytest.raises(PermissionDenied):
+        with failure(Reason.PERMISSION_DENIED):
             crm.sinks.get("absent")
         with pytest.raises(SinkNotFound):
             ops.sinks.get("absent")
@@ -164,7 +165,7 @@ def test_managing_ends_at_the_pattern(broker: BrokerServer) -> None:
     with client_of(broker, "eu") as eu:
         eu.sinks.create("eu-orders")
         eu.sinks.delete("eu-orders")
-        with pytest.raises(PermissionDenied, match="'manage' to sink 'us-orders'"):
+        with failure(Reason.PERMISSION_DENIED, match="'manage' to sink 'us-orders'"):
             eu.sinks.create("us-orders")
 
 
@@ -203,8 +204,9 @@ def test_a_revoked_token_ends_a_consumer_that_waits(broker: BrokerServer, file: 
         consumer.join(QUICK_S)
 
         assert not consumer.is_alive()
-        assert isinstance(ended[0], Unauthenticated)
-        with pytest.raises(Unauthenticated):
+        assert isinstance(ended[0], ForebayError)
+        assert ended[0].reason == "TOKEN_REFUSED"
+        with failure(Reason.TOKEN_REFUSED):
             crm.sinks.stats("orders")
 
 
@@ -216,9 +218,9 @@ def test_a_right_that_is_taken_back_ends_a_publisher_that_is_open(broker: Broker
         file.grant("ingest", "publish=other")
         renew(broker)
 
-        with pytest.raises(PermissionDenied, match="'publish' to sink 'orders'"):
+        with failure(Reason.PERMISSION_DENIED, match="'publish' to sink 'orders'"):
             publisher.send(b"value").result(QUICK_S)
-        with pytest.raises(PermissionDenied):
+        with failure(Reason.PERMISSION_DENIED):
             publisher.close()
 
 
@@ -255,9 +257,9 @@ def test_a_client_certificate_is_a_principal(tmp_path: Path, file: File) -> None
         with Client(running.endpoint, settings=settings(edge)) as client:
             client.sinks.create("plant")
             published(client, "plant")
-            with pytest.raises(PermissionDenied, match="principal 'edge'"):
+            with failure(Reason.PERMISSION_DENIED, match="principal 'edge'"):
                 client.peek("plant")
-        with Client(running.endpoint, settings=settings(stranger)) as client, pytest.raises(Unauthenticated):
+        with Client(running.endpoint, settings=settings(stranger)) as client, failure(Reason.TOKEN_REFUSED):
             client.sinks.list()
 
 
@@ -267,7 +269,7 @@ def test_a_principal_over_its_rate_is_slowed_and_others_are_not(broker: BrokerSe
     with client_of(broker, "ops") as ops:
         with client_of(broker, "slow") as slow:
             slow.publish("orders", [Record(b"x" * 10_000)])
-            with pytest.raises(RateLimited, match="bytes_per_s is 1000") as refused:
+            with failure(Reason.RATE_LIMITED, match="bytes_per_s is 1000") as refused:
                 slow.publish("orders", [Record(b"x")])
         assert refused.value.retry_after_s is not None
         assert refused.value.retry_after_s > 2

@@ -24,7 +24,6 @@ from forebay.client import (
     Encoding,
     Gap,
     InvalidPage,
-    InvalidSchema,
     Publisher,
     SchemaChanged,
     SchemaNotFound,
@@ -36,9 +35,11 @@ from forebay.client.publish.pages import EncodedPage
 from forebay.client.replay.rows import encode_rows
 from forebay.deliver import Deliverer
 from forebay.deliver.targets.file import FileTarget
+from forebay.errors.reasons import Reason
 from forebay.v1 import record_pb2
 from tests.support.calls.eventually import stats_when
 from tests.support.pages.invalid_text import unchecked_strings
+from tests.support.refusals import failure
 
 BATCH = pa.record_batch({"id": pa.array([1, 2, 3, 4]), "name": pa.array(["a", None, "c", "d"])})
 JSON = [b'{"id":1,"name":"a"}', b'{"id":2,"name":null}', b'{"id":3,"name":"c"}', b'{"id":4,"name":"d"}']
@@ -84,7 +85,7 @@ def test_what_is_wrong_with_a_schema_has_a_class_of_its_own(client: Client) -> N
 
     with pytest.raises(SchemaChanged):
         client.schemas.register("orders", b"two", previous=0)
-    with pytest.raises(InvalidSchema):
+    with failure(Reason.INVALID_SCHEMA):
         client.schemas.register("orders", b"", previous=1)
     with pytest.raises(SchemaNotFound) as missing:
         client.schemas.get("orders", 9)

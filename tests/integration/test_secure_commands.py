@@ -16,9 +16,11 @@ from forebay.broker.core.access.credentials import token_credential
 from forebay.broker.server import BrokerServer
 from forebay.cli import run
 from forebay.cli.exits import ExitCode
-from forebay.client import Client, ClientSettings, Record, TlsSettings, Unauthenticated
+from forebay.client import Client, ClientSettings, Record, TlsSettings
+from forebay.errors.reasons import Reason
 from tests.support.calls.eventually import stats_when
 from tests.support.certificates import Authority, Pair
+from tests.support.refusals import failure
 
 TOKEN = "a-token-of-these-tests"
 
@@ -125,7 +127,7 @@ def test_serve_takes_it_all_and_sighup_renews_the_tokens(
             for line in process.stderr:
                 if "certificates and tokens were renewed" in line:
                     break
-            with pytest.raises(Unauthenticated):
+            with failure(Reason.TOKEN_REFUSED):
                 client.info()
         with Client(found[1], settings=ClientSettings(tls=tls, token="another")) as client:
             assert client.info().version

@@ -19,13 +19,14 @@ from forebay.client import (
     Client,
     ClientSettings,
     CredentialsUnusable,
-    HandshakeFailed,
     Record,
     ReplayedRecord,
     TlsSettings,
-    Unauthenticated,
 )
+from forebay.client.errors import AccessDenied, ForebayError
+from forebay.errors.reasons import Reason
 from tests.support.certificates import Authority, Pair
+from tests.support.refusals import failure
 
 TOKEN = "a-token-of-this-test"
 QUICK_S = 5.0
@@ -122,11 +123,9 @@ def call(request: pytest.FixtureRequest) -> Callable[[Client], object]:
     return CALLS[request.param]
 
 
-def refused(
-    endpoint: str, settings: ClientSettings, call: Callable[[Client], object], kind: type[Exception]
-) -> Exception:
+def refused(endpoint: str, settings: ClientSettings, call: Callable[[Client], object], reason: Reason) -> ForebayError:
     begun = time.monotonic()
-    with pytest.raises(kind) as caught, Client(endpoint, settings=settings) as client:
+    with failure(reason) as caught, Client(endpoint, settings=settings) as client:
         call(client)
     assert time.monotonic() - begun < QUICK_S
     return caught.value
@@ -137,17 +136,16 @@ def test_without_a_known_token_every_kind_of_call_is_refused_at_once(
     token: str, said: str, hashes: Path, call: Callable[[Client], object]
 ) -> None:
     with BrokerServer.in_memory(token_hashes_file=str(hashes)) as broker:
-        error = refused(broker.endpoint, ClientSettings(token=token), call, Unauthenticated)
+        error = refused(broker.endpoint, ClientSettings(token=token), call, Reason.TOKEN_REFUSED)
 
     assert said in str(error)
-    assert isinstance(error, Unauthenticated)
-    assert error.reason == "TOKEN_REFUSED"
+    assert isinstance(error, AccessDenied)
     assert "a-wrong-token" not in f"{error!r}{error.facts}"
 
 
 def test_a_plain_client_of_a_broker_with_tls_is_told_so_at_once(server: Pair, call: Callable[[Client], object]) -> None:
     with BrokerServer.in_memory(**encrypted(server)) as broker:
-        error = refused(broker.endpoint, ClientSettings(), call, HandshakeFailed)
+        error = refused(broker.endpoint, ClientSettings(), call, Reason.HANDSHAKE_FAILED)
 
     assert "the broker requires TLS and this client does not use it" in str(error)
 
@@ -156,7 +154,7 @@ def test_a_client_with_tls_of_a_plain_broker_is_told_so_at_once(
     authority: Authority, call: Callable[[Client], object]
 ) -> None:
     with BrokerServer.in_memory() as broker:
-        error = refused(broker.endpoint, trusting(authority), call, HandshakeFailed)
+        error = refused(broker.endpoint, trusting(authority), call, Reason.HANDSHAKE_FAILED)
 
     assert "this client uses TLS and the broker does not" in str(error)
 
@@ -165,7 +163,7 @@ def test_a_broker_of_an_authority_that_is_not_trusted_is_refused(
     stranger: Authority, server: Pair, call: Callable[[Client], object]
 ) -> None:
     with BrokerServer.in_memory(**encrypted(server)) as broker:
-        error = refused(broker.endpoint, trusting(stranger), call, HandshakeFailed)
+        error = refused(broker.endpoint, trusting(stranger), call, Reason.HANDSHAKE_FAILED)
 
     assert "the broker's certificate is not trusted" in str(error)
 
@@ -173,7 +171,7 @@ def test_a_broker_of_an_authority_that_is_not_trusted_is_refused(
 def test_a_certificate_for_another_name_is_refused_until_the_name_is_said(authority: Authority) -> None:
     elsewhere = authority.signed("elsewhere", alternatives="DNS:broker.example")
     with BrokerServer.in_memory(**encrypted(elsewhere)) as broker:
-        error = refused(broker.endpoint, trusting(authority), Client.info, HandshakeFailed)
+        error = refused(broker.endpoint, trusting(authority), Client.info, Reason.HANDSHAKE_FAILED)
         found = used(broker.endpoint, trusting(authority, name="broker.example"))
 
     assert "tls_server_name" in str(error)
@@ -184,8 +182,8 @@ def test_a_client_without_the_certificate_that_is_demanded_is_told_so(
     authority: Authority, stranger: Authority, server: Pair, call: Callable[[Client], object]
 ) -> None:
     with BrokerServer.in_memory(**encrypted(server, tls_client_ca_file=authority.cert)) as broker:
-        none = refused(broker.endpoint, trusting(authority), call, HandshakeFailed)
-        other = refused(broker.endpoint, trusting(authority, stranger.signed("client")), call, HandshakeFailed)
+        none = refused(broker.endpoint, trusting(authority), call, Reason.HANDSHAKE_FAILED)
+        other = refused(broker.endpoint, trusting(authority, stranger.signed("client")), call, Reason.HANDSHAKE_FAILED)
 
     assert "this client has none" in str(none)
     assert "does not accept" in str(other)
@@ -236,11 +234,11 @@ def test_certificates_and_tokens_are_renewed_while_it_serves(
         hashes.write_text(f"{token_credential('tests', 'another', ['admin=*']).line}\n")
         renew(broker)
 
-        with pytest.raises(Unauthenticated), before:  # its connection goes on, its token does not
+        with failure(Reason.TOKEN_REFUSED), before:  # its connection goes on, its token does not
             before.info()
         with Client(broker.endpoint, settings=trusting(stranger, token="another")) as after:
             assert after.info().version
-        refused(broker.endpoint, trusting(authority, token="another"), Client.info, HandshakeFailed)
+        refused(broker.endpoint, trusting(authority, token="another"), Client.info, Reason.HANDSHAKE_FAILED)
 
 
 def test_what_cannot_be_renewed_stays_as_it_was(hashes: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -283,7 +281,7 @@ def test_a_token_file_is_read_with_each_call(hashes: Path, tmp_path: Path) -> No
         BrokerServer.in_memory(token_hashes_file=str(hashes)) as broker,
         Client(broker.endpoint, settings=ClientSettings(token_file=str(file))) as client,
     ):
-        with pytest.raises(Unauthenticated):
+        with failure(Reason.TOKEN_REFUSED):
             client.info()
         file.write_text(f"{TOKEN}\n")
         assert client.info().version
@@ -291,7 +289,7 @@ def test_a_token_file_is_read_with_each_call(hashes: Path, tmp_path: Path) -> No
 
 def test_no_refusal_of_the_broker_is_logged_with_its_token(hashes: Path, caplog: pytest.LogCaptureFixture) -> None:
     with BrokerServer.in_memory(token_hashes_file=str(hashes)) as broker:
-        refused(broker.endpoint, ClientSettings(token="a-wrong-token"), Client.info, Unauthenticated)
+        refused(broker.endpoint, ClientSettings(token="a-wrong-token"), Client.info, Reason.TOKEN_REFUSED)
 
     assert "refused reason=TOKEN_REFUSED principal='unknown'" in caplog.text
     assert "a-wrong-token" not in caplog.text

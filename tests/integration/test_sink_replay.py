@@ -14,7 +14,6 @@ from forebay.client import (
     ClientSettings,
     Gap,
     GapError,
-    InvalidRange,
     Overflow,
     PageReplay,
     Record,
@@ -26,7 +25,9 @@ from forebay.client import (
 from forebay.client.replay.pages import AHEAD_S
 from forebay.client.replay.sinks import PAGES_LEFT
 from forebay.client.transport.channel import Channels
+from forebay.errors.reasons import Reason
 from tests.support.calls.eventually import stats_when
+from tests.support.refusals import failure
 
 PARTITIONS = 3
 MANY = 8
@@ -79,7 +80,7 @@ def test_an_empty_sink_has_no_records(client: Client) -> None:
 def test_what_one_partition_can_have_is_refused_for_several(client: Client, options: ReplayOptions) -> None:
     fill(client)
 
-    with pytest.raises(InvalidRange, match=f"has 3 partitions: {' and '.join(options)} require a partition"):
+    with failure(Reason.INVALID_RANGE, match=f"has 3 partitions: {' and '.join(options)} require a partition"):
         next(client.replay("orders", **options))
 
 

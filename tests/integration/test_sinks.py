@@ -13,21 +13,18 @@ from forebay.broker.server import BrokerServer
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.client import (
     Client,
-    InvalidName,
-    InvalidPageToken,
-    InvalidSetting,
     NotFound,
     Overflow,
     Record,
-    RequestTooLarge,
-    SinkExists,
     SinkNotFound,
     SubscriptionNotFound,
 )
 from forebay.client.transport.status import from_call
+from forebay.errors.reasons import Reason
 from forebay.v1 import sink_pb2
 from forebay.v1 import sink_service_pb2 as pb
 from forebay.v1.sink_service_pb2_grpc import SinkServiceStub
+from tests.support.refusals import failure
 
 
 @pytest.fixture
@@ -50,15 +47,15 @@ def test_making_it_again_finds_it_or_says_what_differs(client: Client) -> None:
     made = client.sinks.create("orders")
 
     assert client.sinks.create("orders", exist_ok=True) == made
-    with pytest.raises(SinkExists):
+    with failure(Reason.SINK_EXISTS):
         client.sinks.create("orders")
-    with pytest.raises(SinkExists, match="partitions is 1, asked is 2"):
+    with failure(Reason.SINK_EXISTS, match="partitions is 1, asked is 2"):
         client.sinks.create("orders", exist_ok=True, partitions=2)
 
 
 @pytest.mark.parametrize("name", ["", "Orders", ".hidden", "a" * 124, "a b", "orders.dlq", "größe", "a" * 60_000])
 def test_a_wrong_name_is_refused_with_what_is_allowed(client: Client, name: str) -> None:
-    with pytest.raises(InvalidName) as refused:
+    with failure(Reason.INVALID_SINK_NAME) as refused:
         client.sinks.create(name)
 
     assert refused.value.facts["field"] == "name"
@@ -83,7 +80,7 @@ def test_a_right_name_is_taken(client: Client, name: str) -> None:
     ],
 )
 def test_a_wrong_setting_is_named_with_its_value(client: Client, settings: dict[str, Any], field: str) -> None:
-    with pytest.raises(InvalidSetting) as refused:
+    with failure(Reason.INVALID_SETTING) as refused:
         client.sinks.create("orders", **settings)
 
     assert refused.value.facts["field"] == field
@@ -127,7 +124,7 @@ def test_a_name_beyond_the_bound_of_a_request_is_refused_before_it_is_decoded(cl
     name = "x" * 100_000
 
     for call in (client.sinks.get, client.sinks.create, client.pull):
-        with pytest.raises(RequestTooLarge, match="at most 65536 are allowed"):
+        with failure(Reason.REQUEST_TOO_LARGE, match="at most 65536 are allowed"):
             call(name)
 
 
@@ -171,7 +168,7 @@ def test_a_token_that_was_never_given_is_refused(stub: SinkServiceStub) -> None:
     with pytest.raises(grpc.RpcError) as failure:
         stub.ListSinks(pb.ListSinksRequest(page_token="größe"))
 
-    assert isinstance(from_call(failure.value), InvalidPageToken)
+    assert from_call(failure.value).reason == "INVALID_PAGE_TOKEN"
 
 
 # -- changing
@@ -192,7 +189,7 @@ def test_an_update_changes_what_it_names_and_survives_a_restart() -> None:
 def test_what_is_fixed_or_wrong_is_refused_and_nothing_changes(client: Client, settings: dict[str, Any]) -> None:
     made = client.sinks.create("orders")
 
-    with pytest.raises(InvalidSetting):
+    with failure(Reason.INVALID_SETTING):
         client.sinks.update("orders", max_disk_cache=5, **settings)
 
     assert client.sinks.get("orders") == made
@@ -213,4 +210,4 @@ def test_an_update_without_a_good_mask_is_refused(stub: SinkServiceStub, client:
     with pytest.raises(grpc.RpcError) as failure:
         stub.UpdateSink(request)
 
-    assert isinstance(from_call(failure.value), InvalidSetting)
+    assert from_call(failure.value).reason == "INVALID_SETTING"

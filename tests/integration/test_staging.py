@@ -13,18 +13,17 @@ from forebay.client import (
     ClientSettings,
     DeadlineExceeded,
     EpochCommit,
-    EpochNotFound,
     RetryPolicy,
     SinkNotFound,
     Stage,
-    StagedIncomplete,
     StagedPart,
     StagedToken,
-    StagingUnsupported,
 )
+from forebay.errors.reasons import Reason
 from tests.support.calls.eventually import values_of
 from tests.support.processes.broker import Launcher
 from tests.support.proxies.tcp import TcpProxy
+from tests.support.refusals import failure
 
 IMPATIENT = ClientSettings(call_timeout_s=1.0, retry=RetryPolicy(tries_max=1))
 
@@ -45,7 +44,7 @@ def test_what_is_staged_becomes_visible_with_its_commit_and_can_be_asked_about(c
 
     assert staged.parts == (StagedPart(0, pages=2, records=3), StagedPart(1, pages=1, records=1))
     assert client.sinks.stats("orders").records == 0
-    with pytest.raises(EpochNotFound):
+    with failure(Reason.EPOCH_NOT_FOUND):
         client.epochs.get("orders", "query")
 
     committed = client.epochs.commit([EpochCommit.of("orders", stage, [staged])])
@@ -68,7 +67,7 @@ def test_a_token_in_many_partitions_is_committed_by_its_summary_and_refused_by_a
     assert staged.parts == ()
     assert staged.summary is not None
     wrong = replace(staged, summary=replace(staged.summary, digest=b"x" * 16))
-    with pytest.raises(StagedIncomplete, match="40 pages"):
+    with failure(Reason.STAGED_INCOMPLETE, match="40 pages"):
         client.epochs.commit([EpochCommit.of("orders", stage, [wrong])])
     committed = client.epochs.commit([EpochCommit.of("orders", stage, [staged])])
 
@@ -86,7 +85,7 @@ def test_one_commit_makes_several_sinks_visible_or_none(client: Client) -> None:
             commits.append(EpochCommit.of(sink, stage, [publisher.staged()]))
     missing = replace(commits[1], tokens=(StagedToken("nobody", (StagedPart(0, 1, 1),)),))
 
-    with pytest.raises(StagedIncomplete):
+    with failure(Reason.STAGED_INCOMPLETE):
         client.epochs.commit([commits[0], missing])
     assert [client.sinks.stats(sink).records for sink in ("left", "right")] == [0, 0]
 
@@ -123,7 +122,7 @@ def test_tickets_and_epochs_of_a_sink_that_is_not_there(client: Client) -> None:
 def test_a_sink_in_memory_takes_no_stage(client: Client) -> None:
     client.sinks.create("quick", buffer_mode="MEMORY")
 
-    with pytest.raises(StagingUnsupported):
+    with failure(Reason.STAGING_UNSUPPORTED):
         client.publisher("quick", stage=stage_of(client, sink="quick"))
 
 

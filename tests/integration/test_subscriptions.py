@@ -8,22 +8,16 @@ import pytest
 
 from forebay.client import (
     Client,
-    DefaultSubscription,
-    InvalidPartition,
-    InvalidPosition,
-    InvalidSetting,
-    InvalidSubscriptionName,
-    OffsetAhead,
     OffsetTrimmed,
     Record,
     Subscription,
-    SubscriptionExists,
-    SubscriptionInUse,
     SubscriptionNotFound,
     SubscriptionPartitionStats,
-    TooManySubscriptions,
 )
+from forebay.client.errors import OutOfRange
+from forebay.errors.reasons import Reason
 from tests.support.calls.eventually import stats_when
+from tests.support.refusals import failure
 
 
 def fill(client: Client, records: int, *, first: int = 0, partition: int = 0) -> None:
@@ -128,17 +122,17 @@ def test_making_a_subscription_again_needs_the_same_start_and_a_word(orders: Cli
 
     assert again == made
     assert account(orders, "audit").acked == 2
-    with pytest.raises(SubscriptionExists):
+    with failure(Reason.SUBSCRIPTION_EXISTS):
         orders.subscriptions.create("orders", "audit", start=1)
-    with pytest.raises(SubscriptionExists):
+    with failure(Reason.SUBSCRIPTION_EXISTS):
         orders.subscriptions.create("orders", "audit", start=2, exist_ok=True)
-    with pytest.raises(SubscriptionExists):
+    with failure(Reason.SUBSCRIPTION_EXISTS):
         orders.subscriptions.create("orders", "default", start="latest", exist_ok=True)
 
 
 @pytest.mark.parametrize("name", ["", "a b", "x" * 65, "ä", "a/b"])
 def test_a_name_that_is_no_id_is_refused(orders: Client, name: str) -> None:
-    with pytest.raises(InvalidSubscriptionName):
+    with failure(Reason.INVALID_SUBSCRIPTION_NAME):
         orders.subscriptions.create("orders", name)
 
 
@@ -146,7 +140,7 @@ def test_a_sink_has_at_most_a_hundred_subscriptions(orders: Client) -> None:
     for number in range(99):
         orders.subscriptions.create("orders", f"s{number}")
 
-    with pytest.raises(TooManySubscriptions) as refused:
+    with failure(Reason.TOO_MANY_SUBSCRIPTIONS) as refused:
         orders.subscriptions.create("orders", "one-more")
     orders.subscriptions.delete("orders", "s0")
     orders.subscriptions.create("orders", "one-more")
@@ -156,7 +150,7 @@ def test_a_sink_has_at_most_a_hundred_subscriptions(orders: Client) -> None:
 
 
 def test_the_default_subscription_cannot_be_deleted(orders: Client) -> None:
-    with pytest.raises(DefaultSubscription):
+    with failure(Reason.DEFAULT_SUBSCRIPTION):
         orders.subscriptions.delete("orders", "default")
 
 
@@ -240,7 +234,7 @@ def test_a_seek_changes_all_partitions_or_none(client: Client) -> None:
     client.sinks.create("orders", partitions=2, buffer_page_size=1)
     fill(client, 5)
 
-    with pytest.raises(OffsetAhead) as refused:
+    with pytest.raises(OutOfRange) as refused:
         client.subscriptions.seek("orders", to=3)
 
     assert (refused.value.requested, refused.value.next_offset) == (3, 0)
@@ -248,13 +242,13 @@ def test_a_seek_changes_all_partitions_or_none(client: Client) -> None:
 
 
 def test_a_seek_that_names_no_place_is_refused(orders: Client) -> None:
-    with pytest.raises(InvalidPartition):
+    with failure(Reason.INVALID_PARTITION):
         orders.subscriptions.seek("orders", to=0, partition=1)
-    with pytest.raises(InvalidPartition):
+    with failure(Reason.INVALID_PARTITION):
         orders.subscriptions.seek("orders", to={4: 0})
-    with pytest.raises(InvalidPosition):
+    with failure(Reason.INVALID_POSITION):
         orders.subscriptions.seek("orders", to={0: 0}, partition=0)
-    with pytest.raises(InvalidPosition):
+    with failure(Reason.INVALID_POSITION):
         orders.subscriptions.seek("orders", to=-1)
     with pytest.raises(SubscriptionNotFound):
         orders.subscriptions.seek("orders", "nobody", to=0)
@@ -272,9 +266,9 @@ def test_h21_a_start_below_the_earliest_is_an_error_or_the_earliest_with_a_word_
         orders.subscriptions.create("orders", "late", start=1)
     with pytest.raises(OffsetTrimmed):
         orders.subscriptions.seek("orders", to=1)
-    with pytest.raises(OffsetAhead):
+    with failure(Reason.OFFSET_AHEAD):
         orders.subscriptions.create("orders", "late", start=7)
-    with pytest.raises(OffsetAhead):
+    with failure(Reason.OFFSET_AHEAD):
         orders.subscriptions.seek("orders", to=7)
     untouched = account(orders, "default")
     orders.subscriptions.create("orders", "late", start=1, or_earliest=True)
@@ -341,7 +335,7 @@ def test_partitions_grow_while_consumers_and_publishers_are_connected(orders: Cl
 def test_partitions_never_shrink(client: Client) -> None:
     client.sinks.create("orders", partitions=3)
 
-    with pytest.raises(InvalidSetting) as refused:
+    with failure(Reason.INVALID_SETTING) as refused:
         client.sinks.update("orders", partitions=2)
 
     assert refused.value.facts["field"] == "partitions"
@@ -363,7 +357,7 @@ def test_a_reader_does_not_settle_past_a_consumer(orders: Client) -> None:
     fill(orders, 4)
     orders.pull("orders", max_records=1)
 
-    with pytest.raises(SubscriptionInUse) as error:
+    with failure(Reason.SUBSCRIPTION_IN_USE) as error:
         orders.subscriptions.settle("orders", offsets={0: 3})
 
     assert error.value.facts["consumer_id"] == "pull"

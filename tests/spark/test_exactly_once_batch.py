@@ -116,7 +116,7 @@ def test_a_sink_in_memory_only_is_refused_with_the_way_out(spark: SparkSession, 
     with broker.client() as client:
         client.sinks.create("quick", buffer_mode="MEMORY")
 
-    with pytest.raises(PySparkException, match="StagingUnsupported") as error:
+    with pytest.raises(PySparkException, match="STAGING_UNSUPPORTED") as error:
         write(rows(spark, 10), broker, sink="quick")
     assert '.option("delivery", "at_least_once")' in str(error.value)
     write(rows(spark, 10), broker, sink="quick", delivery="at_least_once")

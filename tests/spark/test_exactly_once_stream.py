@@ -90,7 +90,7 @@ def test_a_micro_batch_that_is_planned_anew_with_more_rows_is_refused_until_some
     input_files.add(7)
 
     for _ in range(2):  # a restart changes nothing
-        with pytest.raises(StreamingQueryException, match="EpochContentConflict") as error:
+        with pytest.raises(StreamingQueryException, match="EPOCH_CONTENT_CONFLICT") as error:
             run(input_files.rows(spark, files_max=9), broker.endpoint, tmp_path)
         assert "committed with 50 records, and the repeat has 57" in str(error.value)
         assert values(broker.endpoint) == before
@@ -200,7 +200,7 @@ def test_a_copy_of_the_checkpoint_that_is_behind_is_refused(
         input_files.add(10)
         run(input_files.rows(spark), broker.endpoint, tmp_path)
 
-    with pytest.raises(StreamingQueryException, match="EpochFenced") as error:
+    with pytest.raises(StreamingQueryException, match="EPOCH_FENCED") as error:
         run(input_files.rows(spark), broker.endpoint, tmp_path / "behind")
 
     assert "its checkpoint is behind what was written" in str(error.value)
@@ -214,7 +214,7 @@ def test_a_deleted_checkpoint_is_refused_until_the_name_is_taken_over_or_another
     run(input_files.rows(spark), broker.endpoint, tmp_path)
     shutil.rmtree(tmp_path / "checkpoint")
 
-    with pytest.raises(StreamingQueryException, match="ProducerChanged") as error:
+    with pytest.raises(StreamingQueryException, match="PRODUCER_CHANGED") as error:
         run(input_files.rows(spark), broker.endpoint, tmp_path)
     assert '.option("takeover", "true")' in str(error.value)
     assert '.option("write_name", "<name>")' in str(error.value)

@@ -55,7 +55,7 @@ def test_two_writes_of_one_micro_batch_under_one_name_are_refused(
         append(rows, broker.endpoint, epoch_from_query="true")
 
     input_files.add(20)
-    with pytest.raises(StreamingQueryException, match="EpochConflict") as error:
+    with pytest.raises(StreamingQueryException, match="EPOCH_CONFLICT") as error:
         run(input_files.rows(spark), tmp_path, write)
 
     assert "a name of its own" in str(error.value)
@@ -71,7 +71,7 @@ def test_a_second_write_under_one_name_is_refused_after_every_restart_and_no_mic
 
     input_files.add(20)
     for _ in range(3):
-        with pytest.raises(StreamingQueryException, match="EpochConflict") as error:
+        with pytest.raises(StreamingQueryException, match="EPOCH_CONFLICT") as error:
             run(input_files.rows(spark), tmp_path, write)
         assert "a name of its own" in str(error.value)
 

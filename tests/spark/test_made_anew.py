@@ -98,7 +98,7 @@ def test_a_micro_batch_whose_sink_is_made_anew_under_it_ends_and_goes_into_the_n
     made_anew(spark, broker, "1 quantity, 2 price")
     Path(begun).unlink()
     Path(go_on).write_bytes(b"")
-    with pytest.raises(StreamingQueryException, match="SinkReplaced") as ended:
+    with pytest.raises(StreamingQueryException, match="SINK_REPLACED") as ended:
         query.awaitTermination()
     before = read(spark, broker).collect()
     stream(rows, broker.endpoint, tmp_path).trigger(availableNow=True).start().awaitTermination()

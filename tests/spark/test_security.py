@@ -157,7 +157,7 @@ def test_a_task_without_a_token_is_told_what_to_set(spark: SparkSession, client:
     rows = spark.range(1).selectExpr("cast(id as string) as value")
     others = {name: text for name, text in where.items() if name != "token_env"}
 
-    with pytest.raises(PySparkException, match=r"Unauthenticated.*\n.*spark\.executorEnv\.FOREBAY_TOKEN"):
+    with pytest.raises(PySparkException, match=r"TOKEN_REFUSED.*\n.*spark\.executorEnv\.FOREBAY_TOKEN"):
         rows.write.format("forebay").mode("append").options(**others, sink="orders").save()
     with pytest.raises(PySparkException, match="environment variable NOBODY_SET_IT: contains no token"):
         rows.write.format("forebay").mode("append").options(**{**where, "token_env": "NOBODY_SET_IT"}).save("orders")

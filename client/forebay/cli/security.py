@@ -60,7 +60,7 @@ def set_options(given: Mapping[str, object]) -> None:
 
 
 def client_settings() -> ClientSettings:
-    """Return client settings from options and environment. Raises ``InvalidSetting``."""
+    """Return client settings from options and environment. Raises ``INVALID_SETTING``."""
     from forebay.client import ClientSettings
 
     return ClientSettings.from_environment({**os.environ, **_given.get({})})

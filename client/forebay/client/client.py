@@ -129,11 +129,11 @@ class Client:
         """Open a publisher; returns when the broker has accepted it, or raises after ``delivery_timeout_s``.
 
         The options are the fields of ``PublisherSettings``. ``writer_id`` is random by default; it must be unique to a
-        publisher. Raises ``SinkNotFound``, ``InvalidSetting``, ``BrokerUnavailable``.
+        publisher. Raises ``SinkNotFound``, ``INVALID_SETTING``, ``BrokerUnavailable``.
 
         With a ``stage``, records become visible only when ``epochs.commit`` names the tokens that ``Publisher.staged``
-        returns. The publisher then also raises ``AlreadyCommitted``, ``EpochFenced``, ``ProducerChanged``,
-        ``StagingUnsupported`` and ``InvalidEpoch``, at opening or later.
+        returns. The publisher then also raises ``AlreadyCommitted``, ``EPOCH_FENCED``, ``PRODUCER_CHANGED``,
+        ``STAGING_UNSUPPORTED`` and ``INVALID_EPOCH``, at opening or later.
         """
         publisher = Publisher(
             self._channels,
@@ -228,7 +228,7 @@ class Client:
         """Return the offset of the first stored record of a partition accepted at ``time`` or later.
 
         If there is none, returns the offset of the next record. A time without a zone is local. Raises
-        ``SinkNotFound``, ``InvalidPartition``.
+        ``SinkNotFound``, ``INVALID_PARTITION``.
         """
         return self._puller.offset_at(sink, time, partition=partition, incarnation=incarnation)
 

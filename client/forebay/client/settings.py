@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Final, Self, TypedDict
 
-from forebay.client.errors import CredentialsUnusable, InvalidSetting
+from forebay.client.errors import CredentialsUnusable, InvalidArgument
+from forebay.errors.reasons import Reason
 from forebay.page.format import PAGE_BYTES_MAX, PAGE_RECORDS_MAX
 
 DEFAULT_ENDPOINT: Final = "127.0.0.1:7461"
@@ -17,11 +18,12 @@ WINDOW_PAGES_MAX: Final = 256
 
 
 def check(name: str, value: float, lowest: float, highest: float) -> None:
-    """Raise ``InvalidSetting`` unless ``lowest <= value <= highest``."""
+    """Raise ``INVALID_SETTING`` unless ``lowest <= value <= highest``."""
     if not lowest <= value <= highest:
         allowed = f"{lowest:g} to {highest:g}"
-        raise InvalidSetting(
+        raise InvalidArgument(
             f"{name} = {value}: must be {allowed}",
+            reason=Reason.INVALID_SETTING,
             facts={"field": name, "value": str(value), "allowed": allowed},
         )
 
@@ -79,8 +81,10 @@ class TlsSettings:
         """Reject a certificate without a key and a key without a certificate."""
         if bool(self.cert_file) != bool(self.key_file):
             name = "key_file" if self.cert_file else "cert_file"
-            raise InvalidSetting(
-                f"tls.{name}: cert_file and key_file must be set together", facts={"field": f"tls.{name}"}
+            raise InvalidArgument(
+                f"tls.{name}: cert_file and key_file must be set together",
+                reason=Reason.INVALID_SETTING,
+                facts={"field": f"tls.{name}"},
             )
 
 
@@ -140,7 +144,11 @@ class ClientSettings:
         """Reject values that are out of bounds or contradict each other."""
         given = [name for name in ("token", "token_file", "token_env") if getattr(self, name)]
         if len(given) > 1:
-            raise InvalidSetting(f"{' and '.join(given)} are set: set only one of them", facts={"field": given[1]})
+            raise InvalidArgument(
+                f"{' and '.join(given)} are set: set only one of them",
+                reason=Reason.INVALID_SETTING,
+                facts={"field": given[1]},
+            )
         check("call_timeout_s", self.call_timeout_s, 0.001, 86_400)
         check("reattach_timeout_s", self.reattach_timeout_s, 0, 86_400)
         check("connect_timeout_s", self.connect_timeout_s, 0.01, 600)
@@ -159,8 +167,10 @@ class ClientSettings:
         files = {name: found[name] for name in ("ca_file", "cert_file", "key_file", "server_name")}
         for name in ("tls", "token_without_tls"):
             if found[name].lower() not in {"", "true", "false"}:
-                raise InvalidSetting(
-                    f"{ENVIRONMENT[name]} = {found[name]}: must be true or false", facts={"field": name}
+                raise InvalidArgument(
+                    f"{ENVIRONMENT[name]} = {found[name]}: must be true or false",
+                    reason=Reason.INVALID_SETTING,
+                    facts={"field": name},
                 )
         wanted = found["tls"].lower() == "true" or (not found["tls"] and any(files.values()))
         return cls(

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from forebay.client import BrokerInfo, BufferMode, Client, ClientSettings, RetryPolicy, Sink, errors
+from forebay.errors.reasons import Reason
 from forebay.page.format import PAGE_RECORDS_MAX
 from forebay.spark.options.security import secured
 from forebay.spark.options.write import Delivery, Target, WriteOptions
@@ -131,8 +132,9 @@ def _ask(options: WriteOptions, *, patience_s: float) -> SinkFacts:
             wanted: dict[str, Any] = {} if options.partitions is None else {"partitions": options.partitions}
             sink = client.sinks.create(name, exist_ok=True, **wanted)
         if options.delivery is Delivery.EXACTLY_ONCE and sink.settings.buffer_mode is BufferMode.MEMORY:
-            raise errors.StagingUnsupported(
-                f"sink {name!r} is in memory only, and exactly-once writes require a sink on disk"
+            raise errors.FailedPrecondition(
+                f"sink {name!r} is in memory only, and exactly-once writes require a sink on disk",
+                reason=Reason.STAGING_UNSUPPORTED,
             )
         return _facts(sink, client.info())
 

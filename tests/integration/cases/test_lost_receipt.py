@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from forebay.broker.server import BrokerServer
-from forebay.client import Client, DeliveryTimeout, SequenceConflict
+from forebay.client import Client, DeliveryTimeout
+from forebay.errors.reasons import Reason
 from tests.support.calls.eventually import stats_when, values_of
 from tests.support.calls.streams import PublishCall
 from tests.support.proxies.tcp import TcpProxy
+from tests.support.refusals import failure
 
 
 def test_a_page_that_was_given_up_and_the_next_one_are_both_stored_and_nothing_is_a_duplicate(
@@ -48,7 +50,7 @@ def test_a_number_whose_page_is_durable_is_refused_for_other_data_and_answered_f
 
     with PublishCall(broker.endpoint, "orders", "writer", epoch=epoch) as second:
         expected = dict(second.opened.next_sequences)
-        with pytest.raises(SequenceConflict):
+        with failure(Reason.SEQUENCE_CONFLICT):
             second.publish(1, [b"other data"])
         same = second.publish(1, [b"page 1"])
 

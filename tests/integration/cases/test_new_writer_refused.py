@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from forebay.broker.server import BrokerServer
-from forebay.client import Client, SequenceGap, SinkFull
+from forebay.client import Client, SinkFull
+from forebay.errors.reasons import Reason
 from tests.support.calls.eventually import stats_when
 from tests.support.calls.streams import PublishCall
+from tests.support.refusals import failure
 
 
 def test_the_second_page_of_a_new_writer_is_refused_as_long_as_the_first_is_missing(
@@ -23,7 +25,7 @@ def test_the_second_page_of_a_new_writer_is_refused_as_long_as_the_first_is_miss
             call.publish(0, [b"first"])
         client.ack("orders", client.pull("orders"))
         stats_when(client, "orders", lambda stats: stats.records == 0)
-        with pytest.raises(SequenceGap):
+        with failure(Reason.SEQUENCE_GAP):
             call.publish(1, [b"second"])
         first = call.publish(0, [b"first"])
         second = call.publish(1, [b"second"])

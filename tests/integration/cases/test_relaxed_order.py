@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from forebay.broker.server import BrokerServer
-from forebay.client import Client, InvalidSetting, Ordering
+from forebay.client import Client, Ordering
+from forebay.errors.reasons import Reason
 from tests.support.calls.eventually import stats_when
 from tests.support.calls.streams import DeliverCall, offsets, outcomes
+from tests.support.refusals import failure
 
 
 def create(client: Client, *, ordering: str = "RELAXED", resend_priority: int = 0) -> None:
@@ -86,7 +88,7 @@ def test_the_priority_says_which_goes_first_when_both_can(
 )
 def test_a_wrong_setting_is_refused_by_its_name(client: Client, setting: str, value: int) -> None:
     """Priority 2: refused, naming the field, the value and what is allowed."""
-    with pytest.raises(InvalidSetting) as refused:
+    with failure(Reason.INVALID_SETTING) as refused:
         client.sinks.create("orders", **{setting: value})  # type: ignore[arg-type]
 
     assert (refused.value.facts["field"], refused.value.facts["value"]) == (setting, str(value))
@@ -95,7 +97,7 @@ def test_a_wrong_setting_is_refused_by_its_name(client: Client, setting: str, va
 
 def test_a_wrong_order_is_refused_by_its_name(client: Client) -> None:
     """The same for a word that is none."""
-    with pytest.raises(InvalidSetting, match="STRICT or RELAXED"):
+    with failure(Reason.INVALID_SETTING, match="STRICT or RELAXED"):
         client.sinks.create("orders", ordering="LOOSE")
 
 

@@ -9,7 +9,9 @@ import pytest
 
 from forebay.broker.server import BrokerServer
 from forebay.broker.settings import SettingsError, load
-from forebay.client import Client, InvalidSetting, SinkNotFound
+from forebay.client import Client, SinkNotFound
+from forebay.errors.reasons import Reason
+from tests.support.refusals import failure
 
 WRONG: list[tuple[str, Any, str]] = [
     ("max_disk_cache", -1, "number"),
@@ -34,9 +36,9 @@ def test_wrong_settings_are_refused_at_creation_and_update(name: str, value: Any
     client.sinks.create("there")
     before = client.sinks.get("there")
     settings: dict[str, Any] = {name: value}
-    with pytest.raises(InvalidSetting) as at_creation:
+    with failure(Reason.INVALID_SETTING) as at_creation:
         client.sinks.create("orders", **settings)
-    with pytest.raises(InvalidSetting) as by_update:
+    with failure(Reason.INVALID_SETTING) as by_update:
         client.sinks.update("there", **settings)
 
     for refused in (at_creation.value, by_update.value):

@@ -12,17 +12,18 @@ from forebay.cli.extras import MissingExtra
 from forebay.cli.report import CommandFailed, exit_code, known_errors, sentence
 from forebay.client import errors
 from forebay.deliver.errors import InvalidOption, TargetClosed, UnknownTarget
+from forebay.errors.reasons import Reason
 
 CODES = [
-    (errors.InvalidName("x"), ExitCode.USAGE),
+    (errors.InvalidArgument("x", reason=Reason.INVALID_SINK_NAME), ExitCode.USAGE),
     (errors.RecordTooLarge("x"), ExitCode.USAGE),
     (errors.SinkNotFound("x"), ExitCode.NOT_FOUND),
     (errors.BrokerUnavailable("x"), ExitCode.UNAVAILABLE),
     (errors.BrokerDraining("x"), ExitCode.UNAVAILABLE),
     (errors.DeliveryTimeout("x"), ExitCode.UNAVAILABLE),
-    (errors.SinkExists("x"), ExitCode.REFUSED),
+    (errors.AlreadyExists("x", reason=Reason.SINK_EXISTS), ExitCode.REFUSED),
     (errors.SinkFull("x"), ExitCode.REFUSED),
-    (errors.SinkNotEmpty("x"), ExitCode.REFUSED),
+    (errors.FailedPrecondition("x", reason=Reason.SINK_NOT_EMPTY), ExitCode.REFUSED),
     (errors.OffsetTrimmed("x"), ExitCode.REFUSED),
     (errors.WriterFenced("x"), ExitCode.REFUSED),
     (errors.ArrowNotInstalled("x"), ExitCode.MISSING),

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from forebay.cli.security import client_settings, set_options
-from forebay.client import ClientSettings, InvalidSetting, TlsSettings
+from forebay.client import ClientSettings, TlsSettings
 from forebay.client.settings import ENVIRONMENT
+from forebay.errors.reasons import Reason
+from tests.support.refusals import failure
 
 
 @pytest.fixture(autouse=True)
@@ -46,5 +48,5 @@ def test_what_is_turned_off_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_wrong_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOREBAY_TLS", "perhaps")
 
-    with pytest.raises(InvalidSetting, match="FOREBAY_TLS"):
+    with failure(Reason.INVALID_SETTING, match="FOREBAY_TLS"):
         client_settings()

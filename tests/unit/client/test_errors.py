@@ -1,73 +1,33 @@
-"""The error tree: every reason has its class, and errors survive a trip between processes."""
+"""The error tree: every reason has a class, and errors survive a trip between processes."""
 
 from __future__ import annotations
 
 import copy
 import pickle
-import re
-from pathlib import Path
 
-import grpc
 import pytest
 
 import forebay.client
 from forebay.client import errors
-from forebay.client.errors import BY_CODE, BY_REASON, ForebayError, error_for
+from forebay.client.errors import ForebayError
+from forebay.client.transport.status import classes, error_for
+from forebay.errors.reasons import Reason
 
-PROTOS = Path(__file__).parents[3] / "protos/forebay/v1"
-EVERY = sorted(errors._walk(ForebayError), key=lambda kind: kind.__name__)
-
-
-def promised_reasons() -> set[str]:
-    """Return the reasons that the comments of the contract name behind a status."""
-    statuses = "|".join(code.name for code in grpc.StatusCode)
-    found: set[str] = set()
-    for path in PROTOS.glob("*_service.proto"):
-        comments = " ".join(re.findall(r"//(.*)", path.read_text(encoding="utf-8")))
-        for group in re.findall(rf"`(?:{statuses})` / ((?:`[A-Z_]+`(?:, | or )?)+)", comments):
-            found |= set(re.findall(r"`([A-Z_]+)`", group))
-    return found
-
-
-def test_every_reason_of_the_contract_has_a_class() -> None:
-    promised = promised_reasons()
-
-    assert {"SINK_NOT_FOUND", "SINK_FULL", "OFFSET_AHEAD", "WRITER_FENCED", "DRAINING"} <= promised
-    assert promised - set(BY_REASON) == set()
-
-
-def test_a_reason_belongs_to_one_class() -> None:
-    reasons = [kind.default_reason for kind in EVERY if "default_reason" in vars(kind)]
-
-    assert len(reasons) == len(set(reasons))
-
-
-@pytest.mark.parametrize("reason", sorted(BY_REASON))
-def test_an_error_is_found_by_its_reason_whatever_the_code(reason: str) -> None:
-    error = error_for(2, reason, "text")
-
-    assert type(error) is BY_REASON[reason]
-    assert error.reason == reason
-
-
-@pytest.mark.parametrize("code", sorted(BY_CODE))
-def test_an_unknown_reason_gets_the_class_of_its_code_and_keeps_its_name(code: int) -> None:
-    error = error_for(code, "FROM_A_NEWER_BROKER", "text")
-
-    assert type(error) is BY_CODE[code]
-    assert error.reason == "FROM_A_NEWER_BROKER"
-
-
-def test_a_code_that_nobody_knows_is_a_fault_of_the_broker() -> None:
-    assert type(error_for(99, "", "text")) is errors.BrokerFault
+EVERY = sorted((kind for kind in classes() if not kind.__name__.startswith("_")), key=lambda kind: kind.__name__)
 
 
 @pytest.mark.parametrize("kind", EVERY, ids=lambda kind: kind.__name__)
 def test_every_class_is_drawn_exported_and_says_what_to_do(kind: type[ForebayError]) -> None:
     assert kind.__name__ in (errors.__doc__ or "")
-    assert kind.__name__ in forebay.client.__all__
+    assert kind.__name__ in errors.__all__
+    assert getattr(forebay.client, kind.__name__) is kind
     assert kind.__doc__
     assert kind.__doc__ != ForebayError.__doc__ or kind is ForebayError
+
+
+def test_all_errors_are_exported_with_the_rest_of_the_client() -> None:
+    assert set(errors.__all__) <= set(forebay.client.__all__)
+    assert len(set(forebay.client.__all__)) == len(forebay.client.__all__)
 
 
 @pytest.mark.parametrize("kind", EVERY, ids=lambda kind: kind.__name__)
@@ -77,7 +37,7 @@ def test_errors_travel_between_processes(kind: type[ForebayError]) -> None:
     for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
         assert type(again) is kind
         assert str(again) == "text"
-        assert (again.reason, again.facts, again.retry_after_s) == (error.reason, {"requested": "7"}, 0.5)
+        assert vars(again) == vars(error)
 
 
 def test_facts_are_attributes_where_a_caller_needs_them() -> None:
@@ -88,15 +48,23 @@ def test_facts_are_attributes_where_a_caller_needs_them() -> None:
 
 
 def test_a_fact_that_the_broker_did_not_give_is_minus_one() -> None:
-    assert errors.OffsetAhead("ahead").next_offset == -1
+    assert errors.OutOfRange("ahead").next_offset == -1
+
+
+@pytest.mark.parametrize("reason", list(Reason), ids=lambda reason: reason.name)
+def test_the_row_of_a_reason_says_whether_a_retry_helps_and_what_to_do(reason: Reason) -> None:
+    error = ForebayError("text", reason=reason)
+
+    assert (error.reason, error.retryable, error.advice) == (reason.name, reason.is_retryable, reason.advice)
 
 
 PASSING = (errors.BrokerUnavailable, errors.BrokerFault, errors.DeadlineExceeded, errors.ResourceExhausted)
 """Kinds of errors after which a publisher or subscriber tries again."""
-LASTING = (errors.ProtocolViolation, errors.TooManySinks, errors.TooManySubscriptions)
-"""Those of them that do not pass by themselves."""
 
 
 @pytest.mark.parametrize("kind", EVERY, ids=lambda kind: kind.__name__)
-def test_an_error_is_final_unless_it_is_of_a_kind_that_passes(kind: type[ForebayError]) -> None:
-    assert kind.retryable is (issubclass(kind, PASSING) and not issubclass(kind, LASTING))
+def test_an_unknown_reason_is_final_unless_it_is_of_a_kind_that_passes(kind: type[ForebayError]) -> None:
+    error = kind("text", reason="FROM_A_NEWER_BROKER")
+
+    assert error.retryable is (issubclass(kind, PASSING) and kind is not errors.ProtocolViolation)
+    assert error.advice == ""

@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from forebay.client import ClientSettings, CredentialsUnusable, InvalidSetting, TlsSettings
+from forebay.client import ClientSettings, CredentialsUnusable, TlsSettings
 from forebay.client.settings import ENVIRONMENT
+from forebay.errors.reasons import Reason
+from tests.support.refusals import failure
 
 
 def test_an_empty_environment_says_nothing() -> None:
@@ -48,17 +50,17 @@ def test_settings_travel_between_processes_but_for_those_that_hold_a_token() -> 
 
 @pytest.mark.parametrize("name", ["FOREBAY_TLS", "FOREBAY_TOKEN_WITHOUT_TLS"])
 def test_a_wrong_variable_is_named(name: str) -> None:
-    with pytest.raises(InvalidSetting, match=f"{name} = perhaps"):
+    with failure(Reason.INVALID_SETTING, match=f"{name} = perhaps"):
         ClientSettings.from_environment({name: "perhaps"})
 
 
 def test_the_token_stands_in_one_place() -> None:
-    with pytest.raises(InvalidSetting, match="token and token_env are set: set only one of them"):
+    with failure(Reason.INVALID_SETTING, match="token and token_env are set: set only one of them"):
         ClientSettings(token="a", token_env="B")
 
 
 def test_a_certificate_and_its_key_belong_together() -> None:
-    with pytest.raises(InvalidSetting, match=r"tls\.key_file"):
+    with failure(Reason.INVALID_SETTING, match=r"tls\.key_file"):
         TlsSettings(cert_file="c.pem")
-    with pytest.raises(InvalidSetting, match=r"tls\.cert_file"):
+    with failure(Reason.INVALID_SETTING, match=r"tls\.cert_file"):
         TlsSettings(key_file="c.key")

@@ -10,20 +10,16 @@ import pytest
 from google.rpc import status_pb2
 
 from forebay.client import (
-    AlreadyCommitted,
     DeliveryTimeout,
-    EpochFenced,
-    InvalidEpoch,
-    InvalidPage,
-    SequenceGap,
     Stage,
     StagedPart,
     StagedToken,
-    StagingUnsupported,
     WriterFenced,
 )
+from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as pb
 from tests.support.calls.wire_fake import Log, WireFake, abort, status
+from tests.support.refusals import failure
 
 INCARNATION = "i"
 """Of the sink that the fake serves."""
@@ -70,12 +66,12 @@ def test_tokens_are_random_unless_they_are_given() -> None:
 
 
 def test_a_publisher_without_a_stage_has_staged_nothing(fake: WireFake) -> None:
-    with fake.client() as client, client.publisher("s") as publisher, pytest.raises(StagingUnsupported):
+    with fake.client() as client, client.publisher("s") as publisher, failure(Reason.STAGING_UNSUPPORTED):
         publisher.staged()
 
 
 def test_numbers_that_no_stage_can_have_are_refused_before_a_connection(fake: WireFake, log: Log) -> None:
-    with fake.client() as client, pytest.raises(InvalidEpoch):
+    with fake.client() as client, failure(Reason.INVALID_EPOCH):
         client.publisher("s", stage=Stage("p", epoch=-1, run="r", ticket=1))
 
     assert log.opens == []
@@ -128,23 +124,23 @@ def test_what_was_thrown_away_meanwhile_ends_the_publisher(log: Log) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "reason", "kind"),
+    ("code", "reason"),
     [
-        (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_PAGE", InvalidPage),
-        (grpc.StatusCode.ABORTED, "SEQUENCE_GAP", SequenceGap),
+        (grpc.StatusCode.INVALID_ARGUMENT, Reason.INVALID_PAGE),
+        (grpc.StatusCode.ABORTED, Reason.SEQUENCE_GAP),
     ],
 )
 def test_a_page_that_is_refused_for_good_ends_the_publisher(
-    fake: WireFake, log: Log, code: grpc.StatusCode, reason: str, kind: type[Exception]
+    fake: WireFake, log: Log, code: grpc.StatusCode, reason: Reason
 ) -> None:
-    log.refuse = lambda page: status(code, reason) if page.sequence == 1 else None
+    log.refuse = lambda page: status(code, reason.name) if page.sequence == 1 else None
     with fake.client() as client:
         publisher = client.publisher("s", stage=STAGE, page_records=1, linger_ms=0)
         publisher.send(b"good", partition=0).result(5)
         bad = publisher.send(b"bad", partition=0)
-        with pytest.raises(kind):
+        with failure(reason):
             bad.result(5)
-        with pytest.raises(kind):
+        with failure(reason):
             publisher.close()
 
     assert [one.HasField("writer_epoch") for one in log.opens] == [False]  # no new epoch, no second try
@@ -182,26 +178,24 @@ def test_a_sink_that_stays_full_ends_it_in_time_and_is_named(fake: WireFake, log
 
 
 @pytest.mark.parametrize(
-    ("code", "reason", "kind"),
+    ("code", "reason"),
     [
-        (grpc.StatusCode.ALREADY_EXISTS, "ALREADY_COMMITTED", AlreadyCommitted),
-        (grpc.StatusCode.ABORTED, "EPOCH_FENCED", EpochFenced),
-        (grpc.StatusCode.FAILED_PRECONDITION, "STAGING_UNSUPPORTED", StagingUnsupported),
+        (grpc.StatusCode.ALREADY_EXISTS, Reason.ALREADY_COMMITTED),
+        (grpc.StatusCode.ABORTED, Reason.EPOCH_FENCED),
+        (grpc.StatusCode.FAILED_PRECONDITION, Reason.STAGING_UNSUPPORTED),
     ],
 )
 @pytest.mark.parametrize("at_once", [True, False])
-def test_an_epoch_that_takes_nothing_ends_it(
-    log: Log, code: grpc.StatusCode, reason: str, kind: type[Exception], at_once: bool
-) -> None:
+def test_an_epoch_that_takes_nothing_ends_it(log: Log, code: grpc.StatusCode, reason: Reason, at_once: bool) -> None:
     def publish(requests: Requests, context: grpc.ServicerContext) -> Responses:
         if not at_once:
             yield next(log.publish(requests, context))
             next(requests)
-        abort(context, status(code, reason))
+        abort(context, status(code, reason.name))
 
     with (
         WireFake(Publish=publish) as fake,
-        pytest.raises(kind),
+        failure(reason),
         fake.client() as client,
         client.publisher("s", stage=STAGE) as publisher,
     ):

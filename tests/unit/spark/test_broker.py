@@ -56,7 +56,7 @@ def test_a_sink_that_was_deleted_is_noticed(broker: TestBroker) -> None:
         client.sinks.delete("orders")
     clock.now_s += FRESH_S
 
-    with pytest.raises(ForebaySparkError, match="SinkNotFound"):
+    with pytest.raises(ForebaySparkError, match="SINK_NOT_FOUND"):
         directory.look_up(options(broker))
 
 

@@ -73,7 +73,7 @@ def test_a_partition_that_failed_waits_for_nothing() -> None:
 
     one.close(RuntimeError("the system of my own is away"))
 
-    with pytest.raises(ForebaySparkError, match="PublisherClosed"):
+    with pytest.raises(ForebaySparkError, match="PUBLISHER_CLOSED"):
         one.process(Row(text="later"))
 
 
@@ -94,7 +94,7 @@ def test_a_partition_that_was_never_opened_is_closed_all_the_same(orders: TestBr
 
 
 def test_a_sink_that_is_missing_is_told_with_the_command_that_makes_it(broker: TestBroker) -> None:
-    with pytest.raises(ForebaySparkError, match="SinkNotFound") as error:
+    with pytest.raises(ForebaySparkError, match="SINK_NOT_FOUND") as error:
         publishing(broker, sink="nowhere").open(0, 0)
 
     assert "forebay sink create nowhere" in error.value.remedy
@@ -104,7 +104,7 @@ def test_a_record_that_no_sink_takes_is_told_with_its_bound(orders: TestBroker) 
     one = publishing(orders)
     one.open(0, 0)
 
-    with pytest.raises(ForebaySparkError, match="RecordTooLarge"):
+    with pytest.raises(ForebaySparkError, match="RECORD_TOO_LARGE"):
         one.process(Row(text="x" * (9 << 20)))
 
     one.close(RuntimeError("as Spark would"))

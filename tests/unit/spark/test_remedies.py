@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from forebay.client import errors
+from forebay.errors.reasons import Reason
 from forebay.spark.options.write import write_options
 from forebay.spark.remedies import explained
 
@@ -16,27 +17,32 @@ def advice(error: errors.ForebayError) -> str:
 
 
 @pytest.mark.parametrize(
-    ("kind", "words"),
+    ("reason", "words"),
     [
-        (errors.ProducerChanged, ['.option("takeover", "true")', '.option("write_name"', "old one"]),
-        (errors.EpochFenced, ["newest run", "checkpoint is behind", '.option("write_name"']),
-        (errors.EpochConflict, ["name of its own"]),
+        (Reason.PRODUCER_CHANGED, ['.option("takeover", "true")', '.option("write_name"', "old one"]),
+        (Reason.EPOCH_FENCED, ["newest run", "checkpoint is behind", '.option("write_name"']),
+        (Reason.EPOCH_CONFLICT, ["name of its own"]),
         (
-            errors.EpochContentConflict,
+            Reason.EPOCH_CONTENT_CONFLICT,
             ["keeps the rows of the first run", '.option("write_name"', "checkpoint", '.option("epoch_check", "none")'],
         ),
-        (errors.StagingUnsupported, ['.option("delivery", "at_least_once")']),
-        (errors.StagedIncomplete, ["Run this again", "staging_ttl"]),
-        (errors.WriterFenced, ["Run this again"]),
-        (errors.Unauthenticated, ["FOREBAY_TOKEN", "spark.executorEnv", "token_file"]),
-        (errors.HandshakeFailed, ["tls_ca_file", "tls_server_name", "cluster_options"]),
-        (errors.CredentialsUnusable, ["cluster_options", "absolute path", "before Spark starts"]),
-        (errors.PermissionDenied, ["allowed"]),
-        (errors.BrokerFault, ["forebay info --endpoint broker:1"]),
+        (Reason.STAGING_UNSUPPORTED, ['.option("delivery", "at_least_once")']),
+        (Reason.STAGED_INCOMPLETE, ["Run this again", "staging_ttl"]),
+        (Reason.WRITER_FENCED, ["Run this again"]),
+        (Reason.TOKEN_REFUSED, ["FOREBAY_TOKEN", "spark.executorEnv", "token_file"]),
+        (Reason.HANDSHAKE_FAILED, ["tls_ca_file", "tls_server_name", "cluster_options"]),
+        (Reason.CREDENTIALS_UNUSABLE, ["cluster_options", "absolute path", "before Spark starts"]),
+        (Reason.PERMISSION_DENIED, ["allowed"]),
+        (Reason.TOO_MANY_SINKS, ["Delete a sink", "raise the limit"]),
     ],
 )
-def test_each_error_has_its_advice(kind: type[errors.ForebayError], words: list[str]) -> None:
-    assert [word for word in words if word not in advice(kind("text"))] == []
+def test_each_error_has_its_advice(reason: Reason, words: list[str]) -> None:
+    assert [word for word in words if word not in advice(errors.ForebayError("text", reason=reason))] == []
+
+
+def test_an_unclassified_error_names_where_to_look() -> None:
+    assert "forebay info --endpoint broker:1" in advice(errors.BrokerFault("text"))
+    assert "Correct the rows or the option" in advice(errors.InvalidArgument("text", reason=Reason.INVALID_RANGE))
 
 
 def test_a_time_out_behind_a_full_sink_is_about_the_sink() -> None:
@@ -50,4 +56,4 @@ def test_a_time_out_behind_a_full_sink_is_about_the_sink() -> None:
 def test_the_first_line_says_what_could_not_be_done_and_why() -> None:
     text = str(explained(errors.SinkFull("it is full"), TARGET, doing="commit to"))
 
-    assert text.splitlines()[0] == "Could not commit to sink 'orders' at broker:1: SinkFull: it is full"
+    assert text.splitlines()[0] == "Could not commit to sink 'orders' at broker:1: SINK_FULL: it is full"

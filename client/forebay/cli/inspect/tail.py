@@ -16,6 +16,7 @@ from forebay.cli.exits import ExitCode
 from forebay.cli.inspect.record_lines import LineForm, LineOutput, write_gap, write_record
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, SinkName, connect
 from forebay.cli.report import CommandFailed
+from forebay.errors.reasons import Reason
 
 if TYPE_CHECKING:
     from forebay.client import Client, Gap, PartitionStats, ReplayedRecord
@@ -79,11 +80,11 @@ def _follow(
     waiting: Queue[ReplayedRecord | Gap | BaseException],
 ) -> None:
     """Read one partition without end; the writer raises the error that ends it."""
-    from forebay.client import ClientClosed, ForebayError
+    from forebay.client import Closed, ForebayError
 
     try:
         for item in client.replay(sink, partition=partition, start=start, follow=True, on_gap="yield"):
             waiting.put(item)
-        waiting.put(ClientClosed(f"partition {partition} of {sink} ended"))
+        waiting.put(Closed(f"partition {partition} of {sink} ended", reason=Reason.CLIENT_CLOSED))
     except ForebayError as error:
         waiting.put(error)

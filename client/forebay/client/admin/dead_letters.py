@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from typing import Any, Final, Unpack
 
 from forebay.client.admin.sinks import ONCE, stats_message
-from forebay.client.errors import InvalidFilter, SinkNotFound
+from forebay.client.errors import InvalidArgument, SinkNotFound
 from forebay.client.transport.channel import Channels
 from forebay.client.transport.service import Service
 from forebay.client.values import convert
 from forebay.client.values.dead_letters import DeadLetter, DeadLetterFilter, DeadLetterReason
 from forebay.client.values.records import Record
+from forebay.errors.reasons import Reason
 from forebay.v1 import dead_letter_service_pb2 as pb
 from forebay.v1 import record_pb2
 from forebay.v1.dead_letter_service_pb2_grpc import DeadLetterServiceStub
@@ -33,7 +34,7 @@ class DeadLetters:
     """Dead letters of a client's sinks. Thread-safe.
 
     ``sink`` is the sink of origin or its dead-letter sink. All methods raise ``SinkNotFound`` if neither exists, and
-    ``InvalidFilter``.
+    ``INVALID_FILTER``.
     """
 
     def __init__(self, channels: Channels) -> None:
@@ -82,11 +83,11 @@ class DeadLetters:
 
 
 def filter_message(wanted: DeadLetterFilter) -> pb.DeadLetterFilter:
-    """Return the wire form of a filter; raises ``InvalidFilter``."""
+    """Return the wire form of a filter; raises ``INVALID_FILTER``."""
     unknown = sorted(set(wanted) - set(DeadLetterFilter.__annotations__))
     if unknown:
         allowed = ", ".join(DeadLetterFilter.__annotations__)
-        raise InvalidFilter(f"{unknown[0]} is not a filter: must be one of {allowed}")
+        raise InvalidArgument(f"{unknown[0]} is not a filter: must be one of {allowed}", reason=Reason.INVALID_FILTER)
     message = pb.DeadLetterFilter(
         error_contains=wanted.get("error_contains", ""), subscription=wanted.get("subscription", "")
     )
@@ -98,7 +99,7 @@ def filter_message(wanted: DeadLetterFilter) -> pb.DeadLetterFilter:
             first, last = wanted.get("first_offset", 0), wanted.get("last_offset", OFFSET_MAX)
             message.origin_offsets.CopyFrom(record_pb2.OffsetRange(first_offset=first, last_offset=last))
     except (ValueError, TypeError) as failure:
-        raise InvalidFilter(f"a filter has an invalid value: {failure}") from failure
+        raise InvalidArgument(f"a filter has an invalid value: {failure}", reason=Reason.INVALID_FILTER) from failure
     if "from_time" in wanted:
         message.from_time.CopyFrom(convert.stamp(wanted["from_time"]))
     if "until_time" in wanted:

@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from forebay.client.errors import InvalidEpoch
+from forebay.client.errors import InvalidArgument
 from forebay.client.settings import RetryPolicy, check
 from forebay.client.transport.channel import Channels
 from forebay.client.transport.rendezvous import endpoint_of
 from forebay.client.transport.service import Service
 from forebay.client.values.convert import moment
 from forebay.client.values.epochs import CommittedEpochs, Epoch, EpochCommit, EpochPart, Producer, Stage, StagedToken
+from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2
 from forebay.v1 import epoch_service_pb2 as pb
 from forebay.v1.epoch_service_pb2_grpc import EpochServiceStub
@@ -52,8 +53,8 @@ class Epochs:
         The call is retried for up to ``patience_s`` while the broker is unavailable or has no room, so that the outcome
         is known when it returns. Epochs that are committed already are not an error. All sinks must be on one broker.
 
-        Raises ``InvalidEpoch``, ``StagedIncomplete``, ``EpochFenced``, ``EpochConflict``, ``EpochContentConflict``,
-        ``ProducerChanged``, and ``SinkReplaced`` if a sink was deleted and created again since staging. After
+        Raises ``INVALID_EPOCH``, ``STAGED_INCOMPLETE``, ``EPOCH_FENCED``, ``EpochConflict``, ``EpochContentConflict``,
+        ``PRODUCER_CHANGED``, and ``SinkReplaced`` if a sink was deleted and created again since staging. After
         ``patience_s`` it raises the last failure; only a repeat of the same commit then tells whether it was applied.
         """
         check("patience_s", patience_s, 0, 86_400)
@@ -79,7 +80,7 @@ class Epochs:
         return int(response.aborted)
 
     def get(self, sink: str, producer: str, epoch: int | None = None, *, incarnation: str = "") -> Epoch:
-        """Return a committed epoch, by default the producer's last one. Raises ``EpochNotFound``."""
+        """Return a committed epoch, by default the producer's last one. Raises ``EPOCH_NOT_FOUND``."""
         request = pb.GetEpochRequest(sink=sink, producer=producer, epoch=epoch, incarnation=incarnation)
         response = self._service.call("GetEpoch", sink, request)
         return epoch_of(response.epoch)
@@ -91,21 +92,24 @@ class Epochs:
             yield from map(producer_of, page.producers)
 
     def _one_broker(self, commits: Sequence[EpochCommit]) -> str:
-        """Return one of the sinks; raises ``InvalidEpoch`` unless one broker holds all of them."""
+        """Return one of the sinks; raises ``INVALID_EPOCH`` unless one broker holds all of them."""
         if not commits:
-            raise InvalidEpoch("the list of commits is empty: pass at least one EpochCommit")
+            raise InvalidArgument(
+                "the list of commits is empty: pass at least one EpochCommit", reason=Reason.INVALID_EPOCH
+            )
         brokers = {endpoint_of(one.sink, self._endpoints): one.sink for one in commits}
         if len(brokers) > 1:
             apart = ", ".join(f"{sink!r} on {endpoint}" for endpoint, sink in sorted(brokers.items()))
-            raise InvalidEpoch(
+            raise InvalidArgument(
                 f"the sinks of one commit are on different brokers ({apart}): commit those of each broker separately",
+                reason=Reason.INVALID_EPOCH,
                 facts={"field": "commits"},
             )
         return commits[0].sink
 
 
 def stage_message(stage: Stage) -> buffer_service_pb2.PublishStage:
-    """Return the wire form of a stage. Raises ``InvalidEpoch`` for numbers out of range."""
+    """Return the wire form of a stage. Raises ``INVALID_EPOCH`` for numbers out of range."""
     try:
         return buffer_service_pb2.PublishStage(
             producer=stage.producer,
@@ -117,11 +121,13 @@ def stage_message(stage: Stage) -> buffer_service_pb2.PublishStage:
             takeover=stage.takeover,
         )
     except ValueError as failure:
-        raise InvalidEpoch(f"epoch = {stage.epoch}, ticket = {stage.ticket}: must be integers from 0") from failure
+        raise InvalidArgument(
+            f"epoch = {stage.epoch}, ticket = {stage.ticket}: must be integers from 0", reason=Reason.INVALID_EPOCH
+        ) from failure
 
 
 def commit_message(commit: EpochCommit) -> pb.EpochCommit:
-    """Return the wire form of a commit. Raises ``InvalidEpoch`` for numbers out of range."""
+    """Return the wire form of a commit. Raises ``INVALID_EPOCH`` for numbers out of range."""
     try:
         return pb.EpochCommit(
             sink=commit.sink,
@@ -139,7 +145,9 @@ def commit_message(commit: EpochCommit) -> pb.EpochCommit:
             tokens=[_token_message(token.summarized) for token in commit.tokens],
         )
     except ValueError as failure:
-        raise InvalidEpoch(f"epoch = {commit.epoch}, ticket = {commit.ticket}: must be integers from 0") from failure
+        raise InvalidArgument(
+            f"epoch = {commit.epoch}, ticket = {commit.ticket}: must be integers from 0", reason=Reason.INVALID_EPOCH
+        ) from failure
 
 
 def _token_message(token: StagedToken) -> pb.StagedToken:

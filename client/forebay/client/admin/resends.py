@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from forebay.client.errors import InvalidRange
+from forebay.client.errors import InvalidArgument
 from forebay.client.transport.channel import Channels
 from forebay.client.transport.service import Service
 from forebay.client.values import convert
 from forebay.client.values.records import SettleResult
 from forebay.client.values.resends import ResendRanges, ResendSet
+from forebay.errors.reasons import Reason
 from forebay.v1 import record_pb2
 from forebay.v1 import resend_service_pb2 as pb
 from forebay.v1.resend_service_pb2_grpc import ResendServiceStub
@@ -23,7 +24,7 @@ class Resends:
     """Leased sets of a client's sinks. Thread-safe.
 
     All methods raise ``SinkNotFound``, ``SubscriptionNotFound``, ``SinkReplaced`` for ranges of a sink that was deleted
-    and created again, and ``InvalidLease`` for a ``holder`` that is not 1 to 128 characters of ``[A-Za-z0-9._:-]``.
+    and created again, and ``INVALID_LEASE`` for a ``holder`` that is not 1 to 128 characters of ``[A-Za-z0-9._:-]``.
     """
 
     def __init__(self, channels: Channels) -> None:
@@ -48,7 +49,7 @@ class Resends:
         failed attempt. ``records_max`` is 1 to 1,000,000, by default 10,000. ``bytes_max`` is an approximate bound of
         the stored pages. ``before_due`` also takes records whose nack requested a delay that has not passed.
 
-        Raises ``OrderingStrict`` unless the sink is in RELAXED order, ``InvalidLease``, ``TooManyStreams``.
+        Raises ``ORDERING_STRICT`` unless the sink is in RELAXED order, ``INVALID_LEASE``, ``TOO_MANY_STREAMS``.
         """
         request = pb.LeaseResendsRequest(
             sink=sink,
@@ -75,10 +76,10 @@ class Resends:
         For a holder that resumes a set: its lease may have expired, or a restart of the broker may have lost it. Ranges
         that are missing from the answer are settled, leased by another holder, or void after a seek.
 
-        Raises ``OrderingStrict``, ``InvalidLease``, ``InvalidRange``, ``InvalidPartition``, ``TooManyStreams``.
+        Raises ``ORDERING_STRICT``, ``INVALID_LEASE``, ``INVALID_RANGE``, ``INVALID_PARTITION``, ``TOO_MANY_STREAMS``.
         """
         if not ranges:
-            raise InvalidRange("ranges is empty: lease a set with `lease`")
+            raise InvalidArgument("ranges is empty: lease a set with `lease`", reason=Reason.INVALID_RANGE)
         request = pb.LeaseResendsRequest(
             sink=sink,
             subscription=name,
@@ -96,7 +97,7 @@ class Resends:
         Ranges without a lease are settled too, because the lease may have expired. Ranges that another holder has
         leased, and ranges leased before a seek, are ``STALE`` and not settled.
 
-        Raises ``InvalidRange``, ``InvalidPartition``; then nothing was settled.
+        Raises ``INVALID_RANGE``, ``INVALID_PARTITION``; then nothing was settled.
         """
         request = pb.SettleResendsRequest(
             sink=sink,
@@ -138,11 +139,12 @@ def _messages(ranges: Sequence[ResendRanges]) -> list[pb.ResendRanges]:
 
 
 def _incarnation(ranges: Sequence[ResendRanges]) -> str:
-    """Return the incarnation of ``ranges``; raises ``InvalidRange`` if there are several."""
+    """Return the incarnation of ``ranges``; raises ``INVALID_RANGE`` if there are several."""
     found = list(dict.fromkeys(one.incarnation for one in ranges)) or [""]
     if len(found) > 1:
-        raise InvalidRange(
-            f"ranges of incarnations {found[0]!r} and {found[1]!r} of the sink: must be of one incarnation"
+        raise InvalidArgument(
+            f"ranges of incarnations {found[0]!r} and {found[1]!r} of the sink: must be of one incarnation",
+            reason=Reason.INVALID_RANGE,
         )
     return found[0]
 

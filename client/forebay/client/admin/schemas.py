@@ -55,7 +55,7 @@ class Schemas:
 
         A schema that equals the latest version keeps its number. ``previous`` is the version that the schema was
         compared with, or 0. Raises ``SchemaChanged`` if ``previous`` is not the latest version, ``SinkReplaced`` for
-        another ``incarnation``, ``InvalidSchema``, ``SinkNotFound``.
+        another ``incarnation``, ``INVALID_SCHEMA``, ``SinkNotFound``.
         """
         request = pb.RegisterSchemaRequest(
             sink=sink,

@@ -11,7 +11,7 @@ from typing import Final, Unpack
 import grpc
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from forebay.client.errors import InvalidRange, SinkExists, SinkNotFound, SinkReplaced
+from forebay.client.errors import AlreadyExists, InvalidArgument, SinkNotFound, SinkReplaced
 from forebay.client.settings import RetryPolicy
 from forebay.client.transport.channel import Channels
 from forebay.client.transport.service import Service
@@ -22,6 +22,7 @@ from forebay.client.values.explanations import Explanation, Purged
 from forebay.client.values.records import Gap
 from forebay.client.values.sink_settings import SinkOptions
 from forebay.client.values.sinks import Sink, SinkStats
+from forebay.errors.reasons import Reason
 from forebay.v1 import sink_service_pb2 as pb
 from forebay.v1.sink_service_pb2_grpc import SinkServiceStub
 
@@ -44,14 +45,18 @@ class Sinks:
         """Create a sink and return it; unset settings get the broker's defaults.
 
         With ``exist_ok`` an existing sink with the same settings is returned.
-        Raises ``InvalidName``, ``InvalidSetting``, ``SinkExists``, ``TooManySinks``.
+        Raises ``INVALID_SINK_NAME``, ``INVALID_SETTING``, ``SINK_EXISTS``, ``TOO_MANY_SINKS``.
         """
         request = pb.CreateSinkRequest(
             name=name, settings=settings_message(settings)[0], request_id=secrets.token_hex(8)
         )
         response = self._service.call("CreateSink", name, request)
         if not response.created and not exist_ok:
-            raise SinkExists(f"sink {name!r} exists already: pass exist_ok=True or another name", facts={"sink": name})
+            raise AlreadyExists(
+                f"sink {name!r} exists already: pass exist_ok=True or another name",
+                reason=Reason.SINK_EXISTS,
+                facts={"sink": name},
+            )
         return sink(response.sink)
 
     def get(self, name: str) -> Sink:
@@ -71,7 +76,7 @@ class Sinks:
         return sorted(found, key=lambda one: one.name)
 
     def update(self, name: str, *, incarnation: str = "", **settings: Unpack[SinkOptions]) -> Sink:
-        """Change the given settings of a sink. Raises ``InvalidSetting``, ``SinkNotFound``.
+        """Change the given settings of a sink. Raises ``INVALID_SETTING``, ``SinkNotFound``.
 
         Here and below, a call without ``incarnation`` applies to the sink that has the name when the call starts, also
         if the call is retried. With ``incarnation``, any other sink raises ``SinkReplaced``.
@@ -89,8 +94,8 @@ class Sinks:
     def delete(self, name: str, *, force: bool = False, dead_letters: bool = False, incarnation: str = "") -> None:
         """Delete a sink and its records; with ``dead_letters`` also its dead-letter sink ``<name>.dlq``.
 
-        A sink that is created again meanwhile is not deleted. Raises ``SinkNotEmpty`` unless forced, ``SinkNotFound``,
-        ``SinkReplaced``.
+        A sink that is created again meanwhile is not deleted. Raises ``SINK_NOT_EMPTY`` unless forced,
+        ``SinkNotFound``, ``SinkReplaced``.
         """
         request = pb.DeleteSinkRequest(
             name=name,
@@ -139,11 +144,13 @@ class Sinks:
         Records published after the call started stay, also if the connection breaks and the purge is retried. The
         result then excludes records dropped by the attempt whose answer was lost. Without ``until_offset``, the call
         first gets the end offsets from the broker, without a retry: if that fails, nothing is dropped and
-        ``BrokerUnavailable`` is raised. Raises ``SinkNotFound``, ``SinkReplaced``, ``InvalidPartition``,
-        ``InvalidRange``, ``OffsetAhead``.
+        ``BrokerUnavailable`` is raised. Raises ``SinkNotFound``, ``SinkReplaced``, ``INVALID_PARTITION``,
+        ``INVALID_RANGE``, ``OFFSET_AHEAD``.
         """
         if until_offset is not None and until_time is not None:
-            raise InvalidRange("until_offset and until_time are set: set only one of them")
+            raise InvalidArgument(
+                "until_offset and until_time are set: set only one of them", reason=Reason.INVALID_RANGE
+            )
         request = pb.PurgeSinkRequest(name=name, partition=partition)
         if until_offset is not None:
             request.until_offset = until_offset
@@ -170,7 +177,7 @@ class Sinks:
     ) -> Explanation:
         """Return location and state of a record, and what its delivery waits for, for any offset.
 
-        Raises ``SinkNotFound``, ``SubscriptionNotFound``, ``InvalidPartition``.
+        Raises ``SinkNotFound``, ``SubscriptionNotFound``, ``INVALID_PARTITION``.
         """
         request = pb.ExplainRecordRequest(
             sink=name, partition=partition, offset=offset, subscription=subscription, incarnation=incarnation

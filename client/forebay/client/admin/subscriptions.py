@@ -7,12 +7,19 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from forebay.client.errors import InvalidPosition, SinkNotFound, SinkReplaced, SubscriptionExists, SubscriptionReplaced
+from forebay.client.errors import (
+    AlreadyExists,
+    InvalidArgument,
+    SinkNotFound,
+    SinkReplaced,
+    SubscriptionReplaced,
+)
 from forebay.client.errors import SubscriptionNotFound as NotFound
 from forebay.client.transport.channel import Channels
 from forebay.client.transport.service import Service
 from forebay.client.values.convert import moment, stamp
 from forebay.client.values.subscriptions import Position, SettledPartition, Subscription, SubscriptionPlace
+from forebay.errors.reasons import Reason
 from forebay.v1 import subscription_pb2 as pb
 from forebay.v1.sink_service_pb2_grpc import SinkServiceStub
 
@@ -41,8 +48,8 @@ class Subscriptions:
         trimmed start offset becomes the lowest available one. With ``exist_ok``, an existing subscription with the same
         start is returned, whatever its position.
 
-        Raises ``SubscriptionExists``, ``InvalidSubscriptionName``, ``InvalidPosition``, ``InvalidPartition``,
-        ``OffsetAhead``, ``OffsetTrimmed``, ``TooManySubscriptions``, ``SinkNotFound``. Here and below, raises
+        Raises ``SUBSCRIPTION_EXISTS``, ``INVALID_SUBSCRIPTION_NAME``, ``INVALID_POSITION``, ``INVALID_PARTITION``,
+        ``OFFSET_AHEAD``, ``OffsetTrimmed``, ``TOO_MANY_SUBSCRIPTIONS``, ``SinkNotFound``. Here and below, raises
         ``SinkReplaced`` if the sink has another ``incarnation``.
         """
         request = pb.CreateSubscriptionRequest(
@@ -56,8 +63,10 @@ class Subscriptions:
         response = self._service.call("CreateSubscription", sink, request)
         if not response.created and not exist_ok:
             facts = {"sink": sink, "subscription": name}
-            raise SubscriptionExists(
-                f"sink {sink!r} has a subscription {name!r}: pass exist_ok=True or another name", facts=facts
+            raise AlreadyExists(
+                f"sink {sink!r} has a subscription {name!r}: pass exist_ok=True or another name",
+                reason=Reason.SUBSCRIPTION_EXISTS,
+                facts=facts,
             )
         return subscription(response.subscription)
 
@@ -75,7 +84,7 @@ class Subscriptions:
         """Delete a subscription with its unsettled records; its consumers get ``SubscriptionNotFound``.
 
         A subscription that is created again meanwhile is not deleted; with ``subscription_incarnation``, only that one
-        is. Raises ``SubscriptionNotFound``, ``SubscriptionReplaced``, ``DefaultSubscription``, ``SinkNotFound``.
+        is. Raises ``SubscriptionNotFound``, ``SubscriptionReplaced``, ``DEFAULT_SUBSCRIPTION``, ``SinkNotFound``.
         """
         request = pb.DeleteSubscriptionRequest(
             sink=sink,
@@ -105,9 +114,9 @@ class Subscriptions:
         skipped. With ``or_earliest``, a trimmed offset becomes the lowest available one, and ``trimmed`` is the missed
         range. The call is not retried if the connection breaks, so that no record is counted as skipped twice.
 
-        Raises ``OffsetAhead``, ``OffsetTrimmed``, ``InvalidPosition``, ``InvalidPartition``, ``SubscriptionNotFound``,
-        ``SinkNotFound``, and ``SubscriptionReplaced`` if the subscription has another ``subscription_incarnation``;
-        then nothing was moved.
+        Raises ``OFFSET_AHEAD``, ``OffsetTrimmed``, ``INVALID_POSITION``, ``INVALID_PARTITION``,
+        ``SubscriptionNotFound``, ``SinkNotFound``, and ``SubscriptionReplaced`` if the subscription has another
+        ``subscription_incarnation``; then nothing was moved.
         """
         request = pb.SeekSubscriptionRequest(
             sink=sink,
@@ -142,9 +151,9 @@ class Subscriptions:
         For readers that store their own position and read with ``replay``. Repeating the call, or passing a lower
         offset, has no effect. Applies to all given partitions or to none.
 
-        Raises ``SubscriptionInUse`` if a consumer owns one of the partitions, or a holder has a lease below the offset;
-        ``OffsetAhead``, ``InvalidPosition``, ``InvalidPartition``, ``SubscriptionNotFound``, ``SinkNotFound``; and
-        ``SubscriptionReplaced`` if the subscription has another ``subscription_incarnation``.
+        Raises ``SUBSCRIPTION_IN_USE`` if a consumer owns one of the partitions, or a holder has a lease below the
+        offset; ``OFFSET_AHEAD``, ``INVALID_POSITION``, ``INVALID_PARTITION``, ``SubscriptionNotFound``,
+        ``SinkNotFound``; and ``SubscriptionReplaced`` if the subscription has another ``subscription_incarnation``.
         """
         request = pb.SettleSubscriptionRequest(
             sink=sink,
@@ -158,7 +167,7 @@ class Subscriptions:
 
 
 def position_message(place: Position) -> pb.Position:
-    """Return the wire form of a position; raises ``InvalidPosition``."""
+    """Return the wire form of a position; raises ``INVALID_POSITION``."""
     try:
         match place:
             case "earliest":
@@ -178,9 +187,11 @@ def position_message(place: Position) -> pb.Position:
     raise _wrong(place)
 
 
-def _wrong(place: object) -> InvalidPosition:
+def _wrong(place: object) -> InvalidArgument:
     allowed = "earliest, latest, an offset, offsets by partition, or a time"
-    return InvalidPosition(f"position = {place!r}: must be {allowed}", facts={"allowed": allowed})
+    return InvalidArgument(
+        f"position = {place!r}: must be {allowed}", reason=Reason.INVALID_POSITION, facts={"allowed": allowed}
+    )
 
 
 def position(message: pb.Position) -> Position:

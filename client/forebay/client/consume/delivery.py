@@ -13,7 +13,7 @@ from typing import Protocol
 from opentelemetry.trace import Span
 
 from forebay.client.consume.answers import AnswerKind
-from forebay.client.errors import InvalidNack, InvalidRange
+from forebay.client.errors import InvalidArgument
 from forebay.client.replay.columns import (
     AcceptedAt,
     event_time,
@@ -24,6 +24,7 @@ from forebay.client.replay.columns import (
 from forebay.client.values.ranges import Range, count, intersect, merge, without
 from forebay.client.values.records import DeliveredRecord, Durability, Gap, SettleResult, StoredPage
 from forebay.client.values.sink_settings import Ordering
+from forebay.errors.reasons import Reason
 from forebay.page.columns import Columns
 
 DELAY_S_MAX = 24 * 3600.0
@@ -195,7 +196,7 @@ class Delivery:
         """Settle the records from ``first`` to ``last``; only ``first``, or all if neither is given.
 
         Returns immediately without results. With ``wait``, returns one result per range when the broker has answered.
-        An answer to void records is not sent; its result is ``STALE``. Raises ``InvalidRange`` for offsets outside of
+        An answer to void records is not sent; its result is ``STALE``. Raises ``INVALID_RANGE`` for offsets outside of
         the delivery.
         """
         return self._settle(AnswerKind.ACK, first, last, wait=wait)
@@ -232,7 +233,7 @@ class Delivery:
         In STRICT order all later queued records of the partition become void, because they are redelivered after these.
         """
         if delay_s is not None and not 0 <= delay_s <= DELAY_S_MAX:
-            raise InvalidNack(f"delay_s = {delay_s}: must be 0 to {DELAY_S_MAX:g}")
+            raise InvalidArgument(f"delay_s = {delay_s}: must be 0 to {DELAY_S_MAX:g}", reason=Reason.INVALID_NACK)
         until = self.last_offset if last is None else last
         return self._settle(AnswerKind.NACK, offset, until, delay_s=delay_s, reason=reason, wait=wait)
 
@@ -270,7 +271,10 @@ class Delivery:
         elif last is None:
             last = first
         if not self.first_offset <= first <= last <= self.last_offset:
-            raise InvalidRange(f"offsets {first} to {last}: must be within {self.first_offset} to {self.last_offset}")
+            raise InvalidArgument(
+                f"offsets {first} to {last}: must be within {self.first_offset} to {self.last_offset}",
+                reason=Reason.INVALID_RANGE,
+            )
         ranges = intersect(self.ranges, first, last)
         return self._settler.settle(self, verb, ranges, delay_s=delay_s, reason=reason, wait=wait)
 

@@ -139,7 +139,8 @@ class SubscribeStream:
             # occurs at its source.
             call.cancel()
             self._damaged += 1
-            return error if self._damaged >= DAMAGED_MAX else BrokerUnavailable(str(error), reason=error.reason)
+            error.retryable = self._damaged < DAMAGED_MAX
+            return error
         except ForebayError as error:
             call.cancel()
             return error

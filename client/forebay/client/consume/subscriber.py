@@ -21,11 +21,12 @@ from typing import Final
 from forebay.client.consume.delivery import Delivery
 from forebay.client.consume.state import SubscriptionState
 from forebay.client.consume.stream import SubscribeStream
-from forebay.client.errors import SubscriberClosed, UsedAfterFork
+from forebay.client.errors import Closed
 from forebay.client.replay.iterator import ClosableIterator
 from forebay.client.settings import SubscriberSettings
 from forebay.client.telemetry import Telemetry
 from forebay.client.transport.channel import Channels
+from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as pb
 
 GOODBYE_S: Final = 5.0
@@ -80,9 +81,10 @@ class Subscriber(ClosableIterator[Delivery]):
     def take(self, timeout_s: float | None = None) -> Delivery | None:
         """Return the next delivery; ``None`` if the subscriber was closed, or after ``timeout_s``.
 
-        Raises the error that ended the subscriber: ``SinkNotFound``, ``SubscriptionNotFound``, ``ConsumerReplaced``,
-        ``InvalidOpen``, ``SinkReplaced`` and ``SubscriptionReplaced`` (the sink or subscription was deleted and created
-        again while the connection was broken), and others. With ``reconnect=False``, every broken connection ends it.
+        Raises the error that ended the subscriber: ``SinkNotFound``, ``SubscriptionNotFound``, ``CONSUMER_REPLACED``,
+        ``INVALID_OPEN``, ``SinkReplaced`` and ``SubscriptionReplaced`` (the sink or subscription was deleted and
+        created again while the connection was broken), and others. With ``reconnect=False``, every broken
+        connection ends it.
         """
         self._check()
         with self._start:
@@ -105,7 +107,7 @@ class Subscriber(ClosableIterator[Delivery]):
         """
         self._check()
         if self._state.is_closed():
-            raise SubscriberClosed("the subscriber is closed: open a new one")
+            raise Closed("the subscriber is closed: open a new one", reason=Reason.SUBSCRIBER_CLOSED)
         self._credit = pb.Credit(records=records, bytes=bytes_)
         self._state.set_credit(self._credit)
 
@@ -126,4 +128,6 @@ class Subscriber(ClosableIterator[Delivery]):
 
     def _check(self) -> None:
         if self._pid != os.getpid():
-            raise UsedAfterFork("this subscriber was opened before fork: open a new one in this process")
+            raise Closed(
+                "this subscriber was opened before fork: open a new one in this process", reason=Reason.USED_AFTER_FORK
+            )

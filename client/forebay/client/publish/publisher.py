@@ -27,12 +27,12 @@ from typing import Final, Self, cast
 from forebay.client.admin.epochs import stage_message
 from forebay.client.errors import (
     BrokerUnavailable,
+    Closed,
+    FailedPrecondition,
     ForebayError,
+    InvalidArgument,
     InvalidPage,
-    InvalidPartition,
     RecordTooLarge,
-    StagingUnsupported,
-    UsedAfterFork,
 )
 from forebay.client.publish.batches import Batch, headers_bytes
 from forebay.client.publish.completions import BulkFuture, PageCompletion, PublishFuture
@@ -46,6 +46,7 @@ from forebay.client.transport.channel import Channels
 from forebay.client.values import convert
 from forebay.client.values.epochs import Stage, StagedToken
 from forebay.client.values.records import HeadersLike, Receipt
+from forebay.errors.reasons import Reason
 from forebay.page.format import PAGE_BYTES_MAX
 
 GOODBYE_S: Final = 10.0
@@ -112,7 +113,9 @@ class Publisher:
     def staged(self) -> StagedToken:
         """Return the token of the durably staged records, for the commit; ``flush`` or ``close`` first."""
         if self.stage is None:
-            raise StagingUnsupported("this publisher has no staged pages: open it with a stage")
+            raise FailedPrecondition(
+                "this publisher has no staged pages: open it with a stage", reason=Reason.STAGING_UNSUPPORTED
+            )
         return StagedToken(self.stage.token, tuple(self._stream.stored()), self.incarnation)
 
     def send(
@@ -131,8 +134,9 @@ class Publisher:
         callback of a future, because that runs on the thread that frees the buffer. ``event_time`` is an aware
         ``datetime``, or microseconds since 1970 UTC.
 
-        Raises ``RecordTooLarge``, ``InvalidPartition``, ``InvalidPage``, ``PublisherClosed``, ``UsedAfterFork``, and
-        the error that ended the publisher (``WriterFenced``, ``SinkNotFound``, ``SinkReplaced``, ...).
+        Raises ``RecordTooLarge``, ``INVALID_PARTITION``, ``InvalidPage``, ``PUBLISHER_CLOSED``,
+        ``USED_AFTER_FORK``, and the error that ended the publisher (``WriterFenced``, ``SinkNotFound``,
+        ``SinkReplaced``, ...).
         """
         self._check(partition)
         if type(value) is not bytes or (key is not None and type(key) is not bytes):
@@ -210,7 +214,7 @@ class Publisher:
         """Flush, close the writer at the broker, and end the threads. Idempotent.
 
         Raises the first failure since the last flush. Records that are not durable after ``timeout_s`` fail with
-        ``PublishAbandoned``.
+        ``PUBLISH_ABANDONED``.
         """
         if self._pid != os.getpid() or self._closed:
             return
@@ -224,7 +228,7 @@ class Publisher:
             self._on_close(self)
 
     def abandon(self) -> None:
-        """Close without waiting: records that are not durable fail with ``PublishAbandoned``."""
+        """Close without waiting: records that are not durable fail with ``PUBLISH_ABANDONED``."""
         if self._pid != os.getpid():
             return
         self._closed = True
@@ -248,11 +252,14 @@ class Publisher:
 
     def _check(self, partition: int | None) -> None:
         if self._pid != os.getpid():
-            raise UsedAfterFork("this publisher was opened before fork: open a new one in this process")
+            raise Closed(
+                "this publisher was opened before fork: open a new one in this process", reason=Reason.USED_AFTER_FORK
+            )
         if partition is not None and not 0 <= partition < self._buffer.partitions:
             highest = self._buffer.partitions - 1
-            raise InvalidPartition(
+            raise InvalidArgument(
                 f"partition = {partition}: must be 0 to {highest} in sink {self.sink!r}",
+                reason=Reason.INVALID_PARTITION,
                 facts={"partition": str(partition), "partitions": str(self._buffer.partitions)},
             )
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from forebay.client.errors import FlushTimeout, ForebayError, PublisherClosed
+from forebay.client.errors import Closed, FlushTimeout, ForebayError
 from forebay.client.publish.batches import Batch, Batches, PageBounds
 from forebay.client.publish.failures import FailureLog
 from forebay.client.publish.pages import EncodedPage
@@ -20,6 +20,7 @@ from forebay.client.publish.sized_columns import SizedColumns
 from forebay.client.publish.window import Window, WindowPage
 from forebay.client.settings import PublisherSettings
 from forebay.client.telemetry import Telemetry
+from forebay.errors.reasons import Reason
 from forebay.page.columns import Headers
 
 RecordTuple = tuple[bytes, bytes | None, int | None, Headers]
@@ -158,7 +159,7 @@ class SendBuffer:
         if self.fatal is not None:
             raise copy.copy(self.fatal)
         if self.closing:
-            raise PublisherClosed("the publisher is closed: open a new one")
+            raise Closed("the publisher is closed: open a new one", reason=Reason.PUBLISHER_CLOSED)
 
     def _has_room(self, size: int) -> bool:
         return not self.bytes or self.bytes + size <= self.settings.buffer_bytes_max

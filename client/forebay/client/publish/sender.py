@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from typing import Final
 
-from forebay.client.errors import ForebayError, PageCorrupt, SequenceGap, WriterFenced
+from forebay.client.errors import ForebayError, PageCorrupt, WriterFenced
 from forebay.client.publish.batches import Batch
 from forebay.client.publish.send_buffer import SendBuffer
 from forebay.client.publish.window import FailedPage
@@ -20,6 +20,7 @@ from forebay.client.transport.status import from_status
 from forebay.client.values import convert
 from forebay.client.values.epochs import StagedPart
 from forebay.client.values.records import Receipt
+from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as pb
 
 DEFAULT_HOLD_S: Final = 0.25
@@ -124,7 +125,7 @@ class Sender:
             return [(page.content, convert.receipt(answer.receipt))]
         error = from_status(answer.refusal)
         failed: FailedPage[Batch] | None = None
-        if isinstance(error, SequenceGap):
+        if error.reason == Reason.SEQUENCE_GAP.name:
             window.rejected_as_gap(partition, sequence)
         elif isinstance(error, PageCorrupt):
             failed = window.rejected_as_damaged(partition, sequence, self._buffer.clock(), error)

@@ -16,11 +16,10 @@ import grpc
 
 from forebay.client.errors import (
     BrokerUnavailable,
-    ClientClosed,
     ClientFault,
+    Closed,
     ForebayError,
     ProtocolViolation,
-    PublishAbandoned,
 )
 from forebay.client.publish.pages import frame_publish_page
 from forebay.client.publish.send_buffer import SendBuffer
@@ -29,6 +28,7 @@ from forebay.client.transport.channel import Channels
 from forebay.client.transport.reconnect import Reconnect
 from forebay.client.transport.threads import GuardedThread, fault_of
 from forebay.client.values.epochs import StagedPart
+from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as pb
 
 METHOD: Final = "/forebay.v1.BufferService/Publish"
@@ -86,14 +86,16 @@ class PublishStream:
         return not self._thread.is_alive()
 
     def abandon(self) -> None:
-        """End immediately; records that are not durable fail with ``PublishAbandoned``."""
+        """End immediately; records that are not durable fail with ``PUBLISH_ABANDONED``."""
         with self._buffer.lock:
             self._abandoned = True
             call = self._call
             self._buffer.wake_all()
         if call is not None:
             call.cancel()
-        self._sender.end_all(PublishAbandoned("the publisher was closed before the records were durable"))
+        self._sender.end_all(
+            Closed("the publisher was closed before the records were durable", reason=Reason.PUBLISH_ABANDONED)
+        )
 
     def _failed(self, fault: ClientFault) -> None:
         """Apply an unexpected failure: end the stream and notify the waiting threads."""
@@ -141,7 +143,7 @@ class PublishStream:
             publish = channel.stream_stream(METHOD, _unchanged, pb.PublishResponse.FromString)
             call = publish(self._requests(state, self._epoch if resumed else None))
         except ValueError as failure:  # grpc: the channel was closed
-            return ClientClosed(str(failure))
+            return Closed(str(failure), reason=Reason.CLIENT_CLOSED)
         except ForebayError as error:
             return error
         with self._buffer.lock:

@@ -20,11 +20,11 @@ import grpc
 from forebay.client.admin.schemas import SchemaCache
 from forebay.client.errors import (
     BrokerUnavailable,
+    Closed,
     ForebayError,
     GapError,
-    InvalidRange,
+    InvalidArgument,
     PageCorrupt,
-    UsedAfterFork,
 )
 from forebay.client.replay.columns import checked_body
 from forebay.client.replay.iterator import ClosableIterator
@@ -34,6 +34,7 @@ from forebay.client.transport.channel import Channels
 from forebay.client.transport.retry import RetryState
 from forebay.client.values import convert
 from forebay.client.values.records import Gap, StoredPage
+from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2
 from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
@@ -75,8 +76,8 @@ class ReplayOptions(TypedDict, total=False):
 class PageReplay(ClosableIterator[StoredPage | Gap]):
     """Iterator of the requested parts of pages, and of :class:`Gap` with ``on_gap="yield"``.
 
-    Not thread-safe, except ``close``. Iterating raises ``OffsetTrimmed``, ``OffsetAhead``,
-    ``SinkNotFound``, ``InvalidPartition``, ``GapError``, ``SinkReplaced``, and ``BrokerUnavailable`` if the
+    Not thread-safe, except ``close``. Iterating raises ``OffsetTrimmed``, ``OFFSET_AHEAD``,
+    ``SinkNotFound``, ``INVALID_PARTITION``, ``GapError``, ``SinkReplaced``, and ``BrokerUnavailable`` if the
     broker was unavailable for longer than ``reattach_timeout_s``.
     """
 
@@ -96,7 +97,7 @@ class PageReplay(ClosableIterator[StoredPage | Gap]):
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         if start is not None and start_time is not None:
-            raise InvalidRange("start and start_time are set: set only one of them")
+            raise InvalidArgument("start and start_time are set: set only one of them", reason=Reason.INVALID_RANGE)
         self._channels = channels
         self._sink = sink
         self._schemas = SchemaCache(channels, sink)
@@ -135,7 +136,9 @@ class PageReplay(ClosableIterator[StoredPage | Gap]):
     def __next__(self) -> StoredPage | Gap:
         """Return the next page or gap; stops at the end, or when the replay is closed."""
         if self._pid != os.getpid():
-            raise UsedAfterFork("this replay was opened before fork: open a new one in this process")
+            raise Closed(
+                "this replay was opened before fork: open a new one in this process", reason=Reason.USED_AFTER_FORK
+            )
         if self._closing.is_set():
             raise StopIteration
         return next(self._steps)

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from forebay.client.admin.sinks import Sinks
-from forebay.client.errors import InvalidRange
+from forebay.client.errors import InvalidArgument
 from forebay.client.replay.iterator import ClosableIterator
 from forebay.client.replay.pages import PageReplay, ReplayOptions
 from forebay.client.transport.channel import Channels
 from forebay.client.values.records import Gap, StoredPage
 from forebay.client.values.sinks import Sink
+from forebay.errors.reasons import Reason
 
 PAGES_LEFT: Final = 4
 """Number of remaining pages at which the next partition is opened, to hide its latency."""
@@ -22,7 +23,7 @@ class SinkReplay(ClosableIterator[StoredPage | Gap]):
     """Iterator of :class:`StoredPage` and :class:`Gap` over all partitions; see :class:`PageReplay`.
 
     The number of partitions is read with the first page; each partition ends at its end when it is opened. Not
-    thread-safe, except ``close``. Iterating raises as :class:`PageReplay`, and ``InvalidRange`` for options of a
+    thread-safe, except ``close``. Iterating raises as :class:`PageReplay`, and ``INVALID_RANGE`` for options of a
     single partition if the sink has several.
     """
 
@@ -72,7 +73,8 @@ class SinkReplay(ClosableIterator[StoredPage | Gap]):
         if self._options.get("follow"):
             of_one.append("follow")
         if of_one and found > 1:
-            raise InvalidRange(
-                f"sink {self._sink!r} has {found} partitions: {' and '.join(of_one)} require a partition"
+            raise InvalidArgument(
+                f"sink {self._sink!r} has {found} partitions: {' and '.join(of_one)} require a partition",
+                reason=Reason.INVALID_RANGE,
             )
         return found

@@ -19,14 +19,14 @@ from typing import Any, Final, TypeVar, cast
 import grpc
 
 from forebay.client.errors import (
+    AccessDenied,
     BrokerFault,
     BrokerUnavailable,
-    ClientClosed,
+    Closed,
     CredentialsUnusable,
     DeadlineExceeded,
     ForebayError,
-    HandshakeFailed,
-    InvalidSetting,
+    InvalidArgument,
 )
 from forebay.client.settings import MESSAGE_BYTES_MAX, ClientSettings, RetryPolicy
 from forebay.client.transport import handshake
@@ -37,6 +37,7 @@ from forebay.client.transport.retry_rules import RULES
 from forebay.client.transport.security import credential_files, fingerprint, open_channel
 from forebay.client.transport.status import from_call
 from forebay.credentials import CredentialReport
+from forebay.errors.reasons import Reason
 from forebay.v1 import sink_service_pb2
 from forebay.v1.sink_service_pb2_grpc import SinkServiceStub
 
@@ -83,7 +84,11 @@ class Channels:
 
     def __init__(self, endpoints: Sequence[str], settings: ClientSettings) -> None:
         if not endpoints or not all(endpoints):
-            raise InvalidSetting("endpoint is empty: must be at least one HOST:PORT", facts={"field": "endpoint"})
+            raise InvalidArgument(
+                "endpoint is empty: must be at least one HOST:PORT",
+                reason=Reason.INVALID_SETTING,
+                facts={"field": "endpoint"},
+            )
         self.endpoints = tuple(dict.fromkeys(endpoints))
         self.settings = settings
         self._processes: dict[int, _Process] = {os.getpid(): _Process()}
@@ -105,7 +110,7 @@ class Channels:
     def of_endpoint(self, endpoint: str) -> grpc.Channel:
         """Return the channel to ``endpoint``.
 
-        Raises ``ClientClosed``, ``CredentialsUnusable``, ``InvalidSetting``.
+        Raises ``CLIENT_CLOSED``, ``CredentialsUnusable``, ``INVALID_SETTING``.
         """
         return self._open(endpoint).channel
 
@@ -125,7 +130,7 @@ class Channels:
         process = self._processes.setdefault(os.getpid(), _Process())
         with process.lock:
             if process.closed:
-                raise ClientClosed("the client is closed: open a new one")
+                raise Closed("the client is closed: open a new one", reason=Reason.CLIENT_CLOSED)
             opened = process.channels.get(endpoint)
             if opened is None:
                 files = fingerprint(self.settings.tls)  # before they are read, so that a later change is detected
@@ -143,11 +148,11 @@ class Channels:
     def ended(self, failure: grpc.RpcError, sink: str | None = None) -> ForebayError:
         """Return the error that ended a call about ``sink``.
 
-        If no broker was reached, this probes the endpoint for a TLS mismatch, and returns ``HandshakeFailed`` if that
+        If no broker was reached, this probes the endpoint for a TLS mismatch, and returns ``HANDSHAKE_FAILED`` if that
         persists.
         """
         error = from_call(failure)
-        if type(error) is not BrokerUnavailable or error.reason != BrokerUnavailable.default_reason:
+        if error.reason != Reason.UNREACHABLE.name:
             if not isinstance(error, _INCONCLUSIVE):
                 self.reached(sink)
             return error
@@ -156,7 +161,9 @@ class Channels:
                 continue
             verdict = self._diagnosis.of(endpoint)
             if verdict.is_final:
-                return HandshakeFailed(f"{endpoint}: {verdict.text}", facts={"endpoint": endpoint})
+                return AccessDenied(
+                    f"{endpoint}: {verdict.text}", reason=Reason.HANDSHAKE_FAILED, facts={"endpoint": endpoint}
+                )
             if verdict.text:
                 return BrokerUnavailable(f"{error}; {endpoint}: {verdict.text}", retry_after_s=error.retry_after_s)
         return error
@@ -243,7 +250,7 @@ class Unary:
             except grpc.RpcError as failure:
                 raise self._channels.ended(failure) from failure
             except ValueError as failure:  # grpc: the channel was closed by another thread
-                raise ClientClosed("the client was closed during a call") from failure
+                raise Closed("the client was closed during a call", reason=Reason.CLIENT_CLOSED) from failure
 
         def may_retry(error: ForebayError) -> bool:
             return rule.may_retry(error) or (is_idempotent and error.retryable)

@@ -64,7 +64,7 @@ FINAL: Final[Mapping[Finding, bool]] = {
     Finding.UNTRUSTED: True,
     Finding.CERTIFICATE_DEMANDED: True,
 }
-"""Findings that end a call or stream with ``HandshakeFailed`` when they persist; others are retried."""
+"""Findings that end a call or stream with ``HANDSHAKE_FAILED`` when they persist; others are retried."""
 
 
 @dataclass(frozen=True, slots=True)

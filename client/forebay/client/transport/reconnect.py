@@ -14,15 +14,18 @@ from typing import Final
 from forebay.client.errors import (
     CredentialsUnusable,
     ForebayError,
-    InvalidArgument,
-    InvalidOpen,
-    ProtocolViolation,
 )
 from forebay.client.settings import ClientSettings
 from forebay.client.transport.retry import RetryState
+from forebay.errors.reasons import Reason
 
 DAMAGED_MAX: Final = 5
 """Number of consecutive streams without progress that may end with an undecodable message."""
+
+_UNDECODABLE: Final = frozenset(
+    reason.name for reason in (Reason.INVALID_REQUEST, Reason.INVALID_OPEN, Reason.PROTOCOL_VIOLATION)
+)
+"""Reasons of a message that one side could not decode."""
 
 
 class Reconnect:
@@ -59,16 +62,10 @@ class Reconnect:
             if self._unusable_since is None:
                 self._unusable_since = now
             is_final = now - self._unusable_since >= self._patience_s
-        elif self._was_open and _is_undecodable(error):
+        elif self._was_open and error.reason in _UNDECODABLE:
             self._damaged += 1
             is_final = self._damaged >= DAMAGED_MAX
         else:
             self._unusable_since = None
             is_final = not error.retryable
         return None if is_final else self._pause.failed(now, error.retry_after_s)
-
-
-def _is_undecodable(error: ForebayError) -> bool:
-    """Return True if one side could not decode a message of the other."""
-    undecodable = type(error) is InvalidArgument and error.reason == InvalidArgument.default_reason
-    return undecodable or isinstance(error, InvalidOpen | ProtocolViolation)

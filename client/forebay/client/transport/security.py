@@ -14,9 +14,10 @@ from typing import Any, Final, NamedTuple
 
 import grpc
 
-from forebay.client.errors import CredentialsUnusable, InvalidSetting
+from forebay.client.errors import CredentialsUnusable, InvalidArgument
 from forebay.client.settings import ClientSettings, TlsSettings
 from forebay.credentials import CredentialFile, Kind
+from forebay.errors.reasons import Reason
 
 TOKEN_BYTES_MAX: Final = 4_096
 PORT_MAX: Final = 65_535
@@ -25,7 +26,7 @@ PORT_MAX: Final = 65_535
 def open_channel(endpoint: str, settings: ClientSettings, options: list[tuple[str, Any]]) -> grpc.Channel:
     """Return a channel to ``HOST:PORT``; it connects with its first call.
 
-    Raises ``CredentialsUnusable``, and ``InvalidSetting`` for an invalid host or port.
+    Raises ``CredentialsUnusable``, and ``INVALID_SETTING`` for an invalid host or port.
     """
     check_endpoint(endpoint)
     has_token = bool(settings.token or settings.token_file or settings.token_env)
@@ -45,7 +46,7 @@ def open_channel(endpoint: str, settings: ClientSettings, options: list[tuple[st
 
 
 def check_endpoint(endpoint: str) -> None:
-    """Raise ``InvalidSetting`` for an invalid host or port. gRPC validates other schemes."""
+    """Raise ``INVALID_SETTING`` for an invalid host or port. gRPC validates other schemes."""
     host, _, port = endpoint.rpartition(":")
     if not host or ":" in host.strip("[]") or "/" in host or not (port.isascii() and port.isdigit()):
         return
@@ -57,7 +58,11 @@ def check_endpoint(endpoint: str) -> None:
     except UnicodeError:
         wrong = "the host must be a name or address, with parts of 1 to 63 characters between dots"
     if wrong:
-        raise InvalidSetting(f"endpoint = {endpoint!r}: {wrong}", facts={"field": "endpoint", "value": endpoint})
+        raise InvalidArgument(
+            f"endpoint = {endpoint!r}: {wrong}",
+            reason=Reason.INVALID_SETTING,
+            facts={"field": "endpoint", "value": endpoint},
+        )
 
 
 def credential_files(settings: ClientSettings) -> tuple[CredentialFile, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, get_type_hints
 
-from forebay.client.errors import InvalidSetting
+from forebay.client.errors import InvalidArgument
 from forebay.client.values.convert import duration, enum, moment, seconds
 from forebay.client.values.records import DropReason, Durability
 from forebay.client.values.sink_settings import Ordering, SinkOptions, SinkSettings
@@ -18,6 +18,7 @@ from forebay.client.values.sinks import (
     SubscriptionPartitionStats,
     SubscriptionStats,
 )
+from forebay.errors.reasons import Reason
 from forebay.v1 import record_pb2, sink_pb2, sink_service_pb2
 
 DURATIONS: Final = {
@@ -42,9 +43,9 @@ CHOICES: Final = {
 MEMBERS: Final = {name: {number: KINDS[name](choice) for choice, number in CHOICES[name].items()} for name in CHOICES}
 
 
-def _wrong(name: str, value: object, allowed: str) -> InvalidSetting:
+def _wrong(name: str, value: object, allowed: str) -> InvalidArgument:
     facts = {"field": name, "value": str(value), "allowed": allowed}
-    return InvalidSetting(f"{name} = {value}: must be {allowed}", facts=facts)
+    return InvalidArgument(f"{name} = {value}: must be {allowed}", reason=Reason.INVALID_SETTING, facts=facts)
 
 
 def _allowed(name: str) -> str:
@@ -58,7 +59,7 @@ def _allowed(name: str) -> str:
 
 
 def settings_message(options: SinkOptions) -> tuple[sink_pb2.SinkSettings, list[str]]:
-    """Return the wire form of the given settings and their field paths; raises ``InvalidSetting``."""
+    """Return the wire form of the given settings and their field paths; raises ``INVALID_SETTING``."""
     message = sink_pb2.SinkSettings()
     given: dict[str, Any] = dict(options)
     for name, value in given.items():

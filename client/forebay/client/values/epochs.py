@@ -15,7 +15,8 @@ from enum import IntEnum
 from hashlib import sha256
 from typing import Final, Self
 
-from forebay.client.errors import StagedIncomplete
+from forebay.client.errors import FailedPrecondition
+from forebay.errors.reasons import Reason
 
 PARTS_NAMED_MAX: Final = 8
 """Maximum number of partitions that a token lists; above it, a summary replaces the list."""
@@ -173,16 +174,17 @@ class EpochCommit:
     ) -> Self:
         """Return the commit of the tokens staged for the epoch of ``stage``.
 
-        Raises ``StagedIncomplete`` for tokens that were staged in two incarnations of the sink: it was deleted and made
-        anew in between.
+        Raises ``STAGED_INCOMPLETE`` for tokens that were staged in two incarnations of the sink: it was deleted and
+        made anew in between.
         """
         every = tuple(tokens)
         named = [one for one in (stage.incarnation, *(token.incarnation for token in every)) if one]
         found = list(dict.fromkeys(named)) or [""]
         if len(found) > 1:
-            raise StagedIncomplete(
+            raise FailedPrecondition(
                 f"sink {sink!r} was deleted and made anew while the epoch was staged: a part of it is in incarnation "
                 f"{found[0]!r}, another in {found[1]!r}. Stage all of it again",
+                reason=Reason.STAGED_INCOMPLETE,
                 facts={"sink": sink, "named": found[0], "current": found[1]},
             )
         return cls(

@@ -17,22 +17,19 @@ from forebay.client import (
     EpochCheck,
     EpochCommit,
     EpochContent,
-    EpochFenced,
-    EpochNotFound,
     EpochPart,
-    InvalidEpoch,
-    InvalidSetting,
     Producer,
     Stage,
-    StagedIncomplete,
     StagedPart,
     StagedSummary,
     StagedToken,
 )
 from forebay.client.admin.epochs import commit_message
 from forebay.client.transport.rendezvous import endpoint_of
+from forebay.errors.reasons import Reason
 from forebay.v1 import epoch_service_pb2 as pb
 from tests.support.calls.wire_fake import WireFake, abort, status
+from tests.support.refusals import failure
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 STAMP = Timestamp(seconds=int(NOON.timestamp()))
@@ -155,22 +152,22 @@ def test_a_commit_is_not_tried_for_longer_than_it_may() -> None:
         client.epochs.commit([EpochCommit.of("orders", STAGE, [])], patience_s=0)
 
     assert len(asked.requests) == 1
-    with Client("127.0.0.1:1") as client, pytest.raises(InvalidSetting, match="patience_s"):
+    with Client("127.0.0.1:1") as client, failure(Reason.INVALID_SETTING, match="patience_s"):
         client.epochs.commit([EpochCommit.of("orders", STAGE, [])], patience_s=-1)
 
 
 @pytest.mark.parametrize(
-    ("code", "reason", "kind"),
+    ("code", "reason"),
     [
-        (grpc.StatusCode.FAILED_PRECONDITION, "STAGED_INCOMPLETE", StagedIncomplete),
-        (grpc.StatusCode.ABORTED, "EPOCH_FENCED", EpochFenced),
+        (grpc.StatusCode.FAILED_PRECONDITION, Reason.STAGED_INCOMPLETE),
+        (grpc.StatusCode.ABORTED, Reason.EPOCH_FENCED),
     ],
 )
-def test_a_refused_commit_is_not_made_again(code: grpc.StatusCode, reason: str, kind: type[Exception]) -> None:
+def test_a_refused_commit_is_not_made_again(code: grpc.StatusCode, reason: Reason) -> None:
     with (
-        WireFake(CommitEpoch=refused(code, reason)) as fake,
+        WireFake(CommitEpoch=refused(code, reason.name)) as fake,
         fake.client() as client,
-        pytest.raises(kind),
+        failure(reason),
     ):
         client.epochs.commit([EpochCommit.of("orders", STAGE, [STAGED])])
 
@@ -181,7 +178,7 @@ def test_sinks_of_different_brokers_are_not_committed_together() -> None:
     first = next(name for name in names if endpoint_of(name, endpoints) == endpoints[0])
     second = next(name for name in names if endpoint_of(name, endpoints) == endpoints[1])
 
-    with Client(endpoints) as client, pytest.raises(InvalidEpoch, match="different brokers") as error:
+    with Client(endpoints) as client, failure(Reason.INVALID_EPOCH, match="different brokers") as error:
         client.epochs.commit([EpochCommit.of(first, STAGE, []), EpochCommit.of(second, STAGE, [])])
 
     assert first in str(error.value)
@@ -190,9 +187,9 @@ def test_sinks_of_different_brokers_are_not_committed_together() -> None:
 
 def test_what_cannot_be_a_commit_is_refused_before_it_is_sent() -> None:
     with Client("127.0.0.1:1") as client:
-        with pytest.raises(InvalidEpoch, match="is empty"):
+        with failure(Reason.INVALID_EPOCH, match="is empty"):
             client.epochs.commit([])
-        with pytest.raises(InvalidEpoch, match="epoch = -1"):
+        with failure(Reason.INVALID_EPOCH, match="epoch = -1"):
             client.epochs.commit([EpochCommit("orders", "p", epoch=-1, run="r", ticket=1)])
 
 
@@ -215,7 +212,7 @@ def test_an_epoch_is_asked_for_by_number_or_as_the_last() -> None:
 
 def test_an_epoch_that_is_not_there_is_not_found() -> None:
     not_found = refused(grpc.StatusCode.NOT_FOUND, "EPOCH_NOT_FOUND")
-    with WireFake(GetEpoch=not_found) as fake, fake.client() as client, pytest.raises(EpochNotFound):
+    with WireFake(GetEpoch=not_found) as fake, fake.client() as client, failure(Reason.EPOCH_NOT_FOUND):
         client.epochs.get("orders", "p", 1)
 
 

@@ -13,8 +13,6 @@ from forebay.client import (
     BrokerUnavailable,
     DeliveryState,
     DropReason,
-    InvalidRange,
-    OffsetAhead,
     Purged,
     RecordFlight,
     RecordLease,
@@ -22,9 +20,11 @@ from forebay.client import (
     RecordState,
     WaitReason,
 )
+from forebay.errors.reasons import Reason
 from forebay.v1 import record_pb2, sink_pb2
 from forebay.v1 import sink_service_pb2 as pb
 from tests.support.calls.wire_fake import WireFake, abort, status
+from tests.support.refusals import failure
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 STAMP = Timestamp(seconds=int(NOON.timestamp()))
@@ -100,7 +100,7 @@ def test_a_purge_that_does_not_learn_where_the_sink_ends_does_nothing_and_is_not
 
 
 def test_a_purge_has_one_bound() -> None:
-    with WireFake() as fake, fake.client() as client, pytest.raises(InvalidRange):
+    with WireFake() as fake, fake.client() as client, failure(Reason.INVALID_RANGE):
         client.sinks.purge("orders", until_offset=1, until_time=NOON)
 
 
@@ -109,7 +109,7 @@ def test_a_purge_up_to_an_offset_that_no_record_has_is_told_as_such() -> None:
         abort(context, status(grpc.StatusCode.OUT_OF_RANGE, "OFFSET_AHEAD", offset=9, earliest=0, next=5))
 
     fake = WireFake(PurgeSink=refuse, GetSink=Asked(SINK))
-    with fake, fake.client() as client, pytest.raises(OffsetAhead):
+    with fake, fake.client() as client, failure(Reason.OFFSET_AHEAD):
         client.sinks.purge("orders", until_offset=9)
 
 

@@ -19,25 +19,22 @@ from forebay.client import (
     BrokerUnavailable,
     Client,
     ClientFault,
-    ConsumerReplaced,
     DeadlineExceeded,
     DropReason,
-    InvalidNack,
-    InvalidRange,
-    InvalidSetting,
     PageCorrupt,
     SettleOutcome,
     Subscriber,
-    SubscriberClosed,
     SubscriptionNotFound,
-    UsedAfterFork,
 )
 from forebay.client.consume.stream import DAMAGED_MAX
 from forebay.client.consume.subscriber import GOODBYE_S
+from forebay.client.errors import Superseded
 from forebay.client.publish.pages import encode_columns
+from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2
 from tests.support.calls.wire_fake import QUICK, WireFake, abort, status
+from tests.support.refusals import failure
 
 END = object()
 OK = pb.SETTLE_OUTCOME_OK
@@ -380,7 +377,7 @@ def test_a_page_damaged_on_the_way_is_asked_for_again(fake: WireFake, script: Sc
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        (status(grpc.StatusCode.ABORTED, "CONSUMER_REPLACED"), ConsumerReplaced),
+        (status(grpc.StatusCode.ABORTED, "CONSUMER_REPLACED"), Superseded),
         (status(grpc.StatusCode.NOT_FOUND, "SUBSCRIPTION_NOT_FOUND"), SubscriptionNotFound),
     ],
 )
@@ -403,7 +400,7 @@ def test_closing_from_another_thread_ends_the_iteration(fake: WireFake, script: 
 
         assert [one.last_offset for one in subscriber] == [2]
         until(lambda: not any(thread.name.startswith("forebay-sub") for thread in threading.enumerate()))
-        with pytest.raises(SubscriberClosed):
+        with failure(Reason.SUBSCRIBER_CLOSED):
             subscriber.set_credit(records=1, bytes_=1)
 
 
@@ -452,32 +449,32 @@ def test_offsets_outside_of_the_delivery_are_refused(fake: WireFake, script: Scr
         one = next(subscriber)
 
         for wrong in ((4, 5), (7, 8), (7, 6)):
-            with pytest.raises(InvalidRange):
+            with failure(Reason.INVALID_RANGE):
                 one.ack(*wrong)
-        with pytest.raises(InvalidNack):
+        with failure(Reason.INVALID_NACK):
             one.nack(delay_s=-1)
 
 
 def test_a_subscriber_is_not_used_across_fork(fake: WireFake, monkeypatch: pytest.MonkeyPatch) -> None:
     with fake.client() as client, client.subscriber("s") as subscriber, monkeypatch.context() as patch:
         patch.setattr(os, "getpid", lambda: -1)
-        with pytest.raises(UsedAfterFork):
+        with failure(Reason.USED_AFTER_FORK):
             next(subscriber)
         subscriber.close()
 
 
 @pytest.mark.parametrize("name", ["credit_records", "credit_bytes"])
 def test_a_credit_that_cannot_work_is_refused(fake: WireFake, name: str) -> None:
-    with fake.client() as client, pytest.raises(InvalidSetting, match=f"{name} = 0"):
+    with fake.client() as client, failure(Reason.INVALID_SETTING, match=f"{name} = 0"):
         client.subscriber("s", **{name: 0})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("endpoint", ["127.0.0.1:99999", "a..b:7461"])
 def test_a_place_that_cannot_be_ends_the_iteration_with_what_is_wrong(endpoint: str) -> None:
     with Client(endpoint, settings=QUICK) as client, client.subscriber("s") as subscriber:
-        with pytest.raises(InvalidSetting, match="endpoint = "):
+        with failure(Reason.INVALID_SETTING, match="endpoint = "):
             subscriber.take(10)
-        with pytest.raises(InvalidSetting, match="endpoint = "):
+        with failure(Reason.INVALID_SETTING, match="endpoint = "):
             client.publisher("s")
 
 

@@ -9,15 +9,13 @@ from forebay.client import (
     BrokerUnavailable,
     ClientSettings,
     CredentialsUnusable,
-    HandshakeFailed,
-    InvalidArgument,
-    InvalidOpen,
     ProtocolViolation,
     RetryPolicy,
     SinkNotFound,
-    Unauthenticated,
 )
+from forebay.client.errors import AccessDenied, InvalidArgument
 from forebay.client.transport.reconnect import DAMAGED_MAX, Reconnect
+from forebay.errors.reasons import Reason
 
 AWAY = BrokerUnavailable("away")
 
@@ -51,7 +49,14 @@ def test_a_policy_with_an_end_of_its_own_is_kept() -> None:
     assert [world.after(AWAY) is None for _ in range(3)] == [False, False, True]
 
 
-@pytest.mark.parametrize("error", [SinkNotFound("x"), Unauthenticated("x"), HandshakeFailed("x")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        SinkNotFound("x"),
+        AccessDenied("x", reason=Reason.TOKEN_REFUSED),
+        AccessDenied("x", reason=Reason.HANDSHAKE_FAILED),
+    ],
+)
 def test_what_is_final_ends_it_at_once(error: Exception) -> None:
     world = World()
     world.reconnect.opened()
@@ -87,7 +92,11 @@ def test_a_wish_of_the_broker_to_wait_is_honoured() -> None:
     assert World().after(BrokerDraining("later", retry_after_s=5.0)) == 5.0
 
 
-SENSELESS = [InvalidArgument("no message"), InvalidOpen("`open` came twice"), ProtocolViolation("not due")]
+SENSELESS = [
+    InvalidArgument("no message"),
+    InvalidArgument("`open` came twice", reason=Reason.INVALID_OPEN),
+    ProtocolViolation("not due"),
+]
 
 
 @pytest.mark.parametrize("error", SENSELESS)

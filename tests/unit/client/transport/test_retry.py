@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from forebay.client import BrokerDraining, BrokerUnavailable, InvalidSetting, RetryPolicy, SinkNotFound
+from forebay.client import BrokerDraining, BrokerUnavailable, RetryPolicy, SinkNotFound
 from forebay.client.transport.retry import RetryState, call_with_retries
+from forebay.errors.reasons import Reason
+from tests.support.refusals import failure
 
 POLICY = RetryPolicy(tries_max=4, delay_min_s=1, delay_max_s=3, delay_factor=2, budget_s=100)
 
@@ -104,7 +106,7 @@ def test_the_last_error_is_raised_when_it_gives_up() -> None:
     [("tries_max", 0), ("delay_min_s", 0), ("delay_max_s", 0.5), ("delay_factor", 0.5), ("budget_s", -1)],
 )
 def test_a_policy_that_cannot_work_is_refused_with_its_name(name: str, value: float) -> None:
-    with pytest.raises(InvalidSetting, match=f"{name} = {value}") as caught:
+    with failure(Reason.INVALID_SETTING, match=f"{name} = {value}") as caught:
         RetryPolicy(**{"delay_min_s": 1, name: value})  # type: ignore[arg-type]  # ints where floats are meant
 
     assert caught.value.facts["field"] == name

@@ -24,6 +24,7 @@ from forebay.client import (
     errors,
 )
 from forebay.client.transport.retry_rules import RULES, Repeat
+from forebay.errors.reasons import Reason
 from forebay.v1 import (
     admin_service_pb2,
     buffer_service_pb2,
@@ -197,11 +198,11 @@ def test_a_publish_is_made_again_where_twice_is_better_than_not_at_all() -> None
 @pytest.mark.parametrize(
     ("rpc", "error", "again"),
     [
-        ("CommitEpoch", errors.DiskFull("full"), True),
-        ("PurgeSink", errors.DiskFull("full"), False),
+        ("CommitEpoch", errors.ResourceExhausted("full", reason=Reason.DISK_FULL), True),
+        ("PurgeSink", errors.ResourceExhausted("full", reason=Reason.DISK_FULL), False),
         ("PurgeSink", errors.SinkNotFound("none"), False),
-        ("GetSink", errors.StoreFenced("fenced"), True),
-        ("SeekSubscription", errors.StoreFenced("fenced"), False),
+        ("GetSink", errors.BrokerUnavailable("fenced", reason=Reason.STORE_FENCED), True),
+        ("SeekSubscription", errors.BrokerUnavailable("fenced", reason=Reason.STORE_FENCED), False),
     ],
 )
 def test_what_is_no_outage_is_waited_for_by_a_commit_only(rpc: str, error: ForebayError, again: bool) -> None:

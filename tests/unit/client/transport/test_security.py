@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.client import Client, ClientSettings, CredentialsUnusable, InvalidSetting, TlsSettings
+from forebay.client import Client, ClientSettings, CredentialsUnusable, TlsSettings
 from forebay.client.transport.security import (
     TOKEN_BYTES_MAX,
     check_endpoint,
@@ -16,7 +16,9 @@ from forebay.client.transport.security import (
     open_channel,
     token_of,
 )
+from forebay.errors.reasons import Reason
 from tests.support.certificates import Authority
+from tests.support.refusals import failure
 
 
 def test_the_token_is_read_from_where_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +104,7 @@ def test_files_that_were_replaced_or_are_gone_have_another_fingerprint(tmp_path:
     [("h:65536", "the port"), ("h:99999999999", "the port"), ("a..b:1", "the host"), (f"{'x' * 64}.de:1", "the host")],
 )
 def test_a_place_that_cannot_be_is_refused_by_name(endpoint: str, said: str) -> None:
-    with pytest.raises(InvalidSetting, match=said):
+    with failure(Reason.INVALID_SETTING, match=said):
         check_endpoint(endpoint)
 
 

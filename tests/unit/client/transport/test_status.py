@@ -5,11 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import grpc
+import pytest
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.rpc import error_details_pb2
 
-from forebay.client import BrokerFault, BrokerUnavailable, InvalidSetting, PermissionDenied, SinkFull, Unauthenticated
-from forebay.client.transport.status import DETAILS_KEY, RETRY_AFTER_MAX_S, from_call, from_status
+from forebay.client import BrokerFault, BrokerUnavailable, SinkFull
+from forebay.client.errors import AccessDenied, InvalidArgument
+from forebay.client.transport.status import (
+    DETAILS_KEY,
+    RETRY_AFTER_MAX_S,
+    class_of,
+    classes,
+    error_for,
+    from_call,
+    from_status,
+)
+from forebay.errors.reasons import Reason
+from forebay.errors.status import Status
 from tests.support.calls.wire_fake import status
 
 
@@ -49,7 +61,8 @@ def test_a_bad_request_names_its_field() -> None:
 
     error = from_status(found)
 
-    assert type(error) is InvalidSetting
+    assert type(error) is InvalidArgument
+    assert error.reason == "INVALID_SETTING"
     assert error.facts["field"] == "partitions"
 
 
@@ -64,8 +77,9 @@ def test_a_call_without_details_gets_the_class_of_its_code() -> None:
 
     assert type(error) is BrokerUnavailable
     assert str(error) == "what grpc says"
-    assert type(from_call(Ended(grpc.StatusCode.UNAUTHENTICATED))) is Unauthenticated
-    assert type(from_call(Ended(grpc.StatusCode.PERMISSION_DENIED))) is PermissionDenied
+    assert type(from_call(Ended(grpc.StatusCode.UNAUTHENTICATED))) is AccessDenied
+    assert from_call(Ended(grpc.StatusCode.UNAUTHENTICATED)).reason == "TOKEN_REFUSED"
+    assert from_call(Ended(grpc.StatusCode.PERMISSION_DENIED)).reason == "PERMISSION_DENIED"
 
 
 def test_details_that_are_none_are_ignored() -> None:
@@ -87,3 +101,37 @@ def test_the_text_of_an_error_is_one_line_that_no_terminal_obeys() -> None:
     error = from_status(status(grpc.StatusCode.INTERNAL, "X", "a\n2026 INFO forged \x1b[2J\u202e"))
 
     assert str(error) == "a\\n2026 INFO forged \\x1b[2J\\u202e"
+
+
+@pytest.mark.parametrize("reason", list(Reason), ids=lambda reason: reason.name)
+def test_an_error_is_found_by_its_reason_whatever_the_code(reason: Reason) -> None:
+    error = error_for(2, reason.name, "text")
+
+    assert type(error) is class_of(reason)
+    assert error.reason == reason.name
+
+
+@pytest.mark.parametrize("reason", list(Reason), ids=lambda reason: reason.name)
+def test_the_class_of_a_reason_has_its_status_or_names_the_reason(reason: Reason) -> None:
+    kind = class_of(reason)
+
+    assert reason in kind.reasons or reason.status in kind.statuses
+    assert reason.status in kind.statuses or reason.status is None
+
+
+def test_a_reason_belongs_to_one_class() -> None:
+    named = [reason for kind in classes() if "reasons" in vars(kind) for reason in kind.reasons]
+
+    assert len(named) == len(set(named))
+
+
+@pytest.mark.parametrize("code", sorted(Status))
+def test_an_unknown_reason_gets_the_class_of_its_code_and_keeps_its_name(code: Status) -> None:
+    error = error_for(code, "FROM_A_NEWER_BROKER", "text")
+
+    assert code in vars(type(error))["statuses"]
+    assert error.reason == "FROM_A_NEWER_BROKER"
+
+
+def test_a_code_that_nobody_knows_is_a_fault_of_the_broker() -> None:
+    assert type(error_for(99, "", "text")) is BrokerFault

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from forebay.client.errors import InvalidSetting
 from forebay.client.values import convert_sinks
 from forebay.client.values.sink_settings import BufferMode, Overflow
+from forebay.errors.reasons import Reason
 from forebay.v1 import sink_pb2
+from tests.support.refusals import failure
 
 
 @pytest.mark.parametrize("value", [Overflow.DROP_OLDEST, "DROP_OLDEST"])
@@ -40,7 +41,7 @@ def test_a_wrong_value_is_refused_with_its_name_its_value_and_what_is_allowed(
 ) -> None:
     options: Any = {name: value}
 
-    with pytest.raises(InvalidSetting) as refused:
+    with failure(Reason.INVALID_SETTING) as refused:
         convert_sinks.settings_message(options)
 
     assert (refused.value.facts["field"], refused.value.facts["value"]) == (name, str(value))

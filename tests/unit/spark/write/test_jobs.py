@@ -127,5 +127,5 @@ def test_a_sink_that_a_stream_has_seen_and_that_is_gone_is_told_with_advice(orde
     with orders.client() as client:
         client.sinks.delete("orders")
 
-    with pytest.raises(ForebaySparkError, match="SinkNotFound"):
+    with pytest.raises(ForebaySparkError, match="SINK_NOT_FOUND"):
         begun(orders, stream_job)

@@ -148,12 +148,12 @@ def test_what_was_settled_in_a_former_sink_is_not_taken_for_a_version_of_its_suc
 
     assert (found.version, found.arrow_schema) == (latest.version, latest.arrow_schema)
     assert str(arrow.arrow_schema(latest)) == "other: int64\nid: int64"
-    with pytest.raises(ForebaySparkError, match="SinkReplaced"):
+    with pytest.raises(ForebaySparkError, match="SINK_REPLACED"):
         SchemaDirectory(clock).register(target(orders), ROWS, incarnation=former)
 
 
 def test_a_missing_sink_is_told_with_advice(broker: TestBroker) -> None:
-    with pytest.raises(ForebaySparkError, match="SinkNotFound") as error:
+    with pytest.raises(ForebaySparkError, match="SINK_NOT_FOUND") as error:
         SchemaDirectory(Clock()).register(target(broker), ROWS)
 
     assert "forebay sink create orders" in error.value.remedy

@@ -11,11 +11,13 @@ import pytest
 
 from forebay.client import Client, EpochCheck, Stage, errors
 from forebay.client.testing import TestBroker
+from forebay.errors.reasons import Reason
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.write import Target, WriteOptions, write_options
 from forebay.spark.write import transaction
 from forebay.spark.write.content import RowContent
 from forebay.spark.write.epochs import Run, Staged, own_id, stage_of
+from tests.support.refusals import failure
 
 QUERY = "b1946ac9-2492-4d23-9f0e-0123456789ab"
 NOTHING: dict[str, str] = {}
@@ -105,7 +107,7 @@ def test_a_repeat_with_more_rows_is_refused_with_advice(client: Client, target: 
     transaction.commit([(target, [attempt(client, run_of(client), b"row")])], patience_s=5)
     anew = Staged(run_of(client, "run-2"), already_committed=True, content=content_of(b"row", b"more"))
 
-    with pytest.raises(ForebaySparkError, match="EpochContentConflict") as error:
+    with pytest.raises(ForebaySparkError, match="EPOCH_CONTENT_CONFLICT") as error:
         transaction.commit([(target, [anew])], patience_s=5)
 
     assert "committed with 1 records, and the repeat has 2" in error.value.problem
@@ -124,7 +126,7 @@ def test_a_repeat_with_other_rows_of_the_same_number_is_told_and_refused_where_c
     transaction.commit([(target, [attempt(client, run_of(client), b"row")])], patience_s=5)
     other = Staged(run_of(client, "run-2"), already_committed=True, content=content_of(b"other"))
 
-    with pytest.raises(ForebaySparkError, match="EpochContentConflict"):
+    with pytest.raises(ForebaySparkError, match="EPOCH_CONTENT_CONFLICT"):
         transaction.commit([(target, [replace(other, check=EpochCheck.CONTENT)])], patience_s=5)
     assert transaction.commit([(target, [other])], patience_s=5).already_committed
 
@@ -155,7 +157,7 @@ def test_what_was_thrown_away_cannot_be_committed(client: Client, target: Target
     staged = [attempt(client, run_of(client), b"row")]
     transaction.abort(target, staged)
 
-    with pytest.raises(ForebaySparkError, match="StagedIncomplete") as error:
+    with pytest.raises(ForebaySparkError, match="STAGED_INCOMPLETE") as error:
         transaction.commit([(target, staged)], patience_s=5)
 
     assert "Run this again" in error.value.remedy
@@ -172,9 +174,9 @@ def test_a_checkpoint_that_is_behind_is_refused(client: Client, target: Target) 
     transaction.commit([(target, [attempt(client, run_of(client, epoch=4), b"row")])], patience_s=5)
     behind = run_of(client, "run-2", epoch=3)
 
-    with pytest.raises(errors.EpochFenced):
+    with failure(Reason.EPOCH_FENCED):
         attempt(client, behind, b"again")
-    with pytest.raises(ForebaySparkError, match="EpochFenced") as error:
+    with pytest.raises(ForebaySparkError, match="EPOCH_FENCED") as error:
         transaction.commit([(target, [Staged(behind)])], patience_s=5)
 
     assert "checkpoint is behind" in error.value.remedy
@@ -185,7 +187,7 @@ def test_a_deleted_checkpoint_is_noticed_until_the_name_is_taken_over(client: Cl
     transaction.commit([(target, [attempt(client, run_of(client), b"row")])], patience_s=5)
     anew = replace(run_of(client, "run-2"), producer=QUERY.replace("b", "c") + ":orders")
 
-    with pytest.raises(errors.ProducerChanged):
+    with failure(Reason.PRODUCER_CHANGED):
         attempt(client, anew, b"row")
     transaction.commit([(target, [attempt(client, replace(anew, takeover=True), b"row")])], patience_s=5)
 
@@ -198,9 +200,9 @@ def test_an_attempt_of_the_old_run_that_stages_late_harms_nothing(client: Client
     new = run_of(client, "run-2")
     staged = attempt(client, new, b"new")
 
-    with pytest.raises(errors.EpochFenced):
+    with failure(Reason.EPOCH_FENCED):
         attempt(client, again(old), b"late")
-    with pytest.raises(ForebaySparkError, match="EpochFenced"):
+    with pytest.raises(ForebaySparkError, match="EPOCH_FENCED"):
         transaction.commit([(target, [early])], patience_s=5)
     transaction.commit([(target, [staged])], patience_s=5)
 
@@ -214,7 +216,7 @@ def test_a_second_write_of_the_same_run_under_the_same_name_is_told_apart(client
 
     with pytest.raises(errors.AlreadyCommitted):
         attempt(client, second, b"row")
-    with pytest.raises(ForebaySparkError, match="EpochConflict") as error:
+    with pytest.raises(ForebaySparkError, match="EPOCH_CONFLICT") as error:
         transaction.commit([(target, [Staged(second, already_committed=True)])], patience_s=5)
 
     assert "name of its own" in error.value.remedy
@@ -237,7 +239,7 @@ def test_writes_to_two_sinks_are_visible_at_one_instant_or_not_at_all(client: Cl
         publisher.flush()
         staged = Staged(theirs, publisher.staged().parts)
 
-    with pytest.raises(ForebaySparkError, match="StagedIncomplete"):
+    with pytest.raises(ForebaySparkError, match="STAGED_INCOMPLETE"):
         transaction.commit([(target, [whole]), (others, [replace(staged, stage=again(theirs))])], patience_s=5)
     before = values(client)
     done = transaction.commit(

@@ -119,7 +119,7 @@ def test_rows_that_cannot_be_written_fail_the_task(broker: TestBroker) -> None:
 def test_a_record_that_is_too_large_fails_the_task_with_advice(broker: TestBroker) -> None:
     rows = [pa.record_batch({"value": pa.array([b"x" * (9 << 20)], pa.binary())})]
 
-    with pytest.raises(ForebaySparkError, match="RecordTooLarge") as error:
+    with pytest.raises(ForebaySparkError, match="RECORD_TOO_LARGE") as error:
         writer(broker).write(iter(rows))
 
     assert "Split such rows" in error.value.remedy
@@ -131,7 +131,7 @@ def test_a_sink_that_went_away_fails_the_task(broker: TestBroker) -> None:
     with broker.client() as client:
         client.sinks.delete("orders")
 
-    with pytest.raises(ForebaySparkError, match="SinkNotFound"):
+    with pytest.raises(ForebaySparkError, match="SINK_NOT_FOUND"):
         original.write(batches(1))
 
 
@@ -141,7 +141,7 @@ def test_a_full_sink_fails_the_task_when_it_stays_full(broker: TestBroker) -> No
     options = {"endpoint": broker.endpoint, "sink": "small", "delivery_timeout_s": "0.5"}
     original = ForebayDataSource(options).writer(ROWS, False)
 
-    with pytest.raises(ForebaySparkError, match="DeliveryTimeout") as error:
+    with pytest.raises(ForebaySparkError, match="DELIVERY_TIMEOUT") as error:
         original.write(batches(50))
 
     assert "'small'" in error.value.problem
@@ -221,7 +221,7 @@ def test_a_sink_in_memory_is_refused_before_a_task_starts(broker: TestBroker) ->
     options = {"endpoint": broker.endpoint, "sink": "quick"}
 
     for make in ("writer", "streamWriter"):
-        with pytest.raises(ForebaySparkError, match="StagingUnsupported") as error:
+        with pytest.raises(ForebaySparkError, match="STAGING_UNSUPPORTED") as error:
             getattr(ForebayDataSource(options), make)(ROWS, False)
         assert '.option("delivery", "at_least_once")' in error.value.remedy
     ForebayDataSource({**options, "delivery": "at_least_once"}).writer(ROWS, False).write(batches(3))
