@@ -131,8 +131,8 @@ class History:
     async def in_flight(self) -> list[int]:
         await self.taker.all_offsets()
         lane = self.taker.lane()
-        left = [o for r in lane.view.unsettled(Range(0, lane.position)) for o in range(r.first, r.end)]
-        return [offset for offset in left if lane.flight_at(offset) is not None]
+        left = [o for r in lane.view.unsettled(Range(0, lane.sender.position)) for o in range(r.first, r.end)]
+        return [offset for offset in left if lane.flights.at(offset) is not None]
 
     # -- what must hold
 
@@ -149,7 +149,7 @@ class History:
         redriven = dead.subscription("").lanes[0].cursor.acked if dead is not None else 0
         assert audit.skipped == redriven == self.buffer.logs[0].tail.next_offset - self.published
         lane = self.taker.lane()
-        for idle in lane.idle_in(Range(0, lane.position)):
+        for idle in lane.sender.idle_in(Range(0, lane.sender.position)):
             assert sum(one.size for one in lane.side.parked.within(idle)) == idle.size, f"{idle} is forgotten"
 
     async def finish(self) -> None:

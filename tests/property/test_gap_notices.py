@@ -52,23 +52,23 @@ class History:
         self.epoch += 1
         self.stream, self.in_hand = [], []
         self.lane.take(f"c{self.epoch}", self.epoch, InFlight())
-        unsaid = {offset for offset in self.dropped if offset < self.lane.position} - self.noticed
+        unsaid = {offset for offset in self.dropped if offset < self.lane.sender.position} - self.noticed
         assert not unsaid, f"no consumer has received, nor will receive, a notice of {sorted(unsaid)}"
 
     def send_live(self) -> None:
-        offset = self.lane.position
+        offset = self.lane.sender.position
         if offset in self.dropped:
             self.stream.append((offset, None))
-            self.lane.tell(offset + 1)
+            self.lane.sender.tell(offset + 1)
             return
-        may_send = offset < RECORDS and self.lane.pages_allowed(self.now) != 0
-        if may_send and self.lane.send(offset, offset + 1, 1, self.now):
+        may_send = offset < RECORDS and self.lane.sender.pages_allowed(self.now) != 0
+        if may_send and self.lane.sender.send(offset, offset + 1, 1, self.now):
             self.stream.append((offset, Answer(self.epoch, self.lane.revision)))
 
     def send_parked(self) -> None:
         found = self.lane.side.next_due(self.now)
         if found is not None and self.lane.side.resends_allowed(self.now) != 0:
-            assert self.lane.send_parked(found, found + 1, 1, self.now)
+            assert self.lane.sender.send_parked(found, found + 1, 1, self.now)
             self.stream.append((found, Answer(self.epoch, self.lane.revision)))
 
     def receive(self) -> None:
@@ -92,7 +92,7 @@ class History:
 
     def drop(self) -> None:
         lane = self.lane
-        free = [o for o in range(RECORDS) if not lane.cursor.is_settled(o) and lane.flight_at(o) is None]
+        free = [o for o in range(RECORDS) if not lane.cursor.is_settled(o) and lane.flights.at(o) is None]
         if free:
             offset = free[0] if self.chance.random() < 0.5 else self.chance.choice(free)
             self.dropped.add(offset)

@@ -143,7 +143,7 @@ class History:
 
     def flies(self, name: str, offset: int) -> bool:
         lane = self.buffer.subscription(name).lanes[0]
-        return not lane.cursor.is_settled(offset) and lane.flight_at(offset) is not None
+        return not lane.cursor.is_settled(offset) and lane.flights.at(offset) is not None
 
     async def answer(self, verb: str, name: str, ranges: list[Range]) -> None:
         subscription = self.buffer.subscription(name)

@@ -59,7 +59,7 @@ class History:
 
     def part(self, at: int, count: int) -> Range:
         """A range that begins at something in flight, if there is any."""
-        flights = list(self.lane._flights)
+        flights = list(self.lane.flights)
         if flights:
             flight = flights[at % len(flights)]
             at = flight.first + at // len(flights) % (flight.end - flight.first)
@@ -72,21 +72,21 @@ class History:
 
     def send(self, at: int, count: int) -> None:
         lane = self.lane
-        base = lane.position // PAGE * PAGE
-        if lane.position < END and lane.pages_allowed(self.now) != 0:
-            lane.send(base, base + PAGE, 100, self.now, records_max=count)
+        base = lane.sender.position // PAGE * PAGE
+        if lane.sender.position < END and lane.sender.pages_allowed(self.now) != 0:
+            lane.sender.send(base, base + PAGE, 100, self.now, records_max=count)
 
     def again(self, at: int, count: int) -> None:
         first = self.lane.side.next_due(self.now)
         if first is not None:
             base = first // PAGE * PAGE
-            self.lane.send_parked(base, base + PAGE, 100, self.now, records_max=count)
+            self.lane.sender.send_parked(base, base + PAGE, 100, self.now, records_max=count)
 
     def ack(self, at: int, count: int) -> None:
         self.lane.settle(self.answer(), self.part(at, count), Settlement.ACKED, self.now, END)
 
     def until(self, at: int, count: int) -> None:
-        if at < self.lane.position and count == 1:
+        if at < self.lane.sender.position and count == 1:
             self.lane.settle_until(self.answer(), Range(0, at + 1), self.now, END)
 
     def nack(self, at: int, count: int) -> None:
@@ -150,9 +150,9 @@ class History:
     def check(self) -> None:
         lane = self.lane
         assert lane.cursor.balances(END)
-        assert lane.stored.balances(END)
+        assert lane.progress.stored.balances(END)
         places: Counter[int] = Counter()
-        flights = list(lane._flights)
+        flights = list(lane.flights)
         for flight in flights:
             flying = [o for r in lane.view.unsettled(Range(flight.first, flight.end)) for o in range(r.first, r.end)]
             assert len(flying) == flight.unsettled > 0
@@ -164,7 +164,7 @@ class History:
         assert not any(lane.cursor.is_settled(o) for o in moving)
         places.update(moving)
         assert all(count == 1 for count in places.values()), "in two places"
-        left = {o for r in lane.cursor.unsettled(Range(0, lane.position)) for o in range(r.first, r.end)}
+        left = {o for r in lane.cursor.unsettled(Range(0, lane.sender.position)) for o in range(r.first, r.end)}
         assert left <= set(places), "forgotten"
         assert self.usage.records == sum(flight.unsettled for flight in flights)
         assert lane.records_in_flight == self.usage.records + len(moving)
@@ -200,7 +200,7 @@ def test_what_stays_in_a_page_that_was_put_back_meanwhile_is_parked_once() -> No
     history.nack(0, PAGE)
     history.time(0, 1)
     history.again(0, PAGE)
-    [flight] = history.lane._flights
+    [flight] = history.lane.flights
     for part, _ in history.lane.judged(history.answer(), Range(2, 3)):
         history.lane.set_out([part], history.now, END, answered=True)
         history.set_out.append(part)

@@ -28,7 +28,7 @@ def flying(ordering: Ordering, settled: list[Range], failed: list[Range], parked
     lane = Lane(Cursor(), SinkSettings(ordering=ordering))
     lane.take("a", 1, InFlight())
     for base in range(0, END, PAGE):
-        lane.send(base, base + PAGE, 10 * PAGE, float(base))
+        lane.sender.send(base, base + PAGE, 10 * PAGE, float(base))
     for part in settled:
         lane.settle(answer(lane), part, Settlement.ACKED, 50.0, END)
     lane.set_out([part for each in parked for part in lane.view.unsettled(each)], 55.0, END, answered=True)
@@ -43,11 +43,11 @@ def answer(lane: Lane) -> Answer:
 
 def seen(lane: Lane) -> tuple[object, ...]:
     """All that somebody may see of a lane."""
-    flights = [(each.base, each.first, each.end, each.unsettled, each.size, each.since) for each in lane._flights]
+    flights = [(each.base, each.first, each.end, each.unsettled, each.size, each.since) for each in lane.flights]
     parked = [(each.first, each.end, each.not_before) for each in lane.side.parked]
     machine = (lane.resend.state, lane.resend.not_before, lane.resend.backlog_end, lane.side.live_stopped)
     view = (lane.view.watermark, lane.view.beyond, lane.view.attempts)  # it settles nothing: its sums are nobody's
-    return lane.cursor, view, flights, parked, machine, lane.deadline(), lane.position, lane.take_settled_ages()
+    return lane.cursor, view, flights, parked, machine, lane.deadline(), lane.sender.position, lane.take_settled_ages()
 
 
 @given(

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from forebay.broker.core.dead_letters.letters import RecordCodec
@@ -29,7 +30,7 @@ from forebay.broker.runtime.read.pages import Pages
 from forebay.broker.runtime.read.quarantine import Quarantine
 from forebay.broker.runtime.read.tail import Tail
 from forebay.broker.runtime.resources.ballast import BallastKeeper
-from forebay.broker.runtime.resources.memory import MemoryGuard, Reading
+from forebay.broker.runtime.resources.memory import MemoryGuard, Reading, measure
 from forebay.broker.runtime.resources.quota import Quota
 from forebay.broker.runtime.resources.stream_memory import StreamMemory
 from forebay.broker.runtime.resources.supervision import Supervisor
@@ -38,9 +39,58 @@ from forebay.broker.runtime.sink.expiry import Expirer
 from forebay.broker.runtime.sink.recovery import Restarting
 from forebay.broker.runtime.sink.state import Sink
 from forebay.broker.runtime.sinks import Sinks
+from forebay.broker.settings import BrokerSettings
+from forebay.broker.storage.ballast import Ballast
+from forebay.broker.storage.records.accepted import DELIVERED, AcceptedFile, boot_id
 from forebay.broker.storage.recovery import Recovered
 
 _log: Final = logging.getLogger(__name__)
+
+
+def build_served(
+    found: Recovered,
+    settings: BrokerSettings,
+    clock: Clock,
+    *,
+    data_dir: str,
+    codec: RecordCodec,
+    instruments: Instruments,
+    on_fenced: Callable[[StoreFenced], None],
+    on_memory: Callable[[], None],
+    on_deleted: Callable[[], None],
+) -> Broker:
+    """Build a broker as its settings say; with a data directory, its files are there. See ``build``."""
+    counts = partial(AcceptedFile, counting=found.counting, start_count=found.start_count, boot=boot_id())
+    files = Path(data_dir) if data_dir else None
+    ballast = (settings.disk_ballast_bytes, settings.disk_reserve_bytes)
+    return build(
+        found,
+        clock,
+        bounds=Bounds(
+            sinks=settings.sinks_max,
+            partitions=settings.partitions_max,
+            streams=settings.streams_max,
+            stream_bytes=settings.stream_bytes_max,
+            waiting_bytes=settings.waiting_bytes_max,
+            tail_bytes=settings.tail_bytes,
+            record_bytes=settings.record_bytes_max,
+            disk_reserve=settings.disk_reserve_bytes,
+            stored_bytes=settings.max_broker_bytes,
+            session_timeout_s=settings.session_timeout_s,
+            clock_step_us=int(settings.max_clock_step_s * 1_000_000),
+            memory_high_watermark=settings.memory_high_watermark,
+        ),
+        sink_defaults=settings.sink_defaults,
+        instruments=instruments,
+        on_fenced=on_fenced,
+        measure_memory=measure,
+        on_memory=on_memory,
+        on_deleted=on_deleted,
+        ballast=BallastKeeper(Ballast(files), size=ballast[0], reserve_bytes=ballast[1]) if files else None,
+        codec=codec,
+        accepted=counts(files / "accepted") if files else None,
+        delivered=counts(files / "delivered", magic=DELIVERED) if files else None,
+    )
 
 
 def build(

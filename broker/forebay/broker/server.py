@@ -18,7 +18,6 @@ from concurrent.futures import Future
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, Final
 
 import grpc.aio
@@ -26,7 +25,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from forebay.broker import telemetry
-from forebay.broker.composition import build
+from forebay.broker.composition import build_served
 from forebay.broker.core.resources.connections import ConnectionLimits
 from forebay.broker.rpc.admin_service import AdminServicer, Identity
 from forebay.broker.rpc.buffer.service import BufferServicer
@@ -40,11 +39,9 @@ from forebay.broker.rpc.transport.health import BoundedHealth
 from forebay.broker.rpc.transport.interceptor import StatusInterceptor
 from forebay.broker.rpc.transport.listener import Listening
 from forebay.broker.rpc.transport.registration import GenericRegistration
-from forebay.broker.runtime.broker import Bounds
 from forebay.broker.runtime.clock import Clock, SystemClock
-from forebay.broker.runtime.resources.ballast import BallastKeeper
 from forebay.broker.runtime.resources.connections import Connections
-from forebay.broker.runtime.resources.memory import measure, resident_bytes
+from forebay.broker.runtime.resources.memory import resident_bytes
 from forebay.broker.runtime.resources.sockets import Sockets
 from forebay.broker.runtime.resources.stopping import StopFailed, Stopping
 from forebay.broker.runtime.resources.supervision import Kept
@@ -58,9 +55,8 @@ from forebay.broker.security import (
     warn_of_open_access,
 )
 from forebay.broker.settings import BrokerSettings, SettingsError, address, load
-from forebay.broker.storage.ballast import Ballast
 from forebay.broker.storage.directory import FORMAT
-from forebay.broker.storage.records.accepted import DELIVERED, AcceptedFile, boot_id
+from forebay.broker.storage.records.accepted import boot_id
 from forebay.broker.storage.recovery import errors_of_a_start, recover
 from forebay.broker.storage.store.contract import Store
 from forebay.broker.storage.store.memory import MemoryStore
@@ -69,19 +65,12 @@ from forebay.broker.storage.store.settings import RocksSettings
 from forebay.credentials import CredentialReport
 from forebay.process import freeze_objects, gc_paused, release_free_memory, tune, unfreeze_objects
 from forebay.v1 import (
-    admin_service_pb2,
     admin_service_pb2_grpc,
-    buffer_service_pb2,
     buffer_service_pb2_grpc,
-    dead_letter_service_pb2,
     dead_letter_service_pb2_grpc,
-    epoch_service_pb2,
     epoch_service_pb2_grpc,
-    resend_service_pb2,
     resend_service_pb2_grpc,
-    schema_service_pb2,
     schema_service_pb2_grpc,
-    sink_service_pb2,
     sink_service_pb2_grpc,
 )
 
@@ -143,54 +132,16 @@ class Serving:
         self.fenced = asyncio.Event()
         self.instruments = telemetry.instruments(settings, instance=recovered.journal.store_id.hex())
         with errors_of_a_start():
-            self.broker = build(
+            self.broker = build_served(
                 recovered,
+                settings,
                 clock,
-                bounds=Bounds(
-                    sinks=settings.sinks_max,
-                    partitions=settings.partitions_max,
-                    streams=settings.streams_max,
-                    stream_bytes=settings.stream_bytes_max,
-                    waiting_bytes=settings.waiting_bytes_max,
-                    tail_bytes=settings.tail_bytes,
-                    record_bytes=settings.record_bytes_max,
-                    disk_reserve=settings.disk_reserve_bytes,
-                    stored_bytes=settings.max_broker_bytes,
-                    session_timeout_s=settings.session_timeout_s,
-                    clock_step_us=int(settings.max_clock_step_s * 1_000_000),
-                    memory_high_watermark=settings.memory_high_watermark,
-                ),
-                sink_defaults=settings.sink_defaults,
+                data_dir=data_dir,
+                codec=PageCodec(),
                 instruments=self.instruments,
                 on_fenced=lambda _: self.fenced.set(),
-                accepted=AcceptedFile(
-                    Path(data_dir) / "accepted",
-                    counting=recovered.counting,
-                    start_count=recovered.start_count,
-                    boot=boot_id(),
-                )
-                if data_dir
-                else None,
-                delivered=AcceptedFile(
-                    Path(data_dir) / "delivered",
-                    counting=recovered.counting,
-                    start_count=recovered.start_count,
-                    boot=boot_id(),
-                    magic=DELIVERED,
-                )
-                if data_dir
-                else None,
-                measure_memory=measure,
                 on_memory=release_free_memory,
                 on_deleted=unfreeze_objects,
-                ballast=BallastKeeper(
-                    Ballast(Path(data_dir)),
-                    size=settings.disk_ballast_bytes,
-                    reserve_bytes=settings.disk_reserve_bytes,
-                )
-                if data_dir
-                else None,
-                codec=PageCodec(),
             )
         self._identity = Identity(
             version=version("forebay"),
@@ -239,18 +190,7 @@ class Serving:
         resend_service_pb2_grpc.add_ResendServiceServicer_to_server(ResendServicer(broker), server)
         schema_service_pb2_grpc.add_SchemaServiceServicer_to_server(SchemaServicer(broker), server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
-        names = [
-            sink_service_pb2.DESCRIPTOR.services_by_name["SinkService"].full_name,
-            buffer_service_pb2.DESCRIPTOR.services_by_name["BufferService"].full_name,
-            admin_service_pb2.DESCRIPTOR.services_by_name["AdminService"].full_name,
-            dead_letter_service_pb2.DESCRIPTOR.services_by_name["DeadLetterService"].full_name,
-            epoch_service_pb2.DESCRIPTOR.services_by_name["EpochService"].full_name,
-            resend_service_pb2.DESCRIPTOR.services_by_name["ResendService"].full_name,
-            schema_service_pb2.DESCRIPTOR.services_by_name["SchemaService"].full_name,
-            health_pb2.DESCRIPTOR.services_by_name["Health"].full_name,
-            reflection.SERVICE_NAME,
-        ]
-        reflection.enable_server_reflection(names, self._server)
+        reflection.enable_server_reflection([*server.services, reflection.SERVICE_NAME], self._server)
         try:
             self.port = self._listening.bind(self._server, self.settings.listen)
         except RuntimeError as error:

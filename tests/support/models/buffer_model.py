@@ -105,10 +105,10 @@ class Partition:
 
     def taken(self, lane: Lane) -> None:
         """A consumer owns the partition anew: it begins where nothing is left unsaid below."""
-        for offset in range(min(lane.position, len(self.states))):
+        for offset in range(min(lane.sender.position, len(self.states))):
             unsaid = self.states[offset] == PENDING or (self.states[offset] == DROPPED and offset not in self.told)
-            assert not unsaid, f"a new owner begins at {lane.position}, above {offset}"
-        self.position = lane.position
+            assert not unsaid, f"a new owner begins at {lane.sender.position}, above {offset}"
+        self.position = lane.sender.position
 
     def acked(self, offset: int) -> None:
         self.states[offset] = ACKED

@@ -63,9 +63,9 @@ class RelaxedPartition(Partition):
     def taken(self, lane: Lane) -> None:
         """A new owner begins where nothing but what is parked is left unsaid below."""
         self.owner_epoch = lane.owner_epoch
-        for offset in range(min(lane.position, len(self.states))):
+        for offset in range(min(lane.sender.position, len(self.states))):
             assert self.states[offset] != DROPPED or offset in self.told, f"the drop of {offset} will not be told"
-        self.position = lane.position
+        self.position = lane.sender.position
 
     def failed(self, offset: int, *, waited_for: bool) -> None:
         """It steps aside: what was sent of it is void."""
@@ -147,7 +147,7 @@ class RelaxedPartition(Partition):
             assert found is not None, f"{offset} is in no set"
             assert found[0].holder == holder
         assert lane.leases.records == len(self.leased)
-        for offset in range(min(lane.position, len(self.states))):
+        for offset in range(min(lane.sender.position, len(self.states))):
             if self.states[offset] == PENDING:
                 assert offset in parked or not self.free(offset), f"{offset} is forgotten"
-        assert lane.holes <= HOLES_MAX + len(self.in_flight)
+        assert lane.sender.holes <= HOLES_MAX + len(self.in_flight)

@@ -10,7 +10,7 @@ from forebay.broker.core.settings import SinkSettings
 def test_an_ack_up_to_an_offset_is_not_the_one_that_settles_what_is_on_its_way() -> None:
     lane = Lane(Cursor(), SinkSettings())
     lane.take("consumer", 1, InFlight())
-    lane.send(0, 4, 100, 0.0)
+    lane.sender.send(0, 4, 100, 0.0)
     lane.set_out([Range(1, 2)], 0.0, 4, answered=True)
 
     results = lane.settle_until(Answer(1, lane.revision), Range(0, 4), 0.0, 4)

@@ -36,14 +36,14 @@ class Held:
     def send(self, *ends: int, at: float = NOW) -> None:
         """Send pages that end there, ten bytes a record, each in a delivery of its own."""
         for end in ends:
-            base = self.lane.position
-            self.lane.send(base, end, 10 * (end - base), at)
+            base = self.lane.sender.position
+            self.lane.sender.send(base, end, 10 * (end - base), at)
 
     def resend(self, base: int, end: int, at: float = NOW, **more: Any) -> list[Range]:
         """Send what of a page is parked, if that is allowed."""
         if self.lane.side.resends_allowed(at) == 0:
             return []
-        return self.lane.send_parked(base, end, 10 * (end - base), at, **more)
+        return self.lane.sender.send_parked(base, end, 10 * (end - base), at, **more)
 
     def ack(self, first: int, end: int, *, revision: int | None = None, at: float = NOW) -> Results:
         return self.lane.settle(self.answer(revision), Range(first, end), Settlement.ACKED, at, NEXT)
@@ -74,7 +74,7 @@ def test_a_nack_parks_what_it_names_and_leaves_the_rest_in_flight() -> None:
     assert revocation == Revocation(3, 1, to_be_told=False)
     assert held.parked() == [(3, 5), (12, 13)]
     assert held.lane.cursor.attempts == ((3, 1), (12, 1))
-    assert (held.usage.records, held.lane.records_in_flight, held.lane.position) == (17, 17, 20)
+    assert (held.usage.records, held.lane.records_in_flight, held.lane.sender.position) == (17, 17, 20)
     assert held.ack(0, 20, revision=0) == [
         (Range(0, 3), OK),
         (Range(3, 5), STALE),
@@ -134,7 +134,7 @@ def test_the_live_lane_passes_over_what_is_parked() -> None:
     held.lane.release(failed=False)
     held.lane.take("b", 8, held.usage)
 
-    assert held.lane.send(0, 10, 100, NOW) == [Range(2, 3), Range(5, 10)]
+    assert held.lane.sender.send(0, 10, 100, NOW) == [Range(2, 3), Range(5, 10)]
     assert (held.usage.records, held.usage.size) == (6, 100)
     assert held.parked() == [(3, 5)]
 
@@ -182,7 +182,7 @@ def test_a_delay_that_a_nack_named_holds_back_its_own_range_only() -> None:
     held.nack((3, 4), delay_s=60.0)
     held.nack((5, 6), delay_s=0.0)
 
-    assert held.lane.pages_allowed(NOW) is None
+    assert held.lane.sender.pages_allowed(NOW) is None
     assert held.resend(0, 10) == [Range(5, 6)]
     held.ack(5, 6)
     assert held.resend(0, 10, at=NOW + 59.9) == []
@@ -218,7 +218,7 @@ def test_with_an_interval_the_parked_go_one_by_one_and_the_live_do_not_wait() ->
     held.ack(1, 2)
 
     assert held.resend(10, 20, at=NOW + 4.9) == []
-    assert held.lane.pages_allowed(NOW + 1) is None
+    assert held.lane.sender.pages_allowed(NOW + 1) is None
     assert held.lane.next_timer(NOW + 1) == NOW + 5
     assert held.resend(10, 20, at=NOW + 5) == [Range(11, 12)]
 
@@ -255,11 +255,11 @@ def test_one_record_that_fails_for_ever_does_not_hold_back_the_other_parked_ones
 def test_the_priority_says_which_lane_is_asked_first(priority: int, order: tuple[Kind, ...]) -> None:
     held = Held(resend_priority=priority)
     held.send(10)
-    assert held.lane.order(NOW) == (LIVE,)
+    assert held.lane.sender.order(NOW) == (LIVE,)
 
     held.nack((3, 4))
 
-    assert held.lane.order(NOW) == order
+    assert held.lane.sender.order(NOW) == order
 
 
 def test_by_age_an_older_live_record_goes_first() -> None:
@@ -269,7 +269,7 @@ def test_by_age_an_older_live_record_goes_first() -> None:
     held.lane.release(failed=False)
     held.lane.take("b", 8, held.usage)
 
-    assert (held.lane.position, held.lane.order(NOW)) == (0, (LIVE, PARKED))
+    assert (held.lane.sender.position, held.lane.sender.order(NOW)) == (0, (LIVE, PARKED))
 
 
 def test_what_is_not_due_is_not_asked_first() -> None:
@@ -277,7 +277,7 @@ def test_what_is_not_due_is_not_asked_first() -> None:
     held.send(10)
     held.nack((3, 4), delay_s=9.0)
 
-    assert held.lane.order(NOW) == (LIVE, PARKED)
+    assert held.lane.sender.order(NOW) == (LIVE, PARKED)
 
 
 # -- too many failures in a row
@@ -288,17 +288,17 @@ def test_too_many_failures_in_a_row_stop_the_live_lane_until_a_probe_succeeds() 
     held.send(*range(1, 6))
     held.nack((0, 1))
     held.nack((1, 2))
-    assert held.lane.pages_allowed(NOW) is None
+    assert held.lane.sender.pages_allowed(NOW) is None
 
     held.nack((2, 3), delay_s=None)
 
-    assert (held.lane.side.live_stopped, held.lane.pages_allowed(NOW)) == (True, 0)
+    assert (held.lane.side.live_stopped, held.lane.sender.pages_allowed(NOW)) == (True, 0)
     held.ack(3, 4)  # it was sent before
     assert held.lane.side.live_stopped
     assert held.resend(0, 1, at=NOW + 0.1) == [Range(0, 1)]
-    assert held.lane.pages_allowed(NOW + 0.1) == 0
+    assert held.lane.sender.pages_allowed(NOW + 0.1) == 0
     held.ack(0, 1, at=NOW + 0.1)
-    assert (held.lane.side.live_stopped, held.lane.pages_allowed(NOW + 0.1)) == (False, None)
+    assert (held.lane.side.live_stopped, held.lane.sender.pages_allowed(NOW + 0.1)) == (False, None)
 
 
 def test_a_success_in_between_begins_the_count_anew() -> None:
@@ -314,8 +314,8 @@ def test_a_success_in_between_begins_the_count_anew() -> None:
 
 def test_a_delivery_counts_once_however_many_of_its_records_fail() -> None:
     held = Held(relaxed_failures_max=2)
-    held.lane.send(0, 10, 100, NOW)
-    held.lane.send(10, 20, 100, NOW, more=True)
+    held.lane.sender.send(0, 10, 100, NOW)
+    held.lane.sender.send(10, 20, 100, NOW, more=True)
 
     for offset in range(20):
         held.nack((offset, offset + 1))
@@ -329,22 +329,22 @@ def test_while_all_is_stopped_the_delay_of_a_nack_holds_for_the_probes() -> None
 
     held.nack((0, 1), delay_s=30.0)
 
-    assert (held.lane.pages_allowed(NOW + 29.9), held.lane.side.resends_allowed(NOW + 29.9)) == (0, 0)
-    assert (held.lane.pages_allowed(NOW + 30), held.lane.side.resends_allowed(NOW + 30)) == (1, 1)
+    assert (held.lane.sender.pages_allowed(NOW + 29.9), held.lane.side.resends_allowed(NOW + 29.9)) == (0, 0)
+    assert (held.lane.sender.pages_allowed(NOW + 30), held.lane.side.resends_allowed(NOW + 30)) == (1, 1)
 
 
 def test_probes_are_taken_in_turn_from_both_lanes_so_that_one_bad_record_does_not_stop_all() -> None:
     held = Held(relaxed_failures_max=1)
     held.send(1)
     held.nack((0, 1))
-    assert held.lane.order(NOW) == (PARKED, LIVE)
+    assert held.lane.sender.order(NOW) == (PARKED, LIVE)
 
     held.resend(0, 1)
     held.nack((0, 1))
-    assert held.lane.order(NOW) == (LIVE, PARKED)
-    assert held.lane.pages_allowed(NOW) == 1
+    assert held.lane.sender.order(NOW) == (LIVE, PARKED)
+    assert held.lane.sender.pages_allowed(NOW) == 1
     held.send(2)
-    assert (held.lane.pages_allowed(NOW), held.lane.side.resends_allowed(NOW)) == (0, 0)
+    assert (held.lane.sender.pages_allowed(NOW), held.lane.side.resends_allowed(NOW)) == (0, 0)
     held.ack(1, 2)
 
     assert not held.lane.side.live_stopped
@@ -356,10 +356,10 @@ def test_with_nothing_parked_any_more_a_stopped_live_lane_probes_by_itself() -> 
     held.send(1)
     held.nack((0, 1))
     held.lane.drop([Range(0, 1)], NOW, NEXT)
-    assert held.lane.order(NOW) == (LIVE,)
+    assert held.lane.sender.order(NOW) == (LIVE,)
 
-    assert held.lane.pages_allowed(NOW) == 1
-    held.lane.tell(1)
+    assert held.lane.sender.pages_allowed(NOW) == 1
+    held.lane.sender.tell(1)
     held.send(2)
     held.ack(1, 2)
 
@@ -433,8 +433,8 @@ def test_an_owner_that_leaves_parks_the_page_at_the_head_and_what_was_sent_again
     assert held.parked() == [(3, 10), (12, 14)]
     assert held.usage.records == held.usage.size == 0
     held.lane.take("b", 8, held.usage)
-    assert held.lane.send(0, 10, 100, NOW) == []
-    assert held.lane.send(10, 20, 100, NOW) == [Range(10, 12), Range(14, 20)]
+    assert held.lane.sender.send(0, 10, 100, NOW) == []
+    assert held.lane.sender.send(10, 20, 100, NOW) == [Range(10, 12), Range(14, 20)]
 
 
 def test_a_pause_takes_all_back_and_parks_what_had_been_parked() -> None:
@@ -446,10 +446,10 @@ def test_a_pause_takes_all_back_and_parks_what_had_been_parked() -> None:
 
     assert held.lane.pause("maintenance") == Revocation(0, 2)
 
-    assert (held.lane.pages_allowed(NOW), held.lane.side.resends_allowed(NOW)) == (0, 0)
-    assert (held.parked(), held.lane.position, held.lane.idle) == ([(3, 4)], 0, True)
+    assert (held.lane.sender.pages_allowed(NOW), held.lane.side.resends_allowed(NOW)) == (0, 0)
+    assert (held.parked(), held.lane.sender.position, held.lane.idle) == ([(3, 4)], 0, True)
     held.lane.resend.resume()
-    assert held.lane.send(0, 10, 100, NOW) == [Range(0, 3)]
+    assert held.lane.sender.send(0, 10, 100, NOW) == [Range(0, 3)]
     assert held.resend(0, 10) == [Range(3, 4)]
     assert held.ack(0, 20, revision=1) == [(Range(0, 20), STALE)]
 
@@ -461,7 +461,7 @@ def test_a_seek_forgets_what_is_parked() -> None:
 
     held.lane.seek(2, 10)
 
-    assert (held.parked(), held.lane.idle, held.lane.position) == ([], True, 2)
+    assert (held.parked(), held.lane.idle, held.lane.sender.position) == ([], True, 2)
 
 
 # -- gaps
@@ -476,10 +476,10 @@ def test_a_parked_record_that_is_dropped_is_told_and_nothing_behind_it_comes_aga
 
     assert held.lane.drop([Range(0, 10)], NOW, NEXT) == 1
 
-    assert (held.parked(), held.lane.position) == ([], 3)
-    held.lane.tell(10)
-    assert held.lane.send(10, 20, 100, NOW) == []
-    assert (held.lane.position, held.lane.records_in_flight) == (20, 10)
+    assert (held.parked(), held.lane.sender.position) == ([], 3)
+    held.lane.sender.tell(10)
+    assert held.lane.sender.send(10, 20, 100, NOW) == []
+    assert (held.lane.sender.position, held.lane.records_in_flight) == (20, 10)
 
 
 def test_such_a_gap_counts_as_told_only_once_something_that_was_sent_after_it_is_answered() -> None:
@@ -491,11 +491,11 @@ def test_such_a_gap_counts_as_told_only_once_something_that_was_sent_after_it_is
     held.lane.drop([Range(0, 10)], NOW, NEXT)
     held.ack(10, 15)  # sent before the gap was
     assert (held.lane.cursor.watermark, held.lane.cursor.told) == (15, 3)
-    held.lane.tell(10)
+    held.lane.sender.tell(10)
     held.ack(15, 20)
     assert held.lane.cursor.told == 3
 
-    held.lane.send(10, 20, 100, NOW)
+    held.lane.sender.send(10, 20, 100, NOW)
     held.send(30)
     held.ack(20, 21)
 
@@ -510,16 +510,16 @@ def test_with_too_many_parked_nothing_new_is_sent_and_nothing_is_forgotten() -> 
     held.send(2 * HOLES_MAX)
     for offset in range(0, HOLES_MAX, 2):
         held.nack((offset, offset + 1))
-    assert (held.lane.holes, held.lane.waits_for_holes) == (HOLES_MAX // 2, False)
+    assert (held.lane.sender.holes, held.lane.sender.waits_for_holes) == (HOLES_MAX // 2, False)
     for offset in range(1, HOLES_MAX, 2):
         held.ack(offset, offset + 1)
 
-    assert held.lane.waits_for_holes
-    assert (held.lane.pages_allowed(NOW), held.lane.order(NOW)) == (0, (PARKED, LIVE))
+    assert held.lane.sender.waits_for_holes
+    assert (held.lane.sender.pages_allowed(NOW), held.lane.sender.order(NOW)) == (0, (PARKED, LIVE))
     held.resend(0, 2 * HOLES_MAX)
     held.ack(0, HOLES_MAX)
 
-    assert (held.lane.holes, held.lane.pages_allowed(NOW)) == (0, None)
+    assert (held.lane.sender.holes, held.lane.sender.pages_allowed(NOW)) == (0, None)
     assert held.lane.cursor.acked == HOLES_MAX
 
 
@@ -535,11 +535,11 @@ def test_from_relaxed_to_strict_all_comes_again_in_its_place() -> None:
 
     assert held.lane.change(strict) == Revocation(0, 2)
 
-    assert (held.parked(), held.lane.idle, held.lane.position) == ([], True, 3)
+    assert (held.parked(), held.lane.idle, held.lane.sender.position) == ([], True, 3)
     assert held.lane.cursor.attempts == ((3, 1),)
-    assert held.lane.order(NOW + 1) == (LIVE,)
-    assert held.lane.pages_allowed(NOW + 1) in (1, None)
-    assert held.lane.send(0, 10, 100, NOW) == [Range(3, 10)]
+    assert held.lane.sender.order(NOW + 1) == (LIVE,)
+    assert held.lane.sender.pages_allowed(NOW + 1) in (1, None)
+    assert held.lane.sender.send(0, 10, 100, NOW) == [Range(3, 10)]
     assert held.ack(5, 6, revision=1) == [(Range(5, 6), STALE)]
     assert held.ack(3, 10) == [(Range(3, 10), OK)]
 
@@ -553,8 +553,8 @@ def test_from_strict_to_relaxed_what_the_lane_waits_for_steps_aside_with_its_del
 
     assert held.lane.change(relaxed) is None
 
-    assert (held.parked(), held.lane.position) == ([(3, 4)], 3)
-    assert held.lane.send(0, 10, 100, NOW) == [Range(4, 10)]
+    assert (held.parked(), held.lane.sender.position) == ([(3, 4)], 3)
+    assert held.lane.sender.send(0, 10, 100, NOW) == [Range(4, 10)]
     assert held.resend(0, 10, at=NOW + 8.9) == []
     assert held.resend(0, 10, at=NOW + 9) == [Range(3, 4)]
 
@@ -581,7 +581,7 @@ def test_an_answer_to_what_was_sent_before_a_gap_notice_does_not_confirm_the_not
     held.lane.take("b", 7, held.usage)
 
     assert held.resend(2, 3) == [Range(2, 3)]
-    held.lane.tell(1)
+    held.lane.sender.tell(1)
     held.ack(2, 3)
     assert held.lane.cursor.told == 0
 
@@ -596,9 +596,9 @@ def test_a_gap_is_told_to_the_next_consumer_while_no_answer_has_confirmed_its_no
     held.lane.release(failed=False)
     held.lane.drop([Range(0, 1)], NOW, NEXT)
     held.lane.take("b", 7, held.usage)
-    held.lane.tell(1)
+    held.lane.sender.tell(1)
     held.lane.release(failed=False)
 
     held.lane.take("c", 8, held.usage)
 
-    assert held.lane.position == 0
+    assert held.lane.sender.position == 0

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from forebay.broker.core.delivery import outbound
+from forebay.broker.core.delivery import sender
 from forebay.broker.core.delivery.lane import Answer, Outcome
 from forebay.broker.core.partition.pages import DropReason
 from forebay.broker.core.partition.ranges import Range
@@ -157,11 +157,11 @@ async def test_pulls_take_what_stepped_aside_too() -> None:
 
         found = [([o for o, _ in delivered_values(e)], e.resend) for e in taken if isinstance(e, Delivered)]
         assert found == [([0], True), ([2], False)]
-        assert lane.redelivered == 1
+        assert lane.progress.redelivered == 1
 
 
 async def test_the_budget_of_holes_is_seen_in_the_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outbound, "HOLES_MAX", 2)
+    monkeypatch.setattr(sender, "HOLES_MAX", 2)
     async with filled_sink(records=6, ordering=RELAXED) as buffer:
         taker = Taker(buffer.subscription(""))
         await taker.offsets(records_max=4)

@@ -12,13 +12,17 @@ Times are seconds on a monotonic clock and are passed in.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from forebay.broker.core.delivery.answers import Answer, Outcome, Results, Revocation
-from forebay.broker.core.delivery.gap_notices import Told
-from forebay.broker.core.delivery.in_flight import Flight
-from forebay.broker.core.delivery.lessor import Leasing
-from forebay.broker.core.delivery.outbound import HOLES_MAX, MOVING_MAX
+from forebay.broker.core.dead_letters.transfer import Moving
+from forebay.broker.core.delivery.answers import Answer, History, Outcome, Results, Revocation
+from forebay.broker.core.delivery.in_flight import Flight, Flights, InFlight
+from forebay.broker.core.delivery.leases import Leases
+from forebay.broker.core.delivery.lessor import Lessor
+from forebay.broker.core.delivery.progress import Progress
+from forebay.broker.core.delivery.redelivery import Resend
+from forebay.broker.core.delivery.retry_lane import Sidelane
+from forebay.broker.core.delivery.sender import HOLES_MAX, MOVING_MAX, Sender
 from forebay.broker.core.partition import ranges as sets
 from forebay.broker.core.partition.cursor import Cursor, Settlement
 from forebay.broker.core.partition.ranges import Range, RangeSet
@@ -35,8 +39,99 @@ class Judged:
     results: Results
 
 
-class Lane(Leasing):
+class Lane:
     """Delivery state of one subscription on one partition. Only its cursor is stored."""
+
+    def __init__(self, cursor: Cursor, settings: SinkSettings) -> None:
+        self.progress = Progress(cursor)
+        self.resend = Resend(settings)
+        self.flights = Flights()
+        self.side = Sidelane(self.resend, self.flights)
+        self.leases = Leases()
+        """Ranges of the retry queue that are leased as sets."""
+        self.sender = Sender(self.progress, self.resend, self.flights, self.side, self.leases)
+        self.lessor = Lessor(self.progress, self.sender, self.resend, self.flights, self.side, self.leases)
+        self.owner: str | None = None
+        self.owner_epoch = 0
+        self.deadline_not_before = 0.0
+        """No deadline passes before this time: until then the broker cannot know that the owner is alive."""
+        self._history = History()
+
+    @property
+    def cursor(self) -> Cursor:
+        """Cursor of the account, without the records that are being moved."""
+        return self.progress.cursor
+
+    @property
+    def view(self) -> Cursor:
+        """See ``Progress.view``."""
+        return self.progress.view
+
+    @property
+    def moving(self) -> Moving:
+        """Records that are being moved to another sink."""
+        return self.progress.moving
+
+    @property
+    def settings(self) -> SinkSettings:
+        return self.resend.settings
+
+    @property
+    def relaxed(self) -> bool:
+        """True in RELAXED order."""
+        return self.sender.relaxed
+
+    @property
+    def revision(self) -> int:
+        """Revision under which records are sent."""
+        return self.sender.revision
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """State that must not change while a page is read for the live lane."""
+        sender = self.sender
+        return self.owner_epoch, 0 if sender.relaxed else sender.revision, sender.position
+
+    @property
+    def records_in_flight(self) -> int:
+        """Unsettled records in flight, plus the records being moved to another sink."""
+        return self.flights.records + self.moving.records
+
+    @property
+    def idle(self) -> bool:
+        """True if nothing is in flight."""
+        return not self.flights
+
+    def pages_in_flight(self) -> set[int]:
+        """Base offsets of the pages in flight or leased, or with records being moved to another sink."""
+        return self.flights.bases() | self.leases.bases() | self.moving.bases
+
+    # -- ownership
+
+    def take(self, owner: str, owner_epoch: int, usage: InFlight) -> None:
+        """Assign the lane to a consumer. Requires that nothing is in flight."""
+        self.owner, self.owner_epoch = owner, owner_epoch
+        self.flights.count_in(usage)
+        self._history.forget()
+        self.sender.revision = self.sender.failed_from = 0
+        self.sender.restart()
+        self.deadline_not_before = 0.0
+
+    def release(self, *, failed: bool) -> None:
+        """Remove the owner. ``failed``: it left with records in flight, which fails the head once.
+
+        The retry queue stays for the next owner; in RELAXED order the head's page joins it.
+        """
+        head = self.flights.lowest_unsettled(self.view)
+        if failed and head is not None:
+            self.progress.fail(head)
+            if self.relaxed:
+                page = Range(head, next(iter(self.flights)).end)
+                self.flights.void_part(page, self.view)
+                self.side.parked.park(page, not_before=0.0)
+        self.sender.void(0)
+        self.owner = None
+        self.sender.restart()
 
     # -- answers
 
@@ -69,10 +164,10 @@ class Lane(Leasing):
         if end > self.cursor.watermark:
             whole, told = Range(self.cursor.watermark, end), Range(min(asked.first, end - 1), end)
             fresh = tuple(self.view.unsettled(told))
-            self._told.settled_by_number(end)
+            self.sender.notices.settled_by_number(end)
             parts = list(self.view.unsettled(whole)) if self.moving else [whole]
             self._apply(parts, Settlement.ACKED, now, next_offset)
-            self.position = max(self.position, end)
+            self.sender.position = max(self.sender.position, end)
             before = [(part, Outcome.ALREADY_SETTLED) for part in sets.missing(fresh, told)]
             results += sorted([(part, Outcome.OK) for part in fresh] + before)
         elif end >= asked.end:
@@ -89,9 +184,9 @@ class Lane(Leasing):
         before = self.cursor.acked
         parts = list(self.view.unsettled(Range(self.cursor.watermark, max(end, self.cursor.watermark))))
         self._apply(parts, Settlement.ACKED, now, next_offset, answered=False)  # it proves nothing about a target
-        self.position = max(self.position, end)
-        self._told.settled_by_number(end)
-        self._note_told()
+        self.sender.position = max(self.sender.position, end)
+        self.sender.notices.settled_by_number(end)
+        self.sender.note_told()
         return self.cursor.acked - before
 
     def settle_leased(self, holder: str, asked: Range, now: float, next_offset: int) -> Results:
@@ -100,13 +195,13 @@ class Lane(Leasing):
         The success says nothing about the consumer's target. Records that another holder or the consumer has are not
         settled.
         """
-        results = self.judged_for(holder, asked)
+        results = self.lessor.judged_for(holder, asked)
         self._apply(_taken(results), Settlement.ACKED, now, next_offset, answered=False)
         return results
 
     def take_settled_ages(self) -> list[int]:
         """Return the age stamps of the pages that were completely answered since the last call."""
-        return self._flights.take_settled_ages() + self.leases.take_settled_ages()
+        return self.flights.take_settled_ages() + self.leases.take_settled_ages()
 
     def nack(
         self,
@@ -140,17 +235,17 @@ class Lane(Leasing):
         """
         if self.owner is None or owner_epoch != self.owner_epoch:
             return False
-        self._deadline_base = now
+        self.sender.deadline_base = now
         if self.relaxed:
             for part in ranges or [Range(0, self.cursor.sent)]:
-                self._flights.restart_within(part, now)
+                self.flights.restart_within(part, now)
         return True
 
     def expire(self, now: float, random: float) -> Revocation | None:
         """Fail the records whose deadline has passed: the head's or, in RELAXED order, those of any page."""
         revocation: Revocation | None = None
         while (deadline := self.deadline()) is not None and now >= deadline:
-            flight = self._flights.longest_waiting() if self.relaxed else next(iter(self._flights))
+            flight = self.flights.longest_waiting() if self.relaxed else next(iter(self.flights))
             assert flight is not None, "a deadline runs"
             late = next(self.view.unsettled(Range(flight.first, flight.end)))
             why = "the deadline passed without an answer"
@@ -162,9 +257,9 @@ class Lane(Leasing):
 
         In RELAXED order that of the first page to expire, or of the page that holds ``offset``.
         """
-        since: float | None = self._deadline_base if self._flights else None
+        since: float | None = self.sender.deadline_base if self.flights else None
         if self.relaxed:
-            first = self._flights.longest_waiting() if offset is None else self._flights.at(offset)
+            first = self.flights.longest_waiting() if offset is None else self.flights.at(offset)
             since = first.since if first is not None else None
         if since is None:
             return None
@@ -197,10 +292,8 @@ class Lane(Leasing):
             lost += [each for part in unsettled for each, lease in self.leases.within(part) if lease]
         if self.side.parked:
             lost += [part for each in dropped for part in self.side.parked.remove(each)]
-        first = min((part.first for part in lost), default=self.position)
-        if first < self.position:
-            self.position = first  # back to the gap, to send its notice; the records above it are not sent again
-            self._told.back_to(self.position)
+        if lost:
+            self.sender.back_to(min(part.first for part in lost))
         loose = [part for each in dropped for part in self.moving.loose(each)] if self.moving else dropped
         self._apply(loose, Settlement.DROPPED, now, next_offset, answered=False)
         for part in loose if self.moving else ():
@@ -209,26 +302,24 @@ class Lane(Leasing):
 
     def seek(self, offset: int, next_offset: int) -> Revocation:
         """Close the account and open a new one at ``offset``; everything in flight is void."""
-        self._flights.void(0, self.view)
+        self.flights.void(0, self.view)
         self.side.clear()
         self.leases.clear()
-        self.moving.forget()
-        self.revision += 1
-        self._history.remember(self.revision, 0)
-        self.cursor = Cursor(start=offset, watermark=offset, told=offset, sent=min(self.cursor.sent, next_offset))
-        self.position, self._told, self._failed_from = offset, Told(), 0
-        return Revocation(0, self.revision)
+        self.progress.reopen(offset, next_offset)
+        self.sender.restart()
+        self.sender.failed_from = 0
+        return self._revision_from(0)
 
     def pause(self, reason: str) -> Revocation | None:
         """Stop sending; everything in flight is void."""
         self.resend.pause(reason)
         if self.idle:
             return None
-        return self._revoke(self._flights.first)
+        return self._revoke(self.flights.first)
 
     def purge(self) -> Revocation:
         """Void everything in flight before pages are purged; pages that are not purged are redelivered."""
-        return self._revoke(self._flights.first if self._flights else self.position)
+        return self._revoke(self.flights.first if self.flights else self.sender.position)
 
     def change(self, settings: SinkSettings) -> Revocation | None:
         """Apply new settings; another order revokes everything in flight, so that one rule holds for all.
@@ -237,18 +328,19 @@ class Lane(Leasing):
         the record that the lane waits for goes to the retry queue.
         """
         was_relaxed = self.relaxed
-        self.settings = self.resend.settings = settings
+        self.resend.settings = settings
         if self.relaxed == was_relaxed:
             return None
-        revocation = self._revoke(0) if self._flights or self.side.parked or self.leases else None
+        revocation = self._revoke(0) if self.flights or self.side.parked or self.leases else None
         if was_relaxed:
             self.side.clear()
             self.leases.clear()
-            self.position = min(self.position, self.cursor.watermark)
-            self._failed_from = self.cursor.watermark
+            self.sender.position = min(self.sender.position, self.cursor.watermark)
+            self.sender.failed_from = self.cursor.watermark
             self.resend.backlog_end = self.cursor.sent
-        elif self.resend.waits and not self.view.is_settled(self._failed_from):
-            self.side.parked.park(Range(self._failed_from, self._failed_from + 1), not_before=self.resend.named_until)
+        elif self.resend.waits and not self.view.is_settled(self.sender.failed_from):
+            waited_for = Range(self.sender.failed_from, self.sender.failed_from + 1)
+            self.side.parked.park(waited_for, not_before=self.resend.named_until)
         self.side.rest()
         return revocation
 
@@ -270,7 +362,7 @@ class Lane(Leasing):
         """Return the offsets that failed `max_attempts` times and are not in flight: they are not redelivered."""
         most = self.settings.max_attempts
         failed = [offset for offset, tries in self.cursor.attempts if tries >= most] if most else []
-        return [offset for offset in failed if self.idle_in(Range(offset, offset + 1))]
+        return [offset for offset in failed if self.sender.idle_in(Range(offset, offset + 1))]
 
     def skip(self, part: Range, now: float, next_offset: int) -> None:
         """Settle unsettled records as skipped."""
@@ -286,21 +378,17 @@ class Lane(Leasing):
     def moved(self, parts: Sequence[Range], how: Settlement) -> int:
         """Settle moved records, whose batch is durable; returns their number."""
         found = self.moving.confirm(parts, how)
-        self.cursor, records = self.cursor.settle_all(found, how)
+        records = self.progress.settle_confirmed(found, how)
         for part in found if self.side.parked else ():
             self.side.parked.remove(part)
         if self.relaxed:
             self.side.rest()
-        self._note_told()
+        self.sender.note_told()
         return records
 
     def arrived_settled(self, part: Range) -> int:
         """Settle new records that are not for this subscription as skipped; returns their number."""
-        records = 0
-        for found in self.moving.confirm_ahead(part):
-            self.cursor, fresh = self.cursor.settle(found, Settlement.SKIPPED)
-            records += fresh
-        return records
+        return self.progress.settle_confirmed(self.moving.confirm_ahead(part), Settlement.SKIPPED)
 
     def give_back(
         self, parts: Sequence[Range], now: float, *, delay_s: float | None, random: float, reason: str
@@ -314,7 +402,7 @@ class Lane(Leasing):
         if not back:
             return None
         if not self.relaxed:
-            self.position = min(self.position, back[0].first)
+            self.sender.position = min(self.sender.position, back[0].first)
         return self._failed(back, now, delay_s=delay_s, random=random, reason=reason)
 
     # -- inside
@@ -322,21 +410,24 @@ class Lane(Leasing):
     def _failed(self, failed: RangeSet, now: float, *, delay_s: float | None, random: float, reason: str) -> Revocation:
         if not self.relaxed:
             self.resend.fail(now, delay_s=delay_s, random=random, reason=reason)
-            self._failed_from = failed[0].first
-            self.cursor = self.cursor.failed(self._failed_from)
-            return self._revoke(self._failed_from)
-        self.cursor = self.cursor.failed(*(part.first for part in failed))
+            first = self.sender.failed_from = failed[0].first
+            self.progress.fail(first)
+            return self._revoke(first)
+        self.progress.fail(*(part.first for part in failed))
         for part in failed:
-            sent = self._flights.void_part(part, self.view)
+            sent = self.flights.void_part(part, self.view)
             self.side.fail(part, sent, now, delay_s=delay_s, random=random, reason=reason)
-        self.revision += 1
+        self.sender.revision += 1
         return Revocation(failed[0].first, self.revision, to_be_told=False)
 
     def _revoke(self, first: int) -> Revocation:
-        self.position = min(self.position, self._void(first))
-        self.revision += 1
+        self.sender.void(first)
+        return self._revision_from(first)
+
+    def _revision_from(self, first: int) -> Revocation:
+        """Begin a new revision: older answers are stale from ``first`` on."""
+        self.sender.revision += 1
         self._history.remember(self.revision, first)
-        self._told.back_to(self.position)
         return Revocation(first, self.revision)
 
     def _stale_from(self, answer: Answer) -> int | None:
@@ -360,7 +451,7 @@ class Lane(Leasing):
             for part in self.view.unsettled(fresh):
                 if part.first > at:
                     results.append((Range(at, part.first), Outcome.ALREADY_SETTLED))
-                for each, flight in self._flights.within(part):
+                for each, flight in self.flights.within(part):
                     if flight is None:
                         results += self._not_flying(each)
                     else:
@@ -388,41 +479,31 @@ class Lane(Leasing):
         if not settled:
             return
         before, relaxed = self.view, self.relaxed
-        head = None if relaxed else self._flights.lowest_unsettled(before)
+        head = None if relaxed else self.flights.lowest_unsettled(before)
         flights: list[Flight] = []
         for part in settled:
             if how is None:
-                self.moving.bases |= self._flights.bases_in(part)
-            if self._flights:
-                flights += self._flights.settle(part, before, answered=answered and how is not None)
+                self.moving.bases |= self.flights.bases_in(part)
+            if self.flights:
+                flights += self.flights.settle(part, before, answered=answered and how is not None)
             if self.side.parked:
                 self.side.parked.remove(part)
             if self.leases:
                 self.leases.settle(part, before, answered=how is Settlement.ACKED)
-        fresh = self._count(settled, how)
-        if not relaxed and self._flights and self._flights.lowest_unsettled(self.view) != head:
-            self._deadline_base = now
+        fresh = self.progress.settle(settled, how)
+        if not relaxed and self.flights and self.flights.lowest_unsettled(self.view) != head:
+            self.sender.deadline_base = now
         if relaxed:
             self._restart(flights, before, now)
         if answered:
             if fresh and relaxed:
                 self.side.settled(flights, now)
-            elif fresh and settled[-1].end > self._failed_from:
+            elif fresh and settled[-1].end > self.sender.failed_from:
                 self.resend.settled(now, watermark=self.view.watermark, next_offset=next_offset)
-            self._told.answered(flights)
-            self._note_told()
+            self.sender.notices.answered(flights)
+            self.sender.note_told()
         if relaxed:
             self.side.rest()
-
-    def _count(self, settled: Sequence[Range], how: Settlement | None) -> int:
-        """Update the account, or hold records for another sink; returns how many of them are new to it."""
-        if how is None:
-            self.moving.hold(settled)
-            return sum(part.size for part in settled)
-        before = self.cursor
-        self.cursor, fresh = before.settle_all(settled, how)
-        self.moving.settled(before, self.cursor, settled)
-        return fresh
 
     def _restart(self, flights: Sequence[Flight], before: Cursor, now: float) -> None:
         """In RELAXED order, restart the deadlines of flights whose lowest record was settled."""
@@ -431,12 +512,7 @@ class Lane(Leasing):
             if flight.unsettled:
                 within = Range(flight.first, flight.end)
                 if next(before.unsettled(within)).first != next(view.unsettled(within)).first:
-                    self._flights.restart(flight, now)
-
-    def _note_told(self) -> None:
-        told = min(self.cursor.watermark, self.position, self._told.heard)
-        if told > self.cursor.told:
-            self.cursor = replace(self.cursor, told=told)
+                    self.flights.restart(flight, now)
 
 
 def _taken(results: Results) -> list[Range]:

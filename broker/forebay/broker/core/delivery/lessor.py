@@ -1,4 +1,4 @@
-"""Leasing of the retry queue: sets that a holder keeps by name, the second consumer of a lane.
+"""Lessor of the retry queue: sets that a holder keeps by name, the second consumer of a lane.
 
 A holder takes ranges from the retry queue for a time, independent of the resend state: its failures and successes say
 nothing about the consumer's target. An expired range has failed and returns to the retry queue; a range that is given
@@ -9,20 +9,35 @@ seconds on a monotonic clock and are passed in.
 from __future__ import annotations
 
 from forebay.broker.core.delivery.answers import Outcome, Results, joined
-from forebay.broker.core.delivery.in_flight import Flight
-from forebay.broker.core.delivery.outbound import HOLES_MAX, Outbound, first_of
-from forebay.broker.core.delivery.redelivery import State
+from forebay.broker.core.delivery.in_flight import Flight, Flights
+from forebay.broker.core.delivery.leases import Leases
+from forebay.broker.core.delivery.progress import Progress
+from forebay.broker.core.delivery.redelivery import Resend, State
+from forebay.broker.core.delivery.retry_lane import Sidelane
+from forebay.broker.core.delivery.sender import HOLES_MAX, Sender, first_of
 from forebay.broker.core.partition import ranges as sets
 from forebay.broker.core.partition.ranges import Range
 
 
-class Leasing(Outbound):
-    """Sending half of a lane with the operations of lease holders."""
+class Lessor:
+    """Operations of lease holders on one lane."""
+
+    __slots__ = ("_flights", "_leases", "_progress", "_resend", "_sender", "_side")
+
+    def __init__(
+        self, progress: Progress, sender: Sender, resend: Resend, flights: Flights, side: Sidelane, leases: Leases
+    ) -> None:
+        self._progress = progress
+        self._sender = sender
+        self._resend = resend
+        self._flights = flights
+        self._side = side
+        self._leases = leases
 
     @property
     def may_lease(self) -> bool:
         """Return whether a lease is allowed now: not in STRICT order, nor while the sink is paused or purged."""
-        return self.relaxed and not self.held and self.resend.state is not State.PAUSED
+        return self._sender.relaxed and not self._sender.held and self._resend.state is not State.PAUSED
 
     def lease_parked(
         self,
@@ -40,10 +55,10 @@ class Leasing(Outbound):
 
         At the bound of holes no range is cut: then more than ``records_max`` may be leased.
         """
-        parked = self.side.parked
+        parked = self._side.parked
         found = parked.within(page) if before_due else parked.due_within(page, now)
-        ranges = [part for one in found for part in self.view.unsettled(one)][:ranges_max]
-        if self.holes < HOLES_MAX:
+        ranges = [part for one in found for part in self._progress.view.unsettled(one)][:ranges_max]
+        if self._sender.holes < HOLES_MAX:
             ranges, _ = first_of(ranges, records_max, page.end)
         return self._lease(holder, until, page, now, ranges, age_us)
 
@@ -51,18 +66,18 @@ class Leasing(Outbound):
         self, holder: str, until: float, page: Range, asked: Range, now: float, *, age_us: int = 0
     ) -> list[Range]:
         """Lease those ranges of ``asked`` in a page that were delivered before and are idle; returns them."""
-        within = Range(max(page.first, asked.first), min(page.end, asked.end, self.cursor.sent))
+        within = Range(max(page.first, asked.first), min(page.end, asked.end, self._progress.cursor.sent))
         ranges = [
             piece
-            for part in (self.idle_in(within) if within.size > 0 else [])
+            for part in (self._sender.idle_in(within) if within.size > 0 else [])
             for piece in self._apart(part)
-            if self.holes < HOLES_MAX or self.side.parked.within(piece) == [piece]
+            if self._sender.holes < HOLES_MAX or self._side.parked.within(piece) == [piece]
         ]
         return self._lease(holder, until, page, now, ranges, age_us)
 
     def _apart(self, part: Range) -> list[Range]:
         """Return the queued ranges of a part, each by itself, and the ranges between them."""
-        parked = self.side.parked.within(part)
+        parked = self._side.parked.within(part)
         return sorted([*parked, *sets.missing(tuple(parked), part)])
 
     def _lease(
@@ -71,37 +86,39 @@ class Leasing(Outbound):
         if not ranges:
             return []
         for part in ranges:
-            self.side.parked.remove(part)
-        self.leases.take(holder, until, Flight(page.first, 0, 0, 0, 0, age_us, sent_at=now), ranges)
-        self.redelivered += sum(part.size for part in ranges)
-        self.side.rest()
+            self._side.parked.remove(part)
+        self._leases.take(holder, until, Flight(page.first, 0, 0, 0, 0, age_us, sent_at=now), ranges)
+        self._progress.redelivered += sum(part.size for part in ranges)
+        self._side.rest()
         return ranges
 
     def leased_to(self, holder: str) -> list[Range]:
         """Return the unsettled ranges of a holder, neighbours joined."""
-        return self.leases.of(holder, self.view)
+        return self._leases.of(holder, self._progress.view)
 
     def leased_below(self, end: int) -> str | None:
         """Return a holder with a lease below an offset, if there is one."""
-        below = (lease for part in self.view.unsettled(Range(0, end)) for _, lease in self.leases.within(part))
+        below = (
+            lease for part in self._progress.view.unsettled(Range(0, end)) for _, lease in self._leases.within(part)
+        )
         return next((lease.holder for lease in below if lease), None)
 
     def give_back_lease(self, holder: str) -> list[Range]:
         """Return a holder's ranges, which have not failed, to the retry queue, due at once; returns them."""
-        found = [part for one in self.leases.release(holder) for part in self.view.unsettled(one)]
+        found = [part for one in self._leases.release(holder) for part in self._progress.view.unsettled(one)]
         for part in found:
-            self.side.parked.put_back(part)
+            self._side.parked.put_back(part)
         return found
 
     def expire_leases(self, now: float) -> list[Range]:
         """Fail the ranges of expired leases and return them to the retry queue; returns these ranges."""
         failed: list[Range] = []
-        for one in self.leases.run_out(now):
-            parts = list(self.view.unsettled(one))
+        for one in self._leases.run_out(now):
+            parts = list(self._progress.view.unsettled(one))
             if parts:
-                self.cursor = self.cursor.failed(parts[0].first)
+                self._progress.fail(parts[0].first)
             for part in parts:
-                self.side.parked.park(part, not_before=0.0)
+                self._side.parked.park(part, not_before=0.0)
             failed += parts
         return failed
 
@@ -113,14 +130,14 @@ class Leasing(Outbound):
         """
         results: Results = []
         at = asked.first
-        for part in self.view.unsettled(asked):
+        for part in self._progress.view.unsettled(asked):
             if part.first > at:
                 results.append((Range(at, part.first), Outcome.ALREADY_SETTLED))
             for each, flight in self._flights.within(part):
                 if flight is not None:
                     results.append((each, Outcome.STALE))
                     continue
-                for piece, lease in self.leases.within(each):
+                for piece, lease in self._leases.within(each):
                     results += [(piece, Outcome.STALE)] if lease and lease.holder != holder else self._sent(piece)
             at = part.end
         if at < asked.end:
@@ -128,13 +145,6 @@ class Leasing(Outbound):
         return joined(results)
 
     def _sent(self, part: Range) -> Results:
-        sent = min(max(self.cursor.sent, part.first), part.end)
+        sent = min(max(self._progress.cursor.sent, part.first), part.end)
         found = [(Range(part.first, sent), Outcome.OK), (Range(sent, part.end), Outcome.UNKNOWN)]
         return [(piece, outcome) for piece, outcome in found if piece.size]
-
-    def idle_in(self, within: Range) -> list[Range]:
-        """Return the unsettled ranges of ``within`` that are idle: not in flight, leased or being moved."""
-        idle = [
-            each for part in self.view.unsettled(within) for each, flying in self._flights.within(part) if not flying
-        ]
-        return [each for part in idle for each, lease in self.leases.within(part) if not lease] if self.leases else idle

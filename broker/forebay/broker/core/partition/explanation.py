@@ -164,7 +164,7 @@ def explain(log: PartitionLog, lane: Lane, subscription: str, offset: int, momen
     """Return the explanation of the record at ``offset`` for the subscription of this lane."""
     cursor = lane.cursor
     place = _place(log, offset, moment)
-    flight = lane.flight_at(offset) if not lane.view.is_settled(offset) else None
+    flight = lane.flights.at(offset) if not lane.view.is_settled(offset) else None
     lease, leased = _lease(lane, offset) or (None, None)
     sent = flight or leased
     state = None if place is Place.NOT_ASSIGNED else _state(log, lane, subscription, offset)
@@ -221,7 +221,7 @@ def _state(log: PartitionLog, lane: Lane, subscription: str, offset: int) -> Rec
     if not cursor.is_settled(offset):
         if _lease(lane, offset) is not None:
             return RecordState.LEASED
-        flies = lane.flight_at(offset) is not None and not lane.view.is_settled(offset)
+        flies = lane.flights.at(offset) is not None and not lane.view.is_settled(offset)
         return RecordState.IN_FLIGHT if flies else RecordState.PENDING
     gap, rejection = log.gap_at(offset), log.rejections.at(subscription, offset)
     if rejection is not None and rejection.whole:
@@ -295,7 +295,7 @@ def _stopped(lane: Lane, moment: Moment) -> Waiting | None:
     """Return the wait for a consumer, or for the end of a pause, a purge or a reassignment."""
     if lane.resend.state is State.PAUSED:
         return Waiting(Wait.PAUSED, detail=lane.resend.reason)
-    if lane.held:
+    if lane.sender.held:
         return Waiting(Wait.PURGE)
     if moment.owner is None:
         return Waiting(Wait.NO_CONSUMER)
@@ -321,10 +321,10 @@ def _held_back(lane: Lane, offset: int, moment: Moment) -> Waiting | None:
         return None
     if resend.state is State.BACKING_OFF and now < resend.until:
         return Waiting(Wait.BACKING_OFF, resend.until, resend.reason)
-    if resend.state in {State.PROBING, State.BACKING_OFF} and lane.sent_since_failure:
+    if resend.state in {State.PROBING, State.BACKING_OFF} and lane.sender.sent_since_failure:
         return Waiting(Wait.PROBING, lane.deadline(), resend.reason)
     if resend.state is State.RESENDING and lane.settings.resend_interval_us:
-        if lane.sent_since_failure:
+        if lane.sender.sent_since_failure:
             return Waiting(Wait.RESEND_INTERVAL)
         if now < resend.not_before:
             return Waiting(Wait.RESEND_INTERVAL, resend.not_before)
@@ -333,9 +333,9 @@ def _held_back(lane: Lane, offset: int, moment: Moment) -> Waiting | None:
 
 def _at_a_bound(lane: Lane) -> Waiting | None:
     """Return the wait at the bound of out-of-order acks, or of moves to another sink."""
-    if lane.waits_for_moving:
+    if lane.sender.waits_for_moving:
         return Waiting(Wait.DEAD_LETTERS_FULL)
-    return Waiting(Wait.ACK_HOLES_FULL) if lane.waits_for_holes else None
+    return Waiting(Wait.ACK_HOLES_FULL) if lane.sender.waits_for_holes else None
 
 
 def _parked(lane: Lane, offset: int, moment: Moment) -> Waiting | None:

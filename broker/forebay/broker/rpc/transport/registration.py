@@ -18,10 +18,13 @@ class GenericRegistration:
 
     def __init__(self, server: grpc.aio.Server) -> None:
         self._server = server
+        self.services: list[str] = []
+        """Full names of the registered services."""
 
     def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
         """Register the handlers of services."""
         self._server.add_generic_rpc_handlers(handlers)
 
     def add_registered_method_handlers(self, service: str, handlers: Mapping[str, object]) -> None:
-        """Do nothing: the generic handler of the service has them."""
+        """Note the name of a service: its generic handler has the methods."""
+        self.services.append(service)

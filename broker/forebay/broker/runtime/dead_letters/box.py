@@ -215,7 +215,7 @@ class DeadLetterBox:
         return list(self._keeper.lanes[partition].view.unsettled(within))
 
     def _idle(self, partition: int, within: Range) -> Sequence[Range]:
-        return self._keeper.lanes[partition].idle_in(within)
+        return self._keeper.lanes[partition].sender.idle_in(within)
 
     def _begin(self, wanted: Filter, position: Position | None) -> Position | None:
         if self._dead is None:
@@ -272,7 +272,7 @@ class DeadLetterBox:
         keeper, lane = self._keeper, self._keeper.lanes[partition]
         records = 0
         for part in parts:
-            for idle in lane.idle_in(part):
+            for idle in lane.sender.idle_in(part):
                 lane.skip(idle, keeper.now(), keeper.log(partition).tail.next_offset)
                 records += idle.size
         keeper.accounts.settled(partition, "skipped", records)

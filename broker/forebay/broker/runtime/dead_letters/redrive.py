@@ -41,7 +41,7 @@ class Redriven:
         """Take the dead letters; raises ``Withdrawn`` if another operation has them."""
         keeper = self._dead.subscription("")
         lane, now = keeper.lanes[self._partition], keeper.now()
-        if self._dead.state.deleted or any(lane.idle_in(part) != [part] for part in self._ranges):
+        if self._dead.state.deleted or any(lane.sender.idle_in(part) != [part] for part in self._ranges):
             raise Withdrawn
         for part in self._ranges:
             lane.set_out([part], now, keeper.log(self._partition).tail.next_offset, answered=False)

@@ -223,7 +223,7 @@ class Consumer:
         return event
 
     async def _take(self, partition: int, lane: Lane, records_max: int | None) -> Event | None:
-        for kind in lane.order(self._lanes.now()):
+        for kind in lane.sender.order(self._lanes.now()):
             if kind is Kind.LIVE:
                 event = await self._take_live(partition, lane, records_max)
             else:
@@ -267,7 +267,7 @@ class Consumer:
     def _may_resend(self, lane: Lane) -> bool:
         """Return whether the retry queue may send, as ``_may_send``."""
         now = self._lanes.now()
-        if self.closed is not None or lane.owner != self.id or lane.held or lane.side.resends_allowed(now) == 0:
+        if self.closed is not None or lane.owner != self.id or lane.sender.held or lane.side.resends_allowed(now) == 0:
             return False
         return self.has_credit(self._lanes.settings.in_flight_bytes_max)
 
@@ -277,18 +277,18 @@ class Consumer:
         while not chosen:
             if not self._may_send(lane):
                 return None
-            allowed = lane.pages_allowed(self._lanes.now())
+            allowed = lane.sender.pages_allowed(self._lanes.now())
             place = lane.place
-            entries = await self.reader(partition).upcoming(lane.position)
+            entries = await self.reader(partition).upcoming(lane.sender.position)
             if place != lane.place:
                 self.wakeup.set()
                 return None
-            if log.hole_at(lane.position, entries):
+            if log.hole_at(lane.sender.position, entries):
                 await source.repair(partition)
                 self.wakeup.set()
                 return None
-            gap = log.next_gap(lane.position)
-            if gap is not None and (not entries or gap.first <= max(entries[0].base, lane.position)):
+            gap = log.next_gap(lane.sender.position)
+            if gap is not None and (not entries or gap.first <= max(entries[0].base, lane.sender.position)):
                 drop = source.unsynced_drop(partition)
                 if drop is None:
                     return self._tell(partition, lane, gap.end)
@@ -318,31 +318,31 @@ class Consumer:
 
         The lane must be owned by it and not held back, and there must be credit.
         """
-        if self.closed is not None or lane.owner != self.id or lane.pages_allowed(self._lanes.now()) == 0:
+        if self.closed is not None or lane.owner != self.id or lane.sender.pages_allowed(self._lanes.now()) == 0:
             return False
         return self.has_credit(self._lanes.settings.in_flight_bytes_max)
 
     def _tell(self, partition: int, lane: Lane, end: int) -> Event | None:
-        gap = self._lanes.log(partition).next_gap(lane.position)
+        gap = self._lanes.log(partition).next_gap(lane.sender.position)
         if gap is None:
             return None
-        event = GapMet(partition, gap.cut(lane.position))
-        lane.tell(end)
+        event = GapMet(partition, gap.cut(lane.sender.position))
+        lane.sender.tell(end)
         self.emit(event)
         return event
 
     def _choose(self, lane: Lane, entries: list[Entry], allowed: int | None, stop: int | None) -> list[Entry]:
         """Return the pages of one delivery, up to the next gap. Settled ones are skipped."""
         filling = self._filling(allowed)
-        at = max(lane.position, *(entry.base for entry in entries[:1]), 0)
+        at = max(lane.sender.position, *(entry.base for entry in entries[:1]), 0)
         for entry in entries:
             if entry.base > at or (stop is not None and entry.base >= stop):
                 break  # missing records are handled when the position reaches them
             at = max(at, entry.end)
-            first = max(entry.base, lane.position)
-            if next(lane.wanted(Range(first, entry.end)), None) is None:
+            first = max(entry.base, lane.sender.position)
+            if next(lane.sender.wanted(Range(first, entry.end)), None) is None:
                 if not filling.entries:
-                    lane.tell(entry.end)
+                    lane.sender.tell(entry.end)
                 continue
             if filling.entries and entry.base >= lane.cursor.sent > filling.entries[0].base:
                 break  # redelivered and new records are sent separately
@@ -371,8 +371,8 @@ class Consumer:
         now = self._lanes.now()
         pages: list[tuple[Entry, Body]] = []
         ranges: list[Range] = []
-        sent_before, redelivered_before = lane.cursor.sent, lane.redelivered
-        send = lane.send if kind is Kind.LIVE else lane.send_parked
+        sent_before, redelivered_before = lane.cursor.sent, lane.progress.redelivered
+        send = lane.sender.send if kind is Kind.LIVE else lane.sender.send_parked
         for entry, body in zip(entries, bodies, strict=False):  # the bodies end at a failed read
             if body is None:
                 if not pages:
@@ -402,6 +402,6 @@ class Consumer:
             durability=min(self._lanes.log(partition).level(entry.base, entry.end) for entry, _ in pages),
         )
         is_new = lane.cursor.sent > sent_before
-        self._accounts.delivered(event, lane.redelivered - redelivered_before, is_new=is_new)
+        self._accounts.delivered(event, lane.progress.redelivered - redelivered_before, is_new=is_new)
         self.emit(event)
         return event

@@ -77,4 +77,4 @@ class Lanes:
 
     def cursor_write(self, partition: int) -> PutCursor:
         """Return the write of the current cursor."""
-        return PutCursor(self.sink.id, self.name, partition, self._lanes[partition].stored)
+        return PutCursor(self.sink.id, self.name, partition, self._lanes[partition].progress.stored)

@@ -113,7 +113,7 @@ class LeasedSets:
         """Release the set of a holder without a failed attempt; returns the number of records."""
         records = 0
         for partition, lane in enumerate(self._lanes):
-            given = lane.give_back_lease(holder)
+            given = lane.lessor.give_back_lease(holder)
             if given:
                 records += sum(part.size for part in given)
                 self._owners.wake(partition)
@@ -124,7 +124,7 @@ class LeasedSets:
         now = self._lanes.now()
         for partition in sorted(self._leased):
             lane = self._lanes[partition]
-            failed = lane.expire_leases(now)
+            failed = lane.lessor.expire_leases(now)
             if not lane.leases.held:
                 self._leased.discard(partition)
             if failed:
@@ -159,7 +159,7 @@ class LeasedSets:
     def _held(self, holder: str) -> list[Part]:
         found: list[Part] = []
         for partition, lane in enumerate(self._lanes):
-            ranges = lane.leased_to(holder)
+            ranges = lane.lessor.leased_to(holder)
             if ranges:
                 attempts = lane.cursor.attempts_within(ranges)
                 found.append(Part(partition, self._accounts.number(partition), tuple(ranges), attempts))
@@ -190,10 +190,10 @@ class LeasedSets:
             if self._source.drop_expired(partition, parked):
                 continue
             for entry in parked:
-                if not lane.may_lease or not room.fits(entry):
+                if not lane.lessor.may_lease or not room.fits(entry):
                     return
                 self._leased.add(partition)
-                taken = lane.lease_parked(
+                taken = lane.lessor.lease_parked(
                     *(holder, until, _page(entry), now),
                     records_max=room.records,
                     ranges_max=room.ranges,
@@ -209,16 +209,16 @@ class LeasedSets:
     async def _take_named(self, holder: str, until: float, part: Part, asked: Range) -> None:
         partition = part.partition
         lane, reader, at = self._lanes[partition], self._source.entry_reader(partition), asked.first
-        while at < asked.end and lane.idle_in(Range(at, asked.end)):
+        while at < asked.end and lane.sender.idle_in(Range(at, asked.end)):
             entries = await reader.upcoming(at)
-            wanted = [entry for entry in entries if entry.base < asked.end and lane.idle_in(_page(entry))]
+            wanted = [entry for entry in entries if entry.base < asked.end and lane.sender.idle_in(_page(entry))]
             if self._source.drop_expired(partition, wanted):
                 continue
             for entry in wanted:
-                if lane.may_lease and part.account == self._accounts.number(partition):
+                if lane.lessor.may_lease and part.account == self._accounts.number(partition):
                     self._leased.add(partition)
                     page, now = _page(entry), self._lanes.now()
-                    taken = lane.lease_again(holder, until, page, asked, now, age_us=entry.age_us)
+                    taken = lane.lessor.lease_again(holder, until, page, asked, now, age_us=entry.age_us)
                     self._count(partition, taken)
             if not entries:
                 return

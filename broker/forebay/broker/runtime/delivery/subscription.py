@@ -372,13 +372,13 @@ class Subscription:
     def hold(self, partition: int) -> None:
         """Void everything in flight for a purge, and send nothing until ``let_go``."""
         lane = self.lanes[partition]
-        if not lane.held or not lane.idle:
-            lane.held = True
+        if not lane.sender.held or not lane.idle:
+            lane.sender.held = True
             self.owners.notify(partition, lane.purge())
 
     def let_go(self, partition: int) -> None:
         """End the hold of a purge."""
-        self.lanes[partition].held = False
+        self.lanes[partition].sender.held = False
         if partition in self.lanes.moving:
             self.owners.balance()
         self.owners.wake(partition)

@@ -279,7 +279,7 @@ class Subscribing:
             if lane.owner is not None:
                 user = f"consumer {lane.owner!r} owns"
                 raise BrokerError(Reason.SUBSCRIPTION_IN_USE, user, **place, consumer_id=lane.owner)
-            holder = lane.leased_below(offset)
+            holder = lane.lessor.leased_below(offset)
             if holder is not None:
                 user = f"holder {holder!r} has a leased set of"
                 raise BrokerError(Reason.SUBSCRIPTION_IN_USE, user, **place, holder=holder)

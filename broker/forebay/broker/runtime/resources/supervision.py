@@ -76,7 +76,7 @@ class Supervisor:
 
     def keep(self, name: str, work: Forever) -> Kept:
         """Run ``work``, which never returns, until the returned object is stopped, or until ``close``."""
-        return Kept(self, name, work)
+        return Kept(name, work, self.kept, self.note)
 
     def repeat(self, name: str, period_s: Callable[[], float], job: Work) -> None:
         """Run ``job`` once per period until the broker ends."""
@@ -125,21 +125,25 @@ class Supervisor:
 class Kept:
     """Work that is restarted whenever it ends, until ``stop``."""
 
-    def __init__(self, supervisor: Supervisor, name: str, work: Forever) -> None:
-        self._supervisor = supervisor
+    def __init__(
+        self, name: str, work: Forever, kept: set[Kept], on_failure: Callable[[str, BaseException], bool]
+    ) -> None:
+        """``kept`` holds it until it stops; ``on_failure`` returns False if it is not to be restarted."""
+        self._kept = kept
+        self._on_failure = on_failure
         self._name = name
         self._work = work
         self._failed = 0
         self._began = 0.0
         self._stopped = False
         self._timer: asyncio.TimerHandle | None = None
-        supervisor.kept.add(self)
+        kept.add(self)
         self._task = self._begin()
 
     async def stop(self) -> None:
         """End the work. A second stop has no effect."""
         self._stopped = True
-        self._supervisor.kept.discard(self)
+        self._kept.discard(self)
         if self._timer is not None:
             self._timer.cancel()
         self._task.cancel()
@@ -157,7 +161,7 @@ class Kept:
 
     def _over(self, task: asyncio.Task[None]) -> None:
         error = EndedEarly("it was cancelled") if task.cancelled() else task.exception() or EndedEarly("it returned")
-        if self._stopped or not self._supervisor.note(self._name, error):
+        if self._stopped or not self._on_failure(self._name, error):
             return
         loop = asyncio.get_running_loop()
         if loop.time() - self._began >= STEADY_S:

@@ -234,7 +234,7 @@ def _lane_state(buffer: Buffer, subscription: Subscription, log: PartitionLog, l
         pending_pages=pages,
         oldest_age_us=age_us,
         in_flight=lane.records_in_flight,
-        redelivered=lane.redelivered,
+        redelivered=lane.progress.redelivered,
         state=lane.resend.state,
         retry_at_us=buffer.state.clock.wall_us() + int((lane.resend.until - now) * 1e6) if backing_off else None,
         reason="; ".join(reason for reason in reasons if reason),
@@ -242,11 +242,11 @@ def _lane_state(buffer: Buffer, subscription: Subscription, log: PartitionLog, l
         mode_switches=mode[1] if mode is not None else 0,
         balances=cursor.balances(end),
         lifetime=subscription.accounts.totals_of(partition).with_open(cursor),
-        holes=lane.holes,
+        holes=lane.sender.holes,
         parked_ranges=len(lane.side.parked),
         parked_records=lane.side.parked.records(lane.view),
         leased_records=lane.leases.records,
-        waits_for_holes=lane.waits_for_holes,
+        waits_for_holes=lane.sender.waits_for_holes,
         live_stopped=lane.side.live_stopped,
     )
 

@@ -32,8 +32,8 @@ class Held:
     def send(self, *ends: int, at: float = NOW) -> None:
         """Send pages that end there, ten bytes a record."""
         for end in ends:
-            base = self.lane.position
-            self.lane.send(base, end, 10 * (end - base), at)
+            base = self.lane.sender.position
+            self.lane.sender.send(base, end, 10 * (end - base), at)
 
     def ack(self, first: int, end: int, *, revision: int | None = None, at: float = NOW) -> Results:
         return self.lane.settle(self.answer(revision), Range(first, end), Settlement.ACKED, at, NEXT)
@@ -55,14 +55,14 @@ def test_what_is_sent_is_in_flight() -> None:
     assert (held.usage.records, held.usage.size) == (15, 150)
     assert held.lane.records_in_flight == 15
     assert held.lane.pages_in_flight() == {0, 10}
-    assert held.lane.position == 15
+    assert held.lane.sender.position == 15
 
 
 def test_settled_parts_of_a_page_are_left_out() -> None:
     cursor, _ = Cursor().settle(Range(2, 4), Settlement.ACKED)
     held = Held(cursor)
 
-    assert held.lane.send(0, 6, 60, NOW) == [Range(0, 2), Range(4, 6)]
+    assert held.lane.sender.send(0, 6, 60, NOW) == [Range(0, 2), Range(4, 6)]
     assert (held.usage.records, held.usage.size) == (4, 60)
 
 
@@ -70,25 +70,25 @@ def test_a_page_that_is_settled_is_not_sent() -> None:
     cursor, _ = Cursor().settle(Range(0, 6), Settlement.ACKED)
     held = Held(cursor)
 
-    assert held.lane.send(0, 6, 60, NOW) == []
+    assert held.lane.sender.send(0, 6, 60, NOW) == []
     assert held.lane.idle
 
 
 def test_a_page_may_be_taken_in_pieces() -> None:
     held = Held()
 
-    assert held.lane.send(0, 10, 100, NOW, records_max=4) == [Range(0, 4)]
-    assert held.lane.position == 4
-    assert held.lane.send(0, 10, 100, NOW, records_max=100) == [Range(4, 10)]
-    assert held.lane.position == 10
+    assert held.lane.sender.send(0, 10, 100, NOW, records_max=4) == [Range(0, 4)]
+    assert held.lane.sender.position == 4
+    assert held.lane.sender.send(0, 10, 100, NOW, records_max=100) == [Range(4, 10)]
+    assert held.lane.sender.position == 10
 
 
 def test_pieces_count_records_and_not_offsets() -> None:
     cursor, _ = Cursor().settle(Range(1, 5), Settlement.ACKED)
     held = Held(cursor)
 
-    assert held.lane.send(0, 10, 100, NOW, records_max=3) == [Range(0, 1), Range(5, 7)]
-    assert held.lane.position == 7
+    assert held.lane.sender.send(0, 10, 100, NOW, records_max=3) == [Range(0, 1), Range(5, 7)]
+    assert held.lane.sender.position == 7
 
 
 def test_what_was_sent_before_is_counted_as_sent_again() -> None:
@@ -98,7 +98,7 @@ def test_what_was_sent_before_is_counted_as_sent_again() -> None:
 
     held.send(12)
 
-    assert held.lane.redelivered == 6
+    assert held.lane.progress.redelivered == 6
 
 
 # -- answers
@@ -219,7 +219,7 @@ def test_ack_until_settles_what_was_never_delivered() -> None:
     results = held.lane.settle_until(held.answer(), Range(0, 25), NOW, NEXT)
 
     assert results == [(Range(0, 25), OK)]
-    assert (held.lane.cursor.watermark, held.lane.position, held.lane.idle) == (25, 25, True)
+    assert (held.lane.cursor.watermark, held.lane.sender.position, held.lane.idle) == (25, 25, True)
     assert held.lane.cursor.acked == 25
 
 
@@ -230,7 +230,7 @@ def test_ack_until_inside_a_page_leaves_the_rest_in_flight() -> None:
     held.lane.settle_until(held.answer(), Range(0, 13), NOW, NEXT)
 
     assert (held.lane.records_in_flight, held.usage.records) == (7, 7)
-    assert held.lane.position == 20
+    assert held.lane.sender.position == 20
 
 
 def test_ack_until_is_only_for_the_owner_and_not_beyond_the_end() -> None:
@@ -274,7 +274,7 @@ def test_a_nack_gives_back_the_record_and_all_after_it_and_counts_one_try() -> N
 
     assert results == [(Range(13, 15), OK)]
     assert revocation == Revocation(13, 1)
-    assert held.lane.position == 13
+    assert held.lane.sender.position == 13
     assert held.lane.cursor.attempts == ((13, 1),)
     assert (held.usage.records, held.usage.size) == (13, 200)
     assert held.lane.resend.state is State.BACKING_OFF
@@ -329,7 +329,7 @@ def test_what_was_acked_before_the_failure_is_not_sent_again() -> None:
 
     held.nack(5, 6)
 
-    assert held.lane.send(0, 10, 100, NOW) == [Range(5, 7), Range(9, 10)]
+    assert held.lane.sender.send(0, 10, 100, NOW) == [Range(5, 7), Range(9, 10)]
 
 
 def test_only_the_head_has_a_deadline_from_when_it_was_sent_or_its_predecessor_settled() -> None:
@@ -387,7 +387,7 @@ def test_a_deadline_that_passes_fails_the_head_and_voids_all() -> None:
     assert held.lane.expire(NOW + 9.9, 0.5) is None
     assert held.lane.expire(NOW + 10, 0.5) == Revocation(4, 1)
 
-    assert (held.lane.idle, held.lane.position, held.lane.cursor.attempts) == (True, 4, ((4, 1),))
+    assert (held.lane.idle, held.lane.sender.position, held.lane.cursor.attempts) == (True, 4, ((4, 1),))
     assert held.lane.expire(NOW + 100, 0.5) is None
 
 
@@ -431,7 +431,7 @@ def test_a_new_owner_begins_at_the_watermark_and_old_answers_are_stale() -> None
 
     held.lane.take("b", 8, InFlight())
 
-    assert held.lane.position == 3
+    assert held.lane.sender.position == 3
     assert held.ack(3, 5) == [(Range(3, 5), STALE)]
     assert (held.usage.records, held.usage.size) == (0, 0)
 
@@ -462,7 +462,7 @@ def test_a_drop_does_not_settle_a_probe() -> None:
     held = Held()
     held.send(10)
     held.nack(0, 1)
-    held.lane.pages_allowed(NOW + 1)
+    held.lane.sender.pages_allowed(NOW + 1)
     held.send(10)
 
     held.lane.drop([Range(0, 10)], NOW + 1, NEXT)
@@ -473,7 +473,7 @@ def test_a_drop_does_not_settle_a_probe() -> None:
 def test_a_gap_counts_as_told_only_once_something_after_it_was_answered() -> None:
     held = Held()
     held.lane.drop([Range(0, 10)], NOW, NEXT)
-    held.lane.tell(10)
+    held.lane.sender.tell(10)
     assert held.lane.cursor.told == 0
 
     held.send(20)
@@ -482,18 +482,18 @@ def test_a_gap_counts_as_told_only_once_something_after_it_was_answered() -> Non
     assert held.lane.cursor.told == 11
     held.lane.release(failed=False)
     held.lane.take("b", 8, InFlight())
-    assert held.lane.position == 11
+    assert held.lane.sender.position == 11
 
 
 def test_a_new_owner_is_told_a_gap_that_nobody_had_answered_behind() -> None:
     held = Held()
     held.lane.drop([Range(0, 10)], NOW, NEXT)
-    held.lane.tell(10)
+    held.lane.sender.tell(10)
     held.lane.release(failed=False)
 
     held.lane.take("b", 8, InFlight())
 
-    assert held.lane.position == 0
+    assert held.lane.sender.position == 0
 
 
 def test_a_gap_that_was_not_told_is_not_passed_over_by_an_ack_before_it() -> None:
@@ -503,7 +503,7 @@ def test_a_gap_that_was_not_told_is_not_passed_over_by_an_ack_before_it() -> Non
 
     held.ack(0, 10)
 
-    assert (held.lane.cursor.watermark, held.lane.cursor.told, held.lane.position) == (20, 10, 10)
+    assert (held.lane.cursor.watermark, held.lane.cursor.told, held.lane.sender.position) == (20, 10, 10)
 
 
 def test_a_seek_opens_a_new_account_and_late_answers_settle_nothing() -> None:
@@ -517,7 +517,7 @@ def test_a_seek_opens_a_new_account_and_late_answers_settle_nothing() -> None:
     assert held.lane.cursor == Cursor(start=2, watermark=2, told=2, sent=10)
     assert held.ack(5, 10, revision=0) == [(Range(5, 10), STALE)]
     assert held.ack(2, 3, revision=1) == [(Range(2, 3), UNKNOWN)]
-    assert (held.usage.records, held.lane.position) == (0, 2)
+    assert (held.usage.records, held.lane.sender.position) == (0, 2)
     assert held.lane.cursor.balances(20)
 
 
@@ -527,12 +527,12 @@ def test_a_pause_voids_what_is_in_flight_and_a_resume_sends_it_again() -> None:
     held.ack(0, 3)
 
     assert held.lane.pause("maintenance") == Revocation(0, 1)
-    assert held.lane.pages_allowed(NOW) == 0
+    assert held.lane.sender.pages_allowed(NOW) == 0
     assert held.lane.cursor.attempts == ()
     held.lane.resend.resume()
 
-    assert held.lane.pages_allowed(NOW) is None
-    assert held.lane.send(0, 10, 100, NOW) == [Range(3, 10)]
+    assert held.lane.sender.pages_allowed(NOW) is None
+    assert held.lane.sender.send(0, 10, 100, NOW) == [Range(3, 10)]
 
 
 def test_pausing_an_idle_lane_revokes_nothing() -> None:
@@ -545,9 +545,9 @@ def test_with_too_many_holes_nothing_new_is_sent_until_the_lowest_are_settled() 
     for offset in range(1, 2 * HOLES_MAX + 1, 2):
         held.ack(offset, offset + 1)
 
-    assert held.lane.pages_allowed(NOW) == 0
+    assert held.lane.sender.pages_allowed(NOW) == 0
     held.ack(0, 1)
-    assert held.lane.pages_allowed(NOW) is None
+    assert held.lane.sender.pages_allowed(NOW) is None
 
 
 # -- settled by a reader with a position of its own

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from forebay.broker.core.delivery import outbound
+from forebay.broker.core.delivery import sender
 from forebay.broker.core.delivery.in_flight import InFlight
 from forebay.broker.core.delivery.lane import Answer, Lane
 from forebay.broker.core.delivery.redelivery import State
@@ -51,8 +51,8 @@ class Asked:
 
     def send(self, pages: int = 1) -> None:
         for _ in range(pages):
-            base = self.lane.position
-            self.lane.send(base, base + 10, 100, self.now)
+            base = self.lane.sender.position
+            self.lane.sender.send(base, base + 10, 100, self.now)
 
     def settle(self, first: int, end: int, how: Settlement = Settlement.ACKED) -> None:
         self.lane.settle(Answer(7, self.lane.revision), Range(first, end), how, self.now, self.log.tail.next_offset)
@@ -250,7 +250,7 @@ def test_failed_tries_are_counted() -> None:
     for _ in range(2):
         asked.send()
         asked.fail(0, delay_s=0.0)
-        asked.lane.pages_allowed(NOW)
+        asked.lane.sender.pages_allowed(NOW)
 
     assert (asked.ask(0).attempts, asked.ask(1).attempts, asked.ask(0).watermark) == (2, 0, 0)
 
@@ -277,7 +277,7 @@ def test_a_paused_sink_waits_for_its_resume() -> None:
 
 def test_nothing_is_sent_while_a_purge_is_under_way() -> None:
     asked = Asked()
-    asked.lane.held = True
+    asked.lane.sender.held = True
 
     assert asked.waits() == (Wait.PURGE, None, "")
 
@@ -317,7 +317,7 @@ def test_while_a_probe_is_in_flight_all_others_wait_for_its_answer() -> None:
     asked.send()
     asked.fail(0)
     asked.now = NOW + 5.0
-    asked.lane.pages_allowed(asked.now)
+    asked.lane.sender.pages_allowed(asked.now)
     asked.send()
 
     assert asked.waits(15) == (Wait.PROBING, asked.now + 30.0, "it said 503")
@@ -328,7 +328,7 @@ def test_resends_wait_for_each_other_and_for_the_interval() -> None:
     asked = Asked(resend_interval_us=2_000_000)
     asked.send()
     asked.fail(0, delay_s=0.0)
-    asked.lane.pages_allowed(NOW)
+    asked.lane.sender.pages_allowed(NOW)
     asked.send()
     asked.settle(0, 10)
 
@@ -340,7 +340,7 @@ def test_resends_wait_for_each_other_and_for_the_interval() -> None:
 
 
 def test_too_many_ranges_beyond_the_watermark_hold_the_partition(monkeypatch: Any) -> None:
-    monkeypatch.setattr(outbound, "HOLES_MAX", 3)
+    monkeypatch.setattr(sender, "HOLES_MAX", 3)
     asked = Asked()
     asked.send()
     for offset in (2, 4, 6):
@@ -379,7 +379,7 @@ def test_a_leased_record_says_who_has_it_until_when_and_since_when() -> None:
     asked = Asked(ordering=Ordering.RELAXED)
     asked.send()
     asked.fail(3, delay_s=0.0)
-    asked.lane.lease_parked("spark-1", NOW + 60, Range(0, 10), NOW + 1, records_max=5)
+    asked.lane.lessor.lease_parked("spark-1", NOW + 60, Range(0, 10), NOW + 1, records_max=5)
 
     found = asked.ask(3)
 

@@ -102,7 +102,7 @@ async def test_what_a_consumer_had_in_flight_goes_to_the_next_one_and_counts_as_
 
         assert await second.all_offsets() == list(range(10))
         assert second.lane().cursor.attempts == ((0, 1),)
-        assert second.lane().redelivered == 10
+        assert second.lane().progress.redelivered == 10
 
 
 async def test_a_consumer_that_leaves_with_nothing_in_flight_has_failed_nothing() -> None:

@@ -125,7 +125,7 @@ async def test_what_was_in_flight_for_too_long_when_the_connection_breaks_is_not
         assert [event.gap.reason for event in events if isinstance(event, GapMet)] == [DropReason.EXPIRED]
         assert (second.told_gaps(), await second.all_offsets()) == ([(0, 2)], [])
         assert buffer.logs[0].head.dropped == ((DropReason.EXPIRED, 2),)
-        assert (subscription.lanes[0].cursor.dropped, subscription.lanes[0].position) == (2, 3)
+        assert (subscription.lanes[0].cursor.dropped, subscription.lanes[0].sender.position) == (2, 3)
         assert balances(buffer)
 
 
