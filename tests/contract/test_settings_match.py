@@ -14,6 +14,7 @@ from forebay.broker.core.settings import DEFAULTS, SETTING_NAMES, SETTINGS, Sett
 from forebay.broker.rpc.sinks import convert as sinks
 from forebay.client import SinkSettings as ClientSettings
 from forebay.client.values import convert_sinks
+from forebay.client.values.convert import value
 from forebay.client.values.sink_settings import SinkOptions
 from forebay.v1 import sink_pb2
 from tests.support.brokers.settings import OTHER
@@ -56,7 +57,7 @@ def test_settings_survive_the_way_to_the_wire_and_back() -> None:
 def test_settings_survive_the_way_through_the_client() -> None:
     message = sinks.settings_message(OTHER)
 
-    values = convert_sinks.settings(message)
+    values = value(ClientSettings, message)
     options = {name: getattr(values, name) for name in SinkOptions.__annotations__}
     again, paths = convert_sinks.settings_message(cast(SinkOptions, options))
 

@@ -109,24 +109,11 @@ def filter_message(wanted: DeadLetterFilter) -> pb.DeadLetterFilter:
 
 def dead_letter(message: pb.DeadLetter) -> DeadLetter:
     """Return the dead letter of a message."""
-    record = message.record
-    return DeadLetter(
-        partition=message.partition,
-        offset=message.offset,
-        reason=convert.enum(DeadLetterReason, pb.DeadLetterReason, message.reason, "DEAD_LETTER_REASON_"),
-        error=message.error,
-        attempts=message.attempts,
-        subscription=message.subscription,
-        origin_incarnation=message.origin_incarnation,
-        origin_partition=message.origin_partition,
-        origin_offset=message.origin_offset,
-        time=convert.moment(message.time),
-        traceparent=message.traceparent,
-        uncut=message.uncut,
-        record=Record(
-            value=record.value,
-            key=record.key if record.HasField("key") else None,
-            headers=tuple((header.key, header.value) for header in record.headers),
-            event_time=convert.moment(record.event_time) if record.HasField("event_time") else None,
-        ),
+    found = message.record
+    record = Record(
+        value=found.value,
+        key=found.key if found.HasField("key") else None,
+        headers=tuple((header.key, header.value) for header in found.headers),
+        event_time=convert.moment(found.event_time) if found.HasField("event_time") else None,
     )
+    return convert.value(DeadLetter, message, record=record)

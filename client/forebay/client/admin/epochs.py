@@ -18,8 +18,8 @@ from forebay.client.settings import RetryPolicy, check
 from forebay.client.transport.channel import Channels
 from forebay.client.transport.rendezvous import endpoint_of
 from forebay.client.transport.service import Service
-from forebay.client.values.convert import moment
-from forebay.client.values.epochs import CommittedEpochs, Epoch, EpochCommit, EpochPart, Producer, Stage, StagedToken
+from forebay.client.values.convert import value
+from forebay.client.values.epochs import CommittedEpochs, Epoch, EpochCommit, Producer, Stage, StagedToken
 from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2
 from forebay.v1 import epoch_service_pb2 as pb
@@ -163,28 +163,9 @@ def _token_message(token: StagedToken) -> pb.StagedToken:
 
 def epoch_of(message: pb.Epoch) -> Epoch:
     """Return the epoch of a message."""
-    return Epoch(
-        sink=message.sink,
-        producer=message.producer,
-        epoch=message.epoch,
-        run=message.run,
-        committed_at=moment(message.committed_at),
-        parts=tuple(EpochPart(one.partition, one.first_offset, one.records, one.pages) for one in message.parts),
-        tokens=message.tokens,
-        digest=message.digest,
-    )
+    return value(Epoch, message)
 
 
 def producer_of(message: pb.Producer) -> Producer:
     """Return the producer of a message."""
-    return Producer(
-        producer=message.producer,
-        write_name=message.write_name,
-        last_epoch=message.last_epoch if message.HasField("last_epoch") else None,
-        committed_at=moment(message.committed_at) if message.HasField("committed_at") else None,
-        run=message.run,
-        ticket=message.ticket,
-        staged_tokens=message.staged_tokens,
-        staged_records=message.staged_records,
-        staged_bytes=message.staged_bytes,
-    )
+    return value(Producer, message)

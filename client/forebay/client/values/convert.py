@@ -6,16 +6,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Final, Protocol, TypeVar
+from functools import cache, partial
+from operator import attrgetter
+from types import NoneType
+from typing import Any, Final, Protocol, TypeVar, get_args, get_origin, get_type_hints
 
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from forebay.client.errors import InvalidPage
 from forebay.client.values.records import (
     BrokerInfo,
     DeliveredRecord,
-    DropReason,
     Durability,
     Encoding,
     Gap,
@@ -34,6 +37,7 @@ from forebay.page.format import HEADERS_MAX
 from forebay.v1 import admin_service_pb2, buffer_service_pb2, record_pb2
 
 E = TypeVar("E", bound=StrEnum)
+V = TypeVar("V")
 HEADER_NAME_BYTES_MAX: Final = 256
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
@@ -50,6 +54,60 @@ class EnumType(Protocol):
 
 UNREADABLE_HEADER: Final = "forebay.unreadable"
 """Header of a pulled row that cannot be decoded; its value is the reason."""
+
+
+def value(kind: type[V], message: Message, **given: object) -> V:
+    """Return a message as a value of the dataclass ``kind``; ``given`` are attributes without a field.
+
+    A duration becomes seconds, in the attribute ``NAME_s``. An attribute that may be ``None`` is so for an unset field.
+    """
+    types: tuple[Any, Any] = (kind, type(message))
+    readers = _readers(*types, frozenset(given))
+    return kind(**given, **{name: read(message) for name, read in readers})
+
+
+@cache
+def _readers(kind: type, message: Any, given: frozenset[str]) -> list[tuple[str, Callable[[Any], Any]]]:
+    """Return the function that reads each attribute from a message of this type."""
+    fields, hints = message.DESCRIPTOR.fields_by_name, get_type_hints(kind)
+    names = {name: name if name in fields else name.removesuffix("_s") for name in hints if name not in given}
+    return [(name, _reader(hints[name], fields[field])) for name, field in names.items()]
+
+
+def _reader(hint: Any, field: Any) -> Callable[[Any], Any]:
+    get = attrgetter(field.name)
+    kinds = [kind for kind in get_args(hint) if kind is not NoneType]
+    if NoneType in get_args(hint):
+        convert = _conversion(kinds[0], field)
+        return lambda message: convert(get(message)) if message.HasField(field.name) else None
+    convert = _conversion(hint, field)
+    return get if convert is _same else lambda message: convert(get(message))
+
+
+def _same(found: Any) -> Any:
+    return found
+
+
+def _conversion(hint: Any, field: Any) -> Callable[[Any], Any]:
+    """Return the conversion of a field to the type ``hint``."""
+    if get_origin(hint) is tuple:
+        each = _conversion(get_args(hint)[0], field)
+        return lambda found: tuple(map(each, found))
+    if get_origin(hint) is Mapping:  # counts by reason
+        reason = _conversion(get_args(hint)[0], field.message_type.fields_by_name["reason"])
+        return lambda found: {reason(count.reason): count.records for count in found}
+    if field.enum_type is not None:
+        members = {number: hint(name) for number, name in names(field.enum_type).items()}
+        return lambda number: members.get(number, members[0])
+    if field.message_type is None:
+        return _same
+    return moment if hint is datetime else seconds if hint is float else partial(value, hint)
+
+
+def names(enum: Any) -> dict[int, str]:
+    """Return the names of an enumeration of the wire without their prefix; that of 0 is ``UNSPECIFIED``."""
+    prefix = enum.values[0].name.removesuffix("UNSPECIFIED")
+    return {value.number: value.name.removeprefix(prefix) for value in enum.values}
 
 
 def enum(kind: type[E], wire: EnumType, number: int, prefix: str) -> E:
@@ -154,21 +212,7 @@ def receipt(message: record_pb2.Receipt) -> Receipt:
 
 def gap(message: record_pb2.Gap) -> Gap:
     """Return the gap of a message."""
-    return Gap(
-        partition=message.partition,
-        first_offset=message.first_offset,
-        last_offset=message.last_offset,
-        reason=enum(DropReason, record_pb2.DropReason, message.reason, "DROP_REASON_"),
-        at=moment(message.at),
-        first_at=moment(message.first_at) if message.HasField("first_at") else None,
-        counts={
-            enum(DropReason, record_pb2.DropReason, count.reason, "DROP_REASON_"): count.records
-            for count in message.counts
-        },
-        subscription=message.subscription,
-        detail=message.detail,
-        at_most=message.at_most,
-    )
+    return value(Gap, message)
 
 
 def settle_result(message: buffer_service_pb2.SettleResult) -> SettleResult:
@@ -241,32 +285,8 @@ def peeked_record(message: buffer_service_pb2.PeekedRecord) -> PeekedRecord:
 
 def broker_info(message: admin_service_pb2.GetBrokerInfoResponse) -> BrokerInfo:
     """Return the description of a broker."""
-    return BrokerInfo(
-        version=message.version,
-        store_id=message.store_id,
-        format=message.format,
-        start_count=message.start_count,
-        started_at=moment(message.started_at),
-        state=admin_service_pb2.BrokerState.Name(message.state).removeprefix("BROKER_STATE_"),
-        state_reason=message.state_reason,
-        sinks=message.sinks,
-        sinks_max=message.sinks_max,
-        record_bytes_max=message.record_bytes_max,
-        page_bytes_max=message.page_bytes_max,
-        tail_bytes=message.tail_bytes,
-        tail_bytes_max=message.tail_bytes_max,
-        waiting_bytes=message.waiting_bytes,
-        data_dir=message.data_dir,
-        groups=message.groups,
-        quarantined_pages=message.quarantined_pages,
-        quarantined_bytes=message.quarantined_bytes,
-        mended=tuple(message.mended),
-        unreadable=tuple(message.unreadable),
-        read_failures=message.read_failures,
-        background_failures=tuple(message.background_failures),
-        quarantine_evicted_pages=message.quarantine_evicted_pages,
-        warnings=tuple(message.warnings),
-    )
+    state = admin_service_pb2.BrokerState.Name(message.state).removeprefix("BROKER_STATE_")
+    return value(BrokerInfo, message, state=state)
 
 
 def narrowed(page: StoredPage, first: int, last: int) -> StoredPage:

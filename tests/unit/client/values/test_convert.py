@@ -1,11 +1,35 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from forebay.client import InvalidPage
-from forebay.client.values.convert import from_us, to_us
+from forebay.client.values.convert import from_us, to_us, value
+from forebay.client.values.dead_letters import DeadLetter
+from forebay.client.values.epochs import Epoch, EpochPart, Producer
+from forebay.client.values.explanations import Explanation, RecordFlight, RecordLease
+from forebay.client.values.records import BrokerInfo, DropReason, Gap, Record
+from forebay.client.values.sinks import (
+    DeliveryState,
+    LifetimeTotals,
+    PartitionStats,
+    Sink,
+    SinkStats,
+    SubscriptionPartitionStats,
+    SubscriptionStats,
+)
+from forebay.v1 import (
+    admin_service_pb2,
+    dead_letter_service_pb2,
+    epoch_service_pb2,
+    record_pb2,
+    sink_pb2,
+    sink_service_pb2,
+)
 
 
 @pytest.mark.parametrize(
@@ -31,3 +55,64 @@ def test_a_number_that_is_no_time_is_refused_before_it_is_stored(microseconds: i
 def test_a_time_without_a_zone_is_refused() -> None:
     with pytest.raises(InvalidPage, match="time zone"):
         to_us(datetime(2026, 1, 1))  # noqa: DTZ001 - the mistake
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "given"),
+    [
+        (BrokerInfo, admin_service_pb2.GetBrokerInfoResponse(), {}),
+        (DeadLetter, dead_letter_service_pb2.DeadLetter(), {"record": Record(b"")}),
+        (Epoch, epoch_service_pb2.Epoch(), {}),
+        (EpochPart, epoch_service_pb2.EpochPart(), {}),
+        (Explanation, sink_service_pb2.ExplainRecordResponse(), {"partition": 1, "offset": 2, "page": None}),
+        (Gap, record_pb2.Gap(), {}),
+        (LifetimeTotals, sink_service_pb2.LifetimeTotals(), {}),
+        (PartitionStats, sink_service_pb2.PartitionStats(), {}),
+        (Producer, epoch_service_pb2.Producer(), {}),
+        (RecordFlight, sink_service_pb2.RecordFlight(), {}),
+        (RecordLease, sink_service_pb2.RecordLease(), {}),
+        (Sink, sink_pb2.Sink(), {}),
+        (SinkStats, sink_service_pb2.SinkStats(), {}),
+        (SubscriptionPartitionStats, sink_service_pb2.SubscriptionPartitionStats(), {}),
+        (SubscriptionStats, sink_service_pb2.SubscriptionStats(), {}),
+    ],
+)
+def test_an_empty_message_is_a_value(kind: Any, message: Any, given: dict[str, Any]) -> None:
+    found = value(kind, message, **given)
+
+    assert {name: getattr(found, name) for name in given} == given
+
+
+def test_attributes_are_read_from_the_fields_of_their_name() -> None:
+    message = sink_service_pb2.SinkStats(name="orders", at=Timestamp(seconds=5))
+    part = message.partitions.add(partition=3)
+    part.dropped.add(reason=record_pb2.DROP_REASON_OVERFLOW, records=7)
+    lane = message.subscriptions.add(name="default", consumers=2).partitions.add(
+        watermark=9, pending_age=Duration(seconds=1, nanos=500_000_000), state=sink_service_pb2.DELIVERY_STATE_PAUSED
+    )
+    lane.lifetime.acked = 4
+
+    found = value(SinkStats, message)
+
+    assert (found.name, found.at) == ("orders", from_us(5_000_000))
+    assert [(one.partition, dict(one.dropped)) for one in found.partitions] == [(3, {DropReason.OVERFLOW: 7})]
+    [account] = found.subscriptions[0].partitions
+    assert (found.subscriptions[0].consumers, account.watermark, account.pending_age_s) == (2, 9, 1.5)
+    assert (account.state, account.retry_at, account.lifetime.acked) == (DeliveryState.PAUSED, None, 4)
+
+
+def test_an_attribute_of_a_field_that_is_set_is_a_value_and_else_none() -> None:
+    message = sink_service_pb2.ExplainRecordResponse()
+    given: dict[str, Any] = {"partition": 0, "offset": 0, "page": None}
+    message.flight.consumer_id = "a"
+
+    found = value(Explanation, message, **given)
+
+    assert isinstance(found.flight, RecordFlight)
+    assert (found.flight.consumer_id, found.gap, found.accepted_at) == ("a", None, None)
+
+
+def test_a_number_of_a_newer_broker_is_unspecified() -> None:
+    message = sink_service_pb2.SubscriptionPartitionStats.FromString(b"\x68\x63")
+
+    assert value(SubscriptionPartitionStats, message).state is DeliveryState.UNSPECIFIED

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from forebay.client.values import convert_sinks
-from forebay.client.values.sink_settings import BufferMode, Overflow
+from forebay.client.values.convert import value
+from forebay.client.values.sink_settings import BufferMode, Overflow, SinkSettings
 from forebay.errors.reasons import Reason
 from forebay.v1 import sink_pb2
 from tests.support.refusals import failure
@@ -51,4 +52,4 @@ def test_a_wrong_value_is_refused_with_its_name_its_value_and_what_is_allowed(
 def test_a_choice_that_only_a_newer_broker_knows_is_unspecified() -> None:
     message = sink_pb2.SinkSettings.FromString(b"\x28\x63")
 
-    assert convert_sinks.settings(message).overflow is Overflow.UNSPECIFIED
+    assert value(SinkSettings, message).overflow is Overflow.UNSPECIFIED
