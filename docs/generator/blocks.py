@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from docs.generator import broker_settings, command_line, errors, sink_settings, stored_values, wire_contract
+from docs.generator import broker_settings, command_line, errors, metrics, sink_settings, stored_values, wire_contract
 
 BLOCKS: Final[Mapping[str, Callable[[], str]]] = {
     "broker-settings": broker_settings.markdown,
     "client-errors": errors.client_errors,
     "command-line": command_line.markdown,
+    "metrics": metrics.markdown,
     "reasons": errors.reasons,
     "sink-guarantees": sink_settings.guarantees,
     "sink-settings": sink_settings.markdown,

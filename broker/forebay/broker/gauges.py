@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
-from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.instruments import Lag
+from forebay.broker.runtime.metrics import GROUP, LANE, PARTITION, PLACE, SINK, Metric, MetricKind
 from forebay.broker.runtime.resources.connections import Connections
-from forebay.broker.series import GROUP, PARTITION, SINK, Folded, attributes
+from forebay.broker.series import Folded, attributes
 
 Fold = Callable[[Iterable[float]], float]
 Value = Callable[[Lag], float | None]
@@ -39,31 +40,91 @@ class Measured:
 class LaneFigure:
     """A figure of each lane."""
 
-    name: str
-    unit: str
-    description: str
+    metric: Metric
     value: Value
     fold: Fold
 
 
+def _records(records: int, size: int) -> int:
+    return records
+
+
+def _size(records: int, size: int) -> int:
+    return size
+
+
+GAUGE, COUNTER = MetricKind.GAUGE, MetricKind.COUNTER
 LANES: Final = (
-    LaneFigure("forebay.subscription.lag", "{record}", "Records not settled", lambda lane: lane.pending, sum),
-    LaneFigure("forebay.subscription.lag.size", "By", "Bytes not settled", lambda lane: lane.pending_bytes, sum),
     LaneFigure(
-        "forebay.subscription.lag.age",
-        "s",
-        "Age of the oldest unsettled record",
+        Metric("forebay.subscription.lag", GAUGE, "{record}", "Records not settled", LANE),
+        lambda lane: lane.pending,
+        sum,
+    ),
+    LaneFigure(
+        Metric("forebay.subscription.lag.size", GAUGE, "By", "Bytes not settled", LANE),
+        lambda lane: lane.pending_bytes,
+        sum,
+    ),
+    LaneFigure(
+        Metric("forebay.subscription.lag.age", GAUGE, "s", "Age of the oldest unsettled record", LANE),
         lambda lane: lane.oldest_age_us / 1e6,
         max,
     ),
     LaneFigure(
-        "forebay.reader.mode",
-        "1",
-        "1: a consumer reads from memory, 2: from the store",
+        Metric("forebay.reader.mode", GAUGE, "1", "1: a consumer reads from memory, 2: from the store", LANE),
         lambda lane: None if lane.realtime is None else 1 if lane.realtime else 2,
         max,
     ),
 )
+"""Figures of the lag, as measured by the loop."""
+STORED: Final[dict[Metric, Callable[[int, int], int]]] = {
+    Metric("forebay.sink.depth", GAUGE, "{record}", "Records stored", PLACE): _records,
+    Metric("forebay.sink.size", GAUGE, "By", "Bytes of pages stored", PLACE): _size,
+}
+"""Figures of each partition, from its records and bytes."""
+OF_BROKER: Final[dict[Metric, Callable[[Broker], float]]] = {
+    Metric("forebay.streams", GAUGE, "{stream}", "Open publish, deliver, replay and watch streams"): (
+        lambda broker: broker.streams
+    ),
+    Metric("forebay.streams.size", GAUGE, "By", "Memory held for streams, which `stream_bytes_max` bounds"): (
+        lambda broker: broker.stream_memory.budget.used
+    ),
+    Metric("forebay.tail.size", GAUGE, "By", "Newest pages kept in memory"): lambda broker: broker.tail.size,
+    Metric(
+        "forebay.storage.read.failures",
+        COUNTER,
+        "{failure}",
+        "Reads of the store that failed, those that worked when tried again included",
+    ): lambda broker: broker.pages.holds.failures,
+    Metric(
+        "forebay.storage.unreadable.partitions",
+        GAUGE,
+        "{partition}",
+        "Partitions that wait for reads of the store to work again",
+    ): lambda broker: len(broker.pages.holds),
+    Metric(
+        "forebay.background.failures",
+        COUNTER,
+        "{failure}",
+        "Background work of the broker that failed and was restarted",
+    ): lambda broker: sum(failed.count for failed in list(broker.supervisor.failures.values())),
+    Metric("forebay.quarantine.pages", GAUGE, "{page}", "Damaged pages whose bytes are kept aside"): (
+        lambda broker: broker.quarantine.pages
+    ),
+    Metric("forebay.quarantine.evicted.pages", COUNTER, "{page}", "Quarantined pages given up for newer ones"): (
+        lambda broker: broker.quarantine.evicted
+    ),
+}
+"""Figures of the broker as a whole."""
+CONNECTIONS: Final = Metric(
+    "forebay.connections",
+    GAUGE,
+    "{connection}",
+    "Open connections: `busy` with a call, `idle` after one, `stranger` before the first; as of the last second",
+    ("use",),
+)
+GAUGES: Final = (*STORED, *(figure.metric for figure in LANES), CONNECTIONS, *OF_BROKER)
+"""All metrics that are read when an exporter asks."""
 
 
 class Gauges:
@@ -74,68 +135,20 @@ class Gauges:
         self._on_asked = on_asked
         self._broker: Broker | None = None
         self._connections: Connections | None = None
-        self._lags: dict[tuple[str, str], dict[str, Measured]] = {}
-        """By sink and subscription, then by instrument."""
+        self._lags: dict[tuple[str, str], dict[Metric, Measured]] = {}
+        """By sink and subscription, then by metric."""
         self._stored: dict[str, tuple[int, int]] = {}
         """Records and bytes, by sink."""
-        self._of_logs(
-            meter,
-            "forebay.sink.depth",
-            "{record}",
-            "Records stored",
-            lambda log: log.records,
-            lambda of_all: of_all[0],
-        )
-        self._of_logs(
-            meter, "forebay.sink.size", "By", "Bytes of pages stored", lambda log: log.size, lambda of_all: of_all[1]
-        )
-        for figure in LANES:
-            self._of_lanes(meter, figure)
-        meter.create_observable_gauge("forebay.connections", [self._open], "{connection}", "Open connections by use")
-        meter.create_observable_gauge("forebay.streams", [self._streams], "{stream}", "Open streams")
-        self._of_broker(meter.create_observable_gauge, "forebay.tail.size", "By", "Newest pages kept in memory", _tail)
-        self._of_broker(
-            meter.create_observable_counter,
-            "forebay.storage.read.failures",
-            "{failure}",
-            "Reads of the store that failed, those that worked when tried again included",
-            lambda broker: broker.pages.holds.failures,
-        )
-        self._of_broker(
-            meter.create_observable_gauge,
-            "forebay.storage.unreadable.partitions",
-            "{partition}",
-            "Partitions that wait for reads of the store to work again",
-            lambda broker: len(broker.pages.holds),
-        )
-        self._of_broker(
-            meter.create_observable_counter,
-            "forebay.background.failures",
-            "{failure}",
-            "Background work of the broker that failed and was restarted",
-            lambda broker: sum(failed.count for failed in list(broker.supervisor.failures.values())),
-        )
-        self._of_broker(
-            meter.create_observable_gauge,
-            "forebay.quarantine.pages",
-            "{page}",
-            "Damaged pages whose bytes are kept aside",
-            lambda broker: broker.quarantine.pages,
-        )
-        self._of_broker(
-            meter.create_observable_counter,
-            "forebay.quarantine.evicted.pages",
-            "{page}",
-            "Quarantined pages given up for newer ones",
-            lambda broker: broker.quarantine.evicted,
-        )
-        self._of_broker(
-            meter.create_observable_gauge,
-            "forebay.streams.size",
-            "By",
-            "Memory held for streams",
-            lambda broker: broker.stream_memory.budget.used,
-        )
+        observers: dict[Metric, Callable[[], Iterable[Observation]]] = {
+            **{metric: partial(self._of_logs, value) for metric, value in STORED.items()},
+            **{figure.metric: partial(self._of_lanes, figure) for figure in LANES},
+            **{metric: partial(self._of_broker, value) for metric, value in OF_BROKER.items()},
+            CONNECTIONS: self._open,
+        }
+        for metric, observe in observers.items():
+            counts = metric.kind is MetricKind.COUNTER
+            create = meter.create_observable_counter if counts else meter.create_observable_gauge
+            create(metric.name, [_callback(observe)], metric.unit, metric.description)
 
     def watch(self, broker: Broker) -> None:
         """Observe this broker."""
@@ -147,7 +160,7 @@ class Gauges:
 
     def measured(self, sink: str, subscription: str, lanes: Sequence[Lag]) -> None:
         """Take the lag of a subscription."""
-        self._lags[sink, subscription] = {each.name: Measured(lanes, each.value, each.fold) for each in LANES}
+        self._lags[sink, subscription] = {each.metric: Measured(lanes, each.value, each.fold) for each in LANES}
 
     def stored(self, sink: str, records: int, size: int) -> None:
         """Take the sums of a sink."""
@@ -160,59 +173,37 @@ class Gauges:
         if subscription is None:
             self._stored.pop(sink, None)
 
-    def _of_broker(
-        self, create: Callable[..., object], name: str, unit: str, description: str, value: Callable[[Broker], float]
-    ) -> None:
-        def observe(options: CallbackOptions) -> Iterable[Observation]:
-            return [Observation(value(self._broker), attributes({}))] if self._broker is not None else []
+    def _of_broker(self, value: Callable[[Broker], float]) -> Iterable[Observation]:
+        return [Observation(value(self._broker), attributes({}))] if self._broker is not None else []
 
-        create(name, [observe], unit, description)
+    def _of_logs(self, value: Callable[[int, int], int]) -> Iterable[Observation]:
+        folded = Folded(sum)
+        for buffer in list(self._broker.sinks.values()) if self._broker is not None else []:
+            stored = self._stored.get(buffer.name)
+            if folded.is_full and stored is not None:
+                folded.add_rest(value(*stored))
+                continue
+            for log in buffer.logs:
+                folded.add({SINK: buffer.name, PARTITION: str(log.number)}, value(log.records, log.size))
+        return folded.observations()
 
-    def _of_logs(
-        self,
-        meter: Meter,
-        name: str,
-        unit: str,
-        description: str,
-        value: Callable[[PartitionLog], float],
-        of_all: Callable[[tuple[int, int]], float],
-    ) -> None:
-        def observe(options: CallbackOptions) -> Iterable[Observation]:
-            folded = Folded(sum)
-            for buffer in list(self._broker.sinks.values()) if self._broker is not None else []:
-                stored = self._stored.get(buffer.name)
-                if folded.is_full and stored is not None:
-                    folded.add_rest(of_all(stored))
-                    continue
-                for log in buffer.logs:
-                    folded.add({SINK: buffer.name, PARTITION: str(log.number)}, value(log))
-            return folded.observations()
+    def _of_lanes(self, figure: LaneFigure) -> Iterable[Observation]:
+        self._on_asked()
+        folded = Folded(figure.fold)
+        for (sink, subscription), figures in list(self._lags.items()):
+            measured = figures[figure.metric]
+            if folded.is_full:
+                if measured.folded is not None:
+                    folded.add_rest(measured.folded)
+                continue
+            for partition, number in measured.points:
+                folded.add({SINK: sink, PARTITION: str(partition), GROUP: subscription}, number)
+        return folded.observations()
 
-        meter.create_observable_gauge(name, [observe], unit, description)
-
-    def _of_lanes(self, meter: Meter, figure: LaneFigure) -> None:
-        def observe(options: CallbackOptions) -> Iterable[Observation]:
-            self._on_asked()
-            folded = Folded(figure.fold)
-            for (sink, subscription), figures in list(self._lags.items()):
-                measured = figures[figure.name]
-                if folded.is_full:
-                    if measured.folded is not None:
-                        folded.add_rest(measured.folded)
-                    continue
-                for partition, number in measured.points:
-                    folded.add({SINK: sink, PARTITION: str(partition), GROUP: subscription}, number)
-            return folded.observations()
-
-        meter.create_observable_gauge(figure.name, [observe], figure.unit, figure.description)
-
-    def _open(self, options: CallbackOptions) -> Iterable[Observation]:
+    def _open(self) -> Iterable[Observation]:
         counts = self._connections.counts if self._connections is not None else {}
         return [Observation(count, attributes({"use": use.name.lower()})) for use, count in counts.items()]
 
-    def _streams(self, options: CallbackOptions) -> Iterable[Observation]:
-        return [Observation(self._broker.streams, attributes({}))] if self._broker is not None else []
 
-
-def _tail(broker: Broker) -> float:
-    return broker.tail.size
+def _callback(observe: Callable[[], Iterable[Observation]]) -> Callable[[CallbackOptions], Iterable[Observation]]:
+    return lambda options: observe()

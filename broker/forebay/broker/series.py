@@ -15,9 +15,6 @@ SERIES_MAX: Final = 2_000
 """Series of one instrument with attributes of their own; the default of the SDK."""
 
 SYSTEM: Final = "messaging.system"
-SINK: Final = "messaging.destination.name"
-PARTITION: Final = "messaging.destination.partition.id"
-GROUP: Final = "messaging.consumer.group.name"
 
 Attributes = Mapping[str, str | bool]
 OVERFLOW: Final[Attributes] = {"otel.metric.overflow": True}
@@ -31,7 +28,7 @@ class Series:
         self._series_max = series_max
         self._made: dict[tuple[str, ...], Attributes] = {}
 
-    def of(self, *values: str) -> Attributes:
+    def of(self, values: tuple[str, ...]) -> Attributes:
         """The attributes of these values, in the order of the names."""
         found = self._made.get(values)
         if found is None:

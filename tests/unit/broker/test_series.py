@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from forebay.broker.series import OVERFLOW, PARTITION, SINK, Folded, Series
+from forebay.broker.runtime.metrics import PARTITION, SINK
+from forebay.broker.series import OVERFLOW, Folded, Series
 
 ORDERS = {"messaging.system": "forebay", SINK: "orders", PARTITION: "0"}
 
@@ -8,16 +9,16 @@ ORDERS = {"messaging.system": "forebay", SINK: "orders", PARTITION: "0"}
 def test_the_attributes_of_one_place_are_made_once() -> None:
     series = Series(SINK, PARTITION)
 
-    assert series.of("orders", "0") == ORDERS
-    assert series.of("orders", "0") is series.of("orders", "0")
+    assert series.of(("orders", "0")) == ORDERS
+    assert series.of(("orders", "0")) is series.of(("orders", "0"))
 
 
 def test_beyond_the_bound_all_share_one_series_and_those_that_have_one_keep_it() -> None:
     series = Series(SINK, series_max=2)
-    kept = [series.of("a"), series.of("b")]
+    kept = [series.of(("a",)), series.of(("b",))]
 
-    assert series.of("c") is series.of("d") is OVERFLOW
-    assert [series.of("a"), series.of("b")] == kept
+    assert series.of(("c",)) is series.of(("d",)) is OVERFLOW
+    assert [series.of(("a",)), series.of(("b",))] == kept
 
 
 def test_a_gauge_folds_what_is_beyond_the_bound_into_one_value() -> None:

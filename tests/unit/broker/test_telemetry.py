@@ -20,6 +20,7 @@ from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.delivery.events import Delivered
 from forebay.broker.runtime.instruments import Lag
+from forebay.broker.runtime.metrics import EVENTS, Metric
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.runtime.sink.statistics import sink_lags
 from forebay.broker.series import SERIES_MAX
@@ -342,3 +343,12 @@ def test_without_exporters_a_broker_measures_for_nobody(monkeypatch: pytest.Monk
 
     assert (told.wants_lag, told.metrics_url) == (False, "")
     told.close()
+
+
+@pytest.mark.parametrize("metric", EVENTS, ids=lambda metric: metric.name)
+def test_an_amount_of_any_metric_is_exported_with_its_labels_by_its_row_alone(metric: Metric, seen: Observed) -> None:
+    told_to(seen).add(metric, 3, metric.labels)
+
+    [point] = seen.points(metric.name)
+    assert point.value == 3
+    assert len(point.at) == len(metric.labels)

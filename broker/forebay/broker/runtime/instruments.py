@@ -1,4 +1,4 @@
-"""Instruments interface of the runtime. This implementation does nothing; the server passes another."""
+"""Events of the runtime as metrics. The instruments of the server export them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from forebay.broker.core.partition.pages import DropReason, Entry
+from forebay.broker.runtime import metrics
 from forebay.broker.runtime.commit.committer import Synced
 from forebay.broker.runtime.delivery.events import Delivered
+from forebay.broker.runtime.metrics import Metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,9 @@ class Instruments:
     wants_lag: bool = False
     """True if ``measured`` is to be called: with many sinks it is costly, so only while it is read."""
 
+    def add(self, metric: Metric, amount: float, labels: tuple[str, ...] = ()) -> None:
+        """Add to a counter, or to the values of a histogram; ``labels`` as the metric names them."""
+
     def ingested(
         self,
         sink: str,
@@ -40,24 +45,42 @@ class Instruments:
 
         ``beside``: records and bytes of pages that became durable with them, and that have no entry here.
         """
+        place = (sink, str(partition))
+        self.add(metrics.INGESTED_RECORDS, sum(entry.count for entry in entries) + beside[0], place)
+        self.add(metrics.INGESTED_BYTES, sum(entry.size for entry in entries) + beside[1], place)
+        for entry in entries:
+            self.add(metrics.INGEST, max(0, age_now_us - entry.age_us) / 1e6, (sink,))
 
     def synced(self, synced: Synced) -> None:
         """Record a committed batch."""
+        self.add(metrics.SYNC, synced.seconds)
 
     def delivered(self, sink: str, subscription: str, event: Delivered, redelivered: int, now_us: int) -> None:
         """Count pages put in flight; ``redelivered`` of their records were sent before."""
+        lane = (sink, str(event.partition), subscription)
+        self.add(metrics.DELIVERED, sum(found.size for found in event.ranges), lane)
+        if redelivered:
+            self.add(metrics.REDELIVERED, redelivered, lane)
 
     def leased(self, sink: str, subscription: str, partition: int, records: int) -> None:
         """Count records that were leased from the retry queue as a set: a redelivery."""
+        lane = (sink, str(partition), subscription)
+        self.add(metrics.DELIVERED, records, lane)
+        self.add(metrics.REDELIVERED, records, lane)
 
     def settled(self, sink: str, subscription: str, partition: int, outcome: str, records: int) -> None:
         """Count settled records: ``acked``, ``dropped`` or ``skipped``."""
+        self.add(metrics.SETTLED, records, (sink, str(partition), subscription, outcome))
 
     def resided(self, sink: str, subscription: str, seconds: Sequence[float]) -> None:
         """Record the times from acceptance to the last answer of pages."""
+        lanes = (sink, subscription)
+        for elapsed_s in seconds:
+            self.add(metrics.RESIDENCE, max(0.0, elapsed_s), lanes)
 
     def failed(self, sink: str, subscription: str, why: str) -> None:
         """Count a failed delivery that will be retried: ``nack``, ``deadline`` or ``disconnect``."""
+        self.add(metrics.FAILURES, 1, (sink, subscription, why))
 
     def stored(self, sink: str, records: int, size: int) -> None:
         """Record the total content of a sink; with every measurement of its lag."""
@@ -67,15 +90,19 @@ class Instruments:
 
     def dropped(self, sink: str, partition: int, reason: DropReason, records: int) -> None:
         """Count dropped records."""
+        self.add(metrics.DROPPED, records, (sink, str(partition), reason.name))
 
     def connections_closed(self, reason: str, count: int) -> None:
         """Count connections closed for a bound: ``per_peer`` or ``total``."""
+        self.add(metrics.CLOSED, count, (reason,))
 
     def call_refused(self, caller: str, reason: str) -> None:
         """Count a call refused by access control; ``caller`` is its kind of credential, never its name."""
+        self.add(metrics.REFUSED, 1, (caller, reason))
 
     def stream_shed(self, held: int) -> None:
         """Count a stream that was ended with ``held`` bytes: its peer read nothing while others waited."""
+        self.add(metrics.SHED, 1)
 
     def forgotten(self, sink: str, subscription: str | None = None) -> None:
         """Remove a deleted sink, or one of its subscriptions."""
