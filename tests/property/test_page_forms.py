@@ -8,8 +8,8 @@ from typing import TypeVar
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from forebay.page import counting
 from forebay.page.columns import columns_of
+from forebay.page.count import count_records
 from forebay.page.format import NO_KEY, SMALL_BYTES, MalformedPage
 from forebay.page.frames import publish_request, split_publish_request
 from forebay.page.rows import encode_rows, general_rows, usual_rows
@@ -84,14 +84,12 @@ def test_a_page_is_counted_or_refused_alike_by_tags_and_by_protobuf(body: bytes)
     large = record_pb2.RecordPage(runs=[record_pb2.RecordRun(value_lengths=[SMALL_BYTES], values=padding)])
     body = large.SerializeToString() + body
 
-    assert outcome(lambda: counting.count_records(body)) == outcome(
-        lambda: counting.count_records(UNKNOWN_FIELD + body)
-    )
+    assert outcome(lambda: count_records(body)) == outcome(lambda: count_records(UNKNOWN_FIELD + body))
 
 
 @given(body=damaged(BODIES))
 def test_what_is_counted_can_be_read(body: bytes) -> None:
-    count = outcome(lambda: counting.count_records(body))
+    count = outcome(lambda: count_records(body))
 
     if count is not None:
         assert len(columns_of(runs_of(body))) == count

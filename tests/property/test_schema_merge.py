@@ -29,8 +29,8 @@ from pyspark.sql.types import (
 
 from forebay.spark.column_names import matches
 from forebay.spark.errors import ForebaySparkError
-from forebay.spark.row_schema import MergeRules, grown
-from forebay.spark.write.row_fitting import Fitting
+from forebay.spark.row_schema import MergeRules, merged_schema
+from forebay.spark.write.projection import Projection
 
 FEW: Final = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 WIDENING: Final = MergeRules(type_widening=True)
@@ -86,7 +86,7 @@ SCHEMAS: Final = schemas_of(NESTED)
 def merged(*schemas: StructType) -> StructType:
     known = schemas[0]
     for rows in schemas[1:]:
-        known = grown(known, rows, sink="orders", version=1, rules=WIDENING)
+        known = merged_schema(known, rows, sink="orders", version=1, rules=WIDENING)
     return known
 
 
@@ -147,12 +147,12 @@ def test_a_merged_schema_takes_both_again_and_does_not_change(one: StructType, t
 @given(st.lists(SCHEMAS, min_size=1, max_size=4), st.randoms(use_true_random=False))
 def test_every_row_that_was_accepted_is_read_with_equal_values(schemas: list[StructType], dice: random.Random) -> None:
     versions = [merged(*schemas[: count + 1], schemas[0]) for count in range(len(schemas))]
-    latest = Fitting(to_arrow_schema(versions[-1], timezone="UTC"))
+    latest = Projection(to_arrow_schema(versions[-1], timezone="UTC"))
 
     for rows, version in zip(schemas, versions, strict=True):
         given_rows = [value(rows, dice, may_be_null=False) for _ in range(3)]
         frame = pa.RecordBatch.from_pylist(given_rows, schema=to_arrow_schema(rows, timezone="UTC"))
-        page = Fitting(to_arrow_schema(version, timezone="UTC"), drop_others=False).batch(frame)
+        page = Projection(to_arrow_schema(version, timezone="UTC"), drop_others=False).batch(frame)
         back = latest.batch(page)
 
         back.validate(full=True)
@@ -164,4 +164,4 @@ def test_a_narrower_type_never_replaces_a_wider_one() -> None:
 
     assert merged(wide, narrow) == wide
     with pytest.raises(ForebaySparkError):
-        grown(narrow, wide, sink="orders", version=1)
+        merged_schema(narrow, wide, sink="orders", version=1)

@@ -10,12 +10,12 @@ from pyspark.sql import SparkSession
 
 from forebay.client import Record
 from forebay.client.testing import TestBroker
-from forebay.spark.foreach import Publishing
+from forebay.spark.foreach import ForeachPublisher
 from tests.support.spark.buffered import records, values
 from tests.support.spark.streaming import Input
 
 
-def run(spark: SparkSession, input_files: Input, folder: Path, publishing: Publishing) -> None:
+def run(spark: SparkSession, input_files: Input, folder: Path, publishing: ForeachPublisher) -> None:
     """Run a query over all input."""
     query = (
         input_files.rows(spark)
@@ -37,7 +37,7 @@ def test_what_a_row_makes_is_published_before_its_partition_counts_as_done(
             return None
         return [row.value, Record(row.value.encode() + b"!", key=b"k", headers=[("from", b"foreach")])]
 
-    run(spark, input_files, tmp_path, Publishing("orders", make, {"endpoint": broker.endpoint}))
+    run(spark, input_files, tmp_path, ForeachPublisher("orders", make, {"endpoint": broker.endpoint}))
 
     wanted = [line for line in input_files.written if not line.endswith(b"3")]
     assert values(broker.endpoint) == sorted([*wanted, *(line + b"!" for line in wanted)])
@@ -55,7 +55,7 @@ def test_a_row_that_cannot_be_made_into_a_record_fails_the_batch_with_its_reason
         raise RuntimeError("the system of my own is away")
 
     with pytest.raises(PySparkException, match="the system of my own is away"):
-        run(spark, input_files, tmp_path, Publishing("orders", make, {"endpoint": broker.endpoint}))
+        run(spark, input_files, tmp_path, ForeachPublisher("orders", make, {"endpoint": broker.endpoint}))
 
 
 def test_a_sink_that_is_not_there_is_told_with_a_remedy(
@@ -64,4 +64,4 @@ def test_a_sink_that_is_not_there_is_told_with_a_remedy(
     input_files.add(5)
 
     with pytest.raises(PySparkException, match="forebay sink"):
-        run(spark, input_files, tmp_path, Publishing("nobody", str, {"endpoint": broker.endpoint}))
+        run(spark, input_files, tmp_path, ForeachPublisher("nobody", str, {"endpoint": broker.endpoint}))

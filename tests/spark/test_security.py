@@ -13,10 +13,10 @@ from pyspark.sql import DataFrame, SparkSession
 from forebay.broker.core.access.credentials import token_credential
 from forebay.client import Client, ClientSettings, ReplayedRecord, TlsSettings, testing
 from forebay.spark import ForebaySparkError
-from forebay.spark.foreach import Publishing
+from forebay.spark.atomic_write import Write, write_atomically
+from forebay.spark.foreach import ForeachPublisher
 from forebay.spark.progress import Progress, QueryProgress
 from forebay.spark.session import cluster_options
-from forebay.spark.together import Write, write_together
 from tests.spark.conftest import TOKEN, TOKEN_VARIABLE
 from tests.support.certificates import Authority, Pair
 from tests.support.spark.streaming import Input, stream
@@ -137,13 +137,13 @@ def test_foreach_write_together_and_progress_connect_the_same_way(
     listener = QueryProgress(["orders"], told.append, where)
     spark.streams.addListener(listener)
     try:
-        publishing = Publishing("orders", lambda row: row.value, where)
+        publishing = ForeachPublisher("orders", lambda row: row.value, where)
         query = input_files.rows(spark).writeStream.foreach(publishing)
         query.option("checkpointLocation", str(tmp_path / "foreach")).trigger(
             availableNow=True
         ).start().awaitTermination()
         rows = spark.range(5).selectExpr("cast(id as string) as value")
-        write_together([Write(rows, "others", where)], from_query=False)
+        write_atomically([Write(rows, "others", where)], from_query=False)
         spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     finally:
         spark.streams.removeListener(listener)

@@ -20,9 +20,9 @@ def main(endpoint: str, folder: Path) -> dict[str, Any]:
     import pyspark
     from pyspark.sql import functions as F
 
+    from forebay.spark.atomic_write import Write, write_atomically
     from forebay.spark.errors import ForebaySparkError
     from forebay.spark.session import local_session
-    from forebay.spark.together import Write, write_together
 
     spark = local_session("versions")
     where = {"endpoint": endpoint, "create_sink": "true"}
@@ -30,7 +30,7 @@ def main(endpoint: str, folder: Path) -> dict[str, Any]:
     rows = spark.range(ROWS).withColumn("s", F.lit("x")).withColumn("n", F.struct("id", F.array("id")))
     records = spark.range(ROWS).selectExpr("cast(id as string) value", "cast(id % 7 as string) key")
 
-    write_together([Write(rows, "together", where), Write(records, "together-2", where)], from_query=False)
+    write_atomically([Write(rows, "together", where), Write(records, "together-2", where)], from_query=False)
 
     lines = folder / "lines"
     lines.mkdir()
@@ -38,7 +38,7 @@ def main(endpoint: str, folder: Path) -> dict[str, Any]:
     text = spark.readStream.format("text").load(str(lines))
 
     def each(batch: Any, number: int) -> None:
-        write_together([Write(batch, "each-batch", where)], from_query=True)
+        write_atomically([Write(batch, "each-batch", where)], from_query=True)
 
     checkpoint = folder / "each"
     for _ in range(2):  # the second run finds the batch committed

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from google.protobuf.message import DecodeError
 
 from forebay.page import numbers
-from forebay.page.counting import checked_lengths
+from forebay.page.count import checked_lengths
 from forebay.page.format import NO_KEY, NO_TIME, Bytes, MalformedPage
 from forebay.page.runs import Run, runs_of
 from forebay.v1 import record_pb2

@@ -17,7 +17,7 @@ _EMPTY: Final = memoryview(b"")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Columns of a run. They need not agree with each other: see ``counting``."""
+    """Columns of a run. They need not agree with each other: see ``count``."""
 
     value_lengths: memoryview
     """Little-endian 32-bit numbers, one per record."""

@@ -1,8 +1,6 @@
 """Checks of the driver at the broker before any task starts, so that an error is reported once.
 
-Spark creates a new writer for every micro-batch of a stream, in a process that it reuses. Results are cached in that
-process. A running query does not call the broker each time, and continues during an outage, which its publishers wait
-for.
+Streams cache the results (``cache``), because Spark creates a new writer for every micro-batch.
 """
 
 from __future__ import annotations
@@ -16,16 +14,10 @@ from typing import Any, Final
 from forebay.client import BrokerInfo, BufferMode, Client, ClientSettings, RetryPolicy, Sink, errors
 from forebay.errors.reasons import Reason
 from forebay.page.format import PAGE_RECORDS_MAX
+from forebay.spark.cache import REFRESH_S, BrokerCache
 from forebay.spark.options.security import secured
 from forebay.spark.options.write import Delivery, Target, WriteOptions
 from forebay.spark.remedies import explained
-
-FRESH_S: Final = 30.0
-"""Maximum age of a cached result that is used without a call."""
-
-REFRESH_S: Final = 1.0
-"""Time to wait for a known broker before the cached result is used."""
-
 
 PAGES_IN_SINK_MIN: Final = 4
 """Minimum number of a task's pages that fit into a sink, regardless of its limits."""
@@ -46,12 +38,6 @@ class SinkFacts:
 
     incarnation: str
     """Incarnation of the sink; another one has other partitions, offsets and schemas."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    facts: SinkFacts
-    at_s: float
 
 
 def connect(target: Target, *, patience_s: float) -> Client:
@@ -78,37 +64,28 @@ def take_ticket(target: Target, incarnation: str, *, patience_s: float) -> int:
         raise explained(error, target, doing="begin to write to") from error
 
 
-class SinkDirectory:
-    """Cache of sinks for the life of one process. Owned by one thread."""
+class SinkCache:
+    """Facts of the sinks that the streams of a process use. Owned by one thread."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         """``clock`` is monotonic, in seconds."""
-        self._clock = clock
-        self._known: dict[Target, _Known] = {}
+        self._facts: BrokerCache[Target, SinkFacts] = BrokerCache(clock)
 
     def look_up(self, options: WriteOptions) -> SinkFacts:
         """Return the facts of a sink; uses the cached ones while its broker is unavailable."""
-        known = self._known.get(options.target)
-        if known is not None and self._clock() - known.at_s < FRESH_S and self._is_there(options, known.facts):
-            return known.facts
-        patience_s = options.target.connect_timeout_s if known is None else REFRESH_S
-        try:
-            facts = _ask(options, patience_s=patience_s)
-        except errors.BrokerUnavailable as error:
-            if known is None:
-                raise explained(error, options.target, doing="ask for") from error
-            return known.facts
-        except errors.ForebayError as error:
-            self._known.pop(options.target, None)
-            raise explained(error, options.target, doing="ask for") from error
-        self._known[options.target] = _Known(facts, self._clock())
-        return facts
+        return self._facts.get(
+            options.target,
+            options.target,
+            lambda patience_s: _ask(options, patience_s=patience_s),
+            doing="ask for",
+            is_valid=lambda facts: self._still_exists(options, facts),
+        )
 
-    def forget(self, target: Target, gone: errors.ForebayError) -> bool:
-        """Forget a sink that no longer exists; return True if another look-up may help."""
-        return self._known.pop(target, None) is not None or isinstance(gone, errors.SinkReplaced)
+    def invalidate(self, target: Target, gone: errors.ForebayError) -> bool:
+        """Remove a sink that no longer exists; return True if another look-up may help."""
+        return self._facts.invalidate(target) or isinstance(gone, errors.SinkReplaced)
 
-    def _is_there(self, options: WriteOptions, facts: SinkFacts) -> bool:
+    def _still_exists(self, options: WriteOptions, facts: SinkFacts) -> bool:
         """Return True if the sink is the cached one; for exactly-once writes the ticket checks that."""
         if options.delivery is Delivery.EXACTLY_ONCE:
             return True
@@ -152,5 +129,5 @@ def _facts(sink: Sink, info: BrokerInfo) -> SinkFacts:
     )
 
 
-SINKS_SEEN: Final = SinkDirectory(time.monotonic)
+SINKS: Final = SinkCache(time.monotonic)
 """Sinks that the streams of this process have used."""

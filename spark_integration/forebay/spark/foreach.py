@@ -1,6 +1,6 @@
 """Publishing from ``foreach``: for jobs that call a system row by row and publish the results.
 
-    stream.writeStream.foreach(Publishing("orders", lambda row: ask(row.id))).start()
+    stream.writeStream.foreach(ForeachPublisher("orders", lambda row: ask(row.id))).start()
 
 Spark reports no commits to ``foreach``, so a row is published at least once: a partition of a micro-batch is complete
 only when all its records are durable, and a retried partition publishes again. It also works in Spark's real-time mode,
@@ -21,13 +21,15 @@ from forebay.spark.remedies import explained
 if TYPE_CHECKING:
     from pyspark.sql import Row
 
-Made = bytes | str | Record | Iterable[bytes | str | Record] | None
+PublishedValue = bytes | str | Record | Iterable[bytes | str | Record] | None
 
 
-class Publishing:
+class ForeachPublisher:
     """Writer for ``foreach``. It is pickled; client and publisher are created in the tasks."""
 
-    def __init__(self, sink: str, make: Callable[[Row], Made], options: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, sink: str, make: Callable[[Row], PublishedValue], options: Mapping[str, str] | None = None
+    ) -> None:
         """Publish the records that ``make`` returns for each row: one, several or none.
 
         Text is encoded as UTF-8. ``options`` are those of ``format("forebay")``. Raises `ForebaySparkError`.

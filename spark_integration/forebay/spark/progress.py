@@ -74,13 +74,13 @@ class QueryProgress(StreamingQueryListener):
     """Listener that reports every micro-batch with the state of the given sinks. Runs in the driver."""
 
     def __init__(
-        self, sinks: Sequence[str], tell: Callable[[Progress], None], options: Mapping[str, str] | None = None
+        self, sinks: Sequence[str], report: Callable[[Progress], None], options: Mapping[str, str] | None = None
     ) -> None:
         """Report the given sinks; ``options`` are those of ``format("forebay")``. Raises `ForebaySparkError`."""
         self._targets: list[Target] = [
             write_options({**(options or {}), "sink": sink}, os.environ).target for sink in sinks
         ]
-        self._tell = tell
+        self._tell = report
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         """Ignore the start of a query; called by Spark."""

@@ -65,7 +65,7 @@ _REMEDIES: Final[Mapping[Reason, str]] = {
         'Write with .option("delivery", "at_least_once"), or to a sink whose buffer_mode is DISK or SPILL.'
     ),
     Reason.STAGED_INCOMPLETE: (
-        "Run this again; nothing of it became visible. Staged rows were thrown away before the commit: by a newer "
+        "Run this again; nothing of it became visible. Staged rows were discarded before the commit: by a newer "
         "run, or by the sink's staging_ttl."
     ),
     Reason.WRITER_FENCED: "Run this again; another attempt or run has taken over.",

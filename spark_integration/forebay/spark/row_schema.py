@@ -126,7 +126,9 @@ def nullable_schema(schema: StructType) -> StructType:
     return StructType([StructField(one.name, nullable(one.dataType), True, one.metadata) for one in schema.fields])
 
 
-def grown(known: StructType, rows: StructType, *, sink: str, version: int, rules: MergeRules = USUAL) -> StructType:
+def merged_schema(
+    known: StructType, rows: StructType, *, sink: str, version: int, rules: MergeRules = USUAL
+) -> StructType:
     """Return the schema that holds what is there and these rows, nullable throughout.
 
     The order of columns is that of ``known``, with new ones behind. A column that the rows lack stays. Raises

@@ -15,7 +15,7 @@ from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.read import read_options, schema_options
 from forebay.spark.options.write import Rows, write_options
 from forebay.spark.read.schema import read_schema
-from forebay.spark.versions import need_read_limits
+from forebay.spark.versions import require_read_limits
 from forebay.spark.write.record_schema import plan_rows
 
 if TYPE_CHECKING:
@@ -73,13 +73,15 @@ class ForebayDataSource(DataSource):
     def streamReader(self, schema: StructType) -> ForebayStreamReader | ForebayResendReader:
         """Return the reader of a stream. Raises `ForebaySparkError`."""
         options = read_options(self.options, os.environ, is_stream=True)
-        if options.resending is not None:
-            need_read_limits("mode=resend", "Consume what was set aside with forebay.client's resends.")
+        if options.resend is not None:
+            require_read_limits("mode=resend", "Consume what was set aside with forebay.client's resends.")
             from forebay.spark.resend.reader import ForebayResendReader  # noqa: PLC0415 - imports grpc and pyarrow
 
-            return ForebayResendReader(options, options.resending, schema)
+            return ForebayResendReader(options, options.resend, schema)
         if options.max_records_per_trigger is not None or options.max_bytes_per_trigger is not None:
-            need_read_limits("A limit of a micro-batch", "Leave max_records_per_trigger and max_bytes_per_trigger out.")
+            require_read_limits(
+                "A limit of a micro-batch", "Leave max_records_per_trigger and max_bytes_per_trigger out."
+            )
         from forebay.spark.read.stream_reader import ForebayStreamReader  # noqa: PLC0415 - imports grpc and pyarrow
 
         return ForebayStreamReader(options, schema)

@@ -1,7 +1,7 @@
 """Differences between the supported versions of Spark: 4.0 to 4.3, and 3.5 without data sources.
 
 Other modules import classes from here as if every version had them. Spark 3.5 has no Python data sources, so that
-`format("forebay")` requires 4.0; `write_together` and `Publishing` do not.
+`format("forebay")` requires 4.0; `write_atomically` and `ForeachPublisher` do not.
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ __all__ = [
     "ReadMaxRows",
     "SupportsTriggerAvailableNow",
     "WriterCommitMessage",
-    "need_data_sources",
-    "need_read_limits",
+    "require_data_sources",
+    "require_read_limits",
 ]
 
 
@@ -137,17 +137,17 @@ HAS_UNIX_SOCKETS: Final = HAS_READ_LIMITS
 _VERSION: Final = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 
 
-def need_data_sources() -> None:
+def require_data_sources() -> None:
     """Raise `ForebaySparkError` if this Spark has no Python data sources."""
     if _VERSION < (4, 0):
         raise ForebaySparkError(
             f'format("forebay") requires Spark 4.0 or newer; this is Spark {pyspark.__version__}.',
-            "Write from foreachBatch with forebay.spark.together.write_together, "
-            "or from foreach with forebay.spark.foreach.Publishing.",
+            "Write from foreachBatch with forebay.spark.atomic_write.write_atomically, "
+            "or from foreach with forebay.spark.foreach.ForeachPublisher.",
         )
 
 
-def need_read_limits(what: str, instead: str) -> None:
+def require_read_limits(what: str, instead: str) -> None:
     """Raise `ForebaySparkError` if this Spark does not pass the start of a micro-batch to a source."""
     if not HAS_READ_LIMITS:
         raise ForebaySparkError(f"{what} requires Spark 4.2 or newer; this is Spark {pyspark.__version__}.", instead)

@@ -6,7 +6,8 @@ import pytest
 
 from forebay.client import testing
 from forebay.client.testing import TestBroker
-from forebay.spark.broker import FRESH_S, SinkDirectory
+from forebay.spark.broker import SinkCache
+from forebay.spark.cache import FRESH_S
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.write import WriteOptions, write_options
 
@@ -23,54 +24,54 @@ def options(broker: TestBroker, sink: str = "orders") -> WriteOptions:
 
 
 def test_what_was_just_asked_is_not_asked_again() -> None:
-    directory = SinkDirectory(Clock())
+    cache = SinkCache(Clock())
     with testing.broker() as broker:
         with broker.client() as client:
             client.sinks.create("orders", partitions=5)
         wanted = options(broker)
-        facts = directory.look_up(wanted)
+        facts = cache.look_up(wanted)
 
     assert facts.partitions == 5
-    assert directory.look_up(wanted) is facts
+    assert cache.look_up(wanted) is facts
 
 
 def test_an_older_answer_is_used_while_the_broker_is_away() -> None:
     clock = Clock()
-    directory = SinkDirectory(clock)
+    cache = SinkCache(clock)
     with testing.broker() as broker:
         with broker.client() as client:
             client.sinks.create("orders")
         wanted = options(broker)
-        facts = directory.look_up(wanted)
+        facts = cache.look_up(wanted)
     clock.now_s += FRESH_S
 
-    assert directory.look_up(wanted) is facts
+    assert cache.look_up(wanted) is facts
 
 
 def test_a_sink_that_was_deleted_is_noticed(broker: TestBroker) -> None:
     clock = Clock()
-    directory = SinkDirectory(clock)
+    cache = SinkCache(clock)
     with broker.client() as client:
         client.sinks.create("orders")
-        directory.look_up(options(broker))
+        cache.look_up(options(broker))
         client.sinks.delete("orders")
     clock.now_s += FRESH_S
 
     with pytest.raises(ForebaySparkError, match="SINK_NOT_FOUND"):
-        directory.look_up(options(broker))
+        cache.look_up(options(broker))
 
 
 def test_a_sink_that_was_made_anew_is_looked_up_again_where_no_ticket_would_tell(broker: TestBroker) -> None:
-    directory = SinkDirectory(Clock())
+    cache = SinkCache(Clock())
     given = {"endpoint": broker.endpoint, "sink": "orders", "delivery": "at_least_once"}
     wanted = write_options(given, {}, is_stream=True)
     with broker.client() as client:
         former = client.sinks.create("orders", partitions=2)
-        assert directory.look_up(wanted).incarnation == former.incarnation
+        assert cache.look_up(wanted).incarnation == former.incarnation
         client.sinks.delete("orders")
         made = client.sinks.create("orders", partitions=3)
 
-    facts = directory.look_up(wanted)
+    facts = cache.look_up(wanted)
 
     assert (facts.incarnation, facts.partitions) == (made.incarnation, 3)
 
@@ -80,4 +81,4 @@ def test_a_broker_that_was_never_seen_is_an_error() -> None:
         wanted = options(broker)
 
     with pytest.raises(ForebaySparkError, match="forebay serve"):
-        SinkDirectory(Clock()).look_up(wanted)
+        SinkCache(Clock()).look_up(wanted)

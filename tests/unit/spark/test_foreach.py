@@ -12,7 +12,7 @@ from pyspark.sql import Row
 from forebay.client import Client, Record, ReplayedRecord, testing
 from forebay.client.testing import TestBroker
 from forebay.spark.errors import ForebaySparkError
-from forebay.spark.foreach import Publishing
+from forebay.spark.foreach import ForeachPublisher
 
 EVENT_TIME = dt.datetime(2026, 1, 31, tzinfo=dt.UTC)
 
@@ -25,9 +25,11 @@ def orders(broker: TestBroker) -> TestBroker:
     return broker
 
 
-def publishing(broker: TestBroker, make: Any = lambda row: row.text, sink: str = "orders") -> Publishing:
+def publishing(broker: TestBroker, make: Any = lambda row: row.text, sink: str = "orders") -> ForeachPublisher:
     """What a task gets: a pickled one."""
-    made: Publishing = cloudpickle.loads(cloudpickle.dumps(Publishing(sink, make, {"endpoint": broker.endpoint})))
+    made: ForeachPublisher = cloudpickle.loads(
+        cloudpickle.dumps(ForeachPublisher(sink, make, {"endpoint": broker.endpoint}))
+    )
     return made
 
 
@@ -67,7 +69,7 @@ def test_a_partition_that_failed_waits_for_nothing() -> None:
     with testing.broker() as broker:
         with broker.client() as client:
             client.sinks.create("orders")
-        one = Publishing("orders", str, {"endpoint": broker.endpoint, "delivery_timeout_s": "1"})
+        one = ForeachPublisher("orders", str, {"endpoint": broker.endpoint, "delivery_timeout_s": "1"})
         one.open(0, 0)
     one.process(Row(text="row"))
 
@@ -81,7 +83,7 @@ def test_a_partition_whose_records_are_not_durable_is_not_done() -> None:
     with testing.broker() as broker:
         with broker.client() as client:
             client.sinks.create("orders")
-        one = Publishing("orders", str, {"endpoint": broker.endpoint, "delivery_timeout_s": "1"})
+        one = ForeachPublisher("orders", str, {"endpoint": broker.endpoint, "delivery_timeout_s": "1"})
         one.open(0, 0)
     one.process(Row(text="row"))
 
@@ -112,8 +114,8 @@ def test_a_record_that_no_sink_takes_is_told_with_its_bound(orders: TestBroker) 
 
 def test_rows_are_published_at_least_once_whatever_else_is_asked_for(orders: TestBroker) -> None:
     with pytest.raises(ForebaySparkError, match="Option wrong is unknown"):
-        Publishing("orders", str, {"wrong": "x"})
-    one = Publishing("orders", str, {"endpoint": orders.endpoint, "delivery": "exactly_once"})
+        ForeachPublisher("orders", str, {"wrong": "x"})
+    one = ForeachPublisher("orders", str, {"endpoint": orders.endpoint, "delivery": "exactly_once"})
     one.open(0, 7)
     one.process(Row(text="x"))
     one.close(None)

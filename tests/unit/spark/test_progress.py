@@ -17,7 +17,7 @@ from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.write import write_options
 from forebay.spark.progress import Progress, QueryProgress, SinkProgress, sink_progress
 from forebay.spark.write import transaction
-from forebay.spark.write.epochs import Staged
+from forebay.spark.write.epochs import StagedAttempt
 
 QUERY = "b1946ac9-2492-4d23-9f0e-0123456789ab"
 OTHER = QUERY.replace("b", "c")
@@ -30,17 +30,17 @@ def client(broker: TestBroker) -> Iterator[Client]:
         yield made
 
 
-def stage(client: Client, query: str, epoch: int, *rows: bytes, name: str = "orders") -> Staged:
+def stage(client: Client, query: str, epoch: int, *rows: bytes, name: str = "orders") -> StagedAttempt:
     """Stage rows of a micro-batch."""
     ticket = client.epochs.take_ticket("orders")
     where = Stage(producer=f"{query}:{name}", write_name=name, epoch=epoch, run="run", ticket=ticket)
     with client.publisher("orders", stage=where) as publisher:
         publisher.send_many(rows, partition=0)
         publisher.flush()
-        return Staged(where, publisher.staged().parts)
+        return StagedAttempt(where, publisher.staged().parts)
 
 
-def commit(broker: TestBroker, *staged: Staged) -> None:
+def commit(broker: TestBroker, *staged: StagedAttempt) -> None:
     target = write_options({"sink": "orders", "endpoint": broker.endpoint}, {}).target
     transaction.commit([(target, staged)], patience_s=5)
 

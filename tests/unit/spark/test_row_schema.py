@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 )
 
 from forebay.spark.errors import ForebaySparkError
-from forebay.spark.row_schema import MergeRules, check_rows, grown, nullable_schema, parse, readable_as
+from forebay.spark.row_schema import MergeRules, check_rows, merged_schema, nullable_schema, parse, readable_as
 
 LONG, STRING = LongType(), StringType()
 
@@ -40,7 +40,7 @@ KNOWN = schema(("id", LONG, True), ("name", STRING, True))
 
 
 def grow(known: StructType, rows: StructType, **rules: bool) -> StructType:
-    return grown(known, rows, sink="orders", version=3, rules=MergeRules(**rules))
+    return merged_schema(known, rows, sink="orders", version=3, rules=MergeRules(**rules))
 
 
 @pytest.mark.parametrize(

@@ -38,13 +38,13 @@ def test_an_option_that_this_spark_cannot_honour_is_refused(options: dict[str, s
 def test_a_spark_without_data_sources_is_told_what_to_use_instead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(versions, "_VERSION", (3, 5))
 
-    with pytest.raises(ForebaySparkError, match="write_together"):
-        versions.need_data_sources()
+    with pytest.raises(ForebaySparkError, match="write_atomically"):
+        versions.require_data_sources()
 
 
 def test_this_spark_has_what_the_newest_version_has() -> None:
-    versions.need_data_sources()
-    versions.need_read_limits("a limit", "")
+    versions.require_data_sources()
+    versions.require_read_limits("a limit", "")
     assert versions.HAS_UNIX_SOCKETS
     assert len(versions.SPATIAL_TYPES) == 2
     assert versions.DataSourceStreamArrowWriter.__module__ == "pyspark.sql.datasource"

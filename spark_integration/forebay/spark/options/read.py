@@ -97,7 +97,7 @@ class Offsets:
 
 
 @dataclass(frozen=True, slots=True)
-class Resending:
+class ResendOptions:
     """Settings of mode ``resend``."""
 
     subscription: str
@@ -150,7 +150,7 @@ class ReadOptions:
     event_times: EventTimes | None
     """Event times to select; None selects all records, including those without event time."""
 
-    resending: Resending | None = None
+    resend: ResendOptions | None = None
     """Settings of ``mode`` ``resend``, which has no start position."""
 
 
@@ -181,7 +181,7 @@ def read_options(given: Mapping[str, str], environment: Mapping[str, str], *, is
     values = _values(given)
     timestamps = values.choice("timestamps", Timestamps, default=Timestamps.ACCEPTED)
     _refuse_others(values, timestamps, is_stream=is_stream)
-    resending = _resending(values)
+    resend = _resend(values)
     return ReadOptions(
         target=target_options(
             values, environment, connect_timeout_s=STREAM_CONNECT_TIMEOUT_S if is_stream else CONNECT_TIMEOUT_S
@@ -196,7 +196,7 @@ def read_options(given: Mapping[str, str], environment: Mapping[str, str], *, is
         subscription=values.text("subscription"),
         max_records_per_trigger=values.whole("maxRecordsPerTrigger", 1, RECORDS_MAX, default=None),
         max_bytes_per_trigger=values.whole("maxBytesPerTrigger", 1, BYTES_MAX, default=None),
-        resending=resending,
+        resend=resend,
         event_times=_event_times(values) if timestamps is Timestamps.EVENT_TIME else None,
     )
 
@@ -229,7 +229,7 @@ def _refuse_others(values: OptionValues, timestamps: Timestamps, *, is_stream: b
             )
 
 
-def _resending(values: OptionValues) -> Resending | None:
+def _resend(values: OptionValues) -> ResendOptions | None:
     resends = values.choice("mode", Mode, default=Mode.REPLAY) is Mode.RESEND
     for name in _OF_REPLAYS if resends else _OF_RESENDS:
         if values.text(name) is not None:
@@ -247,7 +247,7 @@ def _resending(values: OptionValues) -> Resending | None:
             "Mode resend reads the retry queue of a subscription, and option subscription is not set.",
             'Set it: .option("subscription", "default").',
         )
-    return Resending(
+    return ResendOptions(
         subscription=subscription,
         lease_s=values.seconds("resend_lease_s", 1.0, RESEND_LEASE_S_MAX, default=RESEND_LEASE_S),
         before_due=values.flag("resend_before_due", default=False),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from forebay.spark.read.ranges import Held
+from forebay.spark.read.ranges import StoredRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +27,11 @@ class _Lag:
     record_bytes: float
 
 
-def admitted(start: Mapping[int, int], held: Sequence[Held], bounds: Bounds) -> dict[int, int]:
+def admitted(start: Mapping[int, int], stored: Sequence[StoredRange], bounds: Bounds) -> dict[int, int]:
     """Return the end of the next micro-batch in each partition; it has at least one record if any exists."""
     lags = [
         _Lag(one.partition, one.next - start.get(one.partition, 0), one.record_bytes)
-        for one in held
+        for one in stored
         if one.next > start.get(one.partition, 0)
     ]
     taken = {lag.partition: lag.records for lag in lags}
@@ -41,7 +41,7 @@ def admitted(start: Mapping[int, int], held: Sequence[Held], bounds: Bounds) -> 
             taken = {partition: min(records, allowed[partition]) for partition, records in taken.items()}
     if lags and not any(taken.values()):
         taken[_rotated(lags, start)[0].partition] = 1
-    return {one.partition: start.get(one.partition, 0) + taken.get(one.partition, 0) for one in held}
+    return {one.partition: start.get(one.partition, 0) + taken.get(one.partition, 0) for one in stored}
 
 
 def _rotated(lags: Sequence[_Lag], start: Mapping[int, int]) -> list[_Lag]:

@@ -38,7 +38,7 @@ def page_batch(page: StoredPage, schema: pa.Schema, *, sink: str, rows: Columns 
     Only these columns are decoded; ``rows`` is a page of rows that was decoded before. Raises
     `forebay.client.errors.InvalidPage` for an invalid body.
     """
-    columns = {**places(page, schema, sink), **_records(page, schema, rows)}
+    columns = {**metadata_columns(page, schema, sink), **_records(page, schema, rows)}
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
@@ -73,7 +73,7 @@ def missing_batch(missing: Missing, schema: pa.Schema, *, sink: str) -> pa.Recor
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def places(page: StoredPage, schema: pa.Schema, sink: str) -> dict[str, pa.Array]:
+def metadata_columns(page: StoredPage, schema: pa.Schema, sink: str) -> dict[str, pa.Array]:
     """Return the metadata columns of a page, independent of its encoding."""
     made: dict[str, pa.Array] = {}
     for field in schema:

@@ -41,7 +41,7 @@ class ForebayReader(DataSourceReader):
                 options = resolved(client, self._options, found)
         except errors.ForebayError as error:
             raise explained(error, target, doing="read from") from error
-        return [Split(span, found.incarnation) for span in plan_spans(options, found.held)]
+        return [Split(span, found.incarnation) for span in plan_spans(options, found.stored)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of one split. Raises `ForebaySparkError`."""

@@ -66,7 +66,7 @@ def parsed(found: Mapping[str, object]) -> StreamOffset:
         ) from None
 
 
-def beginning(start: StreamOffset, end: StreamOffset) -> Mapping[int, int]:
+def start_of_batch(start: StreamOffset, end: StreamOffset) -> Mapping[int, int]:
     """Return the start of a batch: Spark's, or for a first batch the one stored with its end."""
     if not start.initial:
         return start.partitions

@@ -11,7 +11,7 @@ from forebay.spark.read.schema import GAP_COLUMN
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class StoredRange:
     """Contents of a partition of the sink."""
 
     partition: int
@@ -22,7 +22,7 @@ class Held:
     record_bytes: float = 0.0
     """Mean stored size of a record; 0 if none is stored."""
 
-    def up_to(self, end: int) -> Held:
+    def up_to(self, end: int) -> StoredRange:
         """Return the contents below an offset."""
         return replace(self, next=min(self.next, end))
 
@@ -46,23 +46,23 @@ class Missing:
     reason: str
     """Reason, as given by the broker."""
 
-    def goes_on_in(self, other: Missing) -> bool:
+    def adjoins(self, other: Missing) -> bool:
         """Return True if ``other`` follows directly, with the same reason."""
         return self.last_offset + 1 == other.first_offset and self.reason == other.reason
 
 
-def plan_spans(options: ReadOptions, held: Sequence[Held]) -> list[Span]:
+def plan_spans(options: ReadOptions, stored: Sequence[StoredRange]) -> list[Span]:
     """Return the range of each task. Raises `ForebaySparkError` for offsets outside the sink."""
-    _check_named(options, held)
+    _check_named(options, stored)
     return [
-        piece for one in held for piece in cut(_span(options, one), options.max_records_per_split or max(1, one.next))
+        piece for one in stored for piece in cut(_span(options, one), options.max_records_per_split or max(1, one.next))
     ]
 
 
-def plan_start(options: ReadOptions, held: Sequence[Held]) -> dict[int, int]:
+def plan_start(options: ReadOptions, stored: Sequence[StoredRange]) -> dict[int, int]:
     """Return the start of a stream by partition. Raises `ForebaySparkError` for missing offsets."""
-    _check_named(options, held)
-    return {one.partition: _start(options, one) for one in held}
+    _check_named(options, stored)
+    return {one.partition: _start(options, one) for one in stored}
 
 
 def plan_batch(options: ReadOptions, start: Mapping[int, int], end: Mapping[int, int]) -> list[Span]:
@@ -81,59 +81,59 @@ def plan_batch(options: ReadOptions, start: Mapping[int, int], end: Mapping[int,
     return spans
 
 
-def _check_named(options: ReadOptions, held: Sequence[Held]) -> None:
-    partitions = {one.partition for one in held}
+def _check_named(options: ReadOptions, stored: Sequence[StoredRange]) -> None:
+    partitions = {one.partition for one in stored}
     unknown = sorted({*options.starting.by_partition, *options.ending.by_partition} - partitions)
     if unknown:
         raise ForebaySparkError(
-            f"Sink {options.target.sink!r} has no partition {unknown[0]}; it has {len(held)}, counted from 0.",
+            f"Sink {options.target.sink!r} has no partition {unknown[0]}; it has {len(stored)}, counted from 0.",
             "Name only partitions that exist in startingOffsets and endingOffsets.",
         )
 
 
-def _span(options: ReadOptions, held: Held) -> Span:
-    end = _resolve(options.ending.of(held.partition), held)
-    _check_reached("endingOffsets", end, options, held)
-    start, asked = _start(options, held), _resolve(options.starting.of(held.partition), held)
+def _span(options: ReadOptions, stored: StoredRange) -> Span:
+    end = _resolve(options.ending.of(stored.partition), stored)
+    _check_reached("endingOffsets", end, options, stored)
+    start, asked = _start(options, stored), _resolve(options.starting.of(stored.partition), stored)
     if end < asked:
         raise ForebaySparkError(
-            f"The range of {_where(options, held)} ends at offset {end} before it begins at {asked}.",
+            f"The range of {_where(options, stored)} ends at offset {end} before it begins at {asked}.",
             "Raise endingOffsets or lower startingOffsets.",
         )
-    return Span(held.partition, min(start, end), end)
+    return Span(stored.partition, min(start, end), end)
 
 
-def _start(options: ReadOptions, held: Held) -> int:
-    start = _resolve(options.starting.of(held.partition), held)
-    _check_reached("startingOffsets", start, options, held)
-    if start < held.earliest and options.fail_on_data_loss:
+def _start(options: ReadOptions, stored: StoredRange) -> int:
+    start = _resolve(options.starting.of(stored.partition), stored)
+    _check_reached("startingOffsets", start, options, stored)
+    if start < stored.earliest and options.fail_on_data_loss:
         raise ForebaySparkError(
-            f"startingOffsets asks for offset {start} in {_where(options, held)}, "
-            f"whose earliest record is at {held.earliest}.",
+            f"startingOffsets asks for offset {start} in {_where(options, stored)}, "
+            f"whose earliest record is at {stored.earliest}.",
             'Set startingOffsets to "earliest", or accept the loss with .option("failOnDataLoss", "false").',
         )
     if GAP_COLUMN in options.metadata:
         return start  # the task tells what is gone
-    return max(start, held.earliest)
+    return max(start, stored.earliest)
 
 
-def _check_reached(name: str, offset: int, options: ReadOptions, held: Held) -> None:
-    if offset > held.next:
+def _check_reached(name: str, offset: int, options: ReadOptions, stored: StoredRange) -> None:
+    if offset > stored.next:
         raise ForebaySparkError(
-            f"{name} asks for offset {offset} in {_where(options, held)}, which ends before offset {held.next}.",
+            f"{name} asks for offset {offset} in {_where(options, stored)}, which ends before offset {stored.next}.",
             f"Lower {name}, or set it to latest.",
         )
 
 
-def _where(options: ReadOptions, held: Held) -> str:
-    return f"partition {held.partition} of sink {options.target.sink!r}"
+def _where(options: ReadOptions, stored: StoredRange) -> str:
+    return f"partition {stored.partition} of sink {options.target.sink!r}"
 
 
-def _resolve(offset: int | Bound, held: Held) -> int:
+def _resolve(offset: int | Bound, stored: StoredRange) -> int:
     if offset is Bound.EARLIEST:
-        return held.earliest
+        return stored.earliest
     if offset is Bound.LATEST:
-        return held.next
+        return stored.next
     return int(offset)
 
 

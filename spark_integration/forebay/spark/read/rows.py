@@ -24,12 +24,12 @@ from forebay.spark.broker import connect
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.read import EventTimes, ReadOptions, SchemaOptions
 from forebay.spark.options.write import Rows, Target
-from forebay.spark.read.arrow_pages import missing_batch, page_batch, places, within
+from forebay.spark.read.arrow_pages import metadata_columns, missing_batch, page_batch, within
 from forebay.spark.read.ranges import Missing
 from forebay.spark.read.schema import RECORD, read_schema, row_columns
 from forebay.spark.remedies import explained
 from forebay.spark.row_schema import nullable_schema, parse, readable_as
-from forebay.spark.write.row_fitting import Fitting, Misfit, may_be_null, nulls_in
+from forebay.spark.write.projection import Projection, SchemaMismatch, may_be_null, nulls_in
 
 UNREADABLE: Final = "UNREADABLE"
 """Why stored rows are left out: they cannot be decoded."""
@@ -66,7 +66,7 @@ class PageRows:
     """Ranges of the unreadable rows, with reasons."""
 
 
-class NotARow(ForebaySparkError):
+class RecordAmongRows(ForebaySparkError):
     """A record stands among rows with a schema."""
 
 
@@ -117,15 +117,15 @@ class RowPages:
         self.schema = arrow_schema(schema)
         self._about = pa.schema([field for field in self.schema if field.name in about])
         self._rows = pa.schema([field for field in self.schema if field.name not in about])
-        self._fitting = Fitting(self._rows, drop_others=not every_column)
+        self._projection = Projection(self._rows, drop_others=not every_column)
         self._never_null = [field for field in self._rows if not may_be_null(field)]
         self._sink = sink
 
     def batch(self, page: StoredPage) -> pa.RecordBatch:
         """See `PageReader`."""
         if page.encoding is Encoding.ARROW:
-            return self._with_places(page, self._fitted(page, record_batch(page)), None)
-        return self._with_places(page, self._sent_again(page), None)
+            return self._with_metadata(page, self._projected(page, record_batch(page)), None)
+        return self._with_metadata(page, self._redriven_rows(page), None)
 
     def readable(self, page: StoredPage) -> PageRows:
         """See `PageReader`."""
@@ -135,14 +135,14 @@ class RowPages:
             rows = pa.RecordBatch.from_pylist([], schema=self._rows)
             unreadable = dict.fromkeys(range(len(page)), str(broken))
         kept = _kept(page, unreadable)
-        return PageRows(self._with_places(page, rows, kept), kept, tuple(_missing_of(page, unreadable)))
+        return PageRows(self._with_metadata(page, rows, kept), kept, tuple(_missing_of(page, unreadable)))
 
-    def _with_places(self, page: StoredPage, rows: pa.RecordBatch, kept: pa.BooleanArray | None) -> pa.RecordBatch:
+    def _with_metadata(self, page: StoredPage, rows: pa.RecordBatch, kept: pa.BooleanArray | None) -> pa.RecordBatch:
         """Return rows with what there is about them; ``kept`` says which wanted rows of the page they are."""
         self._check_nulls(page, rows)
         if not self._about.names:
             return rows
-        found = places(page, self._about, self._sink)
+        found = metadata_columns(page, self._about, self._sink)
         if "_headers" in self._about.names:
             found["_headers"] = pa.nulls(len(page), self._about.field("_headers").type)
         if kept is not None:
@@ -157,7 +157,7 @@ class RowPages:
             batch, parts = readable_rows(page)
             for first, last, why in parts:
                 unreadable.update(dict.fromkeys(range(first - page.first_offset, last - page.first_offset + 1), why))
-            return self._fitted(page, batch), unreadable
+            return self._projected(page, batch), unreadable
         decoded = decode_columns(page)
         batches = []
         for place, (value, headers) in enumerate(zip(decoded.values, _headers_of(decoded), strict=True)):
@@ -178,10 +178,10 @@ class RowPages:
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
-    def _fitted(self, page: StoredPage, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def _projected(self, page: StoredPage, rows: pa.RecordBatch) -> pa.RecordBatch:
         try:
-            return self._fitting.batch(rows)
-        except Misfit as newer:
+            return self._projection.batch(rows)
+        except SchemaMismatch as newer:
             raise ForebaySparkError(
                 f"Offsets {page.first_offset} to {page.last_offset} of partition {page.partition} of sink"
                 f" {self._sink!r} have a newer schema than this query was planned with: {newer}.",
@@ -203,12 +203,12 @@ class RowPages:
                     "Leave .schema(...) out, or let every column and nested field of it be nullable.",
                 )
 
-    def _sent_again(self, page: StoredPage) -> pa.RecordBatch:
+    def _redriven_rows(self, page: StoredPage) -> pa.RecordBatch:
         """Return rows that were dead letters, and were sent again one by one, as JSON."""
         decoded = decode_columns(page)
         for index, found in enumerate(_headers_of(decoded)):
             if VERSION_HEADER not in dict(found):
-                raise NotARow(
+                raise RecordAmongRows(
                     f"Offset {page.first_offset + index} of partition {page.partition} is a record and not a row.",
                     _AS_RECORDS,
                 )

@@ -15,7 +15,7 @@ from forebay.spark.read.ranges import plan_start
 from forebay.spark.read.sink_view import SinkView, resolved, view
 
 
-class Settling:
+class Settlement:
     """Subscription of one query. Used in the driver."""
 
     def __init__(self, options: ReadOptions, name: str) -> None:
@@ -71,5 +71,5 @@ class Settling:
         if starting.at is not None:
             return starting.at
         if starting.by_partition:
-            return plan_start(resolved(client, self._options, found), found.held)
+            return plan_start(resolved(client, self._options, found), found.stored)
         return "latest" if starting.default is Bound.LATEST else "earliest"

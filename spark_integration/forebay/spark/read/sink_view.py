@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from forebay.client import Client, SinkStats
 from forebay.spark.options.read import Offsets, ReadOptions
-from forebay.spark.read.ranges import Held
+from forebay.spark.read.ranges import StoredRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class SinkView:
     incarnation: str
     """Random id of this creation of the sink."""
 
-    held: tuple[Held, ...]
+    stored: tuple[StoredRange, ...]
     """Contents of each partition."""
 
     watermarks: Mapping[str, Mapping[int, int]]
@@ -25,7 +25,7 @@ class SinkView:
 
     def ends(self) -> dict[int, int]:
         """Return the next offset by partition."""
-        return {one.partition: one.next for one in self.held}
+        return {one.partition: one.next for one in self.stored}
 
 
 def view(client: Client, sink: str) -> SinkView:
@@ -49,7 +49,7 @@ def _resolved(client: Client, sink: str, offsets: Offsets, found: SinkView) -> O
         one.partition: min(
             one.next, client.offset_at(sink, offsets.at, partition=one.partition, incarnation=found.incarnation)
         )
-        for one in found.held
+        for one in found.stored
     }
     return Offsets(offsets.default, at)
 
@@ -57,8 +57,10 @@ def _resolved(client: Client, sink: str, offsets: Offsets, found: SinkView) -> O
 def _view(stats: SinkStats) -> SinkView:
     return SinkView(
         incarnation=stats.incarnation,
-        held=tuple(
-            Held(one.partition, one.earliest_offset, one.next_offset, one.bytes / one.records if one.records else 0.0)
+        stored=tuple(
+            StoredRange(
+                one.partition, one.earliest_offset, one.next_offset, one.bytes / one.records if one.records else 0.0
+            )
             for one in stats.partitions
         ),
         watermarks={

@@ -14,14 +14,14 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from forebay.client import Client, errors
-from forebay.spark.asking import Asking, check_incarnation
+from forebay.spark.driver_connection import DriverConnection, check_incarnation
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.read import ReadOptions
 from forebay.spark.read.admission import Bounds, admitted
-from forebay.spark.read.offsets import Json, StreamOffset, beginning, parsed
+from forebay.spark.read.offsets import Json, StreamOffset, parsed, start_of_batch
 from forebay.spark.read.ranges import plan_batch, plan_start
 from forebay.spark.read.rows import page_reader
-from forebay.spark.read.settlement import Settling
+from forebay.spark.read.settlement import Settlement
 from forebay.spark.read.sink_view import SinkView, resolved, view
 from forebay.spark.read.task_reader import Split, read_split
 from forebay.spark.versions import (
@@ -47,10 +47,10 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         self._options = options
         self._pages = page_reader(options, schema, is_stream=True)
-        self._asked = Asking(options.target)
+        self._call = DriverConnection(options.target)
         self._initial: StreamOffset | None = None
         """Cached initial offset: Spark asks twice, and ``latest`` must be the same both times."""
-        self._settling = Settling(options, options.subscription) if options.subscription is not None else None
+        self._settlement = Settlement(options, options.subscription) if options.subscription is not None else None
         self._target: Mapping[int, int] | None = None
         """End of a query with `Trigger.AvailableNow`."""
         self._seen: StreamOffset | None = None
@@ -61,13 +61,13 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> Json:
         """Return the initial offset of the query. Raises `ForebaySparkError`."""
         if self._initial is None:
-            self._initial = self._asked(self._find_start if self._settling is None else self._settling.begin)
+            self._initial = self._call(self._find_start if self._settlement is None else self._settlement.begin)
         return self._initial.json()
 
     def _find_start(self, client: Client) -> StreamOffset:
         found = view(client, self._options.target.sink)
         options = resolved(client, self._options, found)
-        return StreamOffset(found.incarnation, plan_start(options, found.held), initial=True)
+        return StreamOffset(found.incarnation, plan_start(options, found.stored), initial=True)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return the limit of the options."""
@@ -79,7 +79,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Record the end of the sink, at which the query ends."""
-        self._target = self._asked(self._look).ends()
+        self._target = self._call(self._view).ends()
 
     def latestOffset(self, start: Json | None = None, limit: ReadLimit | None = None) -> Json:
         """Return the end of the micro-batch from ``start``; ``start`` itself if there is no new record.
@@ -90,27 +90,27 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start is None or limit is None:
             return self._without_start()
         begin = parsed(start)
-        found = self._asked(self._look)
+        found = self._call(self._view)
         self._check_same(begin, found)
         self._settle(begin)
         return self._end(begin, found, limit).json()
 
     def _without_start(self) -> Json:
-        found = self._asked(self._look)
+        found = self._call(self._view)
         begin = self._planned or self._initial
         if begin is None:
             # The query goes on from a checkpoint that Spark has not shown: what it has read lies below its start.
-            self._planned = StreamOffset(found.incarnation, {one.partition: one.next for one in found.held})
+            self._planned = StreamOffset(found.incarnation, {one.partition: one.next for one in found.stored})
         else:
             self._check_same(begin, found)
             self._planned = self._end(begin, found, ReadAllAvailable())
         return self._planned.json()
 
     def _end(self, begin: StreamOffset, found: SinkView, limit: ReadLimit) -> StreamOffset:
-        held = found.held
+        stored = found.stored
         if self._target is not None:
-            held = tuple(one.up_to(self._target.get(one.partition, 0)) for one in held)
-        end = admitted(begin.partitions, held, self._bounds(limit))
+            stored = tuple(one.up_to(self._target.get(one.partition, 0)) for one in stored)
+        end = admitted(begin.partitions, stored, self._bounds(limit))
         if all(offset <= begin.at(partition) for partition, offset in end.items()):
             return begin
         return StreamOffset(
@@ -127,8 +127,8 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Divide a micro-batch into splits. Raises `ForebaySparkError`."""
         first, last = parsed(start), parsed(end)
         self._planned = last
-        self._check_same(last, self._asked(self._look))
-        spans = plan_batch(self._options, beginning(first, last), last.partitions)
+        self._check_same(last, self._call(self._view))
+        spans = plan_batch(self._options, start_of_batch(first, last), last.partitions)
         return [Split(span, last.incarnation) for span in spans]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -142,14 +142,14 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """Close the connection."""
-        self._asked.close()
+        self._call.close()
 
     def _settle(self, upto: StreamOffset) -> None:
-        settling = self._settling
-        if settling is None or (self._seen is not None and self._seen.incarnation != upto.incarnation):
+        settlement = self._settlement
+        if settlement is None or (self._seen is not None and self._seen.incarnation != upto.incarnation):
             return
         try:
-            self._asked(lambda client: settling.settle(client, upto))
+            self._call(lambda client: settlement.settle(client, upto))
         except ForebaySparkError as error:
             if not isinstance(error.__cause__, errors.BrokerUnavailable):
                 raise
@@ -163,14 +163,14 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return Bounds(bytes=max_bytes)
         return Bounds()
 
-    def _look(self, client: Client) -> SinkView:
+    def _view(self, client: Client) -> SinkView:
         found = view(client, self._options.target.sink)
         self._seen = StreamOffset(found.incarnation, found.ends())
         return found
 
     def _check_same(self, offset: StreamOffset, found: SinkView) -> None:
         check_incarnation(offset.incarnation, found, self._options.target)
-        for one in found.held:
+        for one in found.stored:
             if one.next < offset.at(one.partition):
                 raise ForebaySparkError(
                     f"The query stands at offset {offset.at(one.partition)} of partition {one.partition} of sink "

@@ -21,7 +21,7 @@ from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.read import ReadOptions
 from forebay.spark.options.write import Target
 from forebay.spark.read.ranges import Missing, Span
-from forebay.spark.read.rows import NotARow, PageReader, PageRows
+from forebay.spark.read.rows import PageReader, PageRows, RecordAmongRows
 from forebay.spark.read.schema import GAP_COLUMN
 from forebay.spark.remedies import explained
 from forebay.spark.versions import InputPartition
@@ -78,7 +78,7 @@ def page_rows(options: ReadOptions, pages: PageReader, page: StoredPage) -> Page
     """
     try:
         batch = pages.batch(page)
-    except NotARow:
+    except RecordAmongRows:
         if options.fail_on_data_loss:
             raise
     except errors.InvalidPage as broken:
@@ -132,7 +132,7 @@ def joined(every: Iterator[StoredPage | Missing]) -> Iterator[StoredPage | Missi
     """Join adjacent missing ranges with the same reason, because pages are dropped one by one."""
     waiting: Missing | None = None
     for found in every:
-        if isinstance(found, Missing) and waiting is not None and waiting.goes_on_in(found):
+        if isinstance(found, Missing) and waiting is not None and waiting.adjoins(found):
             waiting = replace(waiting, last_offset=found.last_offset)
             continue
         if waiting is not None:

@@ -15,9 +15,9 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from forebay.client import Client, ResendRanges, SettleOutcome, errors
-from forebay.spark.asking import Asking, check_incarnation
+from forebay.spark.driver_connection import DriverConnection, check_incarnation
 from forebay.spark.errors import ForebaySparkError
-from forebay.spark.options.read import ReadOptions, Resending
+from forebay.spark.options.read import ReadOptions, ResendOptions
 from forebay.spark.read.rows import page_reader
 from forebay.spark.read.sink_view import view
 from forebay.spark.resend.sets import Json, SetOffset, parsed_set, splits
@@ -43,15 +43,15 @@ _SETTLED: Final = (SettleOutcome.OK, SettleOutcome.ALREADY_SETTLED)
 class ForebayResendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans micro-batches in the driver and reads them in tasks."""
 
-    def __init__(self, options: ReadOptions, resending: Resending, schema: StructType) -> None:
+    def __init__(self, options: ReadOptions, resend: ResendOptions, schema: StructType) -> None:
         """Read the columns of ``schema``: those of the source, or those set by the user.
 
         Raises `ForebaySparkError` for columns that the sink does not have.
         """
         self._options = options
-        self._resending = resending
+        self._resend = resend
         self._pages = page_reader(options, schema, is_stream=True)
-        self._ask = Asking(options.target)
+        self._call = DriverConnection(options.target)
         self._initial: SetOffset | None = None
         """Cached initial offset: Spark asks twice, and it must be the same both times."""
         self._settled: str | None = None
@@ -62,7 +62,7 @@ class ForebayResendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> Json:
         """Return the initial offset of the query, before its first set. Raises `ForebaySparkError`."""
         if self._initial is None:
-            found = self._ask(lambda client: view(client, self._options.target.sink))
+            found = self._call(lambda client: view(client, self._options.target.sink))
             self._initial = SetOffset(found.incarnation, f"spark-{secrets.token_hex(8)}")
         return self._initial.json()
 
@@ -74,7 +74,7 @@ class ForebayResendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Record the size of the retry queue; the query ends after reading as many records."""
-        self._left = self._ask(self._set_aside)
+        self._left = self._call(self._backlog)
 
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
         """Lease the next set and return the position after it; ``start`` itself if the queue is empty.
@@ -88,15 +88,15 @@ class ForebayResendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return begin.json()
         records, size = self._bounds(limit)
         wanted = begin.next(())
-        found = self._ask(
+        found = self._call(
             lambda client: client.resends.lease(
                 self._options.target.sink,
-                self._resending.subscription,
+                self._resend.subscription,
                 holder=wanted.holder,
-                duration_s=self._resending.lease_s,
+                duration_s=self._resend.lease_s,
                 records_max=records,
                 bytes_max=size,
-                before_due=self._resending.before_due,
+                before_due=self._resend.before_due,
                 incarnation=begin.incarnation,
             )
         )
@@ -113,7 +113,7 @@ class ForebayResendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if last.number <= first.number:
             return []
         self._settle(first)
-        self._hold(last)
+        self._lease_again(last)
         return [
             ResendSplit(piece) for part in last.parts for piece in splits(part, self._options.max_records_per_split)
         ]
@@ -134,14 +134,14 @@ class ForebayResendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """Close the connection."""
-        self._ask.close()
+        self._call.close()
 
     def _settle(self, upto: SetOffset) -> None:
         """Settle a committed set. Idempotent."""
         if not upto.parts or self._settled == upto.holder:
             return
-        sink, name = self._options.target.sink, self._resending.subscription
-        results = self._ask(lambda client: client.resends.settle(sink, name, holder=upto.holder, ranges=upto.parts))
+        sink, name = self._options.target.sink, self._resend.subscription
+        results = self._call(lambda client: client.resends.settle(sink, name, holder=upto.holder, ranges=upto.parts))
         self._settled = upto.holder
         left = [one for one in results if one.outcome not in _SETTLED]
         if left:
@@ -151,11 +151,11 @@ class ForebayResendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 *(sink, name, records),
             )
 
-    def _hold(self, planned: SetOffset) -> None:
-        sink, name = self._options.target.sink, self._resending.subscription
-        found = self._ask(
+    def _lease_again(self, planned: SetOffset) -> None:
+        sink, name = self._options.target.sink, self._resend.subscription
+        found = self._call(
             lambda client: client.resends.lease_again(
-                sink, name, holder=planned.holder, ranges=planned.parts, duration_s=self._resending.lease_s
+                sink, name, holder=planned.holder, ranges=planned.parts, duration_s=self._resend.lease_s
             )
         )
         lost = _records(planned.parts) - found.records
@@ -176,18 +176,18 @@ class ForebayResendReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 size = None
         return records if self._left is None else min(records, self._left), size
 
-    def _set_aside(self, client: Client) -> int:
+    def _backlog(self, client: Client) -> int:
         found = client.sinks.stats(self._options.target.sink)
         return sum(
             part.parked_records
             for one in found.subscriptions
-            if one.name == self._resending.subscription
+            if one.name == self._resend.subscription
             for part in one.partitions
         )
 
     def _check_same(self, offset: SetOffset) -> None:
         target = self._options.target
-        check_incarnation(offset.incarnation, self._ask(lambda client: view(client, target.sink)), target)
+        check_incarnation(offset.incarnation, self._call(lambda client: view(client, target.sink)), target)
 
 
 def _records(parts: Sequence[ResendRanges]) -> int:

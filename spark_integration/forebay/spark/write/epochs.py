@@ -33,7 +33,7 @@ _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class WriteRun:
     """Run of a write, created by the driver before any task starts. Pickled."""
 
     ticket: int
@@ -47,7 +47,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Staged:
+class StagedAttempt:
     """Stage of one task attempt, sent to the driver with the commit message."""
 
     stage: Stage
@@ -83,7 +83,7 @@ def write_name(options: WriteOptions) -> str:
     return f"{name[: WRITE_NAME_MAX - len(mark) - 1]}-{mark}"
 
 
-def stage_of(run: Run, options: WriteOptions, local_property: Callable[[str], str | None]) -> Stage:
+def stage_of(run: WriteRun, options: WriteOptions, local_property: Callable[[str], str | None]) -> Stage:
     """Return the stage of one attempt, with its own token. Raises `ForebaySparkError` outside of a query."""
     if run.batch is not None:
         return Stage(producer=run.batch, epoch=0, run=run.batch, ticket=run.ticket, incarnation=run.incarnation)

@@ -1,9 +1,9 @@
 """Write jobs: what the tasks of a write need, resolved in the driver from one incarnation of the sink.
 
 Partitions, the ticket and the version of the schema belong together, and to no other sink of that name. A batch, and
-each micro-batch of a stream, is resolved when it begins. One that finds its sink made anew meanwhile is resolved again,
-so it goes whole into the sink that is there, with that sink's schema. From then on the tasks and the commit name the
-incarnation: where the sink is deleted and made anew under them they are refused, and nothing is visible.
+each micro-batch of a stream, is resolved when it begins. If its sink was recreated meanwhile, it is resolved again, so
+that all of it goes into the new sink, with that sink's schema. From then on the tasks and the commit name the
+incarnation: if the sink is recreated during the write, they are rejected, and nothing becomes visible.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 from pyspark.sql.types import StructType
 
 from forebay.client import errors
-from forebay.spark.broker import SINKS_SEEN, SinkFacts, look_up
+from forebay.spark.broker import SINKS, SinkFacts, look_up
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.write import WriteOptions
 from forebay.spark.write.record_schema import RowPlan
@@ -32,12 +32,12 @@ log = logging.getLogger(__name__)
 
 def batch_job(options: WriteOptions, plan: RowPlan, rows: StructType) -> WriteJob:
     """Return the job of a batch. Raises `ForebaySparkError`."""
-    return _again_when_made_anew(options, lambda: _batch_job(options, plan, rows, look_up(options)))
+    return _retried_if_recreated(options, lambda: _batch_job(options, plan, rows, look_up(options)))
 
 
 def stream_job(options: WriteOptions, plan: RowPlan, rows: StructType) -> WriteJob:
     """Return the job of a micro-batch; a known broker may be unavailable. Raises `ForebaySparkError`."""
-    return _again_when_made_anew(options, lambda: _stream_job(options, plan, rows, SINKS_SEEN.look_up(options)))
+    return _retried_if_recreated(options, lambda: _stream_job(options, plan, rows, SINKS.look_up(options)))
 
 
 def _batch_job(options: WriteOptions, plan: RowPlan, rows: StructType, facts: SinkFacts) -> WriteJob:
@@ -50,13 +50,13 @@ def _stream_job(options: WriteOptions, plan: RowPlan, rows: StructType, facts: S
     return WriteJob(options, plan, facts, run, schema_of_write(options, plan, rows, facts.incarnation))
 
 
-def _again_when_made_anew(options: WriteOptions, resolve: Callable[[], WriteJob]) -> WriteJob:
-    """Return what ``resolve`` returns, of the sink that is there now. Nothing was written when it fails."""
+def _retried_if_recreated(options: WriteOptions, resolve: Callable[[], WriteJob]) -> WriteJob:
+    """Return the result of ``resolve``, repeated if the sink was recreated; nothing is written before."""
     for _ in range(TRIES - 1):
         try:
             return resolve()
         except ForebaySparkError as error:
-            if not isinstance(error.__cause__, _GONE) or not SINKS_SEEN.forget(options.target, error.__cause__):
+            if not isinstance(error.__cause__, _GONE) or not SINKS.invalidate(options.target, error.__cause__):
                 raise
             log.warning("sink was deleted since it was written to, and is looked up again sink=%s", options.target.sink)
     return resolve()

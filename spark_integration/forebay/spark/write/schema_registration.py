@@ -1,7 +1,6 @@
 """Registration of the schema of a write's rows, in the driver, before a task starts.
 
-A stream's writer is created for every micro-batch. Results are cached for the life of the process, so that a running
-query does not call the broker each time and continues during an outage.
+Results are cached for the life of the process (``cache``), because Spark creates a new writer for every micro-batch.
 """
 
 from __future__ import annotations
@@ -17,15 +16,16 @@ from pyspark.sql.types import StructType
 from forebay.arrow import RowsUnreadable, decode_rows, encode_batches, encode_schema
 from forebay.client import Client, errors
 from forebay.spark.arrow_types import arrow_schema
-from forebay.spark.broker import FRESH_S, REFRESH_S, connect
+from forebay.spark.broker import connect
+from forebay.spark.cache import BrokerCache
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.write import Rows, Target, WriteOptions
-from forebay.spark.remedies import explained
-from forebay.spark.row_schema import USUAL, MergeRules, check_rows, grown, nullable_schema, parse
+from forebay.spark.row_schema import USUAL, MergeRules, check_rows, merged_schema, nullable_schema, parse
 from forebay.spark.write.record_schema import RowPlan
 
 TRIES: Final = 10
 """Maximum number of attempts to register while other clients register versions first."""
+_DOING: Final = "ask for the schema of"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def _settled(client: Client, sink: str, rows: StructType, rules: MergeRules, inc
                 f"The schema of sink {sink!r} was registered by another program than Spark.",
                 'Write to another sink, or write whole rows as JSON with .option("row_format", "json").',
             )
-        wanted = grown(known, rows, sink=sink, version=latest.version, rules=rules)
+        wanted = merged_schema(known, rows, sink=sink, version=latest.version, rules=rules)
         if wanted == known:
             return RowSchema(latest.version, latest.arrow_schema)
     encoded = _encoded(wanted)
@@ -94,82 +94,57 @@ def _encoded(wanted: StructType) -> bytes:
     return message
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    schema: RowSchema
-    at_s: float
-
-
-class SchemaDirectory:
-    """Remembers settled schemas for the life of one process. Owned by one thread."""
+class SchemaCache:
+    """Schemas that the writes of a process have registered. Owned by one thread."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         """``clock`` is monotonic, in seconds."""
-        self._clock = clock
-        self._known: dict[tuple[Target, str, str, MergeRules], _Known] = {}
+        self._schemas: BrokerCache[tuple[Target, str, str, MergeRules], RowSchema] = BrokerCache(clock)
 
     def register(
         self, target: Target, rows: StructType, rules: MergeRules = USUAL, *, incarnation: str = ""
     ) -> RowSchema:
-        """As `register`, but what was settled before for the same sink holds while the broker is away.
+        """Register as `register`; uses the cached version of the same sink while its broker is unavailable.
 
         Raises `ForebaySparkError`.
         """
-        place = (target, incarnation, rows.json(), rules)
-        known = self._known.get(place)
-        if known is not None and self._clock() - known.at_s < FRESH_S:
-            return known.schema
-        patience_s = target.connect_timeout_s if known is None else REFRESH_S
-        try:
-            schema = register(target, rows, patience_s=patience_s, rules=rules, incarnation=incarnation)
-        except errors.BrokerUnavailable as error:
-            if known is None:
-                raise explained(error, target, doing="ask for the schema of") from error
-            return known.schema
-        except errors.ForebayError as error:
-            self._known.pop(place, None)
-            raise explained(error, target, doing="ask for the schema of") from error
-        self._known[place] = _Known(schema, self._clock())
-        return schema
+        return self._schemas.get(
+            (target, incarnation, rows.json(), rules),
+            target,
+            lambda patience_s: register(target, rows, patience_s=patience_s, rules=rules, incarnation=incarnation),
+            doing=_DOING,
+        )
 
 
-SCHEMAS_SETTLED: Final = SchemaDirectory(time.monotonic)
-"""Schemas that the writes of this process have registered."""
-
-
-class RecordDirectory:
-    """Remembers the sinks that take records, for the life of one process. Owned by one thread."""
+class RecordSinkCache:
+    """Sinks of records, to which a process has written records. Owned by one thread."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         """``clock`` is monotonic, in seconds."""
-        self._clock = clock
-        self._checked: dict[tuple[Target, str], float] = {}
+        self._checked: BrokerCache[tuple[Target, str], None] = BrokerCache(clock)
 
     def check(self, target: Target, incarnation: str) -> None:
-        """Raise `ForebaySparkError` for a sink of rows; what was found before holds while the broker is away."""
-        place = (target, incarnation)
-        at_s = self._checked.get(place)
-        if at_s is not None and self._clock() - at_s < FRESH_S:
-            return
-        try:
-            with connect(target, patience_s=target.connect_timeout_s if at_s is None else REFRESH_S) as client:
-                _, latest = client.schemas.latest(target.sink, incarnation=incarnation)
-        except errors.BrokerUnavailable as error:
-            if at_s is None:
-                raise explained(error, target, doing="ask for the schema of") from error
-            return
-        except errors.ForebayError as error:
-            raise explained(error, target, doing="ask for the schema of") from error
-        if latest is not None:
-            raise ForebaySparkError(
-                f"Sink {target.sink!r} holds rows with a schema, and these are records: no reader takes both.",
-                'Write to another sink, or write rows with their schema with .option("row_format", "arrow").',
-            )
-        self._checked[place] = self._clock()
+        """Raise `ForebaySparkError` for a sink of rows; the cached result holds during an outage."""
+        self._checked.get(
+            (target, incarnation),
+            target,
+            lambda patience_s: _check_no_schema(target, incarnation, patience_s),
+            doing=_DOING,
+        )
 
 
-RECORDS_SETTLED: Final = RecordDirectory(time.monotonic)
-"""Sinks that the writes of this process have sent records to."""
+def _check_no_schema(target: Target, incarnation: str, patience_s: float) -> None:
+    with connect(target, patience_s=patience_s) as client:
+        _, latest = client.schemas.latest(target.sink, incarnation=incarnation)
+    if latest is not None:
+        raise ForebaySparkError(
+            f"Sink {target.sink!r} holds rows with a schema, and these are records: no reader takes both.",
+            'Write to another sink, or write rows with their schema with .option("row_format", "arrow").',
+        )
+
+
+SCHEMAS: Final = SchemaCache(time.monotonic)
+RECORD_SINKS: Final = RecordSinkCache(time.monotonic)
 
 
 def schema_of_write(options: WriteOptions, plan: RowPlan, rows: StructType, incarnation: str) -> RowSchema | None:
@@ -178,7 +153,7 @@ def schema_of_write(options: WriteOptions, plan: RowPlan, rows: StructType, inca
     Raises `ForebaySparkError` for rows that do not fit, before anything is written.
     """
     if plan.kind is not Rows.ARROW:
-        RECORDS_SETTLED.check(options.target, incarnation)
+        RECORD_SINKS.check(options.target, incarnation)
         return None
     rules = MergeRules(options.merge_schema, options.type_widening, options.case_sensitive)
-    return SCHEMAS_SETTLED.register(options.target, rows, rules, incarnation=incarnation)
+    return SCHEMAS.register(options.target, rows, rules, incarnation=incarnation)

@@ -20,7 +20,7 @@ from forebay.spark.broker import connect, take_ticket
 from forebay.spark.options.write import Delivery, Target, WriteOptions
 from forebay.spark.remedies import explained
 from forebay.spark.write.content import RowContent
-from forebay.spark.write.epochs import Run, Staged, own_id
+from forebay.spark.write.epochs import StagedAttempt, WriteRun, own_id
 
 ABORT_PATIENCE_S: Final = 5.0
 """Time limit of an abort; rows that remain staged expire by the sink's `staging_ttl`."""
@@ -28,25 +28,25 @@ ABORT_PATIENCE_S: Final = 5.0
 log = logging.getLogger(__name__)
 
 
-def begin_batch(options: WriteOptions, incarnation: str) -> Run | None:
+def begin_batch(options: WriteOptions, incarnation: str) -> WriteRun | None:
     """Create the run of a batch; None for at least once. Raises `ForebaySparkError`."""
     if options.delivery is Delivery.AT_LEAST_ONCE:
         return None
     ticket = take_ticket(options.target, incarnation, patience_s=options.target.connect_timeout_s)
-    return Run(ticket, None if options.epoch_from_query else own_id(), incarnation)
+    return WriteRun(ticket, None if options.epoch_from_query else own_id(), incarnation)
 
 
-def begin_stream(options: WriteOptions, incarnation: str) -> Run | None:
+def begin_stream(options: WriteOptions, incarnation: str) -> WriteRun | None:
     """Create the run of a micro-batch; None for at least once. Raises `ForebaySparkError`.
 
     A running query waits here for an unavailable broker as long as a task does.
     """
     if options.delivery is Delivery.AT_LEAST_ONCE:
         return None
-    return Run(take_ticket(options.target, incarnation, patience_s=options.delivery_timeout_s), None, incarnation)
+    return WriteRun(take_ticket(options.target, incarnation, patience_s=options.delivery_timeout_s), None, incarnation)
 
 
-def commit(writes: Sequence[tuple[Target, Sequence[Staged]]], *, patience_s: float) -> CommittedEpochs:
+def commit(writes: Sequence[tuple[Target, Sequence[StagedAttempt]]], *, patience_s: float) -> CommittedEpochs:
     """Commit all staged rows atomically, in all sinks of one broker. Raises `ForebaySparkError`.
 
     All attempts of one write belong to one epoch. Attempts without rows are named, too: tokens distinguish a second
@@ -71,16 +71,16 @@ def commit(writes: Sequence[tuple[Target, Sequence[Staged]]], *, patience_s: flo
             done.already_committed,
         )
     if done.already_committed:
-        _tell_of_other_rows(commits, done)
+        _log_different_rows(commits, done)
     return done
 
 
-def _commit_of(target: Target, staged: Sequence[Staged]) -> EpochCommit:
+def _commit_of(target: Target, staged: Sequence[StagedAttempt]) -> EpochCommit:
     tokens = [StagedToken(one.stage.token, one.parts, summary=one.summary) for one in staged]
     return EpochCommit.of(target.sink, staged[0].stage, tokens, content=_content_of(staged), check=staged[0].check)
 
 
-def _content_of(staged: Sequence[Staged]) -> EpochContent | None:
+def _content_of(staged: Sequence[StagedAttempt]) -> EpochContent | None:
     """Return the content of all attempts together; None if one of them was not counted."""
     total = RowContent()
     for one in staged:
@@ -90,7 +90,7 @@ def _content_of(staged: Sequence[Staged]) -> EpochContent | None:
     return total.of_epoch
 
 
-def _tell_of_other_rows(commits: Sequence[EpochCommit], done: CommittedEpochs) -> None:
+def _log_different_rows(commits: Sequence[EpochCommit], done: CommittedEpochs) -> None:
     """Log epochs whose repeat has the same number of rows with other contents."""
     for sent, stored in zip(commits, done.epochs, strict=True):
         if sent.content is not None and stored.digest and sent.content.digest != stored.digest:
@@ -103,7 +103,7 @@ def _tell_of_other_rows(commits: Sequence[EpochCommit], done: CommittedEpochs) -
             )
 
 
-def abort(target: Target, staged: Sequence[Staged]) -> None:
+def abort(target: Target, staged: Sequence[StagedAttempt]) -> None:
     """Discard the staged rows of attempts, if the broker is available. Never raises."""
     if not staged:
         return
@@ -113,10 +113,10 @@ def abort(target: Target, staged: Sequence[Staged]) -> None:
             tokens = [one.stage.token for one in staged]
             client.epochs.abort(target.sink, stage.producer, stage.epoch, tokens, incarnation=stage.incarnation)
     except errors.ForebayError as error:
-        _left(target, stage.producer, error)
+        _log_staged_rows(target, stage.producer, error)
 
 
-def close(target: Target, run: Run) -> None:
+def close(target: Target, run: WriteRun) -> None:
     """End a failed batch with an empty commit, if the broker is available. Never raises.
 
     If its own commit was applied and only the answer was lost, that commit stays: the broker rejects the empty one.
@@ -132,9 +132,9 @@ def close(target: Target, run: Run) -> None:
     except errors.EpochConflict:
         log.info("batch was committed although Spark took it for failed sink=%s producer=%s", target.sink, run.batch)
     except errors.ForebayError as error:
-        _left(target, run.batch, error)
+        _log_staged_rows(target, run.batch, error)
 
 
-def _left(target: Target, producer: str, error: errors.ForebayError) -> None:
+def _log_staged_rows(target: Target, producer: str, error: errors.ForebayError) -> None:
     reason = error.reason
     log.warning("staged rows were left to staging_ttl sink=%s producer=%s reason=%s", target.sink, producer, reason)

@@ -28,10 +28,10 @@ from forebay.spark.options.write import WriteOptions
 from forebay.spark.remedies import explained
 from forebay.spark.versions import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from forebay.spark.write import transaction
-from forebay.spark.write.arrow_paging import ArrowPager
+from forebay.spark.write.arrow_pager import ArrowPager
 from forebay.spark.write.content import CountedBatches
-from forebay.spark.write.epochs import Run, Staged, stage_of
-from forebay.spark.write.paging import Pager, Ready
+from forebay.spark.write.epochs import StagedAttempt, WriteRun, stage_of
+from forebay.spark.write.pager import CompletePage, Pager
 from forebay.spark.write.record_schema import RowPlan
 from forebay.spark.write.schema_registration import RowSchema
 from forebay.spark.write.valid_rows import ValidRows
@@ -44,7 +44,7 @@ class WriteJob:
     options: WriteOptions
     plan: RowPlan
     facts: SinkFacts
-    run: Run | None = None
+    run: WriteRun | None = None
     """Run of an exactly-once write; None writes at least once."""
     rows: RowSchema | None = None
     """Schema of the rows, if they are written with one."""
@@ -63,7 +63,7 @@ class WrittenTask(WriterCommitMessage):
     duplicates: int
     """Number of pages that were resent after a lost answer and detected as duplicates."""
 
-    staged: Staged | None = None
+    staged: StagedAttempt | None = None
     """Stage that awaits the commit; None for at least once."""
 
 
@@ -117,7 +117,7 @@ def commit_job(job: WriteJob, messages: Sequence[WriterCommitMessage | None]) ->
     transaction.commit([(options.target, staged_by(messages))], patience_s=options.delivery_timeout_s)
 
 
-def staged_by(messages: Sequence[WriterCommitMessage | None]) -> list[Staged]:
+def staged_by(messages: Sequence[WriterCommitMessage | None]) -> list[StagedAttempt]:
     """Return the stages of tasks. A task that has not ended has no message."""
     written = (message for message in messages if isinstance(message, WrittenTask))
     return [message.staged for message in written if message.staged is not None]
@@ -129,7 +129,7 @@ def run_task(job: WriteJob, batches: Iterator[pa.RecordBatch]) -> WrittenTask:
     task_partition = context.partitionId() if context is not None else 0
     local_property = _no_property if context is None else context.getLocalProperty
     stage = None if job.run is None else stage_of(job.run, job.options, local_property)
-    with telemetry.task("write", job.options.target.sink), _thrown_away_unless_it_ends(job, stage):
+    with telemetry.task("write", job.options.target.sink), _discarded_on_failure(job, stage):
         try:
             if stage is None:
                 return write_rows(job, batches, task_partition=task_partition, clock=time.monotonic)
@@ -144,14 +144,14 @@ def _stage_rows(job: WriteJob, batches: CountedBatches, task_partition: int, sta
         written = write_rows(job, iter(batches), task_partition=task_partition, clock=time.monotonic, stage=stage)
     except errors.AlreadyCommitted:
         batches.drain()
-        written = WrittenTask(0, 0, 0, Staged(stage, already_committed=True))
+        written = WrittenTask(0, 0, 0, StagedAttempt(stage, already_committed=True))
     assert written.staged is not None, "there is a stage"
     staged = replace(written.staged, content=batches.content, check=EpochCheck[job.options.epoch_check.name])
     return replace(written, staged=staged)
 
 
 @contextmanager
-def _thrown_away_unless_it_ends(job: WriteJob, stage: Stage | None) -> Iterator[None]:
+def _discarded_on_failure(job: WriteJob, stage: Stage | None) -> Iterator[None]:
     """Discard the staged pages of a failed attempt, because the next one needs their room."""
     ended = False
     try:
@@ -159,7 +159,7 @@ def _thrown_away_unless_it_ends(job: WriteJob, stage: Stage | None) -> Iterator[
         ended = True
     finally:
         if not ended and stage is not None:
-            transaction.abort(job.options.target, [Staged(stage)])
+            transaction.abort(job.options.target, [StagedAttempt(stage)])
 
 
 def _no_property(name: str) -> str | None:
@@ -198,7 +198,7 @@ def write_rows(
         if stage is None:
             return receipts.wait(None)
         token = publisher.staged().summarized
-        return receipts.wait(Staged(stage, token.parts, token.summary))
+        return receipts.wait(StagedAttempt(stage, token.parts, token.summary))
 
 
 def _pager(job: WriteJob, task_partition: int) -> Pager | ArrowPager:
@@ -231,7 +231,7 @@ class _Receipts:
         self._pages = 0
         self._duplicates = 0
 
-    def expect(self, ready: Ready, future: Future[Receipt]) -> None:
+    def expect(self, ready: CompletePage, future: Future[Receipt]) -> None:
         """Record a sent page, and process available answers."""
         self._expected.append(future)
         self._records += ready.page.record_count
@@ -239,7 +239,7 @@ class _Receipts:
         while self._expected and self._expected[0].done():
             self._take()
 
-    def wait(self, staged: Staged | None) -> WrittenTask:
+    def wait(self, staged: StagedAttempt | None) -> WrittenTask:
         """Wait for all receipts and return the result."""
         while self._expected:
             self._take()

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from forebay.spark.errors import ForebaySparkError
-from forebay.spark.options.read import Bound, EventTimes, Resending, read_options
+from forebay.spark.options.read import Bound, EventTimes, ResendOptions, read_options
 
 
 def test_a_read_covers_everything_unless_told_otherwise() -> None:
@@ -112,11 +112,13 @@ def test_what_was_read_can_be_pickled() -> None:
 
 
 def test_a_stream_of_resends_names_a_subscription_and_has_no_start() -> None:
-    def read(**more: str) -> Resending | None:
-        return read_options({"sink": "a", "mode": "resend", **more}, {}, is_stream=True).resending
+    def read(**more: str) -> ResendOptions | None:
+        return read_options({"sink": "a", "mode": "resend", **more}, {}, is_stream=True).resend
 
-    assert read(subscription="default") == Resending("default", 600.0, before_due=False)
-    assert read(subscription="a", resend_lease_s="30", resendBeforeDue="true") == Resending("a", 30.0, before_due=True)
+    assert read(subscription="default") == ResendOptions("default", 600.0, before_due=False)
+    assert read(subscription="a", resend_lease_s="30", resendBeforeDue="true") == ResendOptions(
+        "a", 30.0, before_due=True
+    )
     with pytest.raises(ForebaySparkError, match="option subscription is not set"):
         read()
     for name in ("startingOffsets", "startingTimestamp"):
@@ -137,7 +139,7 @@ def test_what_is_for_resends_is_refused_without_them_and_all_of_it_for_a_batch()
         read_options({"sink": "a", "mode": "resend"}, {})
     with pytest.raises(ForebaySparkError, match="one of: replay, resend"):
         read_options({"sink": "a", "mode": "other"}, {}, is_stream=True)
-    assert read_options({"sink": "a", "mode": "replay"}, {}, is_stream=True).resending is None
+    assert read_options({"sink": "a", "mode": "replay"}, {}, is_stream=True).resend is None
 
 
 def test_options_that_mean_the_same_for_kafka_have_its_names_and_forms() -> None:

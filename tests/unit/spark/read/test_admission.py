@@ -6,38 +6,38 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.spark.read.admission import Bounds, admitted
-from forebay.spark.read.ranges import Held
+from forebay.spark.read.ranges import StoredRange
 
 
-def held(*ends: int, record_bytes: float = 0.0) -> list[Held]:
-    return [Held(partition, 0, end, record_bytes) for partition, end in enumerate(ends)]
+def stored(*ends: int, record_bytes: float = 0.0) -> list[StoredRange]:
+    return [StoredRange(partition, 0, end, record_bytes) for partition, end in enumerate(ends)]
 
 
 def test_without_a_limit_everything_comes_in() -> None:
-    assert admitted({0: 2}, held(5, 3), Bounds()) == {0: 5, 1: 3}
+    assert admitted({0: 2}, stored(5, 3), Bounds()) == {0: 5, 1: 3}
 
 
 def test_what_a_short_partition_leaves_over_goes_to_the_others() -> None:
-    assert admitted({}, held(100, 2, 100), Bounds(records=12)) == {0: 5, 1: 2, 2: 5}
+    assert admitted({}, stored(100, 2, 100), Bounds(records=12)) == {0: 5, 1: 2, 2: 5}
 
 
 def test_bytes_are_counted_by_the_mean_size_of_a_record() -> None:
-    assert admitted({}, held(100, record_bytes=10.0), Bounds(bytes=55)) == {0: 5}
+    assert admitted({}, stored(100, record_bytes=10.0), Bounds(bytes=55)) == {0: 5}
 
 
 def test_both_limits_hold() -> None:
-    assert admitted({}, held(100, record_bytes=10.0), Bounds(records=3, bytes=55)) == {0: 3}
-    assert admitted({}, held(100, record_bytes=10.0), Bounds(records=30, bytes=55)) == {0: 5}
+    assert admitted({}, stored(100, record_bytes=10.0), Bounds(records=3, bytes=55)) == {0: 3}
+    assert admitted({}, stored(100, record_bytes=10.0), Bounds(records=30, bytes=55)) == {0: 5}
 
 
 def test_a_record_larger_than_the_limit_comes_alone() -> None:
-    assert admitted({}, held(3, record_bytes=1000.0), Bounds(bytes=1)) == {0: 1}
+    assert admitted({}, stored(3, record_bytes=1000.0), Bounds(bytes=1)) == {0: 1}
 
 
 def test_a_limit_below_the_number_of_partitions_reaches_all_of_them_in_turn() -> None:
     start: dict[int, int] = {}
     for _ in range(12):
-        start = admitted(start, held(100, 100, 100), Bounds(records=1))
+        start = admitted(start, stored(100, 100, 100), Bounds(records=1))
 
     assert sum(start.values()) == 12
     assert min(start.values()) > 0
@@ -51,7 +51,7 @@ def test_a_batch_never_goes_back_never_passes_the_limit_and_always_gets_on(
     partitions: list[tuple[int, int]], records: int
 ) -> None:
     start = {partition: first for partition, (first, _) in enumerate(partitions)}
-    ends = held(*(first + lag for first, lag in partitions))
+    ends = stored(*(first + lag for first, lag in partitions))
 
     end = admitted(start, ends, Bounds(records=records))
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from forebay.spark.errors import ForebaySparkError
-from forebay.spark.read.offsets import StreamOffset, beginning, parsed
+from forebay.spark.read.offsets import StreamOffset, parsed, start_of_batch
 
 
 def test_a_place_comes_back_from_its_json() -> None:
@@ -33,14 +33,14 @@ def test_a_partition_that_was_added_later_begins_at_0() -> None:
 def test_a_first_batch_that_is_run_again_begins_where_it_began() -> None:
     moved = StreamOffset("abc", {0: 9}, initial=True)
 
-    assert beginning(moved, StreamOffset("abc", {0: 7}, began={0: 5})) == {0: 5}
-    assert beginning(moved, StreamOffset("abc", {0: 5}, initial=True)) == {0: 5}
+    assert start_of_batch(moved, StreamOffset("abc", {0: 7}, began={0: 5})) == {0: 5}
+    assert start_of_batch(moved, StreamOffset("abc", {0: 5}, initial=True)) == {0: 5}
 
 
 def test_a_later_batch_begins_where_spark_says() -> None:
     start = StreamOffset("abc", {0: 7}, began={0: 5})
 
-    assert beginning(start, StreamOffset("abc", {0: 9})) == {0: 7}
+    assert start_of_batch(start, StreamOffset("abc", {0: 9})) == {0: 7}
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import pytest
 
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.read import ReadOptions, read_options
-from forebay.spark.read.ranges import Held, Missing, Span, plan_batch, plan_spans, plan_start
+from forebay.spark.read.ranges import Missing, Span, StoredRange, plan_batch, plan_spans, plan_start
 
-HELD = [Held(0, 10, 30), Held(1, 0, 0), Held(2, 5, 8)]
+HELD = [StoredRange(0, 10, 30), StoredRange(1, 0, 0), StoredRange(2, 5, 8)]
 
 
 def plan(**options: str) -> list[Span]:
@@ -99,6 +99,6 @@ def test_a_micro_batch_upside_down_is_refused() -> None:
 def test_gaps_side_by_side_go_on_in_each_other_only_for_one_reason() -> None:
     gone = Missing(0, 3, 5, "OVERFLOW")
 
-    assert gone.goes_on_in(Missing(0, 6, 6, "OVERFLOW"))
-    assert not gone.goes_on_in(Missing(0, 7, 7, "OVERFLOW"))
-    assert not gone.goes_on_in(Missing(0, 6, 6, "EXPIRED"))
+    assert gone.adjoins(Missing(0, 6, 6, "OVERFLOW"))
+    assert not gone.adjoins(Missing(0, 7, 7, "OVERFLOW"))
+    assert not gone.adjoins(Missing(0, 6, 6, "EXPIRED"))

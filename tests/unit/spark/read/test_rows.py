@@ -20,7 +20,7 @@ from forebay.spark.read.ranges import Missing, Span
 from forebay.spark.read.rows import RecordPages, columns_of, page_reader
 from forebay.spark.read.schema import RECORD
 from forebay.spark.read.task_reader import Split, read_split
-from forebay.spark.write.schema_registration import SchemaDirectory
+from forebay.spark.write.schema_registration import SchemaCache
 from tests.support.pages.invalid_text import unchecked_strings
 
 FIRST = StructType([StructField("id", LongType())])
@@ -43,9 +43,9 @@ def orders(broker: TestBroker) -> TestBroker:
     """A broker whose sink `orders` has two rows of each of two versions."""
     with broker.client() as client:
         client.sinks.create("orders")
-        directory = SchemaDirectory(Clock())
+        cache = SchemaCache(Clock())
         target = read_options({**OPTIONS, "endpoint": broker.endpoint}, {}).target
-        assert [directory.register(target, schema).version for schema in (FIRST, SECOND)] == [1, 2]
+        assert [cache.register(target, schema).version for schema in (FIRST, SECOND)] == [1, 2]
         with client.publisher("orders") as publisher:
             for version, rows in ((1, {"id": [1, 2]}), (2, {"id": [3, 4], "name": ["c", None]})):
                 batch = pa.record_batch({name: pa.array(column) for name, column in rows.items()})
@@ -87,7 +87,7 @@ def test_a_stream_of_every_column_refuses_a_page_with_more_and_a_stream_of_some_
     reader = page_reader(read_options(plain, {}), columns(orders), is_stream=True)
     chosen = page_reader(read_options({**plain, "columns": "id,name"}, {}), columns(orders), is_stream=True)
     more = StructType([*SECOND.fields, StructField("more", LongType())])
-    assert SchemaDirectory(Clock()).register(read_options(plain, {}).target, more).version == 3
+    assert SchemaCache(Clock()).register(read_options(plain, {}).target, more).version == 3
     with orders.client() as client:
         with client.publisher("orders") as publisher:
             batch = pa.record_batch({"id": [5], "name": ["e"], "more": [1]})
@@ -197,7 +197,7 @@ def test_a_schema_that_somebody_else_has_registered_is_not_guessed_at(broker: Te
 
     assert columns(broker) == RECORD
     with pytest.raises(ForebaySparkError, match="registered by another program"):
-        SchemaDirectory(Clock()).register(read_options({**OPTIONS, "endpoint": broker.endpoint}, {}).target, FIRST)
+        SchemaCache(Clock()).register(read_options({**OPTIONS, "endpoint": broker.endpoint}, {}).target, FIRST)
 
 
 def test_records_are_read_where_there_are_no_rows(broker: TestBroker) -> None:

@@ -12,11 +12,11 @@ from forebay.client.testing import TestBroker
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.read import read_options
 from forebay.spark.read.offsets import StreamOffset
-from forebay.spark.read.settlement import Settling
+from forebay.spark.read.settlement import Settlement
 
 
-def settling(**options: str) -> Settling:
-    return Settling(read_options({"sink": "orders", **options}, {}, is_stream=True), "spark")
+def settling(**options: str) -> Settlement:
+    return Settlement(read_options({"sink": "orders", **options}, {}, is_stream=True), "spark")
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from datetime import timedelta
 from forebay.client import Record, ReplayedRecord
 from forebay.client.testing import TestBroker
 from forebay.spark.options.read import read_options
-from forebay.spark.read.ranges import Held
+from forebay.spark.read.ranges import StoredRange
 from forebay.spark.read.sink_view import resolved, view
 
 
@@ -22,8 +22,8 @@ def test_a_view_names_ends_sizes_and_watermarks(broker: TestBroker) -> None:
         stats = client.sinks.stats("orders")
     assert found.incarnation == stats.incarnation
     assert found.ends() == {0: 0, 1: 3}
-    assert found.held[0] == Held(0, 0, 0)
-    assert found.held[1].record_bytes == stats.partitions[1].bytes / stats.partitions[1].records
+    assert found.stored[0] == StoredRange(0, 0, 0)
+    assert found.stored[1].record_bytes == stats.partitions[1].bytes / stats.partitions[1].records
     assert found.watermarks == {"default": {0: 0, 1: 1}}
 
 

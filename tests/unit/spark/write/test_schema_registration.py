@@ -11,12 +11,12 @@ from pyspark.sql.types import DataType, LongType, StringType, StructField, Struc
 
 from forebay.client import Record, arrow, testing
 from forebay.client.testing import TestBroker
-from forebay.spark.broker import FRESH_S
+from forebay.spark.cache import FRESH_S
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.write import Rows, Target, write_options
 from forebay.spark.row_schema import MergeRules
 from forebay.spark.write.record_schema import plan_rows
-from forebay.spark.write.schema_registration import RecordDirectory, SchemaDirectory, register, schema_of_write
+from forebay.spark.write.schema_registration import RecordSinkCache, SchemaCache, register, schema_of_write
 
 ROWS = StructType([StructField("id", LongType(), nullable=False)])
 
@@ -75,16 +75,14 @@ def test_a_schema_with_columns_that_are_never_null_is_replaced_by_one_that_is_nu
 
 
 def test_the_rules_of_a_write_are_part_of_what_was_settled(orders: TestBroker) -> None:
-    directory = SchemaDirectory(Clock())
+    cache = SchemaCache(Clock())
     more = StructType([*ROWS.fields, StructField("more", LongType())])
-    directory.register(target(orders), ROWS)
-    directory.register(target(orders), more)
+    cache.register(target(orders), ROWS)
+    cache.register(target(orders), more)
 
-    assert directory.register(target(orders), more, MergeRules(merge_schema=False)).version == 2
+    assert cache.register(target(orders), more, MergeRules(merge_schema=False)).version == 2
     with pytest.raises(ForebaySparkError, match=r"\+ other bigint    \(new\)"):
-        directory.register(
-            target(orders), StructType([StructField("other", LongType())]), MergeRules(merge_schema=False)
-        )
+        cache.register(target(orders), StructType([StructField("other", LongType())]), MergeRules(merge_schema=False))
 
 
 def test_a_schema_that_is_nested_deeper_than_readers_take_is_refused(orders: TestBroker) -> None:
@@ -101,32 +99,32 @@ def test_a_schema_that_is_nested_deeper_than_readers_take_is_refused(orders: Tes
 
 def test_what_was_settled_is_not_asked_for_again_and_outlives_the_broker_for_a_while() -> None:
     clock = Clock()
-    directory = SchemaDirectory(clock)
+    cache = SchemaCache(clock)
     with testing.broker() as broker:
         with broker.client() as client:
             client.sinks.create("orders")
         gone = target(broker, timeout_s=0.3)
-        first = directory.register(gone, ROWS)
+        first = cache.register(gone, ROWS)
 
-    fresh = directory.register(gone, ROWS)
+    fresh = cache.register(gone, ROWS)
     clock.now_s = FRESH_S + 1
-    later = directory.register(gone, ROWS)
+    later = cache.register(gone, ROWS)
 
     assert first == fresh == later
     with pytest.raises(ForebaySparkError, match="Could not ask for the schema of sink 'orders'"):
-        SchemaDirectory(clock).register(gone, ROWS)
+        SchemaCache(clock).register(gone, ROWS)
 
 
 def test_a_sink_that_was_made_anew_gets_its_schema_again(orders: TestBroker) -> None:
     clock = Clock()
-    directory = SchemaDirectory(clock)
-    directory.register(target(orders), ROWS)
+    cache = SchemaCache(clock)
+    cache.register(target(orders), ROWS)
     with orders.client() as client:
         client.sinks.delete("orders")
         client.sinks.create("orders")
     clock.now_s = FRESH_S + 1
 
-    assert directory.register(target(orders), ROWS).version == 1
+    assert cache.register(target(orders), ROWS).version == 1
 
     with orders.client() as client:
         assert client.schemas.latest("orders")[0] == 1
@@ -134,27 +132,27 @@ def test_a_sink_that_was_made_anew_gets_its_schema_again(orders: TestBroker) -> 
 
 def test_what_was_settled_in_a_former_sink_is_not_taken_for_a_version_of_its_successor(orders: TestBroker) -> None:
     clock = Clock()
-    directory = SchemaDirectory(clock)
+    cache = SchemaCache(clock)
     with orders.client() as client:
         former = client.sinks.get("orders").incarnation
-        directory.register(target(orders), ROWS, incarnation=former)
+        cache.register(target(orders), ROWS, incarnation=former)
         client.sinks.delete("orders")
         made = client.sinks.create("orders").incarnation
         other = StructType([StructField("other", LongType()), *ROWS.fields])
         register(target(orders), other, patience_s=10)
 
-        found = directory.register(target(orders), ROWS, incarnation=made)
+        found = cache.register(target(orders), ROWS, incarnation=made)
         latest = client.schemas.get("orders")
 
     assert (found.version, found.arrow_schema) == (latest.version, latest.arrow_schema)
     assert str(arrow.arrow_schema(latest)) == "other: int64\nid: int64"
     with pytest.raises(ForebaySparkError, match="SINK_REPLACED"):
-        SchemaDirectory(clock).register(target(orders), ROWS, incarnation=former)
+        SchemaCache(clock).register(target(orders), ROWS, incarnation=former)
 
 
 def test_a_missing_sink_is_told_with_advice(broker: TestBroker) -> None:
     with pytest.raises(ForebaySparkError, match="SINK_NOT_FOUND") as error:
-        SchemaDirectory(Clock()).register(target(broker), ROWS)
+        SchemaCache(Clock()).register(target(broker), ROWS)
 
     assert "forebay sink create orders" in error.value.remedy
 
@@ -200,15 +198,15 @@ def test_rows_are_refused_by_a_sink_of_records_before_a_schema_is_registered(ord
 
 def test_a_sink_that_took_records_takes_them_while_its_broker_is_away() -> None:
     clock = Clock()
-    directory = RecordDirectory(clock)
+    cache = RecordSinkCache(clock)
     with testing.broker() as broker:
         with broker.client() as client:
             client.sinks.create("orders")
-        directory.check(target(broker), incarnation_of(broker))
+        cache.check(target(broker), incarnation_of(broker))
         away = target(broker, timeout_s=0.2)
         incarnation = incarnation_of(broker)
     with pytest.raises(ForebaySparkError, match="ask for the schema of"):
-        directory.check(away, incarnation)
+        cache.check(away, incarnation)
 
     clock.now_s += FRESH_S + 1
-    directory.check(Target(away.endpoints, "orders", 10.0), incarnation)
+    cache.check(Target(away.endpoints, "orders", 10.0), incarnation)

@@ -16,7 +16,7 @@ from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.write import Target, WriteOptions, write_options
 from forebay.spark.write import transaction
 from forebay.spark.write.content import RowContent
-from forebay.spark.write.epochs import Run, Staged, own_id, stage_of
+from forebay.spark.write.epochs import StagedAttempt, WriteRun, own_id, stage_of
 from tests.support.refusals import failure
 
 QUERY = "b1946ac9-2492-4d23-9f0e-0123456789ab"
@@ -40,12 +40,12 @@ def target(broker: TestBroker) -> Target:
     return options(broker.endpoint).target
 
 
-def attempt(client: Client, stage: Stage, *rows: bytes) -> Staged:
+def attempt(client: Client, stage: Stage, *rows: bytes) -> StagedAttempt:
     """Stage rows as one attempt of a task."""
     with client.publisher("orders", stage=stage) as publisher:
         publisher.send_many(rows, partition=0)
         publisher.flush()
-        return Staged(stage, publisher.staged().parts, content=content_of(*rows))
+        return StagedAttempt(stage, publisher.staged().parts, content=content_of(*rows))
 
 
 def content_of(*rows: bytes) -> RowContent:
@@ -85,7 +85,7 @@ def test_the_same_batch_committed_by_the_next_run_adds_nothing(client: Client, t
 
     with pytest.raises(errors.AlreadyCommitted):
         attempt(client, after_a_restart, b"row")
-    transaction.commit([(target, [Staged(after_a_restart, already_committed=True)])], patience_s=5)
+    transaction.commit([(target, [StagedAttempt(after_a_restart, already_committed=True)])], patience_s=5)
 
     assert values(client) == [b"row"]
 
@@ -96,7 +96,7 @@ def test_a_repeat_by_another_number_of_tasks_adds_nothing(client: Client, target
     transaction.commit([(target, [attempt(client, stage, b"a", b"bb", b"ccc")])], patience_s=5)
     repeat = run_of(client, "run-2")
     parts = {1: [content_of(b"ccc", b"a", b"bb")], 3: [content_of(b"ccc"), content_of(), content_of(b"bb", b"a")]}
-    counted = [Staged(again(repeat), already_committed=True, content=each) for each in parts[tasks]]
+    counted = [StagedAttempt(again(repeat), already_committed=True, content=each) for each in parts[tasks]]
     counted = [replace(one, stage=replace(repeat, token=f"task-{at}")) for at, one in enumerate(counted)]
 
     assert transaction.commit([(target, counted)], patience_s=5).already_committed
@@ -105,7 +105,7 @@ def test_a_repeat_by_another_number_of_tasks_adds_nothing(client: Client, target
 
 def test_a_repeat_with_more_rows_is_refused_with_advice(client: Client, target: Target) -> None:
     transaction.commit([(target, [attempt(client, run_of(client), b"row")])], patience_s=5)
-    anew = Staged(run_of(client, "run-2"), already_committed=True, content=content_of(b"row", b"more"))
+    anew = StagedAttempt(run_of(client, "run-2"), already_committed=True, content=content_of(b"row", b"more"))
 
     with pytest.raises(ForebaySparkError, match="EPOCH_CONTENT_CONFLICT") as error:
         transaction.commit([(target, [anew])], patience_s=5)
@@ -124,7 +124,7 @@ def test_a_repeat_with_other_rows_of_the_same_number_is_told_and_refused_where_c
     client: Client, target: Target, caplog: pytest.LogCaptureFixture
 ) -> None:
     transaction.commit([(target, [attempt(client, run_of(client), b"row")])], patience_s=5)
-    other = Staged(run_of(client, "run-2"), already_committed=True, content=content_of(b"other"))
+    other = StagedAttempt(run_of(client, "run-2"), already_committed=True, content=content_of(b"other"))
 
     with pytest.raises(ForebaySparkError, match="EPOCH_CONTENT_CONFLICT"):
         transaction.commit([(target, [replace(other, check=EpochCheck.CONTENT)])], patience_s=5)
@@ -177,7 +177,7 @@ def test_a_checkpoint_that_is_behind_is_refused(client: Client, target: Target) 
     with failure(Reason.EPOCH_FENCED):
         attempt(client, behind, b"again")
     with pytest.raises(ForebaySparkError, match="EPOCH_FENCED") as error:
-        transaction.commit([(target, [Staged(behind)])], patience_s=5)
+        transaction.commit([(target, [StagedAttempt(behind)])], patience_s=5)
 
     assert "checkpoint is behind" in error.value.remedy
     assert values(client) == [b"row"]
@@ -217,7 +217,7 @@ def test_a_second_write_of_the_same_run_under_the_same_name_is_told_apart(client
     with pytest.raises(errors.AlreadyCommitted):
         attempt(client, second, b"row")
     with pytest.raises(ForebaySparkError, match="EPOCH_CONFLICT") as error:
-        transaction.commit([(target, [Staged(second, already_committed=True)])], patience_s=5)
+        transaction.commit([(target, [StagedAttempt(second, already_committed=True)])], patience_s=5)
 
     assert "name of its own" in error.value.remedy
 
@@ -237,7 +237,7 @@ def test_writes_to_two_sinks_are_visible_at_one_instant_or_not_at_all(client: Cl
     with client.publisher("others", stage=theirs) as publisher:
         publisher.send(b"their row", partition=0)
         publisher.flush()
-        staged = Staged(theirs, publisher.staged().parts)
+        staged = StagedAttempt(theirs, publisher.staged().parts)
 
     with pytest.raises(ForebaySparkError, match="STAGED_INCOMPLETE"):
         transaction.commit([(target, [whole]), (others, [replace(staged, stage=again(theirs))])], patience_s=5)
@@ -258,14 +258,14 @@ def test_throwing_away_never_raises(monkeypatch: pytest.MonkeyPatch, caplog: pyt
         probe.bind(("127.0.0.1", 0))
         nowhere = options(f"127.0.0.1:{probe.getsockname()[1]}").target
     with caplog.at_level(logging.WARNING, "forebay.spark"):
-        transaction.abort(nowhere, [Staged(Stage("p", 0, "r", 1))])
-        transaction.close(nowhere, Run(1, batch="b"))
+        transaction.abort(nowhere, [StagedAttempt(Stage("p", 0, "r", 1))])
+        transaction.close(nowhere, WriteRun(1, batch="b"))
 
     assert caplog.text.count("left to staging_ttl") == 2
 
 
 def test_a_batch_that_failed_is_closed_and_gives_back_its_room(client: Client, target: Target) -> None:
-    run = Run(client.epochs.take_ticket("orders"), batch=own_id())
+    run = WriteRun(client.epochs.take_ticket("orders"), batch=own_id())
     stage = stage_of(run, options("127.0.0.1:1"), NOTHING.get)
     attempt(client, stage, b"of an attempt that nobody knows of")
 
@@ -277,7 +277,7 @@ def test_a_batch_that_failed_is_closed_and_gives_back_its_room(client: Client, t
 
 
 def test_a_batch_whose_commit_was_made_after_all_stays(client: Client, target: Target) -> None:
-    run = Run(client.epochs.take_ticket("orders"), batch=own_id())
+    run = WriteRun(client.epochs.take_ticket("orders"), batch=own_id())
     stage = stage_of(run, options("127.0.0.1:1"), NOTHING.get)
     transaction.commit([(target, [attempt(client, stage, b"row")])], patience_s=5)
 
@@ -287,7 +287,7 @@ def test_a_batch_whose_commit_was_made_after_all_stays(client: Client, target: T
 
 
 def test_of_a_stream_nothing_is_closed() -> None:
-    transaction.close(options("127.0.0.1:1").target, Run(1, batch=None))
+    transaction.close(options("127.0.0.1:1").target, WriteRun(1, batch=None))
 
 
 def test_a_write_at_least_once_begins_no_run() -> None:

@@ -8,7 +8,7 @@ from forebay.broker.core.errors import InvalidRequest, RequestTooLarge
 from forebay.broker.rpc.requests.bounds import Bounds
 from forebay.broker.rpc.requests.scan import check
 from forebay.broker.rpc.requests.shapes import shape_of
-from forebay.page import counting
+from forebay.page import count
 from forebay.page.format import PAGE_BYTES_MAX, PAGE_FRAMING_BYTES, RUNS_MAX, Bytes, MalformedPage
 from forebay.v1 import record_pb2
 
@@ -24,7 +24,7 @@ _RECORD: Final = Bounds(bytes_max=1 << 30, elements_max=1_024)
 
 def count_records(body: Bytes) -> int:
     """Return the records in the body of a page. Raises ``MalformedPage``."""
-    return counting.count_records(body, check_size=_check_size)
+    return count.count_records(body, check_size=_check_size)
 
 
 def _check_size(body: bytes) -> None:

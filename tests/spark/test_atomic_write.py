@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from forebay.client import Client
 from forebay.client.testing import TestBroker
+from forebay.spark.atomic_write import Write, write_atomically
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.progress import Progress, QueryProgress
-from forebay.spark.together import Write, write_together
 from tests.support.spark.buffered import staged, values
 from tests.support.spark.streaming import Input
 
@@ -49,7 +49,7 @@ def test_all_writes_of_a_micro_batch_are_there_once_also_when_it_is_run_again(
             Write(batch.limit(7), "orders", {"write_name": "some"}),
             Write(batch, "others"),
         ]
-        done = write_together(writes, from_query=True, endpoint=two_sinks.endpoint)
+        done = write_atomically(writes, from_query=True, endpoint=two_sinks.endpoint)
         runs.append(done.already_committed)
         if len(runs) == 1:
             raise RuntimeError("the driver loses its way after the commit")
@@ -69,7 +69,7 @@ def test_when_one_write_fails_nothing_of_any_is_visible(spark: SparkSession, two
     wrong = spark.range(3).selectExpr("cast(NULL AS string) AS value")
 
     with pytest.raises(PySparkException, match="value is null"):
-        write_together([Write(rows, "orders"), Write(wrong, "others")], from_query=False, endpoint=two_sinks.endpoint)
+        write_atomically([Write(rows, "orders"), Write(wrong, "others")], from_query=False, endpoint=two_sinks.endpoint)
 
     assert values(two_sinks.endpoint) == []
     assert staged(two_sinks.endpoint) == 0
@@ -81,11 +81,11 @@ def test_writes_that_are_no_part_of_a_query_are_a_batch_of_their_own(
     rows = spark.range(10).selectExpr("cast(id AS string) AS value")
 
     for _ in range(2):
-        write_together([Write(rows, "orders"), Write(rows, "others")], from_query=False, endpoint=two_sinks.endpoint)
+        write_atomically([Write(rows, "orders"), Write(rows, "others")], from_query=False, endpoint=two_sinks.endpoint)
 
     assert len(values(two_sinks.endpoint)) == len(values(two_sinks.endpoint, "others")) == 20
     with pytest.raises(ForebaySparkError, match="list of writes is empty"):
-        write_together([], from_query=False)
+        write_atomically([], from_query=False)
 
 
 def test_progress_tells_the_rows_of_a_micro_batch_and_what_the_sink_still_has_to_deliver(

@@ -19,7 +19,7 @@ from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.write import Rows
 from forebay.spark.read.arrow_pages import page_batch
 from forebay.spark.read.schema import RECORD
-from forebay.spark.write.paging import Pager, Ready
+from forebay.spark.write.pager import CompletePage, Pager
 from forebay.spark.write.record_schema import RowPlan
 
 ACCEPTED = dt.datetime(2026, 1, 2, 3, 4, 5, 6, dt.UTC)
@@ -47,7 +47,7 @@ def pages(
     linger_s: float = 60.0,
     times: Sequence[float] = (),
     kind: Rows = Rows.RECORD,
-) -> list[Ready]:
+) -> list[CompletePage]:
     pager = Pager(
         RowPlan(kind, tuple(batches[0].schema.names)),
         partitions=partitions,
@@ -56,13 +56,13 @@ def pages(
         page_records=page_records,
         linger_s=linger_s,
     )
-    found: list[Ready] = []
+    found: list[CompletePage] = []
     for index, one in enumerate(batches):
         found += pager.add(one, now_s=times[index] if times else 0.0)
     return [*found, *pager.rest()]
 
 
-def stored(ready: Ready, base_offset: int = 0, first: int = 0, end: int | None = None) -> StoredPage:
+def stored(ready: CompletePage, base_offset: int = 0, first: int = 0, end: int | None = None) -> StoredPage:
     page = ready.page
     assert page.crc32 == zlib.crc32(page.body)
     return StoredPage(
@@ -77,12 +77,12 @@ def stored(ready: Ready, base_offset: int = 0, first: int = 0, end: int | None =
     )
 
 
-def rows(ready: Ready) -> list[dict[str, Any]]:
+def rows(ready: CompletePage) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = page_batch(stored(ready), READ, sink="orders").to_pylist()
     return found
 
 
-def values(found: Sequence[Ready], partition: int | None = None) -> list[bytes]:
+def values(found: Sequence[CompletePage], partition: int | None = None) -> list[bytes]:
     chosen = [ready for ready in found if partition is None or ready.partition == partition]
     return [row["value"] for ready in chosen for row in rows(ready)]
 

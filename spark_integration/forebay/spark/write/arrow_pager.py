@@ -22,8 +22,8 @@ from forebay.client.replay.rows import encode_rows
 from forebay.spark.column_names import matches
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.write import AUTO, Compression
-from forebay.spark.write.paging import OPEN_BYTES_MAX, Ready, slices
-from forebay.spark.write.row_fitting import Fitting
+from forebay.spark.write.pager import OPEN_BYTES_MAX, CompletePage, slices
+from forebay.spark.write.projection import Projection
 from forebay.spark.write.schema_registration import RowSchema
 
 UNCOMPRESSED_MAX: Final = 4
@@ -41,7 +41,7 @@ TRIED_FROM: Final = 4_096
 """Size of rows below which compression is not tried."""
 
 
-class Compressing:
+class CompressionChoice:
     """Selects the compression of the next page from the results of previous pages."""
 
     def __init__(self, wanted: Compression) -> None:
@@ -68,7 +68,7 @@ class Compressing:
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenPage:
     """Page that is being filled."""
 
     since_s: float
@@ -100,10 +100,10 @@ class ArrowPager:
         """Without ``partition_by``, rows fill pages of consecutive partitions from ``first_partition`` on."""
         self._version = schema.version
         known = read_schema(schema.arrow_schema)
-        self._fitting = Fitting(known, case_sensitive=case_sensitive, drop_others=False)
+        self._projection = Projection(known, case_sensitive=case_sensitive, drop_others=False)
         names = matches(partition_by, known.names, case_sensitive=case_sensitive)
         self._partition_by = tuple(names.get(name, name) for name in partition_by)
-        self._compressing = Compressing(compression)
+        self._compressing = CompressionChoice(compression)
         names = matches(dictionary, known.names, case_sensitive=case_sensitive)
         self._dictionary = frozenset(names.get(name, name) for name in dictionary) - {AUTO}
         self._is_auto = AUTO in dictionary
@@ -114,14 +114,14 @@ class ArrowPager:
         self._linger_s = linger_s
         self._ratio = MARGIN
         """Recent ratio of body size to size of rows in memory."""
-        self._open: dict[int, _Open] = {}
+        self._open: dict[int, _OpenPage] = {}
 
-    def add(self, batch: pa.RecordBatch, *, now_s: float) -> Iterator[Ready]:
+    def add(self, batch: pa.RecordBatch, *, now_s: float) -> Iterator[CompletePage]:
         """Add a batch and yield completed pages. ``now_s`` is a monotonic time."""
         for partition, page in list(self._open.items()):
             if now_s - page.since_s >= self._linger_s:
                 yield from self._close(partition)
-        for part in slices(self._fitting.batch(batch)):
+        for part in slices(self._projection.batch(batch)):
             if not self._partition_by or self._partitions == 1:
                 yield from self._fill(None if not self._partition_by else 0, part, now_s)
                 continue
@@ -135,17 +135,17 @@ class ArrowPager:
             if sum(page.bytes for page in self._open.values()) > OPEN_BYTES_MAX:
                 yield from self.rest()
 
-    def rest(self) -> Iterator[Ready]:
+    def rest(self) -> Iterator[CompletePage]:
         """Yield the incomplete pages."""
         for partition in list(self._open):
             yield from self._close(partition)
 
-    def _fill(self, target: int | None, batch: pa.RecordBatch, now_s: float) -> Iterator[Ready]:
+    def _fill(self, target: int | None, batch: pa.RecordBatch, now_s: float) -> Iterator[CompletePage]:
         each = max(1.0, batch.nbytes / batch.num_rows)
         first = 0
         while first < batch.num_rows:
             partition = self._spread if target is None else target
-            page = self._open.get(partition) or _Open(now_s)
+            page = self._open.get(partition) or _OpenPage(now_s)
             bytes_max = min(self._page_bytes / self._ratio, self._page_bytes * UNCOMPRESSED_MAX)
             room = min(int((bytes_max - page.bytes) / each), self._page_rows - page.rows)
             if room < 1 and page.rows:
@@ -158,14 +158,14 @@ class ArrowPager:
             self._open[partition] = page
             first += taken
 
-    def _close(self, partition: int) -> Iterator[Ready]:
+    def _close(self, partition: int) -> Iterator[CompletePage]:
         page = self._open.pop(partition)
         if partition == self._spread:
             self._spread = (partition + 1) % self._partitions
         rows = one_batch(page.batches)
         yield from self._encoded(partition, rows)
 
-    def _encoded(self, partition: int, rows: pa.RecordBatch) -> Iterator[Ready]:
+    def _encoded(self, partition: int, rows: pa.RecordBatch) -> Iterator[CompletePage]:
         """Encode rows as one page, or as two halves if the page is too large."""
         wanted, columns = coded(rows, self._dictionary, auto=self._is_auto)
         messages, expected = self._compressing.encoded(wanted)
@@ -179,7 +179,7 @@ class ArrowPager:
                 "Make it smaller, or store its large values elsewhere and write where they are.",
             )
         if rows.num_rows == 1 or (len(page.body) <= self._page_bytes and expanded <= EXPANDED_BYTES_MAX):
-            yield Ready(partition, page)
+            yield CompletePage(partition, page)
             return
         half = rows.num_rows // 2
         yield from self._encoded(partition, rows.slice(0, half))

@@ -25,7 +25,7 @@ SLICE_BYTES: Final = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class CompletePage:
     """A page that can be sent."""
 
     partition: int
@@ -33,7 +33,7 @@ class Ready:
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenPage:
     """A page that is being filled."""
 
     since_s: float
@@ -65,9 +65,9 @@ class Pager:
         self._page_bytes = page_bytes
         self._page_records = page_records
         self._linger_s = linger_s
-        self._open: dict[int, _Open] = {}
+        self._open: dict[int, _OpenPage] = {}
 
-    def add(self, batch: pa.RecordBatch, *, now_s: float) -> Iterator[Ready]:
+    def add(self, batch: pa.RecordBatch, *, now_s: float) -> Iterator[CompletePage]:
         """Take a batch and yield the pages that are complete with it. ``now_s`` is a monotonic time."""
         yield from self._late(now_s)
         for part in slices(batch):
@@ -90,23 +90,23 @@ class Pager:
             if sum(page.bytes for page in self._open.values()) > OPEN_BYTES_MAX:
                 yield from self.rest()
 
-    def rest(self) -> Iterator[Ready]:
+    def rest(self) -> Iterator[CompletePage]:
         """Yield what has been filled so far."""
         for partition in list(self._open):
             yield self._close(partition)
 
-    def _late(self, now_s: float) -> Iterator[Ready]:
+    def _late(self, now_s: float) -> Iterator[CompletePage]:
         for partition, page in list(self._open.items()):
             if now_s - page.since_s >= self._linger_s:
                 yield self._close(partition)
 
-    def _fill(self, target: int, columns: Columns, start: int, end: int, now_s: float) -> Iterator[Ready]:
+    def _fill(self, target: int, columns: Columns, start: int, end: int, now_s: float) -> Iterator[CompletePage]:
         """Put the records [start, end) into pages."""
         upto = sizes(columns, start, end)
         first = start
         while first < end:
             partition = self._spread if target == ANYWHERE else target
-            page = self._open.get(partition) or _Open(now_s)
+            page = self._open.get(partition) or _OpenPage(now_s)
             taken = int(upto[first - start - 1]) if first > start else 0
             room = self._page_bytes - page.bytes - RUN_BYTES
             fitting = start + int(np.searchsorted(upto, taken + room, side="right"))
@@ -125,11 +125,11 @@ class Pager:
                 yield self._close(partition)
             first = last
 
-    def _close(self, partition: int) -> Ready:
+    def _close(self, partition: int) -> CompletePage:
         page = self._open.pop(partition)
         if partition == self._spread:
             self._spread = (partition + 1) % self._partitions
-        return Ready(partition, encode_page(page.runs, page.records))
+        return CompletePage(partition, encode_page(page.runs, page.records))
 
 
 def slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -15,8 +15,8 @@ from forebay.arrow import decode_rows, encode_schema
 from forebay.client import Encoding, partition_of
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.write import Compression
-from forebay.spark.write.arrow_paging import TRIED_EVERY, ArrowPager, row_keys
-from forebay.spark.write.paging import Ready
+from forebay.spark.write.arrow_pager import TRIED_EVERY, ArrowPager, row_keys
+from forebay.spark.write.pager import CompletePage
 from forebay.spark.write.schema_registration import RowSchema
 from forebay.v1 import record_pb2
 
@@ -43,18 +43,18 @@ def pager(schema: pa.Schema = SCHEMA, **changed: Any) -> ArrowPager:
     return ArrowPager(RowSchema(7, encode_schema(schema)), **given_)
 
 
-def rows_of(ready: Ready, schema: pa.Schema = SCHEMA) -> pa.RecordBatch:
+def rows_of(ready: CompletePage, schema: pa.Schema = SCHEMA) -> pa.RecordBatch:
     page = record_pb2.ArrowPage.FromString(ready.page.body)
     assert (page.schema_version, page.rows, ready.page.encoding) == (7, ready.page.record_count, Encoding.ARROW)
     columns = tuple((each.column, each.index_bytes) for each in page.dictionary_columns)
     return decode_rows(encode_schema(schema), page.dictionary_messages or page.messages, page.rows, columns)
 
 
-def ids(pages: list[Ready]) -> list[int]:
+def ids(pages: list[CompletePage]) -> list[int]:
     return [number for ready in pages for number in rows_of(ready).column("id").to_pylist()]
 
 
-def filled(one: ArrowPager, *batches: pa.RecordBatch) -> list[Ready]:
+def filled(one: ArrowPager, *batches: pa.RecordBatch) -> list[CompletePage]:
     return [ready for each in batches for ready in one.add(each, now_s=0.0)] + list(one.rest())
 
 
@@ -111,7 +111,7 @@ def random_rows(first: int, rows: int) -> pa.RecordBatch:
     )
 
 
-def sizes_per_row(pages: list[Ready]) -> list[float]:
+def sizes_per_row(pages: list[CompletePage]) -> list[float]:
     return [len(one.page.body) / one.page.record_count for one in pages]
 
 

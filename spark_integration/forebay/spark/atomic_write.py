@@ -1,7 +1,7 @@
 """Atomic write of several DataFrames to several sinks of one broker.
 
     def write(batch, batch_id):
-        write_together([Write(batch, "orders"), Write(batch.where("total > 1000"), "large-orders")], from_query=True)
+        write_atomically([Write(batch, "orders"), Write(batch.where("total > 1000"), "large-orders")], from_query=True)
 
     stream.writeStream.foreachBatch(write).start()
 
@@ -24,7 +24,7 @@ from forebay.client import CommittedEpochs
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.write import Delivery, Target, WriteOptions, write_options
 from forebay.spark.write import transaction
-from forebay.spark.write.epochs import Staged
+from forebay.spark.write.epochs import StagedAttempt
 from forebay.spark.write.jobs import batch_job
 from forebay.spark.write.record_schema import plan_rows
 from forebay.spark.write.writer import WriteJob, run_task
@@ -48,7 +48,7 @@ class Write:
     """
 
 
-def write_together(writes: Sequence[Write], *, from_query: bool, endpoint: str | None = None) -> CommittedEpochs:
+def write_atomically(writes: Sequence[Write], *, from_query: bool, endpoint: str | None = None) -> CommittedEpochs:
     """Stage all writes, then commit them atomically; returns the positions of the records.
 
     ``from_query`` takes the epoch from the calling micro-batch; without it the writes are an independent batch. Raises
@@ -57,7 +57,7 @@ def write_together(writes: Sequence[Write], *, from_query: bool, endpoint: str |
     every = [_options(write, from_query=from_query, endpoint=endpoint) for write in writes]
     if not every:
         raise ForebaySparkError("The list of writes is empty.", "Pass at least one Write.")
-    done: list[tuple[Target, list[Staged]]] = []
+    done: list[tuple[Target, list[StagedAttempt]]] = []
     with ExitStack() as undo:
         for write, options in zip(writes, every, strict=True):
             plan = plan_rows(write.frame.schema, options.rows, options.partition_by, options.arrow_dictionary)
@@ -87,7 +87,7 @@ def _options(write: Write, *, from_query: bool, endpoint: str | None) -> WriteOp
     return options
 
 
-def _staged(write: Write, job: WriteJob) -> list[Staged]:
+def _staged(write: Write, job: WriteJob) -> list[StagedAttempt]:
     """Run the staging job of one DataFrame; returns the stages of the attempts that Spark accepted."""
 
     def stage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

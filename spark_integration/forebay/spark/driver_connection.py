@@ -15,19 +15,19 @@ from forebay.spark.remedies import explained
 Answer = TypeVar("Answer")
 
 
-class Asking:
+class DriverConnection:
     """Connection for the life of a query, opened by the first call."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
         self._client: Client | None = None
 
-    def __call__(self, question: Callable[[Client], Answer]) -> Answer:
-        """Return the broker's answer to ``question``. Raises `ForebaySparkError`."""
+    def __call__(self, call: Callable[[Client], Answer]) -> Answer:
+        """Return the broker's answer to ``call``. Raises `ForebaySparkError`."""
         if self._client is None:
             self._client = connect(self._target, patience_s=self._target.connect_timeout_s)
         try:
-            return question(self._client)
+            return call(self._client)
         except errors.ForebayError as error:
             raise explained(error, self._target, doing="read from") from error
 

@@ -13,8 +13,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from forebay.client import Client
 from forebay.client.testing import TestBroker
+from forebay.spark.atomic_write import Write, write_atomically
 from forebay.spark.errors import ForebaySparkError
-from forebay.spark.together import Write, write_together
 
 
 class Frame:
@@ -60,7 +60,7 @@ def test_what_all_tasks_of_all_writes_staged_is_there(
     writes = [write(Frame(["a", "b"], ["c"]), "orders"), write(Frame(["d"], name="name"), "others")]
 
     with caplog.at_level(logging.INFO, "forebay.spark"):
-        done = write_together(writes, from_query=False, endpoint=broker.endpoint)
+        done = write_atomically(writes, from_query=False, endpoint=broker.endpoint)
 
     assert caplog.text.count("epoch was committed") == 2
     assert "failed" not in caplog.text, "nothing is undone"
@@ -72,10 +72,10 @@ def test_what_all_tasks_of_all_writes_staged_is_there(
 
 
 def test_a_frame_without_a_task_has_nothing_to_commit(broker: TestBroker, client: Client) -> None:
-    done = write_together([write(Frame(), "orders")], from_query=False, endpoint=broker.endpoint)
+    done = write_atomically([write(Frame(), "orders")], from_query=False, endpoint=broker.endpoint)
 
     assert (done.epochs, done.already_committed) == ((), False)
-    assert write_together(
+    assert write_atomically(
         [write(Frame(), "orders"), write(Frame(["a"]), "others")], from_query=False, endpoint=broker.endpoint
     ).epochs[0].sink == "others"  # fmt: skip
 
@@ -84,7 +84,7 @@ def test_a_write_that_fails_throws_away_what_the_others_staged(broker: TestBroke
     writes = [write(Frame(["a"]), "orders"), write(Frame(["b"], [None]), "others")]
 
     with pytest.raises(ForebaySparkError, match="value is null"):
-        write_together(writes, from_query=False, endpoint=broker.endpoint)
+        write_atomically(writes, from_query=False, endpoint=broker.endpoint)
 
     assert values(client, "orders") == values(client, "others") == []
     assert staged(client) == 0
@@ -97,7 +97,7 @@ def test_who_interrupts_a_write_leaves_nothing_behind(broker: TestBroker, client
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write_together(
+        write_atomically(
             [write(Frame(["a"]), "orders"), write(Interrupted(["b"]), "others")],
             from_query=False,
             endpoint=broker.endpoint,
@@ -115,7 +115,7 @@ def test_a_commit_that_is_refused_leaves_nothing_behind(broker: TestBroker, clie
             return found
 
     with pytest.raises(ForebaySparkError):
-        write_together(
+        write_atomically(
             [write(Frame(["a"]), "orders"), write(Purged(["b"]), "others")],
             from_query=False,
             endpoint=broker.endpoint,
@@ -130,7 +130,7 @@ def test_rows_that_do_not_fit_are_refused_before_their_job_runs(broker: TestBrok
     frame.schema = StructType([StructField("value", StringType()), StructField("partition", StringType())])
 
     with pytest.raises(ForebaySparkError, match="partition is string"):
-        write_together([write(frame, "orders")], from_query=False, endpoint=broker.endpoint)
+        write_atomically([write(frame, "orders")], from_query=False, endpoint=broker.endpoint)
 
 
 @pytest.mark.parametrize(
@@ -148,9 +148,9 @@ def test_what_cannot_be_committed_together_is_refused_before_a_broker_is_asked(
     writes: list[Write], from_query: bool, why: str
 ) -> None:
     with pytest.raises(ForebaySparkError, match=why):
-        write_together(writes, from_query=from_query, endpoint="127.0.0.1:1")
+        write_atomically(writes, from_query=from_query, endpoint="127.0.0.1:1")
 
 
 def test_outside_of_a_query_there_is_no_epoch_to_take(broker: TestBroker, client: Client) -> None:
     with pytest.raises(ForebaySparkError, match="names no query and no micro-batch"):
-        write_together([write(Frame(["a"]), "orders")], from_query=True, endpoint=broker.endpoint)
+        write_atomically([write(Frame(["a"]), "orders")], from_query=True, endpoint=broker.endpoint)

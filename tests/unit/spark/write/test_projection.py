@@ -8,7 +8,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from forebay.spark.write.row_fitting import Fitting, Misfit, may_be_null, nulls_in
+from forebay.spark.write.projection import Projection, SchemaMismatch, may_be_null, nulls_in
 
 STRUCT = pa.array([{"x": 1}, None, {"x": 3}], pa.struct([pa.field("x", pa.int32(), nullable=False)]))
 WIDER = pa.struct([("y", pa.string()), ("x", pa.int64())])
@@ -17,7 +17,7 @@ MAP = pa.array([[("k", {"x": 1})], None, [], [("l", None)]], pa.map_(pa.string()
 
 
 def fitted(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    batch = Fitting(pa.schema([("c", kind)])).batch(pa.record_batch([array], names=["c"]))
+    batch = Projection(pa.schema([("c", kind)])).batch(pa.record_batch([array], names=["c"]))
     batch.validate(full=True)
     assert batch.schema.field("c").type.equals(kind)
     return batch.column("c")
@@ -27,7 +27,7 @@ def test_rows_take_the_order_zones_and_types_of_the_schema() -> None:
     wanted = pa.schema([("ts", pa.timestamp("us", "UTC")), ("missing", pa.list_(pa.int32())), ("void", pa.int64())])
     rows = pa.record_batch({"void": pa.nulls(2), "TS": pa.array([1, None], pa.timestamp("us", "America/New_York"))})
 
-    found = pickle.loads(pickle.dumps(Fitting(wanted))).batch(rows)
+    found = pickle.loads(pickle.dumps(Projection(wanted))).batch(rows)
 
     assert found.schema.equals(wanted)
     assert found.column("ts").cast(pa.int64()).to_pylist() == [1, None]
@@ -93,7 +93,7 @@ def test_values_become_wider_and_stay_equal(given: pa.Array, wanted: pa.DataType
     ids=str,
 )
 def test_no_value_is_changed_to_fit(given: pa.Array, wanted: pa.DataType, problem: str) -> None:
-    with pytest.raises(Misfit, match=problem):
+    with pytest.raises(SchemaMismatch, match=problem):
         fitted(given, wanted)
 
 
@@ -101,11 +101,11 @@ def test_what_the_schema_lacks_is_left_out_or_refused_as_wanted() -> None:
     rows = pa.record_batch({"a": pa.array([1]), "s": pa.array([{"x": 1, "new": 2}])})
     wanted = pa.schema([("a", pa.int64()), ("s", pa.struct([("x", pa.int64())]))])
 
-    assert Fitting(wanted).batch(rows).to_pylist() == [{"a": 1, "s": {"x": 1}}]
-    with pytest.raises(Misfit, match=r"column s\.new is new"):
-        Fitting(wanted, drop_others=False).batch(rows)
-    with pytest.raises(Misfit, match="column s is new"):
-        Fitting(pa.schema([("a", pa.int64())]), drop_others=False).batch(rows)
+    assert Projection(wanted).batch(rows).to_pylist() == [{"a": 1, "s": {"x": 1}}]
+    with pytest.raises(SchemaMismatch, match=r"column s\.new is new"):
+        Projection(wanted, drop_others=False).batch(rows)
+    with pytest.raises(SchemaMismatch, match="column s is new"):
+        Projection(pa.schema([("a", pa.int64())]), drop_others=False).batch(rows)
 
 
 NEVER = pa.field("x", pa.int32(), nullable=False)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from forebay.spark.column_names import matches
 
 
-class Misfit(ValueError):
+class SchemaMismatch(ValueError):
     """Rows that hold more than the schema that was asked for has room for."""
 
     def __init__(self, column: str, problem: str) -> None:
@@ -24,17 +24,17 @@ class Misfit(ValueError):
         self.problem = problem
 
 
-class Fitting:
+class Projection:
     """Fits batches to one schema. Is pickled."""
 
     def __init__(self, schema: pa.Schema, *, case_sensitive: bool = False, drop_others: bool = True) -> None:
-        """Drop columns and fields that ``schema`` lacks with ``drop_others``; otherwise raise `Misfit`."""
+        """Drop fields that ``schema`` lacks with ``drop_others``; otherwise raise `SchemaMismatch`."""
         self.schema = schema
         self._case_sensitive = case_sensitive
         self._drop_others = drop_others
 
     def batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows with the columns of the schema. Raises `Misfit`."""
+        """Return the rows with the columns of the schema. Raises `SchemaMismatch`."""
         if not len(self.schema):
             return batch
         given = self._matched("", self.schema.names, batch.schema.names)
@@ -50,7 +50,7 @@ class Fitting:
         found = matches(wanted, given, case_sensitive=self._case_sensitive)
         if not self._drop_others and len(found) < len(given):
             other = next(name for name in given if name not in found.values())
-            raise Misfit(f"{path}{other}", "is new")
+            raise SchemaMismatch(f"{path}{other}", "is new")
         return found
 
     def _array(self, array: pa.Array, kind: pa.DataType, path: str) -> pa.Array:
@@ -67,7 +67,7 @@ class Fitting:
         if _is_list(array.type) and pa.types.is_list(kind):
             return self._list(array, kind, path)
         if not fits(array.type, kind):
-            raise Misfit(path, f"is {array.type}, and not {kind}")
+            raise SchemaMismatch(path, f"is {array.type}, and not {kind}")
         return array.cast(kind)
 
     def _struct(self, array: pa.StructArray, kind: pa.StructType, path: str) -> pa.Array:
