@@ -115,7 +115,7 @@ class Client:
         stub = self._channels.stub_at(AdminServiceStub, endpoint or self.endpoints[0])
         request = admin_service_pb2.GetBrokerInfoRequest()
         response, _ = self._unary.call("GetBrokerInfo", lambda t: stub.GetBrokerInfo(request, timeout=t))
-        return convert.broker_info(response)
+        return convert.value(BrokerInfo, response)
 
     def publisher(
         self,

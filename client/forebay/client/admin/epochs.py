@@ -66,7 +66,7 @@ class Epochs:
             request,
             policy=RetryPolicy(tries_max=1_000_000, delay_max_s=1.0, budget_s=patience_s),
         )
-        return CommittedEpochs(tuple(epoch_of(one) for one in response.epochs), response.already_committed)
+        return CommittedEpochs(tuple(value(Epoch, one) for one in response.epochs), response.already_committed)
 
     def abort(self, sink: str, producer: str, epoch: int, tokens: Iterable[str], *, incarnation: str = "") -> int:
         """Discard the staged pages of tokens; return the number of tokens that had any.
@@ -83,13 +83,13 @@ class Epochs:
         """Return a committed epoch, by default the producer's last one. Raises ``EPOCH_NOT_FOUND``."""
         request = pb.GetEpochRequest(sink=sink, producer=producer, epoch=epoch, incarnation=incarnation)
         response = self._service.call("GetEpoch", sink, request)
-        return epoch_of(response.epoch)
+        return value(Epoch, response.epoch)
 
     def list(self, sink: str) -> Iterator[Producer]:
         """Yield the producers that a sink remembers, by name, with their last epochs and staged pages."""
         request = pb.ListEpochsRequest(sink=sink, page_size=PRODUCERS_PER_CALL)
         for page in self._service.pages("ListEpochs", sink, request):
-            yield from map(producer_of, page.producers)
+            yield from (value(Producer, one) for one in page.producers)
 
     def _one_broker(self, commits: Sequence[EpochCommit]) -> str:
         """Return one of the sinks; raises ``INVALID_EPOCH`` unless one broker holds all of them."""
@@ -159,13 +159,3 @@ def _token_message(token: StagedToken) -> pb.StagedToken:
         if summary is None
         else pb.StagedSummary(pages=summary.pages, records=summary.records, digest=summary.digest),
     )
-
-
-def epoch_of(message: pb.Epoch) -> Epoch:
-    """Return the epoch of a message."""
-    return value(Epoch, message)
-
-
-def producer_of(message: pb.Producer) -> Producer:
-    """Return the producer of a message."""
-    return value(Producer, message)

@@ -15,9 +15,8 @@ from forebay.client.errors import AlreadyExists, InvalidArgument, SinkNotFound, 
 from forebay.client.settings import RetryPolicy
 from forebay.client.transport.channel import Channels
 from forebay.client.transport.service import Service
-from forebay.client.values.convert import duration, gap, stamp
-from forebay.client.values.convert_explanations import explanation
-from forebay.client.values.convert_sinks import settings_message, sink, stats
+from forebay.client.values.convert import duration, stamp, value
+from forebay.client.values.convert_sinks import settings_message
 from forebay.client.values.explanations import Explanation, Purged
 from forebay.client.values.records import Gap
 from forebay.client.values.sink_settings import SinkOptions
@@ -57,13 +56,13 @@ class Sinks:
                 reason=Reason.SINK_EXISTS,
                 facts={"sink": name},
             )
-        return sink(response.sink)
+        return value(Sink, response.sink)
 
     def get(self, name: str) -> Sink:
         """Return a sink; raises ``SinkNotFound``."""
         request = pb.GetSinkRequest(name=name)
         response = self._service.call("GetSink", name, request)
-        return sink(response.sink)
+        return value(Sink, response.sink)
 
     def list(self) -> list[Sink]:
         """Return all sinks of all brokers, by name."""
@@ -72,7 +71,7 @@ class Sinks:
         for endpoint in self._channels.endpoints:
             request.page_token = ""
             for page in self._service.pages("ListSinks", "", request, endpoint=endpoint):
-                found.extend(sink(one) for one in page.sinks)
+                found.extend(value(Sink, one) for one in page.sinks)
         return sorted(found, key=lambda one: one.name)
 
     def update(self, name: str, *, incarnation: str = "", **settings: Unpack[SinkOptions]) -> Sink:
@@ -89,7 +88,7 @@ class Sinks:
             incarnation=incarnation or self._service.unary.incarnation(name),
         )
         response = self._service.call("UpdateSink", name, request)
-        return sink(response.sink)
+        return value(Sink, response.sink)
 
     def delete(self, name: str, *, force: bool = False, dead_letters: bool = False, incarnation: str = "") -> None:
         """Delete a sink and its records; with ``dead_letters`` also its dead-letter sink ``<name>.dlq``.
@@ -162,15 +161,13 @@ class Sinks:
         if until_time is not None:
             request.until_time.CopyFrom(stamp(until_time))
         response = self._service.call("PurgeSink", name, request)
-        return [
-            Purged(one.partition, one.records, one.bytes, one.pages, one.earliest_offset) for one in response.partitions
-        ]
+        return [value(Purged, one) for one in response.partitions]
 
     def gaps(self, name: str, *, partition: int | None = None) -> Iterator[Gap]:
         """Yield the gaps of a sink by partition and offset, with reason, time and counts."""
         request = pb.ListGapsRequest(sink=name, partition=partition, page_size=GAPS_PER_CALL)
         for page in self._service.pages("ListGaps", name, request):
-            yield from map(gap, page.gaps)
+            yield from (value(Gap, one) for one in page.gaps)
 
     def explain(
         self, name: str, offset: int, *, partition: int = 0, subscription: str = "default", incarnation: str = ""
@@ -182,11 +179,13 @@ class Sinks:
         request = pb.ExplainRecordRequest(
             sink=name, partition=partition, offset=offset, subscription=subscription, incarnation=incarnation
         )
-        return explanation(partition, offset, self._service.call("ExplainRecord", name, request))
+        found = self._service.call("ExplainRecord", name, request)
+        page = (found.page_first_offset, found.page_last_offset) if found.HasField("page_first_offset") else None
+        return value(Explanation, found, partition=partition, offset=offset, page=page)
 
     def stats(self, name: str) -> SinkStats:
         """Return counters, account and lag."""
-        return stats(stats_message(self._service, name))
+        return value(SinkStats, stats_message(self._service, name))
 
     def watch(self, name: str, *, interval_s: float = 1.0) -> Iterator[SinkStats]:
         """Yield the stats immediately and then at every interval, until the iterator is closed.
@@ -197,7 +196,7 @@ class Sinks:
         call = self._service.stub(name).WatchSinkStats(request)
         try:
             for response in call:
-                yield stats(response.stats)
+                yield value(SinkStats, response.stats)
         except grpc.RpcError as failure:
             raise self._channels.ended(failure, name) from failure
         finally:

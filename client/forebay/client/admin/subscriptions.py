@@ -17,7 +17,7 @@ from forebay.client.errors import (
 from forebay.client.errors import SubscriptionNotFound as NotFound
 from forebay.client.transport.channel import Channels
 from forebay.client.transport.service import Service
-from forebay.client.values.convert import moment, stamp
+from forebay.client.values.convert import moment, stamp, value
 from forebay.client.values.subscriptions import Position, SettledPartition, Subscription, SubscriptionPlace
 from forebay.errors.reasons import Reason
 from forebay.v1 import subscription_pb2 as pb
@@ -163,7 +163,7 @@ class Subscriptions:
             subscription_incarnation=subscription_incarnation,
         )
         response = self._service.call("SettleSubscription", sink, request)
-        return tuple(SettledPartition(one.partition, one.acked, one.watermark) for one in response.partitions)
+        return tuple(value(SettledPartition, one) for one in response.partitions)
 
 
 def position_message(place: Position) -> pb.Position:

@@ -96,7 +96,7 @@ class PullClient:
             sink=sink, partition=partition, offset=offset, max_records=max_records, incarnation=incarnation
         )
         response = self._service.call("Peek", sink, request)
-        return [convert.peeked_record(record) for record in response.records]
+        return [convert.value(PeekedRecord, record) for record in response.records]
 
 
 def _answers(

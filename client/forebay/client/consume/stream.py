@@ -27,7 +27,7 @@ from forebay.client.transport.reconnect import Reconnect
 from forebay.client.transport.threads import GuardedThread, fault_of
 from forebay.client.values import convert, convert_sinks
 from forebay.client.values.ranges import intersect
-from forebay.client.values.records import Durability, StoredPage
+from forebay.client.values.records import Durability, Gap, StoredPage
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2
 from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
@@ -174,7 +174,7 @@ class SubscribeStream:
         elif kind == "assignment":
             state.assigned(response.assignment)
         elif kind == "gap":
-            gap = convert.gap(response.gap)
+            gap = convert.value(Gap, response.gap)
             state.arrived(Delivery(settler=state, partition=gap.partition, incarnation=state.incarnation, gap=gap))
         elif kind == "opened" and not stream.is_open:
             self._channels.reached(self._sink)

@@ -209,7 +209,7 @@ class PageReplay(ClosableIterator[StoredPage | Gap]):
                             self._telemetry.read("replay", len(page))
                             yield page
                 elif kind == "gap":
-                    gap = convert.gap(response.gap)
+                    gap = convert.value(Gap, response.gap)
                     self._next = gap.last_offset + 1
                     if self._on_gap == "raise":
                         raise _gap_error(gap)

@@ -17,14 +17,11 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from forebay.client.errors import InvalidPage
 from forebay.client.values.records import (
-    BrokerInfo,
     DeliveredRecord,
     Durability,
     Encoding,
-    Gap,
     HeadersLike,
     PagePart,
-    PeekedRecord,
     Receipt,
     Record,
     SettleOutcome,
@@ -34,7 +31,7 @@ from forebay.client.values.records import (
 from forebay.client.values.schemas import Schema
 from forebay.page.columns import Headers
 from forebay.page.format import HEADERS_MAX
-from forebay.v1 import admin_service_pb2, buffer_service_pb2, record_pb2
+from forebay.v1 import buffer_service_pb2, record_pb2
 
 E = TypeVar("E", bound=StrEnum)
 V = TypeVar("V")
@@ -93,6 +90,8 @@ def _conversion(hint: Any, field: Any) -> Callable[[Any], Any]:
     if get_origin(hint) is tuple:
         each = _conversion(get_args(hint)[0], field)
         return lambda found: tuple(map(each, found))
+    if get_origin(hint) is Mapping and field.message_type.GetOptions().map_entry:
+        return dict
     if get_origin(hint) is Mapping:  # counts by reason
         reason = _conversion(get_args(hint)[0], field.message_type.fields_by_name["reason"])
         return lambda found: {reason(count.reason): count.records for count in found}
@@ -210,11 +209,6 @@ def receipt(message: record_pb2.Receipt) -> Receipt:
     )
 
 
-def gap(message: record_pb2.Gap) -> Gap:
-    """Return the gap of a message."""
-    return value(Gap, message)
-
-
 def settle_result(message: buffer_service_pb2.SettleResult) -> SettleResult:
     """Return the settle result of a message."""
     outcome = enum(SettleOutcome, buffer_service_pb2.SettleOutcome, message.outcome, "SETTLE_OUTCOME_")
@@ -265,28 +259,6 @@ def delivered_record(message: buffer_service_pb2.DeliveredRecord, incarnation: s
         incarnation=incarnation,
         unreadable="" if record.value else why.decode(errors="replace"),
     )
-
-
-def peeked_record(message: buffer_service_pb2.PeekedRecord) -> PeekedRecord:
-    """Return a peeked record."""
-    return PeekedRecord(
-        offset=message.offset,
-        accepted_at=moment(message.accepted_at),
-        key=message.key,
-        value=message.value,
-        format=message.format,
-        value_bytes=message.value_bytes,
-        headers=dict(message.headers),
-        event_time=moment(message.event_time) if message.HasField("event_time") else None,
-        truncated=message.truncated,
-        headers_omitted=message.headers_omitted,
-    )
-
-
-def broker_info(message: admin_service_pb2.GetBrokerInfoResponse) -> BrokerInfo:
-    """Return the description of a broker."""
-    state = admin_service_pb2.BrokerState.Name(message.state).removeprefix("BROKER_STATE_")
-    return value(BrokerInfo, message, state=state)
 
 
 def narrowed(page: StoredPage, first: int, last: int) -> StoredPage:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any, Final, get_type_hints
 
 from forebay.client.errors import InvalidArgument
-from forebay.client.values.convert import duration, names, value
+from forebay.client.values.convert import duration, names
 from forebay.client.values.sink_settings import Ordering, SinkOptions, SinkSettings
-from forebay.client.values.sinks import Sink, SinkStats
 from forebay.errors.reasons import Reason
-from forebay.v1 import sink_pb2, sink_service_pb2
+from forebay.v1 import sink_pb2
 
 DURATIONS: Final = {
     f"{field.name}_s": field.name for field in sink_pb2.SinkSettings.DESCRIPTOR.fields if field.message_type is not None
@@ -61,13 +60,3 @@ def settings_message(options: SinkOptions) -> tuple[sink_pb2.SinkSettings, list[
 def ordering(value: int) -> Ordering:
     """Return the ordering; STRICT for a broker that does not report one."""
     return Ordering.RELAXED if value == sink_pb2.ORDERING_RELAXED else Ordering.STRICT
-
-
-def sink(message: sink_pb2.Sink) -> Sink:
-    """Return a sink."""
-    return value(Sink, message)
-
-
-def stats(message: sink_service_pb2.SinkStats) -> SinkStats:
-    """Return the statistics of a sink."""
-    return value(SinkStats, message)

@@ -11,8 +11,8 @@ from forebay.client import InvalidPage
 from forebay.client.values.convert import from_us, to_us, value
 from forebay.client.values.dead_letters import DeadLetter
 from forebay.client.values.epochs import Epoch, EpochPart, Producer
-from forebay.client.values.explanations import Explanation, RecordFlight, RecordLease
-from forebay.client.values.records import BrokerInfo, DropReason, Gap, Record
+from forebay.client.values.explanations import Explanation, Purged, RecordFlight, RecordLease
+from forebay.client.values.records import BrokerInfo, DropReason, Gap, PeekedRecord, Record
 from forebay.client.values.sinks import (
     DeliveryState,
     LifetimeTotals,
@@ -24,6 +24,7 @@ from forebay.client.values.sinks import (
 )
 from forebay.v1 import (
     admin_service_pb2,
+    buffer_service_pb2,
     dead_letter_service_pb2,
     epoch_service_pb2,
     record_pb2,
@@ -68,7 +69,9 @@ def test_a_time_without_a_zone_is_refused() -> None:
         (Gap, record_pb2.Gap(), {}),
         (LifetimeTotals, sink_service_pb2.LifetimeTotals(), {}),
         (PartitionStats, sink_service_pb2.PartitionStats(), {}),
+        (PeekedRecord, buffer_service_pb2.PeekedRecord(), {}),
         (Producer, epoch_service_pb2.Producer(), {}),
+        (Purged, sink_service_pb2.PurgedPartition(), {}),
         (RecordFlight, sink_service_pb2.RecordFlight(), {}),
         (RecordLease, sink_service_pb2.RecordLease(), {}),
         (Sink, sink_pb2.Sink(), {}),
@@ -116,3 +119,11 @@ def test_a_number_of_a_newer_broker_is_unspecified() -> None:
     message = sink_service_pb2.SubscriptionPartitionStats.FromString(b"\x68\x63")
 
     assert value(SubscriptionPartitionStats, message).state is DeliveryState.UNSPECIFIED
+
+
+def test_a_map_is_a_dict_and_a_choice_may_be_its_name() -> None:
+    peeked = value(PeekedRecord, buffer_service_pb2.PeekedRecord(headers={"a": "1"}))
+    info = value(BrokerInfo, admin_service_pb2.GetBrokerInfoResponse(state=admin_service_pb2.BROKER_STATE_DRAINING))
+
+    assert peeked.headers == {"a": "1"}
+    assert (info.state, info.warnings) == ("DRAINING", ())
