@@ -3,37 +3,18 @@
 from __future__ import annotations
 
 from forebay.client import errors
-from forebay.client.admin.dead_letters import (
-    DeadLetters,
-)
-from forebay.client.admin.epochs import (
-    Epochs,
-)
+from forebay.client.admin.dead_letters import DeadLetters
+from forebay.client.admin.epochs import Epochs
 from forebay.client.admin.resends import Resends
 from forebay.client.admin.schemas import Schemas
-from forebay.client.admin.sinks import (
-    Sinks,
-)
-from forebay.client.admin.subscriptions import (
-    Subscriptions,
-)
-from forebay.client.client import (
-    Client,
-)
-from forebay.client.consume.delivery import (
-    Delivery,
-)
-from forebay.client.consume.subscriber import (
-    Subscriber,
-)
+from forebay.client.admin.sinks import Sinks
+from forebay.client.admin.subscriptions import Subscriptions
+from forebay.client.client import Client
+from forebay.client.consume.delivery import Delivery
+from forebay.client.consume.subscriber import Subscriber
 from forebay.client.errors import *  # noqa: F403 - its `__all__` is the list of the errors
-from forebay.client.publish.pages import (
-    EncodedPage,
-)
-from forebay.client.publish.publisher import (
-    Publisher,
-    partition_of,
-)
+from forebay.client.publish.pages import EncodedPage
+from forebay.client.publish.publisher import Publisher, partition_of
 from forebay.client.replay.pages import PageReplay, ReplayOptions
 from forebay.client.replay.records import RecordReplay
 from forebay.client.replay.sinks import SinkReplay
@@ -43,10 +24,7 @@ from forebay.client.settings import (
     RetryPolicy,
     TlsSettings,
 )
-from forebay.client.values.dead_letters import (
-    DeadLetter,
-    DeadLetterReason,
-)
+from forebay.client.values.dead_letters import DeadLetter, DeadLetterReason
 from forebay.client.values.epochs import (
     CommittedEpochs,
     Epoch,
@@ -104,9 +82,7 @@ from forebay.client.values.subscriptions import (
     Subscription,
     SubscriptionPlace,
 )
-from forebay.page.columns import (
-    Columns,
-)
+from forebay.page.columns import Columns
 
 __all__ = [
     "BrokerInfo",
