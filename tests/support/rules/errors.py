@@ -13,6 +13,9 @@ from forebay.errors.reasons import Reason
 FORWARDING: Final = {"InvalidPage": Reason.INVALID_PAGE}
 """Classes of errors that pass the facts of their caller on."""
 
+VALUE: Final = "InvalidValue"
+"""Class of errors of a field, which is its only fact."""
+
 
 @dataclass(frozen=True, slots=True)
 class Raised:
@@ -38,7 +41,8 @@ def raised(root: Path) -> Iterator[Raised]:
                     if reason is not None and not _forwards(call):
                         given = len(call.args) + (_name(call.func) in FORWARDING)
                         place = f"{path.relative_to(root)}:{call.lineno}"
-                        yield Raised(reason, place, given > 1, frozenset(_facts(call, scope)))
+                        field = {"field"} if _name(call.func) == VALUE else set()
+                        yield Raised(reason, place, given > 1, frozenset({*_facts(call, scope), *field}))
 
 
 def _calls(scope: ast.AST) -> Iterator[ast.Call]:
@@ -59,7 +63,7 @@ def _reason(call: ast.Call) -> Reason | None:
         return FORWARDING[_name(call.func)]
     match call.args:
         case [ast.Attribute(value=ast.Name(id="Reason"), attr=name), *_]:
-            return Reason[name] if ast.unparse(call.func) in {"BrokerError", "super().__init__"} else None
+            return Reason[name] if ast.unparse(call.func) in {"BrokerError", VALUE, "super().__init__"} else None
     return None
 
 

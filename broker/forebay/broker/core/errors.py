@@ -20,6 +20,11 @@ def shown(given: object) -> str:
     return str(given)[:SHOWN_MAX]
 
 
+def quoted(text: str) -> str:
+    """Return a caller's text in quotes, as far as an error repeats it."""
+    return repr(text[:SHOWN_MAX])
+
+
 class BrokerError(Exception):
     """Refusal of a request. ``facts`` are short strings, never payloads."""
 
@@ -64,6 +69,13 @@ class InvalidPage(BrokerError):
 
     def __init__(self, problem: str, **facts: object) -> None:
         super().__init__(Reason.INVALID_PAGE, problem, **facts)
+
+
+class InvalidValue(BrokerError):
+    """A field of the request has a value that is not allowed."""
+
+    def __init__(self, reason: Reason, field: str, value: object, allowed: str) -> None:
+        super().__init__(reason, f"{field} = {shown(value)}: must be {allowed}", field=field)
 
 
 class RecordTooLarge(BrokerError):

@@ -10,6 +10,8 @@ from forebay.errors.reasons import Reason
 
 _SINK_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,122}")
 _ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+ID_FORM: Final = "1 to 64 of [A-Za-z0-9._-]"
+"""Form of an id, for errors."""
 RESERVED_SUFFIX: Final = ".dlq"
 
 

@@ -9,7 +9,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from forebay.broker.core.delivery.lane import Outcome
-from forebay.broker.core.errors import BrokerError
+from forebay.broker.core.errors import BrokerError, InvalidValue
 from forebay.broker.core.partition.pages import TRACEPARENT_MAX, Body, Durability, Entry, Gap, Incoming
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.rpc.requests.numbers import NUMBER_MAX, TIME_S, check_number
@@ -137,7 +137,7 @@ def ranges(wanted: Sequence[record_pb2.OffsetRange]) -> list[Range]:
 def check_count(ranges: int) -> None:
     """Raise ``INVALID_RANGE`` if an answer names no range, or too many."""
     if not 1 <= ranges <= RANGES_MAX:
-        raise BrokerError(Reason.INVALID_RANGE, f"1 to {RANGES_MAX} ranges are allowed, not {ranges}", field="ranges")
+        raise InvalidValue(Reason.INVALID_RANGE, "ranges", f"{ranges} ranges", f"1 to {RANGES_MAX}")
 
 
 def results(found: Iterable[tuple[int, Range, Outcome]]) -> list[pb.SettleResult]:

@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 
 from forebay.broker.core.dead_letters.letters import DeadLetter, Filter
 from forebay.broker.core.dead_letters.letters import Reason as LetterReason
-from forebay.broker.core.errors import BrokerError
+from forebay.broker.core.errors import BrokerError, InvalidValue
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.rpc.convert import timestamp, timestamp_us
 from forebay.broker.rpc.pages.records import record_message
@@ -70,8 +70,11 @@ def filter_of(message: pb.DeadLetterFilter) -> Filter:
     if message.reason and int(message.reason) not in {int(reason) for reason in LetterReason}:
         raise BrokerError(Reason.INVALID_FILTER, f"reason {message.reason} is not known", field="filter.reason")
     if len(message.error_contains) > ERROR_MAX:
-        raise BrokerError(
-            Reason.INVALID_FILTER, f"error_contains has up to {ERROR_MAX} characters", field="filter.error_contains"
+        raise InvalidValue(
+            Reason.INVALID_FILTER,
+            "filter.error_contains",
+            f"{len(message.error_contains)} characters",
+            f"up to {ERROR_MAX}",
         )
     offsets = None
     if message.HasField("origin_offsets"):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from forebay.broker.core.errors import BrokerError
+from forebay.broker.core.errors import InvalidValue, quoted
 from forebay.broker.core.partition.pages import Entry
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import SECOND_US
@@ -28,7 +28,7 @@ _HOLDER: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 def checked_holder(name: str) -> str:
     """Return the name of a holder. Raises ``INVALID_LEASE``."""
     if _HOLDER.fullmatch(name) is None:
-        raise BrokerError(Reason.INVALID_LEASE, "holder must be 1 to 128 of [A-Za-z0-9._:-]", field="holder")
+        raise InvalidValue(Reason.INVALID_LEASE, "holder", quoted(name), "1 to 128 of [A-Za-z0-9._:-]")
     return name
 
 
@@ -41,7 +41,7 @@ def lease_us(asked_us: int | None, ack_deadline_us: int) -> int:
     if asked_us is None:
         return min(max(low, ack_deadline_us), high)
     if not low <= asked_us <= high:
-        raise BrokerError(Reason.INVALID_LEASE, f"duration must be 1 s to 24 h, not {asked_us} us", field="duration")
+        raise InvalidValue(Reason.INVALID_LEASE, "duration", f"{asked_us} us", "1 s to 24 h")
     return asked_us
 
 
@@ -74,9 +74,7 @@ class Wanted:
     def checked(self) -> Wanted:
         """Return the request with the default number of records in place of 0. Raises ``INVALID_LEASE``."""
         if self.records > RECORDS_MAX:
-            raise BrokerError(
-                Reason.INVALID_LEASE, f"max_records is up to {RECORDS_MAX}, not {self.records}", field="max_records"
-            )
+            raise InvalidValue(Reason.INVALID_LEASE, "max_records", self.records, f"up to {RECORDS_MAX}")
         return self if self.records else replace(self, records=RECORDS)
 
 

@@ -15,8 +15,8 @@ from functools import cache
 from itertools import chain
 from typing import Final, NamedTuple
 
-from forebay.broker.core.errors import BrokerError
-from forebay.broker.core.names import is_id
+from forebay.broker.core.errors import BrokerError, InvalidValue, quoted
+from forebay.broker.core.names import ID_FORM, is_id
 from forebay.errors.reasons import Reason
 
 EPOCH_MAX: Final = (1 << 63) - 1
@@ -26,6 +26,7 @@ COMMITS_MAX: Final = 64
 """Epochs of one commit."""
 _NAME: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 SUMMARY_BYTES: Final = 16
+_DIGEST_FORM: Final = "KIND:HEX, 1 to 16 of [A-Za-z0-9._-] and 1 to 64 of [A-Za-z0-9]"
 _DIGEST: Final = re.compile(r"[A-Za-z0-9._-]{1,16}:[A-Za-z0-9]{1,64}")
 
 
@@ -56,15 +57,9 @@ class Content:
     def checked(self) -> Content:
         """Return it, or raise ``INVALID_EPOCH``."""
         if self.records > RECORDS_MAX:
-            raise BrokerError(
-                Reason.INVALID_EPOCH, f"an epoch has up to {RECORDS_MAX} records", field="commits.content.records"
-            )
+            raise InvalidValue(Reason.INVALID_EPOCH, "commits.content.records", self.records, f"up to {RECORDS_MAX}")
         if self.digest and _DIGEST.fullmatch(self.digest) is None:
-            raise BrokerError(
-                Reason.INVALID_EPOCH,
-                "a digest is KIND:HEX, 1 to 16 of [A-Za-z0-9._-] and 1 to 64 of [A-Za-z0-9]",
-                field="commits.content.digest",
-            )
+            raise InvalidValue(Reason.INVALID_EPOCH, "commits.content.digest", quoted(self.digest), _DIGEST_FORM)
         return self
 
     def differs(self, other: Content, check: EpochCheck) -> bool:
@@ -102,18 +97,18 @@ class Claim:
             named["write_name"] = self.write_name
         for name, text in named.items():
             if _NAME.fullmatch(text) is None:
-                raise BrokerError(
-                    Reason.INVALID_EPOCH, f"{name} must be 1 to 128 of [A-Za-z0-9._:-]", field=f"{field_name}.{name}"
+                raise InvalidValue(
+                    Reason.INVALID_EPOCH, f"{field_name}.{name}", quoted(text), "1 to 128 of [A-Za-z0-9._:-]"
                 )
         if self.epoch > EPOCH_MAX:
-            raise BrokerError(Reason.INVALID_EPOCH, f"epoch is at most {EPOCH_MAX}", field=f"{field_name}.epoch")
+            raise InvalidValue(Reason.INVALID_EPOCH, f"{field_name}.epoch", self.epoch, f"up to {EPOCH_MAX}")
         return self
 
 
 def checked_token(token: str, field_name: str) -> str:
     """Return a token, or raise ``INVALID_EPOCH``."""
     if not is_id(token):
-        raise BrokerError(Reason.INVALID_EPOCH, "a token must be 1 to 64 of [A-Za-z0-9._-]", field=field_name)
+        raise InvalidValue(Reason.INVALID_EPOCH, field_name, quoted(token), ID_FORM)
     return token
 
 
@@ -216,10 +211,8 @@ class Wanted:
         """Return it, or raise ``INVALID_EPOCH`` for a value that a commit may not have."""
         self.claim.checked("commits")
         if len(self.tokens) > TOKENS_MAX:
-            raise BrokerError(
-                Reason.INVALID_EPOCH,
-                f"an epoch has up to {TOKENS_MAX} tokens, not {len(self.tokens)}",
-                field="commits.tokens",
+            raise InvalidValue(
+                Reason.INVALID_EPOCH, "commits.tokens", f"{len(self.tokens)} tokens", f"up to {TOKENS_MAX}"
             )
         for name in self.names:
             checked_token(name, "commits.tokens.token")
@@ -233,9 +226,7 @@ class Wanted:
 def check_apart(commits: Sequence[Wanted]) -> None:
     """Raise ``INVALID_EPOCH`` unless there is an epoch to commit, and each producer of a sink occurs once."""
     if not 1 <= len(commits) <= COMMITS_MAX:
-        raise BrokerError(
-            Reason.INVALID_EPOCH, f"a call commits 1 to {COMMITS_MAX} epochs, not {len(commits)}", field="commits"
-        )
+        raise InvalidValue(Reason.INVALID_EPOCH, "commits", f"{len(commits)} epochs", f"1 to {COMMITS_MAX}")
     pairs = {(each.claim.sink, each.claim.producer) for each in commits}
     names = [(each.claim.sink, each.claim.write_name) for each in commits if each.claim.write_name]
     if len(pairs) != len(commits) or len(set(names)) != len(names):

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Final, TypeVar
 
 from forebay.broker.core.delivery.lane import Answer, Outcome
-from forebay.broker.core.errors import BrokerError
+from forebay.broker.core.errors import BrokerError, InvalidValue
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import Ordering
 from forebay.broker.rpc import convert
@@ -91,7 +91,7 @@ def _delay_s(retry: pb.NackRetry) -> float | None:
         return None
     delay_us = convert.duration_us(retry.delay)
     if not 0 <= delay_us <= DELAY_MAX_US:
-        raise BrokerError(Reason.INVALID_NACK, f"a delay is 0 to 24 h, not {delay_us} us", field="retry.delay")
+        raise InvalidValue(Reason.INVALID_NACK, "retry.delay", f"{delay_us} us", "0 to 24 h")
     return delay_us / 1_000_000
 
 

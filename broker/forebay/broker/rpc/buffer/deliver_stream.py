@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import grpc.aio
 
-from forebay.broker.core.errors import BrokerError
-from forebay.broker.core.names import is_id
+from forebay.broker.core.errors import BrokerError, InvalidValue, quoted
+from forebay.broker.core.names import ID_FORM, is_id
 from forebay.broker.core.settings import Ordering
 from forebay.broker.rpc import convert
 from forebay.broker.rpc.buffer.answers import Results, acked, extended, in_message, nacked
@@ -69,9 +69,7 @@ class DeliverStream:
             raise BrokerError(Reason.INVALID_OPEN, "the first message must be `open`", field="open")
         opening = request.open
         if not is_id(opening.consumer_id):
-            raise BrokerError(
-                Reason.INVALID_OPEN, "consumer_id must be 1 to 64 of [A-Za-z0-9._-]", field="open.consumer_id"
-            )
+            raise InvalidValue(Reason.INVALID_OPEN, "open.consumer_id", quoted(opening.consumer_id), ID_FORM)
         self._broker.check_serving()
         buffer = self._broker.sink(opening.sink, opening.incarnation)
         subscription = buffer.subscription(opening.subscription, opening.subscription_incarnation)
@@ -202,11 +200,8 @@ class DeliverStream:
 
 def _credit(credit: pb.Credit) -> Credit:
     if credit.records > RECORDS_MAX or credit.bytes > BYTES_MAX:
-        raise BrokerError(
-            Reason.INVALID_CREDIT,
-            f"credit is up to {RECORDS_MAX} records and {BYTES_MAX} bytes, not {credit.records} and {credit.bytes}",
-            field="credit",
-        )
+        given = f"{credit.records} records and {credit.bytes} bytes"
+        raise InvalidValue(Reason.INVALID_CREDIT, "credit", given, f"up to {RECORDS_MAX} records and {BYTES_MAX} bytes")
     return Credit(credit.records, credit.bytes)
 
 

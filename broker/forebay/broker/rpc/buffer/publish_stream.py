@@ -11,8 +11,8 @@ from typing import Any, Final
 import grpc.aio
 
 from forebay.broker.core.epochs.values import checked_token
-from forebay.broker.core.errors import BrokerError, Draining, StoreFenced, WriterFenced
-from forebay.broker.core.names import is_id
+from forebay.broker.core.errors import BrokerError, Draining, InvalidValue, StoreFenced, WriterFenced, quoted
+from forebay.broker.core.names import ID_FORM, is_id
 from forebay.broker.core.publish.writer import WINDOW
 from forebay.broker.rpc import convert
 from forebay.broker.rpc.buffer.opening import first
@@ -117,9 +117,7 @@ class PublishStream:
     async def _open(self, opening: pb.PublishOpen) -> tuple[Session | StageSession, pb.PublishOpened]:
         staged = opening.HasField("stage")
         if not staged and not is_id(opening.writer_id):
-            raise BrokerError(
-                Reason.INVALID_OPEN, "writer_id must be 1 to 64 of [A-Za-z0-9._-]", field="open.writer_id"
-            )
+            raise InvalidValue(Reason.INVALID_OPEN, "open.writer_id", quoted(opening.writer_id), ID_FORM)
         self._broker.check_serving()
         buffer = self._broker.sink(opening.sink, opening.incarnation)
         self._sink = opening.sink

@@ -12,6 +12,7 @@ from forebay.broker.core.errors import (
     BrokerError,
     InvalidPage,
     InvalidPartition,
+    InvalidValue,
     SinkNotFound,
 )
 from forebay.broker.core.names import is_id
@@ -257,9 +258,7 @@ async def _cancelled(tasks: Sequence[asyncio.Future[Any]]) -> None:
 
 def _check_answers(count: int) -> None:
     if not 1 <= count <= ANSWERS_MAX:
-        raise BrokerError(
-            Reason.INVALID_RANGE, f"a call takes 1 to {ANSWERS_MAX} answers, not {count}", field="request"
-        )
+        raise InvalidValue(Reason.INVALID_RANGE, "request", f"{count} answers", f"1 to {ANSWERS_MAX}")
 
 
 async def _all(answers: list[Awaitable[Results]]) -> Results:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from forebay.broker.core.epochs.values import TOKENS_MAX, check_apart, checked_token
-from forebay.broker.core.errors import BrokerError
+from forebay.broker.core.errors import InvalidValue
 from forebay.broker.rpc.epochs import convert as epochs
 from forebay.broker.rpc.sinks.page_tokens import page_token, place_of
 from forebay.broker.runtime.broker import Broker
@@ -42,7 +42,7 @@ class EpochServicer(pb_grpc.EpochServiceServicer):
     async def AbortEpoch(self, request: pb.AbortEpochRequest, context: Any) -> pb.AbortEpochResponse:
         self._broker.check_serving()
         if len(request.tokens) > TOKENS_MAX:
-            raise BrokerError(Reason.INVALID_EPOCH, f"a call names up to {TOKENS_MAX} tokens", field="tokens")
+            raise InvalidValue(Reason.INVALID_EPOCH, "tokens", f"{len(request.tokens)} tokens", f"up to {TOKENS_MAX}")
         tokens = [checked_token(token, "tokens") for token in request.tokens]
         staging = self._broker.sink(request.sink, request.incarnation).staging
         return pb.AbortEpochResponse(aborted=await staging.abort(request.producer, request.epoch, tokens))

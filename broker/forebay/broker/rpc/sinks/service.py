@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any, Final
 
-from forebay.broker.core.errors import BrokerError, SinkNotFound
+from forebay.broker.core.errors import BrokerError, InvalidValue, SinkNotFound
 from forebay.broker.rpc.convert import duration_us
 from forebay.broker.rpc.sinks import convert, questions
 from forebay.broker.rpc.sinks.subscriptions import SubscriptionCalls
@@ -105,9 +105,7 @@ class SinkServicer(SubscriptionCalls, pb_grpc.SinkServiceServicer):
         low, default, high = INTERVAL_US
         interval = duration_us(request.interval) if request.HasField("interval") else default
         if not low <= interval <= high:
-            raise BrokerError(
-                Reason.INVALID_INTERVAL, f"interval must be 100 ms to 1 h, not {interval} us", field="interval"
-            )
+            raise InvalidValue(Reason.INVALID_INTERVAL, "interval", f"{interval} us", "100 ms to 1 h")
         incarnation = self._broker.sink(request.name).record.incarnation
         self._broker.enter_stream()
         try:

@@ -17,11 +17,13 @@ from forebay.broker.core.delivery.lane import Lane
 from forebay.broker.core.errors import (
     BrokerError,
     InvalidPartition,
+    InvalidValue,
     OffsetAhead,
     SubscriptionNotFound,
+    quoted,
     shown,
 )
-from forebay.broker.core.names import checked_request_id, is_id
+from forebay.broker.core.names import ID_FORM, checked_request_id, is_id
 from forebay.broker.core.partition.account import Totals, opened
 from forebay.broker.core.partition.cursor import Cursor
 from forebay.broker.core.partition.log import PartitionLog
@@ -150,11 +152,7 @@ class Subscribing:
             OffsetAhead, OffsetTrimmed: see ``place``.
         """
         if not is_id(name):
-            raise BrokerError(
-                Reason.INVALID_SUBSCRIPTION_NAME,
-                f"{shown(name)!r} is not a subscription's name: use 1 to 64 of [A-Za-z0-9._-]",
-                field="name",
-            )
+            raise InvalidValue(Reason.INVALID_SUBSCRIPTION_NAME, "name", quoted(name), ID_FORM)
         self._check(start)
         since = await self._look_up(self._sink.logs, start) if name not in self._records else {}
         self._sink.check_alive()

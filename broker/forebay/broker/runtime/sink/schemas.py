@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from forebay.broker.core.errors import BrokerError, InvalidPage, SchemaNotFound
+from forebay.broker.core.errors import BrokerError, InvalidPage, InvalidValue, SchemaNotFound
 from forebay.broker.core.writes import PutSchema, SchemaRecord
 from forebay.broker.runtime.commit.committer import Committer
 from forebay.broker.runtime.sink.state import Sink
@@ -65,17 +65,9 @@ class Schemas:
     def _check(self, schema: SchemaRecord) -> None:
         arrow, spark = len(schema.arrow_schema), len(schema.spark_schema.encode())
         if not 1 <= arrow <= SCHEMA_BYTES_MAX:
-            raise BrokerError(
-                Reason.INVALID_SCHEMA,
-                f"arrow_schema has {arrow} bytes: must be 1 to {SCHEMA_BYTES_MAX}",
-                field="arrow_schema",
-            )
+            raise InvalidValue(Reason.INVALID_SCHEMA, "arrow_schema", f"{arrow} bytes", f"1 to {SCHEMA_BYTES_MAX}")
         if spark > SCHEMA_BYTES_MAX:
-            raise BrokerError(
-                Reason.INVALID_SCHEMA,
-                f"spark_schema has {spark} bytes: must be at most {SCHEMA_BYTES_MAX}",
-                field="spark_schema",
-            )
+            raise InvalidValue(Reason.INVALID_SCHEMA, "spark_schema", f"{spark} bytes", f"up to {SCHEMA_BYTES_MAX}")
         if schema.version > VERSIONS_MAX:
             raise BrokerError(
                 Reason.INVALID_SCHEMA, f"a sink has at most {VERSIONS_MAX} versions of its schema", field="arrow_schema"

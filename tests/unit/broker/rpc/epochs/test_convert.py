@@ -116,7 +116,7 @@ def test_no_more_tokens_are_named_than_a_sink_may_have(monkeypatch: pytest.Monke
     monkeypatch.setattr(values, "TOKENS_MAX", 2)
     epochs.wanted(commit(token("a"), token("b"))).checked()
 
-    with refusal(Reason.INVALID_EPOCH, match="up to 2 tokens"):
+    with refusal(Reason.INVALID_EPOCH, match="3 tokens: must be up to 2"):
         epochs.wanted(commit(token("a"), token("b"), token("c"))).checked()
 
 
