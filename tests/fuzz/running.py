@@ -34,7 +34,7 @@ from tests.support.processes.broker import BrokerEnded, BrokerProcess, serve_com
 
 WORKERS: Final = 16
 RENEWED_S: Final = 20.0
-"""The sinks are deleted and made anew so often: what the broker keeps on purpose is no growth."""
+"""The sinks are deleted and recreated so often: what the broker keeps on purpose is no growth."""
 SAMPLED_S: Final = 1.0
 _SINKS: Final[dict[str, dict[str, Any]]] = {
     "disk": {"partitions": 2},
@@ -153,7 +153,7 @@ async def _keep(endpoint: str, report: Report) -> None:
         try:
             await asyncio.to_thread(_renew, endpoint)
         except ForebayError as failure:
-            report.find("the sinks were not made anew", str(failure))
+            report.find("the sinks were not recreated", str(failure))
 
 
 def _renew(endpoint: str) -> None:

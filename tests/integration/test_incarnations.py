@@ -1,4 +1,4 @@
-"""A sink that was deleted and made anew is another one: the broker refuses what is about the former one."""
+"""A sink that was deleted and recreated is another one: the broker refuses what is about the former one."""
 
 from __future__ import annotations
 
@@ -343,7 +343,7 @@ def test_what_was_staged_in_a_former_sink_is_not_committed_in_its_successor(clie
 def test_tokens_that_were_staged_in_two_sinks_of_one_name_are_no_commit() -> None:
     stage = Stage("batch", 0, "run", 1)
 
-    with failure(Reason.STAGED_INCOMPLETE, match="deleted and made anew"):
+    with failure(Reason.STAGED_INCOMPLETE, match="deleted and recreated"):
         EpochCommit.of("orders", stage, [StagedToken("a", (), "first"), StagedToken("b", (), "second")])
 
 

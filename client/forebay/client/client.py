@@ -261,7 +261,7 @@ class Client:
     ) -> list[SettleResult]:
         """Settle pulled records; returns one result per range of offsets.
 
-        Raises ``SinkReplaced`` if the sink was deleted and created again since the pull.
+        Raises ``SinkReplaced`` if the sink was deleted and recreated since the pull.
         """
         return self._puller.ack(sink, records, subscription=subscription)
 
@@ -277,7 +277,7 @@ class Client:
         """Reject pulled records for redelivery, not before ``delay_s``; returns one result per range.
 
         The call is not retried if the connection breaks: the records are then redelivered at the latest when their ack
-        deadline has passed. Raises ``SinkReplaced`` if the sink was deleted and created again since the pull.
+        deadline has passed. Raises ``SinkReplaced`` if the sink was deleted and recreated since the pull.
         """
         return self._puller.nack(sink, records, subscription=subscription, delay_s=delay_s, reason=reason)
 

@@ -228,7 +228,7 @@ class _Replaced(FailedPrecondition):
 
 
 class SinkReplaced(_Replaced):
-    """The sink was deleted and created again. Get it and start over.
+    """The sink was deleted and recreated. Get it and start over.
 
     The request referred to the former sink: its offsets, tokens, leased sets and schema versions are invalid now.
     Nothing was changed.
@@ -238,7 +238,7 @@ class SinkReplaced(_Replaced):
 
 
 class SubscriptionReplaced(_Replaced):
-    """The subscription was deleted and created again. Get it and start over.
+    """The subscription was deleted and recreated. Get it and start over.
 
     The request referred to the former subscription. Nothing was settled or moved.
     """

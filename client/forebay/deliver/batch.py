@@ -47,7 +47,7 @@ class Batch:
     """Name of the sink."""
 
     incarnation: str
-    """Incarnation of the sink: a sink that was deleted and created again reuses offsets."""
+    """Incarnation of the sink: a sink that was deleted and recreated reuses offsets."""
 
     partition: int
     """Partition, from 0."""

@@ -169,14 +169,14 @@ class Reason(Enum):
         "sink {sink!r} was deleted and recreated: the request names incarnation {named!r}, the current one is "
         "{current!r}. Nothing was done. Offsets, positions, tokens and schema versions of the former sink are "
         "invalid: read the sink again and start over",
-        "The sink was deleted and created again, and the request referred to the former one: its offsets, tokens, "
+        "The sink was deleted and recreated, and the request referred to the former one: its offsets, tokens, "
         "leased sets and schema versions are invalid now. Nothing was changed. Get the sink and start over.",
     )
     SUBSCRIPTION_REPLACED = _unmet(
         "subscription {subscription!r} of sink {sink!r} was deleted and recreated: the request names incarnation "
         "{named!r}, the current one is {current!r}. Nothing was done. Positions, deliveries and leased sets of the "
         "former one are invalid: read the subscription again and start over",
-        "The subscription was deleted and created again, and the request referred to the former one. Nothing was "
+        "The subscription was deleted and recreated, and the request referred to the former one. Nothing was "
         "settled or moved. Get the subscription and start over.",
     )
     DEFAULT_SUBSCRIPTION = _unmet(

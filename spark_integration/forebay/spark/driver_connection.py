@@ -42,6 +42,6 @@ def check_incarnation(incarnation: str, found: SinkView, target: Target) -> None
     """Raise `ForebaySparkError` if the sink is not the one that the query has read."""
     if incarnation != found.incarnation:
         raise ForebaySparkError(
-            f"Sink {target.sink!r} was deleted and created again since this query read it.",
+            f"Sink {target.sink!r} was deleted and recreated since this query read it.",
             "Start the query with a new checkpoint location: its offsets belong to the deleted sink.",
         )

@@ -1,6 +1,6 @@
 """Remedies for errors of the client: every message that Spark shows ends with one.
 
-What a user of Spark does otherwise than other callers is in the table; the rest is the advice of the reason.
+The table has the remedies that differ from those of other callers; the others are the advice of the reason.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _REMEDIES: Final[Mapping[Reason, str]] = {
         '.option("endpoint", "host:port") or the environment variable {variable}.'
     ),
     Reason.SINK_FULL: (
-        "See what waits with: forebay lag {sink} --endpoint {endpoint}; then let its target catch up, raise the "
+        "See the backlog with: forebay lag {sink} --endpoint {endpoint}; then let its target catch up, raise the "
         "sink's limits (exactly once, a whole batch has to fit), or raise the option delivery_timeout_s."
     ),
     Reason.SCHEMA_NOT_FOUND: (
-        "The sink was made anew meanwhile, or its store was damaged: run this again, or read from a later offset on."
+        "The sink was recreated meanwhile, or its store was damaged: run this again, or read from a later offset on."
     ),
     Reason.INVALID_SCHEMA: "Write fewer columns, or to another sink: its schemas together have reached their bound.",
     Reason.DISK_FULL: "Free room on the broker's disk; then run this again.",
@@ -46,9 +46,9 @@ _REMEDIES: Final[Mapping[Reason, str]] = {
         'give it a name of its own: .option("write_name", "<name>").'
     ),
     Reason.EPOCH_FENCED: (
-        "Let only the newest run of this query go on. If this is the newest, its checkpoint is behind what was "
-        "written: start it with the checkpoint that went on, or write under another name with "
-        '.option("write_name", "<name>"), which writes again what the checkpoint has forgotten.'
+        "Continue only the newest run of this query. If this is the newest, its checkpoint is behind what was "
+        "written: start it with the newer checkpoint, or write under another name with "
+        '.option("write_name", "<name>"), which writes the rows again that the checkpoint does not have.'
     ),
     Reason.EPOCH_CONFLICT: (
         "Give each write of a micro-batch to this sink a name of its own: "
@@ -57,9 +57,9 @@ _REMEDIES: Final[Mapping[Reason, str]] = {
     Reason.EPOCH_CONTENT_CONFLICT: (
         "The sink keeps the rows of the first run. Two writes of a micro-batch under one name: give each a name of its "
         'own, .option("write_name", "<name>"). A driver that lost the last entries of its checkpoint: restore them, or '
-        "write under another name, which writes this batch whole, and what the sink has of it twice. Rows that differ "
-        'with each run (a table that changes, a sample): .option("epoch_check", "none") for one start keeps what the '
-        "sink has and leaves out what only this run has."
+        "write this whole batch under another name: rows that the sink has are then in it twice. Rows that differ with "
+        'each run (a table that changes, a sample): .option("epoch_check", "none") for one start keeps the rows of the '
+        "sink and drops those that only this run has."
     ),
     Reason.STAGING_UNSUPPORTED: (
         'Write with .option("delivery", "at_least_once"), or to a sink whose buffer_mode is DISK or SPILL.'
@@ -70,33 +70,33 @@ _REMEDIES: Final[Mapping[Reason, str]] = {
     ),
     Reason.WRITER_FENCED: "Run this again; another attempt or run has taken over.",
     Reason.RECORD_TOO_LARGE: "Split such rows, or raise the broker's bound for a record.",
-    Reason.INVALID_PARTITION: "Start the query again: the sink was made anew with fewer partitions.",
+    Reason.INVALID_PARTITION: "Start the query again: the sink was recreated with fewer partitions.",
     Reason.OFFSET_TRIMMED: (
         'Read from what is left with .option("startingOffsets", "earliest"), or accept the loss with '
         '.option("failOnDataLoss", "false").'
     ),
     Reason.GAP: (
-        "See why with: forebay sink show {sink} --endpoint {endpoint}; accept the loss with "
+        "See the reason with: forebay sink show {sink} --endpoint {endpoint}; accept the loss with "
         '.option("failOnDataLoss", "false").'
     ),
     Reason.SUBSCRIPTION_IN_USE: (
         "End that consumer, or read as a subscription of its own: "
-        '.option("subscription", "<name>"); forebay subscription list {sink} shows those that there are.'
+        '.option("subscription", "<name>"); forebay subscription list {sink} shows the existing ones.'
     ),
     Reason.TOO_MANY_SUBSCRIPTIONS: (
-        "Delete one that nobody needs: forebay subscription delete {sink} <name> --endpoint {endpoint}."
+        "Delete an unused one: forebay subscription delete {sink} <name> --endpoint {endpoint}."
     ),
     Reason.ORDERING_STRICT: (
-        "Let what failed step aside: forebay sink update {sink} -s ordering=RELAXED --endpoint {endpoint}; or read "
-        "the sink without mode resend."
+        "Redeliver failed records beside new ones: forebay sink update {sink} -s ordering=RELAXED --endpoint "
+        "{endpoint}; or read the sink without mode resend."
     ),
     Reason.SUBSCRIPTION_NOT_FOUND: (
-        "Name one that there is: forebay subscription list {sink} --endpoint {endpoint} shows them."
+        "Name an existing one: forebay subscription list {sink} --endpoint {endpoint} shows them."
     ),
     Reason.INVALID_SUBSCRIPTION_NAME: "Name it with 1 to 64 of A-Z, a-z, 0-9, '.', '_' and '-'.",
     Reason.SINK_REPLACED: (
-        "Run this again. A write, or a query that is started again, goes into the sink that is there now, with its "
-        "schema, and nothing of what failed is in it. A query that reads the sink has offsets of the former one: start "
+        "Run this again. A write, or a query that is started again, goes into the new sink, with its "
+        "schema; no row of the failed write is in it. A query that reads the sink has offsets of the former one: start "
         "it with a new checkpoint location."
     ),
     Reason.TOKEN_REFUSED: (
@@ -120,11 +120,11 @@ _UNCLASSIFIED: Final = "See the broker's log, and forebay info --endpoint {endpo
 
 
 def explained(error: errors.ForebayError, target: Target, *, doing: str) -> ForebaySparkError:
-    """Return what to raise towards Spark for an error of the client met while ``doing`` something."""
+    """Return the error to raise to Spark for an error of the client during the action ``doing``."""
     endpoint = ",".join(target.endpoints)
     reason = reason_of(error.reason)
     if isinstance(error, errors.DeliveryTimeout):
-        # What the broker refused for so long says more than the time.
+        # The reason of the rejections explains more than the time limit.
         reason = reason_of(error.refusal) or reason
     return ForebaySparkError(
         f"Could not {doing} sink {target.sink!r} at {endpoint}: {error.reason or type(error).__name__}: {error}",

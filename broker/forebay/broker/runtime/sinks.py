@@ -259,7 +259,7 @@ class Sinks:
     async def _finish(self, buffer: Buffer) -> None:
         await buffer.delete()
         self._quarantine.forget(buffer.record.id)
-        if buffer.name not in self.running:  # else the figures are those of the sink that was made anew
+        if buffer.name not in self.running:  # else the figures are those of the sink that was recreated
             self._instruments.forgotten(buffer.name)
         self._on_deleted()
         _log.info("sink was deleted sink=%s", buffer.name)

@@ -54,7 +54,7 @@ class Epochs:
         is known when it returns. Epochs that are committed already are not an error. All sinks must be on one broker.
 
         Raises ``INVALID_EPOCH``, ``STAGED_INCOMPLETE``, ``EPOCH_FENCED``, ``EpochConflict``, ``EpochContentConflict``,
-        ``PRODUCER_CHANGED``, and ``SinkReplaced`` if a sink was deleted and created again since staging. After
+        ``PRODUCER_CHANGED``, and ``SinkReplaced`` if a sink was deleted and recreated since staging. After
         ``patience_s`` it raises the last failure; only a repeat of the same commit then tells whether it was applied.
         """
         check("patience_s", patience_s, 0, 86_400)

@@ -24,7 +24,7 @@ class Resends:
     """Leased sets of a client's sinks. Thread-safe.
 
     All methods raise ``SinkNotFound``, ``SubscriptionNotFound``, ``SinkReplaced`` for ranges of a sink that was deleted
-    and created again, and ``INVALID_LEASE`` for a ``holder`` that is not 1 to 128 characters of ``[A-Za-z0-9._:-]``.
+    and recreated, and ``INVALID_LEASE`` for a ``holder`` that is not 1 to 128 characters of ``[A-Za-z0-9._:-]``.
     """
 
     def __init__(self, channels: Channels) -> None:

@@ -89,7 +89,7 @@ class SchemaCache:
 
         def schema_of(version: int) -> Schema:
             with self._lock:
-                if self._incarnation != incarnation:  # the sink was deleted and created again
+                if self._incarnation != incarnation:  # the sink was deleted and recreated
                     self._incarnation, self._known = incarnation, {}
                 if version not in self._known:
                     self._known[version] = self._schemas.get(self._sink, version, incarnation=incarnation)

@@ -93,7 +93,7 @@ class Sinks:
     def delete(self, name: str, *, force: bool = False, dead_letters: bool = False, incarnation: str = "") -> None:
         """Delete a sink and its records; with ``dead_letters`` also its dead-letter sink ``<name>.dlq``.
 
-        A sink that is created again meanwhile is not deleted. Raises ``SINK_NOT_EMPTY`` unless forced,
+        A sink that is recreated meanwhile is not deleted. Raises ``SINK_NOT_EMPTY`` unless forced,
         ``SinkNotFound``, ``SinkReplaced``.
         """
         request = pb.DeleteSinkRequest(

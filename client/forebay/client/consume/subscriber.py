@@ -83,7 +83,7 @@ class Subscriber(ClosableIterator[Delivery]):
 
         Raises the error that ended the subscriber: ``SinkNotFound``, ``SubscriptionNotFound``, ``CONSUMER_REPLACED``,
         ``INVALID_OPEN``, ``SinkReplaced`` and ``SubscriptionReplaced`` (the sink or subscription was deleted and
-        created again while the connection was broken), and others. With ``reconnect=False``, every broken
+        recreated while the connection was broken), and others. With ``reconnect=False``, every broken
         connection ends it.
         """
         self._check()

@@ -107,7 +107,7 @@ class Publisher:
 
     @property
     def incarnation(self) -> str:
-        """Incarnation of the sink; if the sink is deleted and created again, the publisher ends."""
+        """Incarnation of the sink; if the sink is deleted and recreated, the publisher ends."""
         return self._stream.incarnation
 
     def staged(self) -> StagedToken:

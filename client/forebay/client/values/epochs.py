@@ -175,14 +175,14 @@ class EpochCommit:
         """Return the commit of the tokens staged for the epoch of ``stage``.
 
         Raises ``STAGED_INCOMPLETE`` for tokens that were staged in two incarnations of the sink: it was deleted and
-        made anew in between.
+        recreated in between.
         """
         every = tuple(tokens)
         named = [one for one in (stage.incarnation, *(token.incarnation for token in every)) if one]
         found = list(dict.fromkeys(named)) or [""]
         if len(found) > 1:
             raise FailedPrecondition(
-                f"sink {sink!r} was deleted and made anew while the epoch was staged: a part of it is in incarnation "
+                f"sink {sink!r} was deleted and recreated while the epoch was staged: a part of it is in incarnation "
                 f"{found[0]!r}, another in {found[1]!r}. Stage all of it again",
                 reason=Reason.STAGED_INCOMPLETE,
                 facts={"sink": sink, "named": found[0], "current": found[1]},

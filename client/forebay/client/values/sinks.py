@@ -41,7 +41,7 @@ class Sink:
 
     name: str
     incarnation: str
-    """Random id of this creation; a sink that was deleted and created again has another."""
+    """Random id of this creation; a sink that was deleted and recreated has another."""
 
     settings: SinkSettings
     created_at: datetime

@@ -28,7 +28,7 @@ class Subscription:
     """Position at which the subscription was created."""
 
     incarnation: str = ""
-    """Id of this creation; a subscription that was deleted and created again has another."""
+    """Id of this creation; a subscription that was deleted and recreated has another."""
 
 
 @dataclass(frozen=True, slots=True)

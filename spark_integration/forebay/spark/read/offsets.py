@@ -22,7 +22,7 @@ class StreamOffset:
     """Position in each partition of one sink."""
 
     incarnation: str
-    """Incarnation of the sink; a sink that was deleted and created again has another."""
+    """Incarnation of the sink; a sink that was deleted and recreated has another."""
 
     partitions: Mapping[int, int]
     """Next offset by partition. A missing partition was added later, and starts at 0."""

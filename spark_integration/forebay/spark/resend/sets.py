@@ -25,7 +25,7 @@ class SetOffset:
     """Position of a query: after one of its sets."""
 
     incarnation: str
-    """Incarnation of the sink; a sink that was deleted and created again has another."""
+    """Incarnation of the sink; a sink that was deleted and recreated has another."""
 
     query: str
     """Id of the query, chosen at its start; part of the holder's name of each set."""

@@ -24,7 +24,7 @@ from forebay.spark.write.transaction import begin_batch, begin_stream
 from forebay.spark.write.writer import WriteJob
 
 TRIES: Final = 3
-"""Number of attempts to begin a write while its sink is deleted and created again."""
+"""Number of attempts to begin a write while its sink is deleted and recreated."""
 _GONE: Final = (errors.SinkReplaced, errors.SinkNotFound)
 
 log = logging.getLogger(__name__)

@@ -179,9 +179,9 @@ def test_a_sink_that_was_made_anew_is_not_read_on_with_the_offsets_of_the_old_on
 
     again = reader(orders)
 
-    with pytest.raises(ForebaySparkError, match="created again"):
+    with pytest.raises(ForebaySparkError, match="deleted and recreated"):
         again.latestOffset(end, ALL)
-    with pytest.raises(ForebaySparkError, match="created again"):
+    with pytest.raises(ForebaySparkError, match="deleted and recreated"):
         again.partitions(end, end)
 
 

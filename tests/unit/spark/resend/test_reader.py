@@ -235,5 +235,5 @@ def test_what_cannot_be_read_so_is_told_with_what_to_do(broker: TestBroker, clie
         latest(strict, {"incarnation": "i", "partitions": {"0": 3}})
     client.sinks.delete("orders")
     client.sinks.create("orders", ordering="RELAXED")
-    with pytest.raises(ForebaySparkError, match="deleted and created again"):
+    with pytest.raises(ForebaySparkError, match="deleted and recreated"):
         latest(strict, start)

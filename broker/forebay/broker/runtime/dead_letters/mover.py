@@ -439,7 +439,7 @@ class DeadLetters:
             try:
                 return target.state, await append_when_room(target, self._committer, incoming, burial, check)
             except SinkNotFound:
-                continue  # the dead-letter sink was just deleted: it is created again
+                continue  # the dead-letter sink was just deleted: it is recreated
 
 
 def _noticed(answer: asyncio.Future[Results]) -> None:

@@ -78,4 +78,4 @@ def test_an_account_over_tens_of_thousands_of_gaps_is_opened_in_one_pass() -> No
     cursor = opened(0, gaps)
 
     assert cursor.dropped == len(gaps)
-    assert time.process_time() - before < 3.0, "it was minutes when the cursor was made anew for each of them"
+    assert time.process_time() - before < 3.0, "it was minutes when the cursor was recreated for each of them"

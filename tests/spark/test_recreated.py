@@ -1,4 +1,4 @@
-"""A sink that is deleted and made anew under a program of Spark's: no value is ever taken for one of another column."""
+"""A sink that is deleted and recreated under a program of Spark's: no value is ever taken for one of another column."""
 
 from __future__ import annotations
 
