@@ -58,6 +58,7 @@ from forebay.broker.settings import BrokerSettings, SettingsError, address, load
 from forebay.broker.storage.directory import FORMAT
 from forebay.broker.storage.records.accepted import boot_id
 from forebay.broker.storage.recovery import errors_of_a_start, recover
+from forebay.broker.storage.store.backends import BACKENDS
 from forebay.broker.storage.store.contract import Store
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.broker.storage.store.open_files import raise_open_files
@@ -285,10 +286,7 @@ def check_listen(listen: str) -> None:
 
 def open_store(settings: BrokerSettings) -> Store:
     """Open the store on disk. Raises ``StoreError`` (see ``storage.errors``) saying what to do."""
-    # A broker in memory runs without RocksDB.
-    from forebay.broker.storage.store.rocks import RocksStore  # noqa: PLC0415
-
-    return RocksStore(settings.data_dir)
+    return BACKENDS[settings.store](settings.data_dir)
 
 
 def allow_open_files(settings: BrokerSettings) -> int:

@@ -12,13 +12,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import Field, GetPydanticSchema, ValidationError
+from pydantic import AfterValidator, Field, GetPydanticSchema, ValidationError
 from pydantic_core import CoreSchema, core_schema
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as UnreadableVariable
 
 from forebay.broker.core.errors import InvalidSetting
 from forebay.broker.core.settings import DEFAULTS, SECOND_US, SETTINGS, Setting, SinkSettings
+from forebay.broker.storage.store.backends import BACKENDS
 
 DEFAULT_PORT: Final = 7461
 PORT_DIGITS_MAX: Final = 5
@@ -60,6 +61,12 @@ def _named_settings(source: object, handler: object) -> CoreSchema:
     return core_schema.no_info_wrap_validator_function(_sink_settings, named)
 
 
+def _known_store(name: str) -> str:
+    if name not in BACKENDS:
+        raise ValueError(f"must be one of {', '.join(sorted(BACKENDS))}")
+    return name
+
+
 class BrokerSettings(BaseSettings):
     """Settings of a broker."""
 
@@ -67,6 +74,9 @@ class BrokerSettings(BaseSettings):
 
     data_dir: Path = Path("forebay-data")
     """Directory of the store. It is created if it does not exist."""
+
+    store: Annotated[str, AfterValidator(_known_store)] = "rocksdb"
+    """Backend of the store. `rocksdb` is the only one."""
 
     listen: str = f"127.0.0.1:{DEFAULT_PORT}"
     """HOST:PORT of the gRPC endpoint; port 0 takes a free one.
@@ -237,7 +247,7 @@ def load(config: Path | None = None, /, **given: Any) -> BrokerSettings:
         name = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
             raise SettingsError(f"{name}: unknown setting") from error
-        raise SettingsError(f"{name} = {first['input']!r:.80}: {first['msg']}") from error
+        raise SettingsError(f"{name} = {first['input']!r:.80}: {first['msg'].removeprefix('Value error, ')}") from error
     except (InvalidSetting, UnreadableVariable, tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise SettingsError(str(error)) from error
     address(settings.listen)
