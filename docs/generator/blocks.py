@@ -6,7 +6,16 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from docs.generator import broker_settings, command_line, errors, metrics, sink_settings, stored_values, wire_contract
+from docs.generator import (
+    broker_settings,
+    command_line,
+    errors,
+    metrics,
+    sink_settings,
+    start_table,
+    stored_values,
+    wire_contract,
+)
 
 BLOCKS: Final[Mapping[str, Callable[[], str]]] = {
     "broker-settings": broker_settings.markdown,
@@ -16,6 +25,7 @@ BLOCKS: Final[Mapping[str, Callable[[], str]]] = {
     "reasons": errors.reasons,
     "sink-guarantees": sink_settings.guarantees,
     "sink-settings": sink_settings.markdown,
+    "start-table": start_table.markdown,
     "stored-values": stored_values.markdown,
     "wire-messages": wire_contract.messages,
     "wire-services": wire_contract.services,

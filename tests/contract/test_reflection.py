@@ -37,6 +37,7 @@ def test_it_lists_our_services_with_health_and_reflection(ask: Any) -> None:
         "forebay.v1.DeadLetterService",
         "forebay.v1.EpochService",
         "forebay.v1.ResendService",
+        "forebay.v1.PositionService",
         "forebay.v1.SchemaService",
         "forebay.v1.SinkService",
     }

@@ -21,7 +21,8 @@ from forebay.client import (
     SinkNotFound,
     TlsSettings,
 )
-from forebay.client.errors import ForebayError
+from forebay.client.errors import ForebayError, PositionStoreError
+from forebay.client.positions.store import PositionStore, open_store
 from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import buffer_service_pb2_grpc as pb_grpc
@@ -289,3 +290,19 @@ def test_a_stream_whose_first_message_names_no_sink_gets_no_further_than_its_rig
             next(calls)
 
     assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+
+
+def test_a_position_is_saved_with_the_right_to_replay_its_sink_and_listed_with_the_right_to_view_it(
+    broker: BrokerServer,
+) -> None:
+    def store_of(client: Client) -> PositionStore:
+        return open_store("broker:", channels=client._channels)
+
+    with client_of(broker, "ops") as ops, client_of(broker, "audit") as audit:
+        for client, sink in ((audit, "orders"), (ops, "secret")):
+            store_of(client).compare_and_write(f"default/billing/{sink}/0", b"1", None)
+
+        with pytest.raises(PositionStoreError, match="replay"):
+            store_of(audit).compare_and_write("default/billing/secret/0", b"2", None)
+        assert list(store_of(ops).list("")) == ["default/billing/orders/0", "default/billing/secret/0"]
+        assert list(store_of(audit).list("")) == ["default/billing/orders/0"]

@@ -25,6 +25,7 @@ from forebay.broker.runtime.epochs.commits import Epochs
 from forebay.broker.runtime.epochs.sweep import EpochSweep
 from forebay.broker.runtime.housekeeping import Housekeeping
 from forebay.broker.runtime.instruments import Instruments
+from forebay.broker.runtime.positions import Positions
 from forebay.broker.runtime.publish.writers import Writers
 from forebay.broker.runtime.read.pages import Pages
 from forebay.broker.runtime.read.quarantine import Quarantine
@@ -238,6 +239,7 @@ def build(
         registry=sinks,
         epochs=Epochs(committer, reclaimer, pages, start_count=start_count),
         epoch_sweep=epoch_sweep,
+        positions=Positions(committer, found.positions),
         expirer=expirer,
         housekeeping=housekeeping,
         supervisor=supervisor,

@@ -32,6 +32,7 @@ from forebay.broker.rpc.buffer.service import BufferServicer
 from forebay.broker.rpc.dead_letter_service import DeadLetterServicer
 from forebay.broker.rpc.epochs.service import EpochServicer
 from forebay.broker.rpc.pages.codec import PageCodec
+from forebay.broker.rpc.position_service import PositionServicer
 from forebay.broker.rpc.resend_service import ResendServicer
 from forebay.broker.rpc.schema_service import SchemaServicer
 from forebay.broker.rpc.sinks.service import SinkServicer
@@ -70,6 +71,7 @@ from forebay.v1 import (
     buffer_service_pb2_grpc,
     dead_letter_service_pb2_grpc,
     epoch_service_pb2_grpc,
+    position_service_pb2_grpc,
     resend_service_pb2_grpc,
     schema_service_pb2_grpc,
     sink_service_pb2_grpc,
@@ -188,6 +190,7 @@ class Serving:
         )
         dead_letter_service_pb2_grpc.add_DeadLetterServiceServicer_to_server(DeadLetterServicer(broker), server)
         epoch_service_pb2_grpc.add_EpochServiceServicer_to_server(EpochServicer(broker), server)
+        position_service_pb2_grpc.add_PositionServiceServicer_to_server(PositionServicer(broker), server)
         resend_service_pb2_grpc.add_ResendServiceServicer_to_server(ResendServicer(broker), server)
         schema_service_pb2_grpc.add_SchemaServiceServicer_to_server(SchemaServicer(broker), server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)

@@ -21,6 +21,9 @@ from forebay.client.admin.subscriptions import Subscriptions
 from forebay.client.consume.puller import PullClient
 from forebay.client.consume.subscriber import Subscriber
 from forebay.client.errors import ForebayError
+from forebay.client.positions.consumer import CheckpointedConsumer
+from forebay.client.positions.settings import ConsumerOptions, ConsumerSettings
+from forebay.client.positions.store import open_store
 from forebay.client.publish.publisher import Publisher
 from forebay.client.replay.pages import PageReplay, ReplayOptions
 from forebay.client.replay.records import RecordReplay
@@ -71,7 +74,7 @@ class Client:
         self.epochs = Epochs(self._channels)
         self._lock = threading.Lock()
         """Protects the set below."""
-        self._open: set[Publisher | Subscriber] = set()
+        self._open: set[Publisher | Subscriber | CheckpointedConsumer] = set()
 
     @property
     def endpoints(self) -> tuple[str, ...]:
@@ -205,6 +208,26 @@ class Client:
         self._track(subscriber)
         return subscriber
 
+    def consumer(
+        self, sink: str, name: str, *, store: str = "broker:", **options: Unpack[ConsumerOptions]
+    ) -> CheckpointedConsumer:
+        """Return a consumer that reads a sink by replay and resumes at its saved position.
+
+        Consumers of one ``name`` share the positions; the latest one replaces the others.
+        ``store`` is a URL: ``broker:`` (the broker of the sink, the default), ``file:///PATH``, and those of the
+        installed extras. The options are the fields of ``ConsumerSettings``. The consumer connects when the first batch
+        is requested. Raises ``InvalidArgument``, ``PositionStoreError``.
+        """
+        settings = ConsumerSettings(**options)
+        consumer = CheckpointedConsumer(
+            *(self._channels, sink, name),
+            store=open_store(store, channels=self._channels, rw_timeout_s=settings.rw_timeout_s),
+            settings=settings,
+            on_close=self._untrack,
+        )
+        self._track(consumer)
+        return consumer
+
     def replay(self, sink: str, *, partition: int | None = None, **options: Unpack[ReplayOptions]) -> RecordReplay:
         """Replay a sink record by record: a partition from ``start`` or ``start_time`` to before ``end``.
 
@@ -295,10 +318,10 @@ class Client:
             sink, partition=partition, offset=offset, max_records=max_records, incarnation=incarnation
         )
 
-    def _track(self, one: Publisher | Subscriber) -> None:
+    def _track(self, one: Publisher | Subscriber | CheckpointedConsumer) -> None:
         with self._lock:
             self._open.add(one)
 
-    def _untrack(self, one: Publisher | Subscriber) -> None:
+    def _untrack(self, one: Publisher | Subscriber | CheckpointedConsumer) -> None:
         with self._lock:
             self._open.discard(one)

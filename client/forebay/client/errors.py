@@ -5,10 +5,11 @@
     │   └── RecordTooLarge, InvalidPage, PageCorrupt, CredentialsUnusable
     ├── NotFound              SinkNotFound, SubscriptionNotFound, SchemaNotFound
     ├── AlreadyExists         AlreadyCommitted
-    ├── FailedPrecondition    SinkReplaced, SubscriptionReplaced
+    ├── FailedPrecondition    SinkReplaced, SubscriptionReplaced, PositionDamaged
     ├── ResourceExhausted     SinkFull
-    ├── OutOfRange            OffsetTrimmed
-    ├── Superseded            WriterFenced, EpochConflict, EpochContentConflict, SchemaChanged
+    ├── OutOfRange            OffsetTrimmed, PositionUnusable
+    ├── Superseded            WriterFenced, EpochConflict, EpochContentConflict, SchemaChanged, PositionConflict,
+    │                         PositionFenced
     ├── GapError              a replay reached a gap
     ├── AccessDenied          a token, a right or a certificate is missing
     ├── BrokerUnavailable     unreachable; BrokerDraining
@@ -17,6 +18,7 @@
     ├── ClientFault           the client library failed in an unclassified way
     ├── DeadlineExceeded      no answer within the time limit
     ├── ArrowNotInstalled     rows with a schema, but pyarrow is not installed
+    ├── PositionStoreError    a store of saved positions refused; PositionStoreUnavailable
     ├── DeliveryTimeout, FlushTimeout    a publisher did not store its records in time
     └── Closed                the object is closed
 
@@ -58,6 +60,12 @@ __all__ = [
     "OffsetTrimmed",
     "OutOfRange",
     "PageCorrupt",
+    "PositionConflict",
+    "PositionDamaged",
+    "PositionFenced",
+    "PositionStoreError",
+    "PositionStoreUnavailable",
+    "PositionUnusable",
     "ProtocolViolation",
     "RecordTooLarge",
     "ResourceExhausted",
@@ -246,6 +254,12 @@ class SubscriptionReplaced(_Replaced):
     reasons = (Reason.SUBSCRIPTION_REPLACED,)
 
 
+class PositionDamaged(FailedPrecondition):
+    """A stored position cannot be read. Delete it to begin at the start point of the consumer."""
+
+    reasons = (Reason.POSITION_DAMAGED,)
+
+
 # -- no room, or the position does not exist
 
 
@@ -287,6 +301,12 @@ class OffsetTrimmed(OutOfRange):
     """The requested position is trimmed. Restart at ``earliest``, or accept the gap."""
 
     reasons = (Reason.OFFSET_TRIMMED,)
+
+
+class PositionUnusable(OutOfRange):
+    """A saved position does not fit the sink, and the policy ``on_misfit`` is ``error``."""
+
+    reasons = (Reason.POSITION_UNUSABLE,)
 
 
 class GapError(ForebayError):
@@ -364,6 +384,18 @@ class SchemaChanged(Superseded):
     reasons = (Reason.SCHEMA_CHANGED,)
 
 
+class PositionConflict(Superseded):
+    """Another consumer wrote the position meanwhile. Read it, then decide."""
+
+    reasons = (Reason.POSITION_CONFLICT,)
+
+
+class PositionFenced(Superseded):
+    """Another consumer with the same name took the partition over. Stop this one."""
+
+    reasons = (Reason.POSITION_FENCED,)
+
+
 # -- the broker refuses, fails or does not answer
 
 
@@ -427,6 +459,18 @@ class ArrowNotInstalled(ForebayError):
     """The sink holds rows with a schema, and pyarrow is not installed. Install the extra ``arrow``."""
 
     reasons = (Reason.ARROW_NOT_INSTALLED,)
+
+
+class PositionStoreError(ForebayError):
+    """A store of saved positions refused the credentials or the request. Correct its settings."""
+
+    reasons: ClassVar[Sequence[Reason]] = (Reason.POSITION_STORE_REFUSED,)
+
+
+class PositionStoreUnavailable(PositionStoreError):
+    """A store of saved positions did not answer in time. A write may have taken effect."""
+
+    reasons = (Reason.POSITION_STORE_UNAVAILABLE,)
 
 
 class DeliveryTimeout(ForebayError):

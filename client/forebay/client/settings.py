@@ -20,12 +20,19 @@ WINDOW_PAGES_MAX: Final = 256
 def check(name: str, value: float, lowest: float, highest: float) -> None:
     """Raise ``INVALID_SETTING`` unless ``lowest <= value <= highest``."""
     if not lowest <= value <= highest:
-        allowed = f"{lowest:g} to {highest:g}"
-        raise InvalidArgument(
-            f"{name} = {value}: must be {allowed}",
-            reason=Reason.INVALID_SETTING,
-            facts={"field": name, "value": str(value), "allowed": allowed},
-        )
+        raise invalid_setting(name, value, f"{lowest:g} to {highest:g}")
+
+
+def invalid_setting(name: str, value: object, allowed: str, problem: str = "") -> InvalidArgument:
+    """Return the error for the value of a setting.
+
+    ``problem`` replaces the sentence about the allowed values.
+    """
+    return InvalidArgument(
+        f"{name} = {value}: {problem or f'must be {allowed}'}",
+        reason=Reason.INVALID_SETTING,
+        facts={"field": name, "value": str(value), "allowed": allowed},
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,6 +121,7 @@ class Reason(Enum):
     )
     INVALID_SUBSCRIPTION_NAME = _invalid("The name of a subscription has an invalid form. Choose another one.")
     INVALID_POSITION = _invalid("A position in a sink is missing or ambiguous. Name one.")
+    INVALID_POSITION_KEY = _invalid("The key or document of a saved position has an invalid form. Correct it.")
     INVALID_FILTER = _invalid("A filter of dead letters is contradictory or invalid. Correct it.")
     INVALID_EPOCH = _invalid(
         "A stage or commit is invalid: a bad name or number, a repeated epoch, or sinks of several brokers. Correct it."
@@ -161,6 +162,10 @@ class Reason(Enum):
     )
 
     # -- the current state does not allow the request
+    POSITION_DAMAGED = _unmet(
+        "the stored position {key} is damaged",
+        "A stored position cannot be read. Delete it to begin at the start point of the consumer.",
+    )
     SINK_NOT_EMPTY = _unmet(
         "sink {sink!r} still holds {pending} unsettled records",
         "The sink has unsettled records. Wait until they are delivered, or delete it with `force`.",
@@ -238,6 +243,11 @@ class Reason(Enum):
     TOO_MANY_SUBSCRIPTIONS = _exhausted(
         "sink {sink!r} has {bound} subscriptions, which is the maximum",
         "The sink has reached its limit of subscriptions. Delete one.",
+        retry_after_s=None,
+    )
+    TOO_MANY_POSITIONS = _exhausted(
+        "the broker has {positions} saved positions; at most {limit} and 64 MiB fit",
+        "The broker has reached its limit of saved positions. Delete those of consumers that do not exist any more.",
         retry_after_s=None,
     )
     TOO_MANY_STREAMS = _exhausted(
@@ -338,6 +348,10 @@ class Reason(Enum):
         "the latest version of the schema of sink {sink!r} is {latest}, compared was {compared}",
         "Another client registered a version meanwhile. Get the latest version and compare again.",
     )
+    POSITION_CONFLICT = _superseded(
+        "position {key} has version {stored!r}, expected was {expected!r}",
+        "Another consumer wrote the position meanwhile. Read it, then decide.",
+    )
 
     # -- the broker is not available now
     DRAINING = _unavailable(
@@ -387,6 +401,19 @@ class Reason(Enum):
         "The sink holds rows with a schema, and pyarrow is not installed. Install the extra `arrow`."
     )
     GAP = _of_client('A replay reached a gap. Continue at `resume_offset`, or read with `on_gap="yield"`.')
+    POSITION_FENCED = _of_client(
+        "Another consumer with the same name took the partition over. Stop this one, or give it another name."
+    )
+    POSITION_UNUSABLE = _of_client(
+        "A saved position was trimmed, is ahead of the end, or belongs to a deleted sink. Choose with `on_misfit`."
+    )
+    POSITION_STORE_UNAVAILABLE = _of_client(
+        "The position store did not answer in time, or refused for now. The write may have taken effect.",
+        retry_after_s=0.0,
+    )
+    POSITION_STORE_REFUSED = _of_client(
+        "The position store refused the credentials or the request. Correct the settings of the store."
+    )
     DELIVERY_TIMEOUT = _of_client(
         "Records were not durable within `delivery_timeout_s`. If they are sent again, they may be stored twice."
     )

@@ -423,6 +423,21 @@ class PutAge(Write):
 
 
 @dataclass(frozen=True, slots=True)
+class PutPosition(Write):
+    """Store the saved position of a consumer."""
+
+    key: str
+    document: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DropPosition(Write):
+    """Delete a saved position."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
 class PutStopped(Write):
     """Record an orderly stop of a start: its cursors are up to date."""
 

@@ -27,6 +27,7 @@ from forebay.broker.runtime.epochs.commits import Epochs
 from forebay.broker.runtime.epochs.sweep import EpochSweep
 from forebay.broker.runtime.housekeeping import Housekeeping
 from forebay.broker.runtime.instruments import Instruments
+from forebay.broker.runtime.positions import Positions
 from forebay.broker.runtime.publish.writers import Writers
 from forebay.broker.runtime.read.pages import Pages
 from forebay.broker.runtime.read.quarantine import Quarantine
@@ -90,6 +91,7 @@ class Broker:
     registry: Sinks
     epochs: Epochs
     epoch_sweep: EpochSweep
+    positions: Positions
     expirer: Expirer
     housekeeping: Housekeeping
     supervisor: Supervisor

@@ -40,6 +40,7 @@ from forebay.broker.storage.records.kind import place_of
 from forebay.broker.storage.records.pages.due import DUE, due_of
 from forebay.broker.storage.records.pages.page import BULK_PAGE
 from forebay.broker.storage.records.pages.quarantine import QUARANTINE
+from forebay.broker.storage.records.position import POSITION
 from forebay.broker.storage.records.registry import BY_PREFIX
 from forebay.broker.storage.records.sealed import Undecodable
 from forebay.broker.storage.records.store import HIGHEST, START, STORE_ID
@@ -77,6 +78,9 @@ class Recovered:
 
     sinks: tuple[StoredSink, ...]
     due: tuple[Due, ...]
+    positions: Mapping[str, bytes | None]
+    """Saved positions by key; None for a damaged one."""
+
     quarantined: tuple[PutQuarantine, ...] = ()
     """Quarantined pages."""
 
@@ -150,6 +154,9 @@ def _recover(store: Store) -> Recovered:
     counting = store_values.counting(damage, start_count - 1)
     stopped = store_values.stopped(damage) == counting
     quarantined = tuple(_quarantined(damage, writes))
+    positions = {POSITION.parts(key)[0]: POSITION.decoded(value) for key, value in state.all(POSITION)}
+    for key in (key for key, document in positions.items() if document is None):
+        damage.report(POSITION.name, None, None, f"{key}: {POSITION.damaged}")
     if writes:
         journal.commit([], writes)
     if missing or highest_lost:
@@ -167,6 +174,7 @@ def _recover(store: Store) -> Recovered:
         age=age,
         sinks=tuple(sinks[number] for number in sorted(sinks)),
         due=tuple(due),
+        positions=positions,
         quarantined=quarantined,
         mended=tuple(damage.reported),
     )

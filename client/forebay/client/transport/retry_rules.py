@@ -72,6 +72,11 @@ RULES: Final[Mapping[str, Rule]] = {
     "DeleteSubscription": Rule(Repeat.NAMES, "incarnation and creation: a subscription created since has another one"),
     "SeekSubscription": Rule(Repeat.NEVER, "each call closes an account, and `latest` has moved by then"),
     "SettleSubscription": Rule(Repeat.FINDS, "what is settled stays settled"),
+    # -- saved positions
+    "ReadPosition": _READS,
+    "WritePosition": Rule(Repeat.NEVER, "the second call finds the version of the first, which is a conflict"),
+    "DeletePosition": Rule(Repeat.FINDS, "what is deleted stays deleted, until its consumer writes again"),
+    "ListPositions": _READS,
     # -- retry queue
     "LeaseResends": Rule(Repeat.FINDS, "a holder has one set, which is returned"),
     "SettleResends": Rule(Repeat.FINDS, "what is settled stays settled"),

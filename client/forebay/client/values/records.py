@@ -61,6 +61,8 @@ class DropReason(StrEnum):
     """Only in memory, or not yet synced, when the broker or its machine crashed."""
     UNREADABLE = "UNREADABLE"
     """Stored, but not decodable; reported by a replay, never by the broker."""
+    TRIMMED = "TRIMMED"
+    """Settled and removed before a consumer with saved positions read it; reported by the consumer."""
 
 
 class SettleOutcome(StrEnum):

@@ -91,7 +91,7 @@ def _unary(behaviour: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         await known.rates.wait_or_refuse()
         known.rates.charge(request)
         response = await behaviour(request, context)
-        return _visible(response, known.principal) if known.method == FILTERED else response
+        return _visible(response, *FILTERED[known.method], known.principal) if known.method in FILTERED else response
 
     return call
 
@@ -124,9 +124,10 @@ def _stream(behaviour: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return call
 
 
-def _visible(response: Any, principal: Principal) -> Any:
-    """Return a list of sinks without those that a principal may not view."""
-    shown = [sink for sink in response.sinks if principal.may(Right.VIEW, sink.name)]
-    if len(shown) == len(response.sinks):
+def _visible(response: Any, field: str, sink_of: Callable[[Any], str], principal: Principal) -> Any:
+    """Return a list without the elements of sinks that a principal may not view."""
+    elements = getattr(response, field)
+    shown = [element for element in elements if principal.may(Right.VIEW, sink_of(element))]
+    if len(shown) == len(elements):
         return response
-    return type(response)(sinks=shown, next_page_token=response.next_page_token)
+    return type(response)(**{field: shown}, next_page_token=response.next_page_token)

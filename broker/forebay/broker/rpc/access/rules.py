@@ -32,6 +32,10 @@ def _sink_if_named(request: Any) -> Sequence[str]:
     return (request.sink,) if request.sink else ()
 
 
+def _sink_of_key(request: Any) -> Sequence[str]:
+    return (request.key.sink,)
+
+
 def _no_sink(request: Any) -> Sequence[str]:
     return ()
 
@@ -56,6 +60,7 @@ _EPOCH: Final = "/forebay.v1.EpochService/"
 _DEAD_LETTER: Final = "/forebay.v1.DeadLetterService/"
 _RESEND: Final = "/forebay.v1.ResendService/"
 _SCHEMA: Final = "/forebay.v1.SchemaService/"
+_POSITION: Final = "/forebay.v1.PositionService/"
 
 RULES: Final[dict[str, Rule]] = {
     f"{_BUFFER}Publish": Rule(Right.PUBLISH, _opened),
@@ -98,9 +103,16 @@ RULES: Final[dict[str, Rule]] = {
     f"{_SCHEMA}RegisterSchema": Rule(Right.PUBLISH, _sink),
     f"{_SCHEMA}GetSchema": Rule(Right.VIEW, _sink),
     f"{_SCHEMA}ListSchemas": Rule(Right.VIEW, _sink),
+    f"{_POSITION}ReadPosition": Rule(Right.REPLAY, _sink_of_key),
+    f"{_POSITION}WritePosition": Rule(Right.REPLAY, _sink_of_key),
+    f"{_POSITION}DeletePosition": Rule(Right.REPLAY, _sink_of_key),
+    f"{_POSITION}ListPositions": Rule(Right.VIEW, _no_sink),
     "/forebay.v1.AdminService/GetBrokerInfo": Rule(Right.VIEW, _no_sink),
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": Rule(Right.VIEW, _no_sink),
 }
 
-FILTERED: Final = f"{_SINK}ListSinks"
-"""Its answer holds only the sinks that the caller may view."""
+FILTERED: Final[dict[str, tuple[str, Callable[[Any], str]]]] = {
+    f"{_SINK}ListSinks": ("sinks", lambda sink: str(sink.name)),
+    f"{_POSITION}ListPositions": ("positions", lambda position: str(position.key.sink)),
+}
+"""Lists without the sinks that the caller may not view: their field, and the sink of an element."""

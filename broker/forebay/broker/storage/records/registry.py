@@ -26,6 +26,7 @@ from forebay.broker.storage.records.partitions.head import HEAD
 from forebay.broker.storage.records.partitions.marks import MARKS
 from forebay.broker.storage.records.partitions.reserve import HELD, RESERVE
 from forebay.broker.storage.records.partitions.tail import TAIL
+from forebay.broker.storage.records.position import POSITION
 from forebay.broker.storage.records.sealed import Undecodable
 from forebay.broker.storage.records.sinks.schema import SCHEMA
 from forebay.broker.storage.records.sinks.sink import NEXT_SINK, SINK, SINK_COPY
@@ -37,12 +38,12 @@ from forebay.broker.storage.store.contract import DeleteRange, Family, Operation
 _SLICE: Final = 1_000
 KINDS: Final[tuple[Kind[Any], ...]] = (
     *(BULK_PAGE, SMALL_PAGE, ENTRY, SINK_COPY),
-    *(STORE_ID, START, HIGHEST, NEXT_SINK, AGE, COUNTING, STOPPED),
+    *(STORE_ID, START, HIGHEST, NEXT_SINK, AGE, COUNTING, STOPPED, POSITION),
     *(SINK, TAIL, HEAD, CURSOR, WRITER, SLOT, GAP, DUE, QUARANTINE, SUBSCRIPTION, TOTALS, RESERVE, MARKS, HELD),
     *(STAGE, STAGED_PAGE, PRODUCER, EPOCH, SCHEMA, PLACING, STAGE_ORDER),
 )
 BY_PREFIX: Final = {kind.prefix: kind for kind in KINDS if kind.family is Family.META}
-OF_SINKS: Final = tuple(kind for kind in BY_PREFIX.values() if not kind.of_store)
+OF_SINKS: Final = tuple(kind for kind in BY_PREFIX.values() if kind.layout.startswith("sink "))
 """Kinds that are deleted with their sink."""
 
 

@@ -41,6 +41,7 @@ from forebay.broker.storage.records.partitions.head import HEAD
 from forebay.broker.storage.records.partitions.marks import MARKS
 from forebay.broker.storage.records.partitions.reserve import HELD, RESERVE
 from forebay.broker.storage.records.partitions.tail import TAIL
+from forebay.broker.storage.records.position import POSITION
 from forebay.broker.storage.records.registry import KINDS
 from forebay.broker.storage.records.sealed import SEAL, Undecodable, seal
 from forebay.broker.storage.records.sinks.schema import SCHEMA, decode_schema
@@ -133,6 +134,7 @@ VALUES: Final[dict[str, st.SearchStrategy[Any]]] = {
     AGE.name: st.builds(PutAge, U64, U64, st.binary(max_size=40), U64),
     COUNTING.name: U64,
     STOPPED.name: U64,
+    POSITION.name: st.binary(max_size=40),
     SINK.name: SINKS,
     TAIL.name: st.builds(Tail, U64, U64, U64, I64, I64),
     HEAD.name: st.builds(Head, U64, U64, U64, U64, DROPS),

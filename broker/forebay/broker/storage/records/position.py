@@ -1,0 +1,41 @@
+"""Saved position of a named consumer: a document that the broker does not look into.
+
+It outlives its sink, so that its consumer detects a sink that was deleted and created again. A damaged one stays as it
+is and is reported to its consumer, which cannot know where it stopped: it is deleted by a person.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from forebay.broker.core.writes import DropPosition, PutPosition
+from forebay.broker.storage.records.kind import Kind
+from forebay.broker.storage.records.sealed import Codec, Undecodable, opened, seal, unpack
+
+_LENGTH: Final = struct.Struct(">I")
+
+
+def _encode(document: bytes) -> bytes:
+    return seal(_LENGTH.pack(len(document)) + document)
+
+
+def _decode(value: bytes) -> bytes:
+    content = opened(value)
+    [length] = unpack(_LENGTH, content)
+    document = content[_LENGTH.size :]
+    if len(document) != length:
+        raise Undecodable(f"a document has {len(document)} bytes instead of {length}")
+    return document
+
+
+POSITION: Final = Kind(
+    name="saved position",
+    prefix=b"\x08",
+    layout="key text",
+    codec=Codec(_encode, _decode),
+    lives="until it is deleted by its consumer or by a person",
+    damaged="it stays, and reading it is an error until it is deleted",
+    puts=PutPosition,
+    drops=DropPosition,
+)

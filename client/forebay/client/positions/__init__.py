@@ -1,0 +1,1 @@
+"""Saved positions of named consumers: completion, schedule, start, owner epochs and stores."""

@@ -1,0 +1,338 @@
+"""Named consumer of a sink that resumes where it stopped.
+
+    with client.consumer("orders", "billing", store="file:///var/lib/billing") as consumer:
+        for batch in consumer:
+            for record in batch:
+                ...
+
+It reads by replay, so it changes nothing in the sink; its positions are in a store of the program's choice. One
+consumer of a name owns a partition at a time: a second one takes over, and the first ends with ``PositionFenced``.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Final, Self
+
+from forebay.client.admin.sinks import Sinks
+from forebay.client.consume.puller import PullClient
+from forebay.client.errors import Closed, ForebayError, OffsetTrimmed, PositionConflict, PositionFenced
+from forebay.client.positions.completion import Completion
+from forebay.client.positions.position import PositionKey, SavedPosition
+from forebay.client.positions.readers import PartitionReaders, Read
+from forebay.client.positions.saver import PositionSaver, SaveStatistics
+from forebay.client.positions.settings import ConsumerSettings, Guarantee
+from forebay.client.positions.start import Bounds, OnMisfit, Start, start_of
+from forebay.client.positions.store import PositionStore
+from forebay.client.replay.columns import records_and_gaps
+from forebay.client.replay.pages import PageReplay, ReplayOptions
+from forebay.client.transport.channel import Channels
+from forebay.client.values.records import DropReason, Gap, ReplayedRecord, StoredPage
+from forebay.errors.reasons import Reason
+
+TAKE_OVER_TRIES: Final = 10
+"""Tries to take a partition over while others do the same."""
+
+
+class Batch:
+    """Consecutive records of one partition, or a gap. Not thread-safe, except ``finish``."""
+
+    def __init__(self, partition: int, found: StoredPage | Gap, finish: Callable[[int, int, int], None]) -> None:
+        self.partition = partition
+        self._found = found
+        self._finish = finish
+
+    @property
+    def page(self) -> StoredPage | None:
+        """Stored page of the records, for bulk readers; None for a gap."""
+        return self._found if isinstance(self._found, StoredPage) else None
+
+    @property
+    def gap(self) -> Gap | None:
+        """Missing offsets; such a batch has no records."""
+        return self._found if isinstance(self._found, Gap) else None
+
+    @property
+    def first_offset(self) -> int:
+        """First offset."""
+        return self._found.first_offset
+
+    @property
+    def last_offset(self) -> int:
+        """Last offset."""
+        return self._found.last_offset
+
+    def __len__(self) -> int:
+        """Return the number of offsets."""
+        return len(self._found)
+
+    def __iter__(self) -> Iterator[ReplayedRecord | Gap]:
+        """Yield the records; a record that cannot be decoded is a gap with the reason ``UNREADABLE``."""
+        if isinstance(self._found, Gap):
+            return iter((self._found,))
+        return records_and_gaps(self._found)
+
+    def __repr__(self) -> str:
+        """Return partition and offsets, never contents."""
+        kind = "Gap" if self.gap is not None else "Batch"
+        return f"<{kind} partition={self.partition} offsets={self.first_offset}-{self.last_offset}>"
+
+    def finish(self, first: int | None = None, last: int | None = None) -> None:
+        """Note records as finished, all by default: they are not handed out again after a restart.
+
+        May be called from any thread, in any order. Raises ``InvalidArgument`` for other records.
+        """
+        first = self.first_offset if first is None else first
+        self._finish(self.partition, first, self.last_offset if last is None else last)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerStatistics:
+    """State of a consumer."""
+
+    positions: dict[int, int]
+    """Lowest record that is not finished, by partition."""
+
+    saved: dict[int, int]
+    """Saved position, by partition."""
+
+    unfinished: int
+    """Records that were handed out and are not finished."""
+
+    saves: SaveStatistics
+
+
+class CheckpointedConsumer:
+    """Iterator of batches. Created by ``Client.consumer``. Iterated by one thread."""
+
+    def __init__(
+        self,
+        channels: Channels,
+        sink: str,
+        name: str,
+        *,
+        store: PositionStore,
+        settings: ConsumerSettings,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], datetime] = lambda: datetime.now(UTC),
+        on_close: Callable[[CheckpointedConsumer], None] = lambda consumer: None,
+    ) -> None:
+        self.sink: Final = sink
+        self.name: Final = name
+        self._channels = channels
+        self._sinks = Sinks(channels)
+        self._store = store
+        self._on_close = on_close
+        self._settings = settings
+        self._clock = clock
+        self._pid = os.getpid()
+        PositionKey(settings.namespace, name, sink, 0)  # checks the names
+        self._saver = PositionSaver(store, owner=uuid.uuid4().hex, schedule=settings.schedule, clock=clock, wall=wall)
+        self._readers = PartitionReaders(settings.buffer_bytes)
+        self._lock = threading.Lock()
+        """Protects the completions."""
+        self._completions: dict[int, Completion] = {}
+        self._skipped: list[Gap] = []
+        """Gaps between saved positions and the start, to be handed out first."""
+        self._incarnation = ""
+        self._refreshed_at: float | None = None
+        self._current: Batch | None = None
+        self._closed = False
+
+    def __iter__(self) -> Self:
+        """Return the consumer itself."""
+        return self
+
+    def __next__(self) -> Batch:
+        """Return the next batch, waiting for it; stops when closed, and without ``follow`` at the end.
+
+        Raises ``PositionFenced``, ``PositionUnusable``, ``PositionStoreUnavailable``, and the errors of a replay.
+        """
+        batch = self.take()
+        if batch is None:
+            raise StopIteration
+        return batch
+
+    def take(self, timeout_s: float | None = None) -> Batch | None:
+        """Return the next batch; None after ``timeout_s``, when closed, and without ``follow`` at the end."""
+        if self._pid != os.getpid():
+            raise Closed(
+                "this consumer was opened before fork: open a new one in this process", reason=Reason.USED_AFTER_FORK
+            )
+        if self._current is not None and self._settings.auto_finish:
+            self._current.finish()
+        self._current = None
+        ends_at = None if timeout_s is None else self._clock() + timeout_s
+        while not self._closed:
+            self._refresh()
+            self._saver.check(self._settings.save_failures_max)
+            if self._skipped:
+                return self._hand_out(Read(self._skipped[0].partition, self._skipped.pop(0)))
+            read = self._readers.take(self._wait_s(ends_at))
+            if read is not None:
+                return self._hand_out(read)
+            if self._readers.ended or (ends_at is not None and self._clock() >= ends_at):
+                return None
+        return None
+
+    @property
+    def statistics(self) -> ConsumerStatistics:
+        """Positions and saves so far."""
+        with self._lock:
+            positions = {partition: one.position for partition, one in self._completions.items()}
+            unfinished = sum(one.unfinished for one in self._completions.values())
+        return ConsumerStatistics(positions, dict(self._saver.saved()), unfinished, self._saver.statistics)
+
+    def save(self) -> None:
+        """Save all positions now; returns when they are durable.
+
+        Raises ``PositionFenced``, ``PositionStoreUnavailable``.
+        """
+        self._saver.save(self._settings.save_failures_max)
+
+    def close(self) -> None:
+        """Save the positions of all finished records, and end. Idempotent; may be called from any thread.
+
+        Raises ``PositionFenced``, and ``PositionStoreUnavailable`` after ``stop_timeout_s``. The consumer ends all the
+        same.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        self._readers.close()
+        try:
+            if self._pid == os.getpid():
+                self._saver.close(self._settings.stop_timeout_s)
+        finally:
+            self._store.close()
+            self._on_close(self)
+
+    def __enter__(self) -> Self:
+        """Return the consumer itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the consumer; after an exception, failures to save are not raised over it."""
+        with suppress(ForebayError) if kind is not None else nullcontext():
+            self.close()
+
+    # -- partitions
+
+    def _wait_s(self, ends_at: float | None) -> float:
+        now = self._clock()
+        refresh_s = self._settings.refresh_s - (now - (self._refreshed_at or now))
+        return max(0.0, refresh_s if ends_at is None else min(refresh_s, ends_at - now))
+
+    def _refresh(self) -> None:
+        """Start to read the partitions of the sink; from time to time, those that were added."""
+        now = self._clock()
+        is_first = self._refreshed_at is None
+        if self._refreshed_at is not None and (
+            not self._settings.follow or now - self._refreshed_at < self._settings.refresh_s
+        ):
+            return
+        self._refreshed_at = now
+        found = self._sinks.stats(self.sink)
+        self._incarnation = self._incarnation or found.incarnation
+        for one in found.partitions:
+            if one.partition not in self._completions:
+                bounds = Bounds(one.partition, self._incarnation, one.earliest_offset, one.next_offset)
+                self._open(bounds, is_added=not is_first)
+
+    def _open(self, bounds: Bounds, *, is_added: bool) -> None:
+        """Decide the start of a partition, take it over, and begin to read it."""
+        settings = self._settings
+        key = PositionKey(settings.namespace, self.name, self.sink, bounds.partition)
+        point = "earliest" if is_added else settings.start
+        for _ in range(TAKE_OVER_TRIES):
+            saved, version = self._saver.read(key) if settings.checkpointing else (None, None)
+            start = start_of(
+                *(point, saved, self._reachable(saved, bounds)),
+                checkpointing=settings.checkpointing,
+                on_misfit=OnMisfit(settings.on_misfit),
+            )
+            first = self._offset_of(start.at, bounds)
+            try:
+                if settings.checkpointing:
+                    self._saver.take_over(key, saved, version, incarnation=bounds.incarnation, start=first)
+            except PositionConflict:
+                continue
+            self._begin(bounds, start, first)
+            return
+        raise PositionFenced(
+            f"{TAKE_OVER_TRIES} other consumers named {self.name!r} took over partition {bounds.partition} meanwhile",
+            facts={"partition": str(bounds.partition), "consumer": self.name},
+        )
+
+    def _offset_of(self, at: int | datetime, bounds: Bounds) -> int:
+        if isinstance(at, int):
+            return at
+        puller = PullClient(self._channels)
+        return puller.offset_at(self.sink, at, partition=bounds.partition, incarnation=bounds.incarnation)
+
+    def _begin(self, bounds: Bounds, start: Start, first: int) -> None:
+        with self._lock:
+            self._completions[bounds.partition] = Completion(start.skipped[0] if start.skipped is not None else first)
+        if start.skipped is not None:
+            self._skipped.append(Gap(bounds.partition, *start.skipped, DropReason.TRIMMED, datetime.now(UTC)))
+        options: ReplayOptions = {
+            "start": first, "follow": self._settings.follow, "on_gap": "yield", "incarnation": bounds.incarnation,
+        }  # fmt: skip
+        if not self._settings.follow:
+            options["end"] = max(first, bounds.end)
+        self._readers.add(
+            bounds.partition,
+            lambda: PageReplay(self._channels, self.sink, partition=bounds.partition, **options),
+        )
+
+    def _reachable(self, saved: SavedPosition | None, bounds: Bounds) -> Bounds:
+        """Return bounds whose earliest offset is the lowest that can be read.
+
+        A dropped offset can be read: it is reported as a gap.
+        """
+        if saved is None or saved.incarnation != bounds.incarnation or saved.offset >= bounds.earliest:
+            return bounds
+        with PageReplay(
+            self._channels,
+            self.sink, partition=bounds.partition, start=saved.offset, end=saved.offset + 1, on_gap="yield",
+            incarnation=bounds.incarnation,
+        ) as replay:  # fmt: skip
+            try:
+                next(replay, None)
+            except OffsetTrimmed:
+                return bounds
+        return Bounds(bounds.partition, bounds.incarnation, saved.offset, bounds.end)
+
+    # -- batches
+
+    def _hand_out(self, read: Read) -> Batch:
+        found = read.found
+        batch = Batch(read.partition, found, self._finish)
+        with self._lock:
+            self._completions[read.partition].hand_out(found.first_offset, found.last_offset)
+        if self._settings.guarantee == Guarantee.AT_MOST_ONCE or batch.gap is not None:
+            batch.finish()
+        if self._settings.guarantee == Guarantee.AT_MOST_ONCE and self._settings.checkpointing:
+            self._saver.save(self._settings.save_failures_max)
+        self._current = batch
+        return batch
+
+    def _finish(self, partition: int, first: int, last: int) -> None:
+        if self._closed:
+            raise Closed("the consumer is closed: open a new one", reason=Reason.SUBSCRIBER_CLOSED)
+        with self._lock:
+            completion = self._completions[partition]
+            moved = completion.finish(first, last)
+            position = completion.position
+        if moved and self._settings.checkpointing:
+            self._saver.moved(partition, position)

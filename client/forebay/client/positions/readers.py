@@ -1,0 +1,129 @@
+"""Readers of the partitions of one sink.
+
+Each replays one partition on its own thread, into one bounded queue.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from forebay.client.errors import ForebayError
+from forebay.client.replay.iterator import ClosableIterator
+from forebay.client.transport.threads import GuardedThread
+from forebay.client.values.records import Gap, StoredPage
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Pages that were read, in order."""
+
+    partition: int
+    found: StoredPage | Gap
+
+    @property
+    def size(self) -> int:
+        """Bytes that it holds."""
+        return len(self.found.body) if isinstance(self.found, StoredPage) else 0
+
+
+class PartitionReaders:
+    """Readers and their queue. ``take`` is called by one thread."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._changed = threading.Condition()
+        """Protects everything below."""
+        self._queue: deque[Read] = deque()
+        self._bytes = 0
+        self._error: ForebayError | None = None
+        self._reading = 0
+        """Readers that have not reached their end."""
+        self._replays: list[ClosableIterator[StoredPage | Gap]] = []
+        self._threads: list[threading.Thread] = []
+        self._closed = False
+
+    def add(self, partition: int, open_replay: Callable[[], ClosableIterator[StoredPage | Gap]]) -> None:
+        """Begin to read a partition."""
+        with self._changed:
+            if self._closed:
+                return
+            replay = open_replay()
+            self._replays.append(replay)
+            self._reading += 1
+            thread = GuardedThread(
+                lambda: self._read(partition, replay), name=f"forebay-reader-{partition}", on_fault=self._fail
+            )
+            self._threads.append(thread)
+        thread.start()
+
+    def take(self, timeout_s: float | None) -> Read | None:
+        """Return the next page or gap, waiting for it.
+
+        Returns None after ``timeout_s``, at the end of all partitions, and when closed.
+
+        Raises the error that ended a reader, after the pages that were read before.
+        """
+        with self._changed:
+            self._changed.wait_for(self._is_ready, timeout_s)
+            if self._queue and not self._closed:
+                read = self._queue.popleft()
+                self._bytes -= read.size
+                self._changed.notify_all()
+                return read
+            if self._error is not None:
+                raise self._error
+            return None
+
+    @property
+    def ended(self) -> bool:
+        """True if nothing will be read any more."""
+        with self._changed:
+            return self._closed or (not self._queue and self._reading == 0)
+
+    def close(self) -> None:
+        """End all readers. Idempotent; may be called from any thread."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        for replay in self._replays:
+            replay.close()
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join()
+
+    def _is_ready(self) -> bool:
+        return bool(self._queue) or self._closed or self._error is not None or self._reading == 0
+
+    def _read(self, partition: int, replay: ClosableIterator[StoredPage | Gap]) -> None:
+        try:
+            for found in replay:
+                if not self._put(Read(partition, found)):
+                    return
+            with self._changed:
+                self._reading -= 1
+                self._changed.notify_all()
+        except ForebayError as error:
+            self._fail(error)
+        finally:
+            replay.close()
+
+    def _put(self, read: Read) -> bool:
+        """Queue a page when there is room; return False if the readers are closed."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._closed or self._bytes == 0 or self._bytes + read.size <= self._bytes_max
+            )
+            if self._closed:
+                return False
+            self._queue.append(read)
+            self._bytes += read.size
+            self._changed.notify_all()
+            return True
+
+    def _fail(self, error: ForebayError) -> None:
+        with self._changed:
+            self._error = self._error or error
+            self._changed.notify_all()

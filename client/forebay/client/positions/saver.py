@@ -1,0 +1,296 @@
+"""Saves of the positions of one consumer: ownership, writes on schedule, retries, and fencing.
+
+The positions belong to the thread of the consumer; the writes happen on a thread of their own, so that a slow store
+does not stop the consumer. A partition is taken over by a write that raises its owner epoch: from then on the writes of
+the consumer before it fail, because its expected version is gone.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from operator import itemgetter
+from typing import Final
+
+from forebay.client.errors import ClientFault, ForebayError, PositionConflict, PositionFenced, PositionStoreUnavailable
+from forebay.client.positions.position import PositionKey, SavedPosition
+from forebay.client.positions.schedule import Due, SaveSchedule
+from forebay.client.positions.store import PositionStore
+from forebay.client.settings import RetryPolicy
+from forebay.client.transport.retry import RetryState
+from forebay.client.transport.threads import GuardedThread
+
+BACKOFF: Final = RetryPolicy(tries_max=None, delay_min_s=0.1, delay_max_s=30.0, budget_s=None)
+"""Delays between failed saves; unlimited, because a failed save does not stop the consumer."""
+
+
+@dataclass(frozen=True, slots=True)
+class SaveStatistics:
+    """Account of the saves of one consumer."""
+
+    saved: int = 0
+    """Completed saves."""
+
+    failed: int = 0
+    """Failed attempts."""
+
+    failed_in_a_row: int = 0
+    last_error: str = ""
+    """Message of the last failure; empty after a success."""
+
+
+@dataclass(slots=True)
+class _Held:
+    """One partition that this consumer owns."""
+
+    key: PositionKey
+    incarnation: str
+    epoch: int
+    version: str
+    due: Due
+    position: int
+    """Latest position; the one in the store is ``due.saved``."""
+
+    retry: RetryState
+    retry_at: float = 0.0
+    is_requested: bool = False
+    """A save was requested: it does not wait for the schedule."""
+
+    fenced: PositionFenced | None = None
+
+
+class PositionSaver:
+    """Saves of one consumer. Its methods are safe for use from several threads."""
+
+    def __init__(
+        self,
+        store: PositionStore,
+        *,
+        owner: str,
+        schedule: SaveSchedule,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], datetime] = lambda: datetime.now(UTC),
+        uniform: Callable[[], float] = random.random,
+    ) -> None:
+        self._store = store
+        self._owner = owner
+        self._schedule = schedule
+        self._clock = clock
+        self._wall = wall
+        self._uniform = uniform
+        self._changed = threading.Condition()
+        """Protects everything below. Waited for by the thread, and by callers of ``flush``."""
+        self._held: dict[int, _Held] = {}
+        self._statistics = SaveStatistics()
+        self._closing = False
+        self._fault: ClientFault | None = None
+        self._storing = threading.Lock()
+        """Held during each use of the store, which serves one thread at a time."""
+        self._thread = GuardedThread(self._run, name="forebay-positions", on_fault=self._end)
+        self._is_started = False
+
+    @property
+    def statistics(self) -> SaveStatistics:
+        """Account of the saves so far."""
+        with self._changed:
+            return self._statistics
+
+    def saved(self) -> Mapping[int, int]:
+        """Return the saved position of each owned partition."""
+        with self._changed:
+            return {partition: held.due.saved for partition, held in self._held.items()}
+
+    # -- ownership
+
+    def read(self, key: PositionKey) -> tuple[SavedPosition | None, str | None]:
+        """Return the saved position of a partition and its version; both None if there is none."""
+        with self._storing:
+            found = self._store.read(str(key))
+        if found is None:
+            return None, None
+        return SavedPosition.decode(str(key), found.document), found.version
+
+    def take_over(
+        self, key: PositionKey, saved: SavedPosition | None, version: str | None, *, incarnation: str, start: int
+    ) -> None:
+        """Take a partition over at ``start``: fences the owner before, durably.
+
+        Raises ``PositionConflict`` if the position changed since it was read, and ``PositionStoreUnavailable``.
+        """
+        epoch = saved.epoch + 1 if saved is not None else 1
+        position = SavedPosition(incarnation, start, epoch, self._owner, self._wall())
+        written = self._write(key, position, version)
+        now = self._clock()
+        with self._changed:
+            self._held[key.partition] = _Held(
+                *(key, incarnation, epoch, written, Due(now, start), start), retry=RetryState(BACKOFF, self._uniform)
+            )
+            if not self._is_started:
+                self._is_started = True
+                self._thread.start()
+
+    def _write(self, key: PositionKey, position: SavedPosition, expected: str | None) -> str:
+        """Write a position; resolves a conflict with an own write whose answer was lost."""
+        document = position.encode()
+        with self._storing:
+            try:
+                return self._store.compare_and_write(str(key), document, expected)
+            except PositionConflict:
+                found = self._store.read(str(key))
+                if found is None or not self._is_own(str(key), found.document, position):
+                    raise
+                if SavedPosition.decode(str(key), found.document).offset == position.offset:
+                    return found.version
+                return self._store.compare_and_write(str(key), document, found.version)
+
+    def _is_own(self, key: str, document: bytes, position: SavedPosition) -> bool:
+        found = SavedPosition.decode(key, document)
+        return (found.owner, found.epoch, found.incarnation) == (position.owner, position.epoch, position.incarnation)
+
+    # -- saves
+
+    def moved(self, partition: int, position: int) -> None:
+        """Note the position of a partition; it is saved on schedule. A lower position has no effect.
+
+        Raises ``PositionFenced`` if another consumer took the partition over.
+        """
+        with self._changed:
+            held = self._held[partition]
+            if held.fenced is not None:
+                raise held.fenced
+            if position > held.position:
+                held.position = position
+                held.due.moved(self._clock())
+                self._changed.notify_all()
+
+    def check(self, failures_max: int | None) -> None:
+        """Raise what ended the consumer.
+
+        ``PositionFenced`` after another consumer took over; ``PositionStoreUnavailable`` after more than
+        ``failures_max`` failures in a row.
+        """
+        with self._changed:
+            self._check(failures_max)
+
+    def _check(self, failures_max: int | None) -> None:
+        if self._fault is not None:
+            raise self._fault
+        for held in self._held.values():
+            if held.fenced is not None:
+                raise held.fenced
+        found = self._statistics
+        if failures_max is not None and found.failed_in_a_row > failures_max:
+            raise PositionStoreUnavailable(
+                f"{found.failed_in_a_row} saves in a row failed, save_failures_max is {failures_max}:"
+                f" {found.last_error}",
+                facts={"failures": str(found.failed_in_a_row), "save_failures_max": str(failures_max)},
+            )
+
+    def save(self, failures_max: int | None = None, timeout_s: float | None = None) -> None:
+        """Save all positions now; returns when they are durable.
+
+        Raises as ``check``, and ``PositionStoreUnavailable`` after ``timeout_s``.
+        """
+        ends_at = None if timeout_s is None else self._clock() + timeout_s
+        with self._changed:
+            wanted = {partition: held.position for partition, held in self._held.items()}
+            for held in self._held.values():
+                held.is_requested = held.position > held.due.saved
+            self._changed.notify_all()
+            while any(self._held[partition].due.saved < position for partition, position in wanted.items()):
+                self._check(failures_max)
+                left = None if ends_at is None else ends_at - self._clock()
+                if left is not None and left <= 0:
+                    why = self._statistics.last_error or "no answer"
+                    raise PositionStoreUnavailable(f"the positions were not saved within {timeout_s:g} s: {why}")
+                self._changed.wait(left)
+
+    def close(self, timeout_s: float) -> None:
+        """Save all positions, then end the thread. Idempotent.
+
+        Raises as ``save``; the thread ends all the same.
+        """
+        try:
+            if self._is_started and not self._closing:
+                self.save(timeout_s=timeout_s)
+        finally:
+            with self._changed:
+                self._closing = True
+                self._changed.notify_all()
+            if self._is_started:
+                self._thread.join(timeout_s)
+
+    # -- the thread
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while (held := self._next_due()) is None:
+                    if self._closing:
+                        return
+                    self._changed.wait(self._wait_s())
+                position = held.position
+            self._save(held, position)
+
+    def _end(self, fault: ClientFault) -> None:
+        """Report a failure that is no error of a store to the threads of the consumer."""
+        with self._changed:
+            self._fault = fault
+            self._changed.notify_all()
+
+    def _due_at(self, held: _Held) -> float | None:
+        """Return the time of the next save of a partition, in the past for one that was requested."""
+        if held.fenced is not None or held.position <= held.due.saved:
+            return None
+        at = held.retry_at if held.is_requested else held.due.at(self._schedule, held.position)
+        return at if at is None else max(at, held.retry_at)
+
+    def _next_due(self) -> _Held | None:
+        now = self._clock()
+        due = [(at, held) for held in self._held.values() if (at := self._due_at(held)) is not None and at <= now]
+        return min(due, key=itemgetter(0), default=(0.0, None))[1]
+
+    def _wait_s(self) -> float | None:
+        times = [at for held in self._held.values() if (at := self._due_at(held)) is not None]
+        return max(0.0, min(times) - self._clock()) if times else None
+
+    def _save(self, held: _Held, position: int) -> None:
+        document = SavedPosition(held.incarnation, position, held.epoch, self._owner, self._wall())
+        error: ForebayError | None = None
+        version = ""
+        try:
+            version = self._write(held.key, document, held.version)
+        except PositionConflict as conflict:
+            error = _fenced(held, conflict)
+        except ForebayError as failure:
+            error = failure
+        now = self._clock()
+        with self._changed:
+            if error is None:
+                held.version = version
+                held.due.save(position, held.position, now)
+                held.is_requested, held.retry_at = False, 0.0
+                held.retry.succeeded()
+                self._statistics = SaveStatistics(self._statistics.saved + 1, self._statistics.failed)
+            elif isinstance(error, PositionFenced):
+                held.fenced = error
+            else:
+                held.retry_at = now + (held.retry.failed(now, error.retry_after_s) or BACKOFF.delay_max_s)
+                found = self._statistics
+                self._statistics = SaveStatistics(
+                    found.saved, found.failed + 1, found.failed_in_a_row + 1, f"{type(error).__name__}: {error}"
+                )
+            self._changed.notify_all()
+
+
+def _fenced(held: _Held, conflict: PositionConflict) -> PositionFenced:
+    fenced = PositionFenced(
+        f"another consumer named {held.key.consumer!r} took over partition {held.key.partition} of {held.key.sink!r}",
+        facts={"partition": str(held.key.partition), "consumer": held.key.consumer, "epoch": str(held.epoch)},
+    )
+    fenced.__cause__ = conflict
+    return fenced

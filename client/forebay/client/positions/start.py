@@ -1,0 +1,139 @@
+"""Start of a consumer in one partition: one total table over start point, saved position and policy.
+
+    checkpointing   saved position                                  start
+    off             any                                             start point
+    on              absent                                          start point
+    on              present                                         saved position
+    on              trimmed, ahead of the end, other incarnation    policy: ``earliest``, ``latest`` or ``error``
+
+The start point is none (as ``earliest``), ``earliest``, ``latest``, an offset, offsets by partition, or a time.
+
+A saved position wins over the start point, so that a program that names one resumes after a restart. To begin
+elsewhere, delete the saved positions or use another name. Partitions that were added since the consumer first started
+begin at their earliest record, whatever the start point: they were empty then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from forebay.client.errors import PositionUnusable
+from forebay.client.positions.position import SavedPosition
+from forebay.client.values.subscriptions import Position
+
+
+def from_saved(fallback: Position = "earliest") -> Position:
+    """Start at the saved position, and at ``fallback`` where nothing is saved."""
+    return fallback
+
+
+class OnMisfit(StrEnum):
+    """Policy for a saved position that is trimmed, ahead of the end, or of another incarnation."""
+
+    ERROR = "error"
+    """Raise ``PositionUnusable`` with both numbers."""
+
+    EARLIEST = "earliest"
+    """Start at the earliest stored record; the trimmed records are reported as a gap."""
+
+    LATEST = "latest"
+    """Start at the end of the partition; the skipped records are reported as a gap."""
+
+
+class SavedState(StrEnum):
+    """Saved position, compared with the partition."""
+
+    ABSENT = "absent"
+    PRESENT = "present"
+    TRIMMED = "trimmed"
+    AHEAD = "ahead of the end"
+    FOREIGN = "of another incarnation"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Offsets of one partition of a sink."""
+
+    partition: int
+    incarnation: str
+    earliest: int
+    """Lowest offset that can be read."""
+
+    end: int
+    """Offset of the next record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Decision for one partition."""
+
+    at: int | datetime
+    """First offset to read, or the time of the first record to read."""
+
+    state: SavedState
+    skipped: tuple[int, int] | None = None
+    """Offsets between the saved position and the start, both ends included: reported as a gap."""
+
+
+def state_of(saved: SavedPosition | None, bounds: Bounds) -> SavedState:
+    """Return how a saved position compares with the partition."""
+    if saved is None:
+        return SavedState.ABSENT
+    if saved.incarnation != bounds.incarnation:
+        return SavedState.FOREIGN
+    if saved.offset > bounds.end:
+        return SavedState.AHEAD
+    return SavedState.PRESENT if saved.offset >= bounds.earliest else SavedState.TRIMMED
+
+
+def start_of(
+    point: Position | None, saved: SavedPosition | None, bounds: Bounds, *, checkpointing: bool, on_misfit: OnMisfit
+) -> Start:
+    """Return the start of a partition. Raises ``PositionUnusable`` where the policy is ``error``."""
+    state = state_of(saved, bounds)
+    if saved is None or not checkpointing:
+        return Start(_offset_of(point, bounds), state)
+    if state is SavedState.PRESENT:
+        return Start(saved.offset, state)
+    if on_misfit is OnMisfit.ERROR:
+        raise _misfit(saved, bounds, state)
+    offset = bounds.earliest if on_misfit is OnMisfit.EARLIEST else bounds.end
+    skipped = (saved.offset, offset - 1) if state is SavedState.TRIMMED and offset > saved.offset else None
+    return Start(offset, state, skipped)
+
+
+def _offset_of(point: Position | None, bounds: Bounds) -> int | datetime:
+    match point:
+        case None | "earliest":
+            return bounds.earliest
+        case "latest":
+            return bounds.end
+        case Mapping():
+            return point.get(bounds.partition, bounds.earliest)
+        case int() | datetime():
+            return point
+
+
+def _misfit(saved: SavedPosition, bounds: Bounds, state: SavedState) -> PositionUnusable:
+    where = f"the saved position {saved.offset} of partition {bounds.partition}"
+    detail = {
+        SavedState.TRIMMED: f"was trimmed: the earliest stored offset is {bounds.earliest}",
+        SavedState.AHEAD: f"is ahead of the end of the partition, {bounds.end}: the sink lost records, or was restored",
+        SavedState.FOREIGN: (
+            f"belongs to a former sink of that name, which was deleted; the sink has offsets {bounds.earliest} to"
+            f" {bounds.end}"
+        ),
+    }[state]
+    return PositionUnusable(
+        f"{where} {detail}; set on_misfit to 'earliest' or 'latest' to go on there",
+        facts={
+            "partition": str(bounds.partition),
+            "saved_offset": str(saved.offset),
+            "earliest_offset": str(bounds.earliest),
+            "end_offset": str(bounds.end),
+            "state": state.value,
+        },
+    )

@@ -1,0 +1,1 @@
+"""Built-in stores of saved positions, one module each."""

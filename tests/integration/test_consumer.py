@@ -1,0 +1,273 @@
+"""Named consumers that resume where they stopped, over gRPC, with positions in a directory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Unpack
+
+import pytest
+
+from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.server import BrokerServer
+from forebay.client import Client, DropReason, InvalidArgument, Overflow, Record
+from forebay.client.errors import PositionFenced, PositionUnusable
+from forebay.client.positions.consumer import Batch, CheckpointedConsumer
+from forebay.client.positions.settings import ConsumerOptions
+
+WAIT_S = 30.0
+Place = tuple[int, int]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    return f"file://{tmp_path}/positions"
+
+
+@pytest.fixture
+def consumer(client: Client, store: str) -> Callable[..., CheckpointedConsumer]:
+    """Opens a consumer ``billing`` of ``orders``."""
+
+    def opened(name: str = "billing", **options: Unpack[ConsumerOptions]) -> CheckpointedConsumer:
+        return client.consumer("orders", name, store=store, **options)
+
+    return opened
+
+
+def publish(client: Client, count: int, *, partition: int = 0) -> None:
+    client.publish("orders", [Record(value=b"%d" % number) for number in range(count)], partition=partition)
+
+
+def places(batch: Batch) -> list[Place]:
+    return [(batch.partition, offset) for offset in range(batch.first_offset, batch.last_offset + 1)]
+
+
+def read_all(consumer: CheckpointedConsumer) -> list[Place]:
+    with consumer:
+        return [place for batch in consumer for place in places(batch)]
+
+
+def test_a_consumer_resumes_behind_what_it_finished(
+    client: Client, consumer: Callable[..., CheckpointedConsumer]
+) -> None:
+    client.sinks.create("orders", partitions=3)
+    for partition in range(3):
+        publish(client, 10, partition=partition)
+    assert len(read_all(consumer(follow=False))) == 30
+    publish(client, 5, partition=1)
+
+    again = read_all(consumer(follow=False))
+
+    assert again == [(1, offset) for offset in range(10, 15)]
+
+
+def test_the_batch_that_was_not_finished_is_read_again(
+    client: Client, consumer: Callable[..., CheckpointedConsumer]
+) -> None:
+    client.sinks.create("orders", buffer_page_size=1)
+    for _ in range(4):
+        publish(client, 1)
+    with consumer() as one:
+        for _ in range(3):
+            assert one.take(WAIT_S) is not None
+
+    assert read_all(consumer(follow=False))[0] == (0, 2)
+
+
+def test_at_most_once_never_reads_a_batch_again(client: Client, consumer: Callable[..., CheckpointedConsumer]) -> None:
+    client.sinks.create("orders", buffer_page_size=1)
+    for _ in range(4):
+        publish(client, 1)
+    one = consumer(guarantee="at_most_once")
+    batch = one.take(WAIT_S)
+    assert batch is not None
+
+    later = read_all(consumer(guarantee="at_most_once", follow=False))  # the first one is not closed: as after a kill
+
+    assert not set(places(batch)) & set(later)
+    with pytest.raises(PositionFenced):
+        one.take(WAIT_S)
+    with pytest.raises(PositionFenced):
+        one.close()
+
+
+def test_records_that_finish_out_of_order_do_not_pass_an_unfinished_one(
+    client: Client, consumer: Callable[..., CheckpointedConsumer]
+) -> None:
+    client.sinks.create("orders")
+    publish(client, 11)
+    with consumer(auto_finish=False) as one:
+        batch = one.take(WAIT_S)
+        assert batch is not None
+        batch.finish(0, 6)
+        batch.finish(10, 10)
+        one.save()
+        assert one.statistics.positions == {0: 7}
+        assert one.statistics.saved == {0: 7}
+        with pytest.raises(InvalidArgument):
+            batch.finish(11, 11)
+
+    assert read_all(consumer(follow=False)) == [(0, offset) for offset in range(7, 11)]
+
+
+def test_a_second_consumer_of_the_name_replaces_the_first(
+    client: Client, consumer: Callable[..., CheckpointedConsumer]
+) -> None:
+    client.sinks.create("orders")
+    publish(client, 3)
+    first = consumer()
+    assert first.take(WAIT_S) is not None
+    with consumer() as second:
+        assert second.take(WAIT_S) is not None
+
+        publish(client, 1)
+        assert first.take(WAIT_S) is not None
+        with pytest.raises(PositionFenced, match="another consumer named 'billing'"):
+            first.save()
+        with pytest.raises(PositionFenced):
+            first.close()
+
+
+def test_consumers_of_other_names_and_namespaces_are_independent(
+    client: Client, consumer: Callable[..., CheckpointedConsumer]
+) -> None:
+    client.sinks.create("orders")
+    publish(client, 3)
+
+    assert len(read_all(consumer(follow=False))) == 3
+    assert len(read_all(consumer("audit", follow=False))) == 3
+    assert len(read_all(consumer(follow=False, namespace="staging"))) == 3
+
+
+def test_new_records_are_waited_for(client: Client, consumer: Callable[..., CheckpointedConsumer]) -> None:
+    client.sinks.create("orders")
+    with consumer() as one:
+        assert one.take(0.05) is None
+        publish(client, 2)
+
+        batch = one.take(WAIT_S)
+
+    assert batch is not None
+    assert [record.value for record in batch if not hasattr(record, "reason")] == [b"0", b"1"]
+
+
+def test_partitions_that_were_added_are_read_from_their_earliest_record(
+    client: Client, consumer: Callable[..., CheckpointedConsumer]
+) -> None:
+    client.sinks.create("orders")
+    with consumer(start="latest", refresh_s=0.1) as one:
+        assert one.take(0.01) is None
+        client.sinks.update("orders", partitions=2)
+        publish(client, 2, partition=1)
+
+        batch = one.take(WAIT_S)
+        while batch is None:
+            batch = one.take(WAIT_S)
+
+    assert places(batch) == [(1, 0), (1, 1)]
+
+
+def test_a_saved_position_that_was_trimmed_is_an_error_that_names_both_numbers(
+    client: Client, consumer: Callable[..., CheckpointedConsumer]
+) -> None:
+    client.sinks.create("orders", buffer_page_size=1)
+    publish(client, 4)
+    with consumer() as one:
+        assert one.take(WAIT_S) is not None
+    client.subscriptions.settle("orders", offsets={0: 4})
+
+    with pytest.raises(PositionUnusable) as refused, consumer() as one:
+        one.take(WAIT_S)
+
+    assert (refused.value.fact("saved_offset"), refused.value.fact("earliest_offset")) == (0, 4)
+
+
+def test_a_saved_position_that_was_trimmed_goes_on_with_a_gap_by_policy(
+    client: Client, consumer: Callable[..., CheckpointedConsumer]
+) -> None:
+    client.sinks.create("orders", buffer_page_size=1)
+    publish(client, 4)
+    with consumer() as one:
+        assert one.take(WAIT_S) is not None
+    client.subscriptions.settle("orders", offsets={0: 4})
+    publish(client, 1)
+
+    with consumer(on_misfit="earliest") as one:
+        gap, batch = one.take(WAIT_S), one.take(WAIT_S)
+
+    assert gap is not None
+    assert gap.gap is not None
+    assert (gap.first_offset, gap.last_offset, gap.gap.reason) == (0, 3, DropReason.TRIMMED)
+    assert batch is not None
+    assert places(batch) == [(0, 4)]
+
+
+def test_dropped_records_behind_a_saved_position_are_a_gap_and_no_error(
+    client: Client, consumer: Callable[..., CheckpointedConsumer]
+) -> None:
+    client.sinks.create("orders", buffer_page_size=1, max_disk_cache=2, overflow=Overflow.DROP_OLDEST)
+    publish(client, 1)
+    with consumer() as one:
+        assert one.take(WAIT_S) is not None
+    for _ in range(4):
+        publish(client, 1)
+
+    with consumer(follow=False) as one:
+        found = list(one)
+
+    assert found[0].gap is not None
+    assert found[0].gap.reason is DropReason.OVERFLOW
+    assert [place for batch in found for place in places(batch)] == [(0, offset) for offset in range(5)]
+
+
+def test_a_position_of_a_deleted_sink_does_not_fit_its_successor(
+    client: Client, consumer: Callable[..., CheckpointedConsumer]
+) -> None:
+    client.sinks.create("orders")
+    publish(client, 4)
+    read_all(consumer(follow=False))
+    client.sinks.delete("orders", force=True)
+    client.sinks.create("orders")
+    publish(client, 6)
+
+    with pytest.raises(PositionUnusable, match="former sink"), consumer() as one:
+        one.take(WAIT_S)
+    assert len(read_all(consumer(follow=False, on_misfit="earliest"))) == 6
+
+
+def test_without_checkpointing_nothing_is_saved_and_every_start_is_the_start_point(
+    client: Client, consumer: Callable[..., CheckpointedConsumer], tmp_path: Path
+) -> None:
+    client.sinks.create("orders")
+    publish(client, 4)
+
+    for _ in range(2):
+        assert len(read_all(consumer(follow=False, checkpointing=False))) == 4
+    assert not [path for path in (tmp_path / "positions").rglob("*") if path.is_file()]
+
+
+def test_a_consumer_starts_at_a_time(tmp_path: Path) -> None:
+    clock = FakeClock()
+    with BrokerServer.in_memory(clock=clock) as broker, Client(broker.endpoint) as client:
+        client.sinks.create("orders")
+        publish(client, 3)
+        noon = datetime.fromtimestamp(clock.wall / 1_000_000, UTC) + timedelta(seconds=30)
+        clock.advance(60)
+        publish(client, 2)
+
+        with client.consumer("orders", "billing", store=f"file://{tmp_path}", start=noon, follow=False) as one:
+            assert [place for batch in one for place in places(batch)] == [(0, 3), (0, 4)]
+
+
+def test_closing_the_client_saves_what_is_finished(store: str, broker: BrokerServer) -> None:
+    with Client(broker.endpoint) as first:
+        first.sinks.create("orders")
+        publish(first, 5)
+        one = first.consumer("orders", "billing", store=store)
+        batch = one.take(WAIT_S)
+        assert batch is not None
+        batch.finish()
+
+    with Client(broker.endpoint) as client:
+        assert read_all(client.consumer("orders", "billing", store=store, follow=False)) == []

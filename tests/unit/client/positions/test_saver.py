@@ -1,0 +1,218 @@
+"""Saves of positions: ownership, retries, lost answers and fencing."""
+
+from __future__ import annotations
+
+import pytest
+
+from forebay.client import ClientFault
+from forebay.client.errors import PositionConflict, PositionFenced, PositionStoreUnavailable
+from forebay.client.positions.position import PositionKey, SavedPosition
+from forebay.client.positions.saver import PositionSaver
+from forebay.client.positions.schedule import SaveSchedule
+from forebay.client.positions.stores.memory import MemoryPositions
+from tests.support.positions.flaky import FlakyPositions
+
+KEY = PositionKey("default", "billing", "orders", 0)
+AT_ONCE = SaveSchedule(frequency_s=0)
+NEVER = SaveSchedule(frequency_s=86_400)
+WAIT_S = 20.0
+
+
+def saver(store: FlakyPositions | MemoryPositions, owner: str = "a", schedule: SaveSchedule = NEVER) -> PositionSaver:
+    return PositionSaver(store, owner=owner, schedule=schedule, uniform=lambda: 0.0)
+
+
+def take_over(one: PositionSaver, *, start: int = 0, incarnation: str = "i") -> None:
+    saved, version = one.read(KEY)
+    one.take_over(KEY, saved, version, incarnation=incarnation, start=start if saved is None else saved.offset)
+
+
+def stored(store: FlakyPositions | MemoryPositions) -> SavedPosition:
+    found = store.read(str(KEY))
+    assert found is not None
+    return SavedPosition.decode(str(KEY), found.document)
+
+
+def test_taking_a_partition_over_raises_its_epoch_and_keeps_its_offset() -> None:
+    store = MemoryPositions()
+    first = saver(store)
+    take_over(first, start=7)
+    first.close(WAIT_S)
+
+    take_over(saver(store, "b"))
+
+    assert (stored(store).offset, stored(store).epoch, stored(store).owner) == (7, 2, "b")
+
+
+def test_a_position_that_moved_is_saved_at_a_clean_stop() -> None:
+    store = MemoryPositions()
+    one = saver(store)
+    take_over(one)
+
+    one.moved(0, 41)
+    one.close(WAIT_S)
+
+    assert stored(store).offset == 41
+    assert one.saved() == {0: 41}
+
+
+def test_a_position_is_saved_on_schedule_without_a_request() -> None:
+    store = MemoryPositions()
+    one = saver(store, schedule=AT_ONCE)
+    take_over(one)
+
+    one.moved(0, 5)
+
+    with one._changed:
+        assert one._changed.wait_for(lambda: one._held[0].due.saved == 5, WAIT_S)
+    assert stored(store).offset == 5
+
+
+def test_of_positions_ten_seven_and_eleven_seven_is_ignored() -> None:
+    store = FlakyPositions(MemoryPositions())
+    one = saver(store)
+    take_over(one)
+
+    for position in (10, 7, 11):
+        one.moved(0, position)
+        one.save()
+
+    offsets = [SavedPosition.decode("", document).offset for document in store.written]
+    assert offsets == [0, 10, 11]
+
+
+def test_a_failed_save_is_counted_retried_and_shown() -> None:
+    store = FlakyPositions(MemoryPositions())
+    one = saver(store)
+    take_over(one)
+    store.failures.extend(["before", "before"])
+
+    one.moved(0, 3)
+    one.save(timeout_s=WAIT_S)
+
+    assert stored(store).offset == 3
+    found = one.statistics
+    assert (found.saved, found.failed, found.failed_in_a_row, found.last_error) == (1, 2, 0, "")
+
+
+def test_a_save_whose_answer_was_lost_is_no_conflict_with_itself() -> None:
+    store = FlakyPositions(MemoryPositions())
+    one = saver(store)
+    take_over(one)
+    store.failures.append("after")
+
+    one.moved(0, 3)
+    one.save(timeout_s=WAIT_S)
+    one.moved(0, 9)
+    one.save(timeout_s=WAIT_S)
+
+    assert stored(store).offset == 9
+    assert one.statistics.failed == 1
+
+
+def test_a_save_after_one_whose_answer_was_lost_replaces_it() -> None:
+    store = FlakyPositions(MemoryPositions())
+    one = saver(store)
+    take_over(one)
+    store.failures.append("after")
+    one.moved(0, 3)
+    with pytest.raises(PositionStoreUnavailable):
+        one.save(0, timeout_s=WAIT_S)
+
+    one.moved(0, 9)
+    one.save(timeout_s=WAIT_S)
+
+    assert stored(store).offset == 9
+
+
+def test_more_failures_in_a_row_than_allowed_stop_the_consumer() -> None:
+    store = FlakyPositions(MemoryPositions())
+    one = saver(store)
+    take_over(one)
+    store.failures.extend(["before"] * 5)
+
+    one.moved(0, 3)
+    with pytest.raises(PositionStoreUnavailable, match="2 saves in a row failed, save_failures_max is 1"):
+        one.save(1, timeout_s=WAIT_S)
+
+
+def test_a_consumer_that_was_replaced_cannot_write_and_is_told() -> None:
+    store = MemoryPositions()
+    former, later = saver(store), saver(store, "b")
+    take_over(former)
+    take_over(later)
+
+    former.moved(0, 50)
+    with pytest.raises(PositionFenced, match="took over partition 0"):
+        former.save(timeout_s=WAIT_S)
+    with pytest.raises(PositionFenced):
+        former.check(None)
+    with pytest.raises(PositionFenced):
+        former.moved(0, 51)
+
+    assert (stored(store).offset, stored(store).owner) == (0, "b")
+    later.moved(0, 8)
+    later.save(timeout_s=WAIT_S)
+    assert stored(store).offset == 8
+
+
+def test_a_consumer_is_fenced_by_one_that_took_over_while_its_answer_was_lost() -> None:
+    shared = MemoryPositions()
+    store = FlakyPositions(shared)
+    former, later = saver(store), saver(shared, "b")
+    take_over(former)
+    store.failures.append("after")
+    store.failures.extend(["before"] * 1000)
+    former.moved(0, 5)
+    with pytest.raises(PositionStoreUnavailable):
+        former.save(0, timeout_s=WAIT_S)
+
+    take_over(later)
+    store.failures.clear()
+
+    with pytest.raises(PositionFenced):
+        former.save(timeout_s=WAIT_S)
+    assert (stored(store).offset, stored(store).owner) == (5, "b")
+
+
+def test_a_position_that_changed_since_it_was_read_is_not_taken_over() -> None:
+    store = MemoryPositions()
+    one, other = saver(store), saver(store, "b")
+    saved, version = one.read(KEY)
+    take_over(other)
+
+    with pytest.raises(PositionConflict):
+        one.take_over(KEY, saved, version, incarnation="i", start=0)
+
+
+def test_a_save_that_takes_too_long_says_what_failed_last() -> None:
+    store = FlakyPositions(MemoryPositions())
+    one = saver(store)
+    take_over(one)
+    store.failures.extend(["before"] * 1000)
+
+    one.moved(0, 3)
+    with pytest.raises(PositionStoreUnavailable, match=r"not saved within 0.3 s: .*: the store is away"):
+        one.save(timeout_s=0.3)
+
+
+class BrokenStore(MemoryPositions):
+    """Store of another package with a defect."""
+
+    broken = False
+
+    def compare_and_write(self, key: str, document: bytes, expected: str | None) -> str:
+        if self.broken:
+            raise ZeroDivisionError
+        return super().compare_and_write(key, document, expected)
+
+
+def test_an_error_that_is_none_of_a_store_ends_the_consumer_with_a_reason() -> None:
+    store = BrokenStore()
+    one = saver(store)
+    take_over(one)
+    store.broken = True
+
+    one.moved(0, 3)
+    with pytest.raises(ClientFault, match="ZeroDivisionError"):
+        one.save(timeout_s=WAIT_S)

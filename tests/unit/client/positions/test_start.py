@@ -1,0 +1,118 @@
+"""Start of a consumer: every row of the table."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from forebay.client.errors import PositionUnusable
+from forebay.client.positions.position import SavedPosition
+from forebay.client.positions.start import Bounds, OnMisfit, SavedState, Start, from_saved, start_of, state_of
+from forebay.client.values.subscriptions import Position
+
+BOUNDS = Bounds(partition=0, incarnation="now", earliest=10, end=20)
+NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
+
+
+def saved(offset: int, incarnation: str = "now") -> SavedPosition:
+    return SavedPosition(incarnation, offset, 1, "owner", NOON)
+
+
+POINTS: dict[str, tuple[Position | None, int | datetime]] = {
+    "none": (None, 10),
+    "earliest": ("earliest", 10),
+    "latest": ("latest", 20),
+    "offset": (12, 12),
+    "offsets": ({0: 13}, 13),
+    "offsets of others": ({1: 13}, 10),
+    "time": (NOON, NOON),
+}
+"""Start point, and the start that it means."""
+
+SAVED: dict[SavedState, SavedPosition | None] = {
+    SavedState.ABSENT: None,
+    SavedState.PRESENT: saved(15),
+    SavedState.TRIMMED: saved(4),
+    SavedState.AHEAD: saved(21),
+    SavedState.FOREIGN: saved(15, "former"),
+}
+MISFITS = (SavedState.TRIMMED, SavedState.AHEAD, SavedState.FOREIGN)
+
+
+@pytest.mark.parametrize("state", SAVED)
+@pytest.mark.parametrize("point", POINTS)
+def test_without_checkpointing_the_start_point_decides(point: str, state: SavedState) -> None:
+    given, expected = POINTS[point]
+
+    found = start_of(given, SAVED[state], BOUNDS, checkpointing=False, on_misfit=OnMisfit.ERROR)
+
+    assert found == Start(expected, state)
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_where_nothing_is_saved_the_start_point_decides(point: str) -> None:
+    given, expected = POINTS[point]
+
+    found = start_of(given, None, BOUNDS, checkpointing=True, on_misfit=OnMisfit.ERROR)
+
+    assert found == Start(expected, SavedState.ABSENT)
+
+
+@pytest.mark.parametrize("policy", OnMisfit)
+@pytest.mark.parametrize("point", POINTS)
+def test_a_saved_position_that_fits_wins_over_the_start_point(point: str, policy: OnMisfit) -> None:
+    found = start_of(POINTS[point][0], saved(15), BOUNDS, checkpointing=True, on_misfit=policy)
+
+    assert found == Start(15, SavedState.PRESENT)
+
+
+@pytest.mark.parametrize("state", MISFITS)
+@pytest.mark.parametrize("point", POINTS)
+def test_a_saved_position_that_does_not_fit_is_an_error_by_default(point: str, state: SavedState) -> None:
+    with pytest.raises(PositionUnusable) as refused:
+        start_of(POINTS[point][0], SAVED[state], BOUNDS, checkpointing=True, on_misfit=OnMisfit.ERROR)
+
+    assert refused.value.facts["state"] == state.value
+    assert "on_misfit" in str(refused.value)
+
+
+@pytest.mark.parametrize("state", MISFITS)
+@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize(("policy", "offset"), [(OnMisfit.EARLIEST, 10), (OnMisfit.LATEST, 20)])
+def test_a_policy_decides_where_a_position_that_does_not_fit_goes_on(
+    point: str, state: SavedState, policy: OnMisfit, offset: int
+) -> None:
+    found = start_of(POINTS[point][0], SAVED[state], BOUNDS, checkpointing=True, on_misfit=policy)
+
+    assert (found.at, found.state) == (offset, state)
+    assert found.skipped == ((4, offset - 1) if state is SavedState.TRIMMED else None)
+
+
+@pytest.mark.parametrize(
+    ("position", "state"),
+    [
+        (saved(9), SavedState.TRIMMED),
+        (saved(10), SavedState.PRESENT),
+        (saved(20), SavedState.PRESENT),
+        (saved(21), SavedState.AHEAD),
+    ],
+)
+def test_the_ends_of_a_partition_belong_to_it(position: SavedPosition, state: SavedState) -> None:
+    assert state_of(position, BOUNDS) is state
+
+
+def test_the_error_of_a_trimmed_position_names_both_numbers() -> None:
+    with pytest.raises(PositionUnusable, match=r"position 4 of partition 0 was trimmed: the earliest .* is 10"):
+        start_of(None, saved(4), BOUNDS, checkpointing=True, on_misfit=OnMisfit.ERROR)
+
+
+def test_the_error_of_a_position_ahead_names_both_numbers() -> None:
+    with pytest.raises(PositionUnusable, match=r"position 21 of partition 0 is ahead of the end of the partition, 20"):
+        start_of(None, saved(21), BOUNDS, checkpointing=True, on_misfit=OnMisfit.ERROR)
+
+
+def test_the_fallback_of_a_saved_start_is_used_where_nothing_is_saved() -> None:
+    found = start_of(from_saved(fallback="latest"), None, BOUNDS, checkpointing=True, on_misfit=OnMisfit.ERROR)
+
+    assert found.at == 20

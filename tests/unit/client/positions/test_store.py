@@ -1,0 +1,56 @@
+"""Stores by URL."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+from urllib.parse import urlsplit
+
+import pytest
+
+from forebay.client import InvalidArgument
+from forebay.client.positions import store as registry
+from forebay.client.positions.store import open_store, redacted, schemes
+from forebay.client.positions.stores.memory import MemoryPositions
+from tests.support.positions.opening import no_channels
+
+
+def test_a_store_is_opened_by_the_scheme_of_its_url() -> None:
+    assert isinstance(open_store("memory:a", channels=no_channels()), MemoryPositions)
+
+
+def test_stores_of_one_name_in_memory_share_their_documents() -> None:
+    one, same, other = (open_store(f"memory:{name}", channels=no_channels()) for name in ("x", "x", "y"))
+
+    one.compare_and_write("key", b"1", None)
+
+    assert same.read("key") is not None
+    assert other.read("key") is None
+
+
+def test_an_unknown_scheme_is_refused_with_those_that_are_known() -> None:
+    with pytest.raises(InvalidArgument, match=r"must be a URL that begins with .*file:, memory:"):
+        open_store("ftp://host/path", channels=no_channels())
+
+
+def test_a_message_about_a_url_holds_no_credentials() -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        open_store("ftp://user:secret@host:99/path?sig=secret#secret", channels=no_channels())
+
+    assert "secret" not in str(refused.value)
+    assert "secret" not in str(refused.value.facts)
+    assert redacted(urlsplit("ftp://user:secret@host:99/path")) == "ftp://host:99/path"
+
+
+def test_a_package_adds_a_store_by_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = EntryPoint("cellar", "forebay.client.positions.stores.memory:open_store", registry.GROUP)
+    monkeypatch.setattr(registry, "entry_points", lambda group: [entry] if group == registry.GROUP else [])
+
+    assert "cellar" in schemes()
+    assert isinstance(open_store("cellar:z", channels=no_channels()), MemoryPositions)
+
+
+def test_a_store_whose_package_is_missing_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry.BUILT_IN, "s3", ("forebay_no_such_module:open_store", "arrow"))
+
+    with pytest.raises(InvalidArgument, match=r"forebay_no_such_module is not installed: .*\[arrow\]"):
+        open_store("s3://bucket/prefix", channels=no_channels())
