@@ -26,8 +26,8 @@ from forebay.broker.runtime.instruments import Instruments
 from forebay.broker.runtime.publish.writers import Writers
 from forebay.broker.runtime.read.quarantine import Quarantine
 from forebay.broker.runtime.resources.supervision import Supervisor
-from forebay.broker.runtime.sink.buffer import Buffer, Found
-from forebay.broker.runtime.sink.recovery import Restarting, Stored
+from forebay.broker.runtime.sink.buffer import Buffer
+from forebay.broker.runtime.sink.recovery import Found, Restarting, Stored
 from forebay.broker.runtime.sink.state import Sink
 from forebay.errors.reasons import Reason
 

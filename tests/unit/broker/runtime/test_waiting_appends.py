@@ -13,7 +13,6 @@ from forebay.broker.core.partition.pages import Durability
 from forebay.broker.core.publish.limits import Demand
 from forebay.broker.core.settings import Overflow
 from forebay.broker.runtime.sink.admission import Request
-from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.storage.records.pages.entry import ENTRY
 from forebay.broker.storage.records.partitions.reserve import RESERVE
 from forebay.broker.storage.store.contract import Family
@@ -44,7 +43,9 @@ async def test_an_append_that_waited_while_fsync_was_turned_off_has_its_offsets_
         assert not second.fsync
 
 
-@pytest.mark.parametrize("append", [Buffer.append, lambda buffer, one: buffer.append_all([one])])
+@pytest.mark.parametrize(
+    "append", [lambda buffer, one: buffer.append(one), lambda buffer, one: buffer.append_all([one])]
+)
 async def test_an_append_that_waited_while_its_sink_was_deleted_is_refused(
     append: Callable[..., Awaitable[object]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

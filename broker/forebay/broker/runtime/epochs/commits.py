@@ -470,7 +470,7 @@ class Epochs:
         for part in placed.record.parts:
             entries = placed.entries[part.partition]
             records, size = sum(entry.count for entry in entries), sum(entry.size for entry in entries)
-            placed.buffer.committed(part.partition, entries, beside=(part.records - records, part.size - size))
+            placed.buffer.appends.committed(part.partition, entries, beside=(part.records - records, part.size - size))
             await slices.turn()
 
     # -- queries

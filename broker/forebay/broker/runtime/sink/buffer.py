@@ -8,39 +8,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from forebay.broker.core.dead_letters.letters import RecordCodec, is_dead_letter_sink
+from forebay.broker.core.dead_letters.letters import RecordCodec
 from forebay.broker.core.delivery.lane import Lane
-from forebay.broker.core.epochs.values import StoredEpochs
-from forebay.broker.core.errors import (
-    BrokerError,
-)
-from forebay.broker.core.partition.account import Totals
 from forebay.broker.core.partition.cursor import Cursor
 from forebay.broker.core.partition.log import PartitionLog
-from forebay.broker.core.partition.pages import Entry, Incoming
-from forebay.broker.core.partition.reservation import Reserve
-from forebay.broker.core.partition.retention import Marks
 from forebay.broker.core.settings import BufferMode, SinkSettings
 from forebay.broker.core.writes import (
     WHOLE_SINK,
     DropSink,
     Due,
     PutSink,
-    PutSlot,
-    SchemaRecord,
     SinkRecord,
-    SubscriptionRecord,
 )
 from forebay.broker.runtime.clock import AgeClock, Clock
 from forebay.broker.runtime.commit.accepted import Slots
 from forebay.broker.runtime.commit.committer import Committer
-from forebay.broker.runtime.commit.durable import Durable
-from forebay.broker.runtime.commit.group import Append, Companion, Lineup
 from forebay.broker.runtime.commit.reclaimer import Reclaimer
 from forebay.broker.runtime.commit.reservation import Reserving
 from forebay.broker.runtime.dead_letters.batch import Target
@@ -58,28 +45,16 @@ from forebay.broker.runtime.resources.quota import Quota
 from forebay.broker.runtime.resources.stream_memory import Share
 from forebay.broker.runtime.resources.supervision import Supervisor
 from forebay.broker.runtime.sink.admission import Admission
+from forebay.broker.runtime.sink.appends import Appends
 from forebay.broker.runtime.sink.fronts import Fronts
 from forebay.broker.runtime.sink.memory_tier import MemoryTier
+from forebay.broker.runtime.sink.recovery import Found
 from forebay.broker.runtime.sink.removal import Removal
 from forebay.broker.runtime.sink.retention import Retaining
 from forebay.broker.runtime.sink.schemas import Schemas
 from forebay.broker.runtime.sink.state import Sink
-from forebay.errors.reasons import Reason
 
 _log: Final = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """State of a sink that a start found, beside its record and its logs; empty for a new sink."""
-
-    cursors: Mapping[tuple[str, int], Cursor] = field(default_factory=dict)
-    subscriptions: Sequence[SubscriptionRecord] = ()
-    totals: Mapping[tuple[str, int], Totals] = field(default_factory=dict)
-    marks: Mapping[int, Marks] = field(default_factory=dict)
-    reserves: Mapping[int, Reserve] = field(default_factory=dict)
-    epochs: StoredEpochs = field(default_factory=lambda: StoredEpochs((), (), {}))
-    schemas: Sequence[SchemaRecord] = ()
 
 
 class Buffer:
@@ -114,7 +89,7 @@ class Buffer:
         """
         self.state = state = Sink(record, logs, clock, age)
         self._committer, self._reclaimer, self._pages = committer, reclaimer, pages
-        self._quota, self._instruments = quota, instruments
+        self._quota = quota
         quota.take(sum(log.size for log in state.logs))
         self.subscriptions: dict[str, Subscription] = {}
         self.offsets = Reserving(state, committer, slots, found.reserves)
@@ -155,7 +130,17 @@ class Buffer:
         )
         self.fronts = Fronts(pages, record.id)
         self.schemas = Schemas(state, committer, found.schemas)
-        self._lineups = [self._lineup(log) for log in state.logs]
+        self.appends = Appends(
+            state,
+            self.subscriptions,
+            self.tier,
+            self.admission,
+            committer=committer,
+            quota=quota,
+            instruments=instruments,
+        )
+        self.append, self.append_with = self.appends.append, self.appends.append_with
+        self.append_all = self.appends.append_all
         self.subscribing = Subscribing(
             state,
             self.subscriptions,
@@ -250,9 +235,9 @@ class Buffer:
         numbers = range(len(self.logs), partitions)
         if not numbers:
             return
-        for number in numbers:
-            self.logs.append(PartitionLog(number))
-            self._lineups.append(self._lineup(self.logs[number]))
+        logs = [PartitionLog(number) for number in numbers]
+        self.logs.extend(logs)
+        self.appends.grow(logs)
         for subscription in self.subscriptions.values():
             lanes = [Lane(Cursor(), self.settings) for _ in numbers]
             if self.record.paused is not None:
@@ -306,83 +291,3 @@ class Buffer:
         if self.settings.buffer_mode == BufferMode.MEMORY:
             self.removal.drop_from_memory()
         await self.tier.close()
-
-    # -- append
-
-    async def append(
-        self,
-        page: Incoming,
-        slot_at: Callable[[int], PutSlot] | None = None,
-        check: Callable[[], None] = lambda: None,
-    ) -> Append:
-        """Admit a checked page and queue it. The result's ``done`` is set when it is durable.
-
-        ``slot_at`` returns the writer's slot for the page, given the first offset. ``check`` raises if the append is
-        obsolete after it had to wait.
-        """
-        self._refuse_dead_letters()
-        async with self.state.admission:
-            await self.admission.admit([page])
-            check()
-            return self._queue(page, slot_at)
-
-    async def append_with(self, page: Incoming, companion: Companion, check: Callable[[], None]) -> Append:
-        """Admit a page of the broker and queue it with its companion writes, after a last ``check``."""
-        async with self.state.admission:
-            await self.admission.admit([page])
-            check()
-            return self._queue(page, None, companion)
-
-    async def append_all(self, pages: Sequence[Incoming]) -> list[Append]:
-        """Admit checked pages together, all or none, and queue them in their order."""
-        self._refuse_dead_letters()
-        async with self.state.admission:
-            await self.admission.admit(pages)
-            return [self._queue(page, None) for page in pages]
-
-    def _refuse_dead_letters(self) -> None:
-        if is_dead_letter_sink(self.name):
-            raise BrokerError(
-                Reason.INVALID_SINK_NAME,
-                f"{self.name!r} holds dead letters: only the broker writes to it",
-                field="sink",
-            )
-
-    def _queue(
-        self, page: Incoming, slot_at: Callable[[int], PutSlot] | None, companion: Companion | None = None
-    ) -> Append:
-        state, log = self.state, self.state.logs[page.partition]
-        # A page with companion writes is written in one batch with them, in every mode, and synced.
-        to_memory = companion is None and self.tier.takes(log, page.record_count)
-        first = log.reserve(page.record_count, len(page.body))
-        self._quota.take(len(page.body))
-        append = Append(
-            page=page,
-            first=first,
-            accepted_at_us=log.accept_time(state.clock.wall_us()),
-            age_us=state.age.now_us(),
-            slot=slot_at(first) if slot_at is not None else None,
-            page_records=state.settings.buffer_page_size,
-            done=Durable(),
-            companion=companion,
-            fsync=state.settings.fsync or companion is not None,
-        )
-        if to_memory:
-            self.committed(page.partition, [self.tier.hold(log, append)])
-            return append
-        self.tier.sent_to_disk(log)
-        self._committer.append(self._lineups[page.partition], append)
-        return append
-
-    def _lineup(self, log: PartitionLog) -> Lineup:
-        return Lineup(self.state.id, log, self.committed, beside=lambda: self.tier.beside(log))
-
-    def committed(self, partition: int, entries: list[Entry], *, beside: tuple[int, int] = (0, 0)) -> None:
-        """Notify readers of pages that became records of a partition.
-
-        ``beside``: records and bytes of a large commit that have no entry in memory.
-        """
-        self._instruments.ingested(self.name, partition, entries, self.state.age.now_us(), beside=beside)
-        for subscription in self.subscriptions.values():
-            subscription.wake(partition, new_page=True)
-        self.state.changed.fire()

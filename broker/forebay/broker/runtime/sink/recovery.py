@@ -11,10 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
+from forebay.broker.core.epochs.values import StoredEpochs
+from forebay.broker.core.partition.account import Totals
 from forebay.broker.core.partition.cursor import Cursor
 from forebay.broker.core.partition.log import Head, Tail
 from forebay.broker.core.partition.pages import Entry, Gap
 from forebay.broker.core.partition.reservation import Held, Reserve, highest, restart
+from forebay.broker.core.partition.retention import Marks
 from forebay.broker.core.settings import BufferMode, SinkSettings
 from forebay.broker.core.writes import (
     DropEntry,
@@ -26,7 +29,9 @@ from forebay.broker.core.writes import (
     PutHeld,
     PutReserve,
     PutTail,
+    SchemaRecord,
     SinkRecord,
+    SubscriptionRecord,
     Write,
 )
 from forebay.broker.runtime.commit.runs import due_runs
@@ -68,6 +73,19 @@ class Standing:
     reserves: dict[int, Reserve]
     writes: list[Write] = field(default_factory=list)
     due: list[Due] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """State of a sink that a start found, beside its record and its logs; empty for a new sink."""
+
+    cursors: Mapping[tuple[str, int], Cursor] = field(default_factory=dict)
+    subscriptions: Sequence[SubscriptionRecord] = ()
+    totals: Mapping[tuple[str, int], Totals] = field(default_factory=dict)
+    marks: Mapping[int, Marks] = field(default_factory=dict)
+    reserves: Mapping[int, Reserve] = field(default_factory=dict)
+    epochs: StoredEpochs = field(default_factory=lambda: StoredEpochs((), (), {}))
+    schemas: Sequence[SchemaRecord] = ()
 
 
 class Restarting:
