@@ -128,9 +128,9 @@ async def _replayed(broker: Broker) -> tuple[list[int], list[Gap]]:
     gaps: list[Gap] = []
     buffer = broker.sink("orders")
     for _ in range(10 * LONG):
-        reading = buffer.replay(0)
+        reading = buffer.replay(0, ahead=True)
         try:
-            async for step in reading.read(len(found), PAGES + 1, follow=False, ahead=True):
+            async for step in reading.read(len(found), PAGES + 1, follow=False):
                 if isinstance(step, Batch):
                     found += [entry.base for entry, _ in step.pages]
                 else:

@@ -30,9 +30,9 @@ class Reading:
             append = await self.buffer.append(page(*[b"x" * size] * records))
             await append.done
 
-    def replay(self) -> Replay:
+    def replay(self, *, ahead: bool = False) -> Replay:
         """A reading of the partition."""
-        return self.buffer.replay(0)
+        return self.buffer.replay(0, ahead=ahead)
 
     async def start(self, *, offset: int | None = None, time_us: int | None = None) -> int:
         """Where a reading begins."""
@@ -41,7 +41,7 @@ class Reading:
     async def steps(self, start: int = 0, end: int | None = None) -> list[Batch | Gap]:
         """All that a reading meets, whether or not it reads ahead."""
         met = [step async for step in self.replay().read(start, end, follow=False)]
-        ahead = [step async for step in self.replay().read(start, end, follow=False, ahead=True)]
+        ahead = [step async for step in self.replay(ahead=True).read(start, end, follow=False)]
         assert _apart(ahead) == _apart(met)
         return met
 

@@ -58,7 +58,7 @@ class ReplayStream:
             await asyncio.gather(*tasks, return_exceptions=True)  # the reader may be gone, and take nothing more
 
     async def _send(self, buffer: Buffer, request: pb.ReplayRequest, memory: Share) -> None:
-        replay = buffer.replay(request.partition, memory)
+        replay = buffer.replay(request.partition, memory, ahead=True)
         kind = request.WhichOneof("start")
         start = await replay.start_at(
             offset=request.start_offset if kind == "start_offset" else None,
@@ -73,7 +73,7 @@ class ReplayStream:
             opened.end_offset = last if end is None else end
             end = opened.end_offset
         await self._context.write(pb.ReplayResponse(opened=opened))
-        async with aclosing(replay.read(start, end, follow=request.follow, ahead=True)) as steps:
+        async with aclosing(replay.read(start, end, follow=request.follow)) as steps:
             async for step in steps:
                 if isinstance(step, Gap):
                     await self._context.write(pb.ReplayResponse(gap=convert.gap(request.partition, step)))

@@ -224,13 +224,6 @@ class Pages:
                 break
         return found
 
-    async def expect(self, sink: int, partition: int, entries: Sequence[Entry], *, realtime: bool) -> None:
-        """Start read-ahead of bulk pages that will be requested soon and are not in memory."""
-        numbers = [entry.number for entry in entries if entry.bulk]
-        wanted = [number for number in numbers if number not in self.held and not (realtime and number in self.tail)]
-        if wanted:
-            await self.call(self.journal.expect, sink, partition, wanted)
-
     async def probe(self) -> None:
         """Retry failed reads once each, so that a partition without readers recovers too."""
         for sink, partition, hold in self.holds:

@@ -10,8 +10,8 @@ from forebay.broker.core.delivery.filling import Filling
 from forebay.broker.core.errors import BrokerError, OffsetAhead, OffsetTrimmed
 from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.partition.pages import Body, DropReason, Entry, Gap
-from forebay.broker.runtime.read.hints import Hints
 from forebay.broker.runtime.read.pages import EntryReader, Pages
+from forebay.broker.runtime.read.read_ahead import ReadAhead
 from forebay.broker.runtime.resources.stream_memory import Share
 from forebay.broker.runtime.sink.removal import Removal
 from forebay.broker.runtime.sink.state import Sink
@@ -33,14 +33,27 @@ class Batch:
 class Replay:
     """Replay of one partition."""
 
-    def __init__(self, sink: Sink, partition: int, pages: Pages, removal: Removal, memory: Share | None = None) -> None:
-        """``memory`` counts the pages that are read; the receiver of a step releases it."""
+    def __init__(
+        self,
+        sink: Sink,
+        partition: int,
+        pages: Pages,
+        removal: Removal,
+        memory: Share | None = None,
+        *,
+        ahead: bool = False,
+    ) -> None:
+        """``memory`` counts the pages that are read; the receiver of a step releases it.
+
+        ``ahead``: the next step is read while the current one is used, see ``ReadAhead``. The first step is then one
+        page, for a low latency.
+        """
         self._memory = memory or Share()
         self._sink = sink
         self._log: PartitionLog = sink.logs[partition]
         self._pages = pages
         self._removal = removal
-        self._hints = Hints(pages, sink.id, partition)
+        self._ahead = ReadAhead[Batch | Gap](pages, sink.id, partition) if ahead else None
         self._reader = EntryReader(pages, sink.id, self._log)
 
     async def start_at(self, *, offset: int | None, time_us: int | None) -> int:
@@ -81,13 +94,8 @@ class Replay:
             return self._log.tail.next_offset
         return next((p.first for p in entries[0].parts if p.accepted_at_us >= time_us), entries[0].base)
 
-    async def read(
-        self, start: int, end: int | None, *, follow: bool, ahead: bool = False
-    ) -> AsyncGenerator[Batch | Gap]:
+    async def read(self, start: int, end: int | None, *, follow: bool) -> AsyncGenerator[Batch | Gap]:
         """Yield pages and gaps from ``start`` up to ``end``; with ``follow`` it waits for more at the end.
-
-        ``ahead``: the next step is read while the current one is used, so that disk and network are busy at once, and
-        the system gets hints for those behind. The first step is then one page, for a low latency.
 
         Raises:
             OffsetTrimmed: the next records were settled and trimmed.
@@ -98,34 +106,29 @@ class Replay:
             raise BrokerError(Reason.INVALID_RANGE, f"the end {end} is below the start {start}", field="end_offset")
         position = start
         stop = end if end is not None or follow else self._log.tail.next_offset
-        begun: asyncio.Task[Batch | Gap | None] | None = None
+        ahead = self._ahead
         try:
             while stop is None or position < stop:
                 moment = self._sink.changed.next()
                 self._sink.check_alive()
-                step = await begun if begun is not None else None
-                begun = None
+                step = await ahead.take() if ahead is not None else None
                 if step is None:  # also where there was nothing when it was read ahead: ``moment`` is younger
-                    step = await self._next(position, stop, ahead=ahead, is_first=position == start)
+                    step = await self._next(position, stop, is_first=position == start)
                 if step is None:
                     if not follow:
                         return
                     await moment.wait()
                     continue
                 position = step.end if isinstance(step, Gap) else step.pages[-1][0].end
-                if ahead and (stop is None or position < stop):
-                    begun = asyncio.create_task(self._next(position, stop, ahead=ahead))
+                if ahead is not None and (stop is None or position < stop):
+                    ahead.begin(self._next(position, stop))
                 yield step
                 await asyncio.sleep(0)  # everything may have come from memory: let others run
         finally:
-            if begun is not None:
-                begun.cancel()
-                await asyncio.gather(begun, return_exceptions=True)
-            await self._hints.close()
+            if ahead is not None:
+                await ahead.close()
 
-    async def _next(
-        self, position: int, stop: int | None, *, ahead: bool, is_first: bool = False
-    ) -> Batch | Gap | None:
+    async def _next(self, position: int, stop: int | None, *, is_first: bool = False) -> Batch | Gap | None:
         log = self._log
         entries = await self._reader.upcoming(position)
         if position >= log.head.earliest and log.hole_at(position, entries):
@@ -140,7 +143,9 @@ class Replay:
             raise OffsetTrimmed(position, log.earliest, log.tail.next_offset)
         if not entries:
             return None
-        filling = Filling(pages_max=1 if ahead and is_first else None, bytes_left=self._memory.step_bytes)
+        filling = Filling(
+            pages_max=1 if self._ahead is not None and is_first else None, bytes_left=self._memory.step_bytes
+        )
         chosen = filling.entries
         for entry in entries:
             beyond = (stop is not None and entry.base >= stop) or (gap is not None and entry.base >= gap.first)
@@ -150,8 +155,8 @@ class Replay:
                 break
             filling.add(entry, entry.count)
         realtime = self._sink.settings.realtime
-        if ahead:
-            self._hints.tell(entries, chosen[-1].end, stop, realtime=realtime)
+        if self._ahead is not None:
+            self._ahead.hint(entries, chosen[-1].end, stop, realtime=realtime)
         await self._memory.room(filling.size)
         step = await self._read(position, chosen, realtime=realtime)
         self._memory.give(filling.size - (step.size if isinstance(step, Batch) else 0))

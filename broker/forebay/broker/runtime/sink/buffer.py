@@ -191,9 +191,9 @@ class Buffer:
         """See ``Subscribing.get``."""
         return self.subscribing.get(name, incarnation)
 
-    def replay(self, partition: int, memory: Share | None = None) -> Replay:
-        """Return a replay of a partition; ``memory`` counts the pages that it reads."""
-        return Replay(self.state, partition, self._pages, self.removal, memory)
+    def replay(self, partition: int, memory: Share | None = None, *, ahead: bool = False) -> Replay:
+        """Return a replay of a partition; see ``Replay``."""
+        return Replay(self.state, partition, self._pages, self.removal, memory, ahead=ahead)
 
     def read_hold(self, partition: int) -> ReadHold | None:
         """Return why reads of a partition fail now; None while they work."""

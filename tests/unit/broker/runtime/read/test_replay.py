@@ -105,7 +105,7 @@ async def test_a_read_that_fails_ends_a_reading_after_what_could_be_read_and_dro
         pages = store.scan(Family.SMALL, *SMALL_PAGE.under(at.buffer.record.id), 10)
         store.fail_reads(Family.SMALL, pages[2][0])
 
-        reading = at.replay().read(0, None, follow=False, ahead=True)
+        reading = at.replay(ahead=True).read(0, None, follow=False)
         steps = [await anext(reading), await anext(reading)]
         with pytest.raises(ReadFailed):
             await anext(reading)
@@ -133,7 +133,7 @@ async def test_reading_again_settles_nothing() -> None:
 async def test_a_follower_waits_at_the_end_for_what_comes(ahead: bool) -> None:
     async with sink() as at:
         await at.fill(1)
-        steps = at.replay().read(0, 3, follow=True, ahead=ahead)
+        steps = at.replay(ahead=ahead).read(0, 3, follow=True)
         first = await anext(steps)
         waiting = asyncio.ensure_future(anext(steps))
         await asyncio.sleep(0)
@@ -203,7 +203,7 @@ async def test_the_first_step_is_one_page_when_it_reads_ahead() -> None:
     async with sink() as at:
         await at.fill(5)
 
-        steps = [step async for step in at.replay().read(1, None, follow=False, ahead=True)]
+        steps = [step async for step in at.replay(ahead=True).read(1, None, follow=False)]
 
         assert [len(step.pages) for step in steps if isinstance(step, Batch)] == [1, 3]
 
@@ -212,7 +212,7 @@ async def test_the_next_step_is_read_while_one_is_made_use_of() -> None:
     store = HeldStore()
     async with sink(store, bounds=Bounds(tail_bytes=0)) as at:
         await at.fill(3, size=2 << 20)
-        steps = at.replay().read(0, None, follow=False, ahead=True)
+        steps = at.replay(ahead=True).read(0, None, follow=False)
         await anext(steps)
         store.reads.close()
 
@@ -226,7 +226,7 @@ async def test_a_reader_that_leaves_while_it_reads_ahead_leaves_nothing_behind()
     store = HeldStore()
     async with sink(store, bounds=Bounds(tail_bytes=0)) as at:
         await at.fill(2, size=2 << 20)
-        steps = at.replay().read(0, None, follow=False, ahead=True)
+        steps = at.replay(ahead=True).read(0, None, follow=False)
         before = asyncio.all_tasks()
         await anext(steps)
         store.reads.close()
@@ -241,7 +241,7 @@ async def test_a_reader_that_leaves_while_it_reads_ahead_leaves_nothing_behind()
 async def test_what_is_dropped_while_it_reads_ahead_is_a_gap_behind_what_was_read() -> None:
     async with sink(overflow=Overflow.DROP_OLDEST, max_disk_cache=2) as at:
         await at.fill(2, size=2 << 20)
-        steps = at.replay().read(0, None, follow=True, ahead=True)
+        steps = at.replay(ahead=True).read(0, None, follow=True)
         await anext(steps)
         await asyncio.sleep(0)
         await at.fill(3, size=2 << 20)

@@ -11,7 +11,7 @@ from forebay.broker.core.delivery.filling import MESSAGE_BYTES
 from forebay.broker.core.errors import StoreFenced
 from forebay.broker.core.partition.pages import Gap
 from forebay.broker.runtime.broker import Bounds
-from forebay.broker.runtime.read.hints import SOON_BYTES
+from forebay.broker.runtime.read.read_ahead import SOON_BYTES
 from forebay.broker.runtime.read.replay import Batch
 from forebay.broker.storage.errors import StoreFailed
 from forebay.broker.storage.records.pages.page import BULK_PAGE
@@ -64,7 +64,7 @@ async def filled(at: Reading) -> list[bytes]:
 
 
 async def offsets(at: Reading, end: int | None = None) -> list[int]:
-    steps = at.replay().read(0, end, follow=False, ahead=True)
+    steps = at.replay(ahead=True).read(0, end, follow=False)
     return [entry.base async for step in steps if isinstance(step, Batch) for entry, _ in step.pages]
 
 
@@ -151,7 +151,7 @@ async def test_nobody_waits_for_a_hint() -> None:
         await filled(at)
         store.door.close()
 
-        steps = at.replay().read(0, None, follow=False, ahead=True)
+        steps = at.replay(ahead=True).read(0, None, follow=False)
         assert [entry.base for entry, _ in (await first_of(steps)).pages] == [0]
         await store.door.reached()
         assert [entry.base for entry, _ in (await first_of(steps)).pages] == [1, 2, 3]
@@ -167,7 +167,7 @@ async def test_a_reader_that_leaves_takes_its_hint_along() -> None:
         await filled(at)
         store.door.close()
         before = asyncio.all_tasks()
-        steps = at.replay().read(0, None, follow=False, ahead=True)
+        steps = at.replay(ahead=True).read(0, None, follow=False)
         await anext(steps)
         await store.door.reached()
 
