@@ -48,7 +48,7 @@ def test_a_position_outlives_its_sink_so_that_a_recreated_sink_is_detected(clien
 
 
 def test_positions_are_listed_over_many_pages(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forebay.client.positions.stores.broker.PAGE_SIZE", 2)
+    monkeypatch.setattr("forebay.client.admin.positions.PAGE_SIZE", 2)
     client.sinks.create("orders")
     store = store_of(client)
     keys = [f"default/billing/orders/{number}" for number in range(5)]

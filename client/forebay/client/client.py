@@ -14,6 +14,7 @@ from typing import Self, Unpack
 
 from forebay.client.admin.dead_letters import DeadLetters
 from forebay.client.admin.epochs import Epochs
+from forebay.client.admin.positions import Positions
 from forebay.client.admin.resends import Resends
 from forebay.client.admin.schemas import Schemas
 from forebay.client.admin.sinks import Sinks
@@ -72,6 +73,7 @@ class Client:
         self.resends = Resends(self._channels)
         self.dead_letters = DeadLetters(self._channels)
         self.epochs = Epochs(self._channels)
+        self.positions = Positions(self._channels)
         self._lock = threading.Lock()
         """Protects the set below."""
         self._open: set[Publisher | Subscriber | CheckpointedConsumer] = set()

@@ -23,6 +23,7 @@ from forebay.client import (
     ResendRanges,
     errors,
 )
+from forebay.client.positions.position import PositionKey
 from forebay.client.transport.retry_rules import RULES, Repeat
 from forebay.errors.reasons import Reason
 from forebay.v1 import (
@@ -30,6 +31,7 @@ from forebay.v1 import (
     buffer_service_pb2,
     dead_letter_service_pb2,
     epoch_service_pb2,
+    position_service_pb2,
     resend_service_pb2,
     schema_service_pb2,
     sink_service_pb2,
@@ -41,6 +43,7 @@ FILES: Final = (
     buffer_service_pb2,
     dead_letter_service_pb2,
     epoch_service_pb2,
+    position_service_pb2,
     resend_service_pb2,
     schema_service_pb2,
     sink_service_pb2,
@@ -54,6 +57,7 @@ METHODS: Final = {
 UNARY: Final = {method.name for method in METHODS.values() if not (method.client_streaming or method.server_streaming)}
 NOON: Final = datetime(2026, 1, 1, 12, tzinfo=UTC)
 PULLED: Final = DeliveredRecord(0, 0, None, b"", (), None, NOON, 0, False, 1, 1, "i")
+POSITION: Final = PositionKey("default", "billing", "orders", 0)
 RANGES: Final = ResendRanges(0, 0, ((0, 1),), (), "i")
 
 CALLS: Final[dict[str, Callable[[Client], object]]] = {
@@ -94,6 +98,10 @@ CALLS: Final[dict[str, Callable[[Client], object]]] = {
     "RegisterSchema": lambda client: client.schemas.register("orders", b"s", previous=0),
     "GetSchema": lambda client: client.schemas.get("orders"),
     "ListSchemas": lambda client: client.schemas.list("orders"),
+    "ReadPosition": lambda client: client.positions.get(POSITION),
+    "WritePosition": lambda client: client.positions.write(POSITION, b"1"),
+    "DeletePosition": lambda client: client.positions.delete(POSITION),
+    "ListPositions": lambda client: list(client.positions.list()),
 }
 """How the client makes each call."""
 NOT_MADE: Final = {"ExtendDeadline"}

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from forebay.broker.server import BrokerServer
-from forebay.client import Client, ClientSettings, RetryPolicy
+from forebay.client import Client, ClientSettings
+from forebay.client.admin.positions import Positions
 from forebay.client.errors import PositionStoreUnavailable
 from forebay.client.positions.stores.broker import BrokerPositions
 from forebay.client.transport.channel import Channels, as_endpoints
@@ -22,7 +23,7 @@ def broker() -> Iterator[BrokerServer]:
 
 
 def store_of(endpoint: str, rw_timeout_s: float = 10.0) -> BrokerPositions:
-    return BrokerPositions(Channels(as_endpoints(endpoint), ClientSettings(retry=RetryPolicy())), rw_timeout_s)
+    return BrokerPositions(Positions(Channels(as_endpoints(endpoint), ClientSettings()), timeout_s=rw_timeout_s))
 
 
 class TestBrokerPositions(PositionStoreConformance):
