@@ -13,16 +13,22 @@ import dataclasses
 import json
 import sys
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from forebay.text import visible, visible_json
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+
+V = TypeVar("V")
+Column = str | Callable[[V], object]
+"""Column of a table of values: the name of an attribute, or a function of the value."""
 
 
 class Output(StrEnum):
@@ -95,6 +101,28 @@ def write_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
     if not console.is_terminal:
         console = Console(width=200)
     console.print(table_of(title, columns, rows))
+
+
+def write_result(value: object, text: str, output: Output) -> None:
+    """Write the result of a command: ``value`` as JSON, or one line of text."""
+    if output is Output.JSON:
+        write_json(value)
+    else:
+        write_line(text)
+
+
+def write_values(values: Sequence[V], output: Output, title: str, columns: Mapping[str, Column[V]]) -> None:
+    """Write values as one JSON document, or as a table."""
+    if output is Output.JSON:
+        write_json(values)
+    else:
+        write_table(title, tuple(columns), rows_of(values, columns))
+
+
+def rows_of(values: Iterable[V], columns: Mapping[str, Column[V]]) -> list[tuple[object, ...]]:
+    """Return the rows of a table of values."""
+    cells = [attrgetter(column) if isinstance(column, str) else column for column in columns.values()]
+    return [tuple(cell(value) for cell in cells) for value in values]
 
 
 def table_of(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:

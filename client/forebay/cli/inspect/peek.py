@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, connect
-from forebay.cli.output import Output, write_json, write_table
+from forebay.cli.output import Column, Output, write_values
 
 if TYPE_CHECKING:
     from forebay.client import PeekedRecord
@@ -28,23 +28,14 @@ def peek(
     """Show a few records of a partition without changing any state."""
     with connect(endpoint) as client:
         records = client.peek(sink, partition=partition, offset=offset, max_records=count)
-    if output is Output.JSON:
-        write_json(records)
-        return
-    write_table(
-        f"{sink}, partition {partition}",
-        ("offset", "accepted", "key", "value", "bytes"),
-        [
-            (
-                record.offset,
-                record.accepted_at,
-                record.key,
-                _shown(record),
-                record.value_bytes,
-            )
-            for record in records
-        ],
-    )
+    columns: dict[str, Column[PeekedRecord]] = {
+        "offset": "offset",
+        "accepted": "accepted_at",
+        "key": "key",
+        "value": _shown,
+        "bytes": "value_bytes",
+    }
+    write_values(records, output, f"{sink}, partition {partition}", columns)
 
 
 def _shown(record: PeekedRecord) -> str:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final, cast
 
 import typer
 
 from forebay.cli.exits import ExitCode
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, connect
-from forebay.cli.output import Output, text_of, write_json, write_line, write_table
+from forebay.cli.output import Column, Output, text_of, write_result, write_values
 from forebay.cli.report import CommandFailed
 
 if TYPE_CHECKING:
-    from forebay.client.values.dead_letters import DeadLetterFilter
+    from forebay.client.values.dead_letters import DeadLetter, DeadLetterFilter
 
 dlq_app = typer.Typer(no_args_is_help=True, help="Manage dead letters: records that could not be delivered.")
 SHOWN_MAX = 80
@@ -57,25 +57,22 @@ def list_dead_letters(
     wanted = _filter(reason, error, partition, first, last, since, until, subscription)
     with connect(endpoint) as client:
         letters = list(islice(client.dead_letters.list(sink, **wanted), count))
-    if output is Output.JSON:
-        write_json(letters)
-        return
-    write_table(
-        f"{len(letters)} dead letters of {sink}",
-        ("partition", "offset", "rejected", "reason", "attempts", "error", "value"),
-        [
-            (
-                letter.origin_partition,
-                letter.origin_offset,
-                letter.time,
-                letter.reason,
-                letter.attempts,
-                letter.error[:SHOWN_MAX],
-                (f"not extracted: {letter.uncut}" if letter.uncut else text_of(letter.record.value))[:SHOWN_MAX],
-            )
-            for letter in letters
-        ],
-    )
+    write_values(letters, output, f"{len(letters)} dead letters of {sink}", COLUMNS)
+
+
+def _shown(letter: DeadLetter) -> str:
+    return (f"not extracted: {letter.uncut}" if letter.uncut else text_of(letter.record.value))[:SHOWN_MAX]
+
+
+COLUMNS: Final[dict[str, Column[DeadLetter]]] = {
+    "partition": "origin_partition",
+    "offset": "origin_offset",
+    "rejected": "time",
+    "reason": "reason",
+    "attempts": "attempts",
+    "error": lambda letter: letter.error[:SHOWN_MAX],
+    "value": _shown,
+}
 
 
 @dlq_app.command()
@@ -96,10 +93,7 @@ def redrive(
     wanted = _filter(reason, error, partition, first, last, since, until, subscription)
     with connect(endpoint) as client:
         redriven = client.dead_letters.redrive(sink, **wanted)
-    if output is Output.JSON:
-        write_json({"redriven": redriven})
-    else:
-        write_line(f"redrove {redriven:,} records of {sink}")
+    write_result({"redriven": redriven}, f"redrove {redriven:,} records of {sink}", output)
 
 
 @dlq_app.command()
@@ -125,10 +119,7 @@ def purge(
         raise CommandFailed("no dead letters are selected: pass a filter, or --all", ExitCode.USAGE)
     with connect(endpoint) as client:
         purged = client.dead_letters.purge(sink, **wanted)
-    if output is Output.JSON:
-        write_json({"purged": purged})
-    else:
-        write_line(f"purged {purged:,} dead letters of {sink}")
+    write_result({"purged": purged}, f"purged {purged:,} dead letters of {sink}", output)
 
 
 def _filter(
@@ -141,21 +132,14 @@ def _filter(
     until: datetime | None,
     subscription: str | None,
 ) -> DeadLetterFilter:
-    wanted: DeadLetterFilter = {}
-    if reason is not None:
-        wanted["reason"] = reason
-    if error is not None:
-        wanted["error_contains"] = error
-    if partition is not None:
-        wanted["partition"] = partition
-    if first is not None:
-        wanted["first_offset"] = first
-    if last is not None:
-        wanted["last_offset"] = last
-    if since is not None:
-        wanted["from_time"] = since.replace(tzinfo=UTC)
-    if until is not None:
-        wanted["until_time"] = until.replace(tzinfo=UTC)
-    if subscription is not None:
-        wanted["subscription"] = subscription
-    return wanted
+    given = {
+        "reason": reason,
+        "error_contains": error,
+        "partition": partition,
+        "first_offset": first,
+        "last_offset": last,
+        "from_time": since and since.replace(tzinfo=UTC),
+        "until_time": until and until.replace(tzinfo=UTC),
+        "subscription": subscription,
+    }
+    return cast("DeadLetterFilter", {name: value for name, value in given.items() if value is not None})

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 
 import typer
 
 from forebay.cli.exits import ExitCode
 from forebay.cli.manage.settings_text import parse_settings
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, connect
-from forebay.cli.output import Output, bytes_text, plain, seconds_text, write_json, write_line, write_table
+from forebay.cli.output import (
+    Column,
+    Output,
+    bytes_text,
+    plain,
+    rows_of,
+    seconds_text,
+    write_json,
+    write_result,
+    write_table,
+    write_values,
+)
 from forebay.cli.report import CommandFailed
 from forebay.cli.times import parse_time
 
 if TYPE_CHECKING:
     from forebay.client import Sink, SinkStats
+    from forebay.client.values.explanations import Purged
+    from forebay.client.values.sinks import PartitionStats, SubscriptionPartitionStats
 
 sink_app = typer.Typer(no_args_is_help=True, help="Create, show, update and delete sinks.")
 
@@ -48,25 +61,15 @@ def list_sinks(endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Outpu
     """List all sinks by name."""
     with connect(endpoint) as client:
         found = client.sinks.list()
-    if output is Output.JSON:
-        write_json(found)
-        return
-    columns = ("sink", "partitions", "overflow", "records at most", "bytes at most", "created")
-    write_table(
-        f"{len(found)} sinks",
-        columns,
-        [
-            (
-                sink.name,
-                sink.settings.partitions,
-                sink.settings.overflow,
-                sink.settings.max_disk_cache or "no bound",
-                bytes_text(sink.settings.max_total_bytes),
-                sink.created_at,
-            )
-            for sink in found
-        ],
-    )
+    columns: dict[str, Column[Sink]] = {
+        "sink": "name",
+        "partitions": "settings.partitions",
+        "overflow": "settings.overflow",
+        "records at most": lambda sink: sink.settings.max_disk_cache or "no bound",
+        "bytes at most": lambda sink: bytes_text(sink.settings.max_total_bytes),
+        "created": "created_at",
+    }
+    write_values(found, output, f"{len(found)} sinks", columns)
 
 
 @sink_app.command()
@@ -107,7 +110,7 @@ def delete(
     """Delete a sink and its records."""
     with connect(endpoint) as client:
         client.sinks.delete(name, force=force, dead_letters=dead_letters)
-    _done({"deleted": name}, f"deleted {name}", output)
+    write_result({"deleted": name}, f"deleted {name}", output)
 
 
 @sink_app.command()
@@ -120,7 +123,7 @@ def pause(
     """Pause the deliveries of a sink; appends continue."""
     with connect(endpoint) as client:
         client.sinks.pause(name, reason)
-    _done({"paused": name, "reason": reason}, f"paused {name}", output)
+    write_result({"paused": name, "reason": reason}, f"paused {name}", output)
 
 
 @sink_app.command()
@@ -128,7 +131,7 @@ def resume(name: SinkName, endpoint: Endpoint = DEFAULT_ENDPOINT, output: Output
     """Resume the deliveries of a sink."""
     with connect(endpoint) as client:
         client.sinks.resume(name)
-    _done({"resumed": name}, f"resumed {name}", output)
+    write_result({"resumed": name}, f"resumed {name}", output)
 
 
 @sink_app.command()
@@ -155,25 +158,20 @@ def purge(
             until_offset=until_offset,
             until_time=None if until_time is None else parse_time(until_time),
         )
-    if output is Output.JSON:
-        write_json(purged)
-        return
-    columns = ("partition", "records", "size", "pages", "earliest now")
-    rows = [(one.partition, one.records, bytes_text(one.bytes), one.pages, one.earliest_offset) for one in purged]
-    write_table(f"purged from {name}", columns, rows)
+    columns: dict[str, Column[Purged]] = {
+        "partition": "partition",
+        "records": "records",
+        "size": lambda one: bytes_text(one.bytes),
+        "pages": "pages",
+        "earliest now": "earliest_offset",
+    }
+    write_values(purged, output, f"purged from {name}", columns)
 
 
 def _settings(pairs: list[str] | None) -> dict[str, Any]:
     from forebay.client import SinkSettings
 
     return parse_settings(pairs or [], get_type_hints(SinkSettings))
-
-
-def _done(facts: dict[str, str], text: str, output: Output) -> None:
-    if output is Output.JSON:
-        write_json(facts)
-    else:
-        write_line(text)
 
 
 def _show_sink(sink: Sink, output: Output) -> None:
@@ -188,53 +186,34 @@ def _show_sink(sink: Sink, output: Output) -> None:
     )
 
 
+STORED: Final[dict[str, Column[PartitionStats]]] = {
+    "partition": "partition",
+    "earliest": "earliest_offset",
+    "next": "next_offset",
+    "records": "records",
+    "in memory": "memory_records",
+    "safe as": "durability",
+    "size": lambda part: bytes_text(part.bytes),
+    "pages": "pages",
+    "dropped": lambda part: sum(part.dropped.values()),
+}
+ACCOUNT: Final[dict[str, Column[SubscriptionPartitionStats]]] = {
+    "partition": "partition",
+    "state": "state",
+    "acked": "acked",
+    "dead letters": "dead_lettered",
+    "dropped": "dropped",
+    "skipped": "skipped",
+    "pending": "pending",
+    "parked": "parked_records",
+    "oldest": lambda part: seconds_text(part.pending_age_s),
+}
+
+
 def _show_stats(stats: SinkStats) -> None:
-    write_table(
-        "stored",
-        ("partition", "earliest", "next", "records", "in memory", "safe as", "size", "pages", "dropped"),
-        [
-            (
-                part.partition,
-                part.earliest_offset,
-                part.next_offset,
-                part.records,
-                part.memory_records,
-                part.durability,
-                bytes_text(part.bytes),
-                part.pages,
-                sum(part.dropped.values()),
-            )
-            for part in stats.partitions
-        ],
-    )
+    write_table("stored", tuple(STORED), rows_of(stats.partitions, STORED))
     write_table(
         "accounts" if stats.identity_ok else "accounts (inconsistent)",
-        (
-            "subscription",
-            "partition",
-            "state",
-            "acked",
-            "dead letters",
-            "dropped",
-            "skipped",
-            "pending",
-            "parked",
-            "oldest",
-        ),
-        [
-            (
-                subscription.name,
-                part.partition,
-                part.state,
-                part.acked,
-                part.dead_lettered,
-                part.dropped,
-                part.skipped,
-                part.pending,
-                part.parked_records,
-                seconds_text(part.pending_age_s),
-            )
-            for subscription in stats.subscriptions
-            for part in subscription.partitions
-        ],
+        ("subscription", *ACCOUNT),
+        [(each.name, *row) for each in stats.subscriptions for row in rows_of(each.partitions, ACCOUNT)],
     )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from forebay.cli.manage.position_text import FORMS, OrEarliest, parse_position, position_text
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, Subscription, connect
-from forebay.cli.output import Output, write_json, write_line, write_table
+from forebay.cli.output import Column, Output, write_json, write_result, write_table, write_values
 
 if TYPE_CHECKING:
     from forebay.client import SubscriptionPlace
@@ -35,10 +34,7 @@ def create(
     place = parse_position(start)
     with connect(endpoint) as client:
         made = client.subscriptions.create(sink, name, start=place, or_earliest=or_earliest, exist_ok=exist_ok)
-    if output is Output.JSON:
-        write_json(made)
-    else:
-        write_line(f"created {made.name} at {position_text(made.start)}")
+    write_result(made, f"created {made.name} at {position_text(made.start)}", output)
 
 
 @subscription_app.command("list")
@@ -80,10 +76,7 @@ def delete(
     """Delete a subscription with its unsettled records."""
     with connect(endpoint) as client:
         client.subscriptions.delete(sink, name)
-    if output is Output.JSON:
-        write_json({"deleted": name, "sink": sink})
-    else:
-        write_line(f"deleted {name}")
+    write_result({"deleted": name, "sink": sink}, f"deleted {name}", output)
 
 
 @subscription_app.command("seek")
@@ -119,15 +112,9 @@ def _seek(
     place = parse_position(to)
     with connect(endpoint) as client:
         moved = client.subscriptions.seek(sink, name, to=place, partition=partition, or_earliest=or_earliest)
-    _show_places(name, moved, output)
-
-
-def _show_places(name: str, moved: Sequence[SubscriptionPlace], output: Output) -> None:
-    if output is Output.JSON:
-        write_json(moved)
-        return
-    rows = [
-        (one.partition, one.start_offset, "" if one.trimmed is None else f"{one.trimmed[0]} to {one.trimmed[1]}")
-        for one in moved
-    ]
-    write_table(f"subscription {name}", ("partition", "begins at", "gone before"), rows)
+    columns: dict[str, Column[SubscriptionPlace]] = {
+        "partition": "partition",
+        "begins at": "start_offset",
+        "gone before": lambda one: "" if one.trimmed is None else f"{one.trimmed[0]} to {one.trimmed[1]}",
+    }
+    write_values(moved, output, f"subscription {name}", columns)

@@ -13,14 +13,26 @@ import typer
 from forebay.cli.exits import ExitCode
 from forebay.cli.extras import needed_for
 from forebay.cli.options import OutputForm
-from forebay.cli.output import Output, write_json, write_line, write_message, write_table
+from forebay.cli.output import Column, Output, rows_of, write_json, write_line, write_message, write_table, write_values
 from forebay.cli.report import CommandFailed
 
 if TYPE_CHECKING:
     from forebay.broker.storage.repair.command import Report
+    from forebay.broker.storage.repair.quarantine import Quarantined
+    from forebay.broker.storage.repair.verification import PartitionReport
 
 DataDir = Annotated[Path, typer.Option("--data-dir", help="Data directory of the broker.", show_default=False)]
-COLUMNS: Final = ("sink", "partition", "earliest", "next", "records", "pages", "bytes", "damaged pages", "lost records")
+COLUMNS: Final[dict[str, Column[PartitionReport]]] = {
+    "sink": "sink",
+    "partition": "partition",
+    "earliest": "earliest",
+    "next": "next_offset",
+    "records": "records",
+    "pages": "pages",
+    "bytes": "size",
+    "damaged pages": "damaged_pages",
+    "lost records": "lost_records",
+}
 quarantine_app = typer.Typer(no_args_is_help=True, help="List and export quarantined pages.")
 
 
@@ -81,15 +93,17 @@ def list_quarantine(data_dir: DataDir, output: OutputForm = Output.TABLE) -> Non
         from forebay.broker.storage.repair.quarantine import quarantined
     with _reading(data_dir):
         pages = [page for page, _ in quarantined(data_dir)]
-    if output is Output.JSON:
-        write_json(pages)
-        return
-    columns = ("sink", "partition", "first", "last", "records", "page", "bytes", "cause")
-    rows = [
-        (one.sink, one.partition, one.first_offset, one.last_offset, one.records, one.number, one.size, one.cause)
-        for one in pages
-    ]
-    write_table(f"quarantine of {data_dir}", columns, rows)
+    columns: dict[str, Column[Quarantined]] = {
+        "sink": "sink",
+        "partition": "partition",
+        "first": "first_offset",
+        "last": "last_offset",
+        "records": "records",
+        "page": "number",
+        "bytes": "size",
+        "cause": "cause",
+    }
+    write_values(pages, output, f"quarantine of {data_dir}", columns)
 
 
 @quarantine_app.command("export")
@@ -118,14 +132,7 @@ def _show(title: str, report: Report, output: Output) -> None:
     if output is Output.JSON:
         write_json({"clean": report.clean, **{name: getattr(report, name) for name in report.__slots__}})
         return
-    rows = [
-        (
-            *(one.sink, one.partition, one.earliest, one.next_offset, one.records, one.pages, one.size),
-            *(one.damaged_pages, one.lost_records),
-        )
-        for one in report.partitions
-    ]
-    write_table(title, COLUMNS, rows)
+    write_table(title, tuple(COLUMNS), rows_of(report.partitions, COLUMNS))
     told = [
         *report.damage,
         *(f"{one.sink}/{one.partition}: {what}" for one in report.partitions for what in one.problems),
