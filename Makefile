@@ -10,6 +10,8 @@ MAKEFLAGS += --no-print-directory
 
 # A foreign environment must not leak into ours.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME
+# Without bytecode on the disk every process of a test compiles the whole product again, which takes as long as the tests.
+unexport PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 BIN := .venv/bin
