@@ -20,7 +20,7 @@ MINUTES ?= 60
 TRIALS ?= 200
 TESTS ?= $(wildcard tests/unit tests/contract tests/property tests/fault tests/fault_client tests/fuzz tests/soak tests/integration tests/spark)
 PYTEST_ARGS ?=
-PROCESSES ?= 2
+PROCESSES ?= 3
 BENCH_ARGS ?=
 MASS_ARGS ?=
 ROUNDS ?= 500
@@ -88,7 +88,7 @@ demo: java venv ## Spark, the broker and a slow system at work, in one terminal
 	@$(BIN)/forebay demo
 
 # In CI nothing may be skipped for want of grpcurl; elsewhere its tests are skipped when it is not there.
-# Two processes, since half of the tests wait for something: two cores are busy, and tests/conftest.py says what stays together.
+# Three processes keep two cores busy, since half of the tests wait for something; tests/conftest.py says what stays together.
 test: java venv $(if $(FOREBAY_REQUIRE_GRPCURL),grpcurl) ## run all tests, in PROCESSES processes
 	@PATH="$(CURDIR)/.tools/bin:$$PATH" $(BIN)/python -m pytest -n $(PROCESSES) --dist loadgroup $(TESTS) $(PYTEST_ARGS)
 

@@ -40,6 +40,7 @@ from forebay.broker.storage.repair.command import repair, verify
 from forebay.broker.storage.store.contract import Family, Put
 from forebay.broker.storage.store.rocks import RocksStore
 from tests.support.storage.disk_directory import NAMES, SMALL_STORE, TRIMMED, Verdict, fill, judged
+from tests.support.storage.memory_folder import memory_folder
 
 HIT: Final = 1
 """The sink whose state is damaged; the others have to stay whole."""
@@ -159,7 +160,7 @@ WHOLE_STORE: Final = {"table file (sst)", "log (wal)", "manifest", "current", "b
 def trial(template: Path, damage: Damage, row: Row, seed: int) -> list[str]:
     """One directory damaged and judged; returns what was wrong."""
     chance = random.Random(seed)
-    with tempfile.TemporaryDirectory(prefix="forebay-disk-") as folder:
+    with tempfile.TemporaryDirectory(prefix="forebay-disk-", dir=memory_folder()) as folder:
         directory = Path(folder) / "store"
         shutil.copytree(template, directory)
         damage(directory, chance)
@@ -218,7 +219,7 @@ def templates(folder: Path) -> dict[str, Path]:
 def campaign(trials: int, seed: int, kinds: list[str], say: Callable[[str], None] = print) -> list[Row]:
     """Damage each kind so many times."""
     rows: list[Row] = []
-    with tempfile.TemporaryDirectory(prefix="forebay-disk-") as folder:
+    with tempfile.TemporaryDirectory(prefix="forebay-disk-", dir=memory_folder()) as folder:
         found = templates(Path(folder))
         for kind in kinds:
             template, damage = KINDS[kind]

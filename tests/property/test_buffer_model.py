@@ -31,6 +31,7 @@ from tests.support.models.buffer_driver import BufferDriver
 from tests.support.models.buffer_model import PENDING, Partition
 from tests.support.pages.samples import page, values
 from tests.support.refusals import refusal
+from tests.support.storage.memory_folder import memory_folder
 
 PLACES: Final = st.integers(0, 7)
 COUNTS: Final = st.integers(1, 5)
@@ -352,7 +353,7 @@ class BufferOnDisk(BufferMachine):
     """Over RocksDB in a temporary folder."""
 
     def new_store(self) -> Store:
-        self.directory = Path(tempfile.mkdtemp())
+        self.directory = Path(tempfile.mkdtemp(dir=memory_folder()))
         return RocksStore(self.directory / "store")
 
     def found_again(self, *, killed: bool, kept: int) -> Store:

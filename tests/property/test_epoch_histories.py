@@ -50,6 +50,7 @@ from tests.support.models.tier_model import Partition
 from tests.support.pages.named_pages import wrong_names
 from tests.support.pages.samples import page
 from tests.support.refusals import refusal
+from tests.support.storage.memory_folder import memory_folder
 
 Step = tuple[str, int, int, int]
 SINKS: Final = {"orders": 2, "others": 1}
@@ -544,7 +545,7 @@ def test_the_same_where_commits_write_their_entries_ahead_in_many_batches(
 @given(chosen=CHOSEN, steps=STEPS, in_files=st.booleans())
 @settings(max_examples=12, deadline=None, suppress_health_check=QUIET)
 def test_the_same_on_a_disk(chosen: SinkSettings, steps: list[Step], in_files: bool) -> None:
-    directory = Path(tempfile.mkdtemp())
+    directory = Path(tempfile.mkdtemp(dir=memory_folder()))
 
     def again(store: Store, power: bool, kept: int) -> Store:
         store.close()

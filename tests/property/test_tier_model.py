@@ -36,6 +36,7 @@ from tests.support.brokers.running import Hand, Mortal, begin, delivered_values
 from tests.support.models.tier_model import Partition
 from tests.support.pages.damaged_pages import StoredPage, stored_pages
 from tests.support.pages.samples import page
+from tests.support.storage.memory_folder import memory_folder
 
 LOST_IN_CRASH: Final = int(DropReason.LOST_IN_CRASH)
 Step = tuple[str, int, int]
@@ -342,7 +343,7 @@ def test_any_history_of_any_mode_keeps_its_promises(chosen: SinkSettings, steps:
 @given(chosen=SINKS, steps=STEPS)
 @settings(max_examples=15, deadline=None, suppress_health_check=QUIET)
 def test_the_same_on_a_disk(chosen: SinkSettings, steps: list[Step]) -> None:
-    directory = Path(tempfile.mkdtemp())
+    directory = Path(tempfile.mkdtemp(dir=memory_folder()))
 
     def again(store: Store, power: bool, kept: int) -> Store:
         store.close()
