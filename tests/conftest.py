@@ -1,4 +1,4 @@
-"""Which tests must run in one process when the suite runs in two."""
+"""Grouping of tests that must run in one process when the suite runs in two."""
 
 from __future__ import annotations
 

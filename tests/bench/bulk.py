@@ -34,7 +34,7 @@ DISK_BYTES: Final = 256 * MIB
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What was measured one after the other."""
+    """Measurements, taken one after the other."""
 
     disk: Sample
     bare: Sample
@@ -48,7 +48,7 @@ class Round:
 
     @property
     def reachable_bytes_per_s(self) -> float:
-        """What the slower of disk and transport allows."""
+        """Limit set by the slower of disk and transport."""
         return min(self.disk.bytes_per_s, self.bare.bytes_per_s)
 
 

@@ -33,7 +33,7 @@ SINK: Final = "epochs"
 TASKS: Final = 10_000
 PARTITIONS: Final = 128
 QUICK: Final = 10
-"""What a quick run divides the tasks by."""
+"""Divisor of the tasks in a quick run."""
 STREAMS: Final = 16
 """Tasks that stage at the same time."""
 PATIENCE_S: Final = 600.0
@@ -62,7 +62,7 @@ class Found:
 
     @property
     def longest_s(self) -> float:
-        """What anybody beside it waited at most."""
+        """Longest wait of any other caller."""
         return max(*self.publish_s, *self.deliver_s)
 
 

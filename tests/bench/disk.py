@@ -1,4 +1,4 @@
-"""What the disk does without anybody's help: the measure for everything that is made durable."""
+"""Throughput of the disk alone: the reference for everything that is made durable."""
 
 from __future__ import annotations
 

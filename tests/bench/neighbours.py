@@ -1,4 +1,4 @@
-"""What others notice: one record after the other into a sink of their own, published, delivered and acked.
+"""Latency of other users: single records into their own sink, published, delivered and acked.
 
 The longest wait of the publisher is that for a receipt; of the consumer, that from the receipt to the delivery.
 """

@@ -46,13 +46,13 @@ class Child:
         self.process.stdin.flush()
 
     def cost(self) -> Cost:
-        """What it has spent so far."""
+        """Resources used so far."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         written = _number(Path(f"/proc/{self.process.pid}/io"), "write_bytes")
         return Cost((int(fields[11]) + int(fields[12])) / TICKS_PER_S, written)
 
     def cost_since(self, before: Cost) -> Cost:
-        """What it has spent since."""
+        """Resources used since then."""
         now = self.cost()
         return Cost(now.processor_s - before.processor_s, now.written_bytes - before.written_bytes)
 

@@ -1,4 +1,4 @@
-"""What it costs that one in a hundred fails: RELAXED order with nacks against STRICT order without.
+"""Cost of one failure in a hundred: RELAXED order with nacks against STRICT order without.
 
 The bar is for what a deliverer does, which sends batches: one batch of a hundred records in a hundred fails. The other
 row is the worst there is: single records fail, so that every page is sent a second time for a few of its records.
@@ -22,7 +22,7 @@ from tests.bench.values import Bar, Load, Row, Sample, row_of
 
 NACKED_EVERY: Final = 100
 BATCH_RECORDS: Final = 100
-"""What a target is sent at once, and takes or fails as a whole."""
+"""Batch that a target accepts or fails as a whole."""
 BAR: Final = 0.5
 RECORD_BYTES: Final = 256
 PARTITIONS: Final = 4

@@ -32,7 +32,7 @@ SINK: Final = "backlog"
 LARGE_BYTES: Final = 10_000_000_000
 SMALL_PAGES: Final = 2_000_000
 QUICK: Final = 20
-"""What a quick run divides the backlogs by, but not what they are held against."""
+"""Divisor of the backlogs in a quick run; the limits stay."""
 UNDER_WAY: Final = 4_096
 UNDER_WAY_BYTES: Final = 64 * MIB
 """Appends that wait for their sync while a backlog is written."""

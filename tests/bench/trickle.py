@@ -1,4 +1,4 @@
-"""What many sinks cost beside one: the same records per second, into one sink or spread over a thousand.
+"""Cost of many sinks: the same rate of records into one sink, or spread over a thousand.
 
 Records come one by one, evenly spaced, each a call of its own; every sink has a consumer that acks what it is given.
 The client speaks the wire's messages on one loop, because a thousand of the library's subscribers would have more to do

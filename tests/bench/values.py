@@ -1,4 +1,4 @@
-"""What a measurement is made of: loads, samples, rows and bars.
+"""Values of a measurement: loads, samples, rows and bars.
 
 A ratio is only taken between samples of one round, because a disk that others share changes its speed within a
 minute. What stands in a row is the median over the rounds, and a bar is held against the median ratio.
@@ -19,7 +19,7 @@ PAGE_BYTES: Final = MIB
 DISTINCT: Final = 1_024
 """Different values: random, so that nothing can be compressed."""
 LENGTH_BYTES: Final = 4
-"""What a page takes for each record beside its value."""
+"""Bytes of a page per record, in addition to its value."""
 FRAMING_BYTES: Final = 64
 CHUNKS: Final = 8
 """Different pages: a page is not the one before it."""
@@ -52,7 +52,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What the broker's process spent meanwhile."""
+    """Resources that the broker's process used meanwhile."""
 
     processor_s: float
     """Of all its threads, in user and kernel mode."""
@@ -107,7 +107,7 @@ class Row:
 
 
 class Sense(StrEnum):
-    """Which side of a bar is good."""
+    """Good side of a bar."""
 
     AT_LEAST = "at least"
     AT_MOST = "at most"
@@ -124,7 +124,7 @@ class Bar:
 
     @property
     def met(self) -> bool:
-        """Whether the ratio is on the right side."""
+        """True if the ratio is on the good side."""
         return self.ratio >= self.bar if self.sense is Sense.AT_LEAST else self.ratio <= self.bar
 
 

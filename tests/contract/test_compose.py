@@ -1,4 +1,4 @@
-"""What can be said of `compose/` without a container engine: `make compose-test` says the rest."""
+"""Checks of `compose/` without a container engine; `make compose-test` makes the others."""
 
 from __future__ import annotations
 

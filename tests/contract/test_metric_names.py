@@ -175,7 +175,7 @@ def test_no_metric_that_was_promised_is_renamed_or_removed() -> None:
 
 
 def everything_measured() -> Observed:
-    """What broker, client and deliverer say when each of their events has happened once."""
+    """Metrics of broker, client and deliverer after each of their events has happened once."""
     seen = Observed()
     broker = OpenTelemetryInstruments(seen.meters.get_meter("broker"), seen.tracers.get_tracer("broker"))
     page = entry(0)

@@ -66,7 +66,7 @@ def shown(value: bytes) -> str:
 
 
 def everything_stored() -> list[str]:
-    """What becomes of each write and page, in lines."""
+    """Result of each write and page, one per line."""
     found: list[str] = []
     for write in FULL:
         store = Recorder()

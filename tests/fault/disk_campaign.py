@@ -48,7 +48,7 @@ HIT: Final = 1
 
 @dataclass(slots=True)
 class Row:
-    """What became of one kind."""
+    """Results of one kind of damage."""
 
     kind: str
     trials: int = 0
@@ -154,7 +154,7 @@ KINDS: Final[dict[str, tuple[str, Damage]]] = {
     "synced": ("killed", file("synced")),
 }
 WHOLE_STORE: Final = {"table file (sst)", "log (wal)", "manifest", "current", "bulk page", "bulk table"}
-"""What holds pages or state of all sinks: the others are not spared, but told."""
+"""Shared files: they hold pages or state of all sinks, so that damage may affect every sink."""
 
 
 def trial(template: Path, damage: Damage, row: Row, seed: int) -> list[str]:

@@ -64,7 +64,7 @@ class Size:
 
 @dataclass(slots=True)
 class Report:
-    """What the kills came to."""
+    """Results of the kills."""
 
     kills: int = 0
     nothing: int = 0
@@ -91,7 +91,7 @@ class Writer:
         return b"%d.%d.%d.%d" % (epoch, task, partition, page)
 
     def values(self, epoch: int, partition: int) -> list[bytes]:
-        """What an epoch has in a partition, in order."""
+        """Records of an epoch in a partition, in order."""
         size = self._size
         return [self.value(epoch, task, partition, page) for task in range(size.tasks) for page in range(size.pages)]
 
@@ -166,7 +166,7 @@ class Campaign:
         self._chance = random.Random(seed)
         self._writer = Writer(self._listen, size)
         self._took_s = 0.0
-        """What the last commit that nobody cut off took."""
+        """Duration of the last commit that was not interrupted."""
 
     def run(self, kills: int, *, cut: int = 0) -> Report:
         """Kill so many times, and on, up to four times as often, until so many commits were cut off as they wrote."""
@@ -228,7 +228,7 @@ class Campaign:
         return there
 
     def _left_by_the_kill(self) -> bool:
-        """Whether a commit had begun to write ahead and had not come to its end."""
+        """Return True if a commit had begun to write ahead and was not complete."""
         store = RocksStore(self._store)
         try:
             return bool(store.scan(Family.META, *PLACING.under(), SLICE))

@@ -58,7 +58,7 @@ NARROW: Final = [
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How many of each kind there are."""
+    """Number of objects per kind."""
 
     idle: int
     readers: int
@@ -81,7 +81,7 @@ class Row:
 
     @property
     def ok(self) -> bool:
-        """Whether the bound holds."""
+        """True if the bound holds."""
         return self.value <= self.bound
 
 

@@ -1,4 +1,4 @@
-"""What a clean stop leaves of a sink, and what a kill leaves, with real processes."""
+"""Contents of a sink after a clean stop and after a kill, with real processes."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_a_damaged_page_is_a_gap_that_is_told_and_counted_and_its_neighbours_are
 
 
 def flip_both_tables(path: Path) -> None:
-    """What says where the values of a file of pages stand, at its beginning and at its end."""
+    """Header and footer of a file of pages, which locate its values."""
     flip(path, 20)
     flip(path, -20)
 

@@ -21,7 +21,7 @@ TURNS = 50
 
 
 def replayed(client: Client) -> list[bytes | tuple[int, int, DropReason]]:
-    """What a replay from the beginning reads; gaps by what they say."""
+    """Records and gaps of a replay from the beginning."""
     found: list[bytes | tuple[int, int, DropReason]] = []
     for one in client.replay(SINK, partition=0, start=0, end=3, on_gap="yield"):
         found.append((one.first_offset, one.last_offset, one.reason) if isinstance(one, Gap) else one.value)

@@ -18,7 +18,7 @@ SINK = "orders"
 
 
 def refused(call: PublishCall) -> Exception:
-    """What the next answer of a call is, which must not be a receipt."""
+    """Return the next answer of a call, which must not be a receipt."""
     with pytest.raises((BrokerUnavailable, WriterFenced)) as caught:
         call.answer()
     return caught.value

@@ -59,7 +59,7 @@ def served() -> Iterator[Served]:
 
 
 def found_in(store: MemoryStore) -> tuple[list[bytes], bool, int]:
-    """What the next broker finds in a store: values, whether the accounts balance, and pending records."""
+    """Contents of a store as the next broker finds it: values, balance of the accounts, pending records."""
     with BrokerServer.in_memory(store) as server, Client(server.endpoint) as client:
         stats = client.sinks.stats(SINK)
         return values_of(client, SINK), stats.identity_ok, stats.pending()

@@ -1,4 +1,4 @@
-"""What a ledger calls a violation, and what of it a sink that forgets may do."""
+"""Violations that a ledger finds, and those that a volatile sink may commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the oracle makes of what a broker says of itself."""
+"""Conclusions of the oracle from the broker's statistics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOW = datetime.now(UTC)
 
 @pytest.fixture(scope="module")
 def empty() -> SinkStats:
-    """What a broker says of a new sink."""
+    """Statistics of a new sink."""
     with broker() as running, running.client() as client:
         client.sinks.create("orders")
         return client.sinks.stats("orders")

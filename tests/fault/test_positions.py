@@ -66,7 +66,7 @@ class Site:
         return [record.offset for record in found]
 
     def balances(self) -> bool:
-        """Whether every account adds up."""
+        """Return True if every account balances."""
         return self.client.sinks.stats(SINK).identity_ok
 
 

@@ -1,4 +1,4 @@
-"""What is settled gives its room on the disk back, also when the broker is killed while it does."""
+"""Disk space of settled records is reclaimed, also if the broker is killed meanwhile."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Row:
 
 @dataclass(slots=True)
 class Found:
-    """What a campaign found."""
+    """Result of a campaign."""
 
     rows: dict[str, Row] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
@@ -69,7 +69,7 @@ class Found:
 
     @property
     def failed(self) -> list[str]:
-        """What should be 0 and is not."""
+        """Counts that should be 0 and are not."""
         return [name for name in FATAL if self.counts[name]]
 
 
@@ -106,7 +106,7 @@ class Campaign:
         self._judge(stage, names)
 
     def is_over(self) -> bool:
-        """Whether its time is up."""
+        """True if its time is over."""
         return time.monotonic() > self._until
 
     def _drawn(self, stage: Stage) -> Kind:

@@ -27,14 +27,14 @@ ERRORS: Final = {"EIO": errno.EIO, "ENOSPC": errno.ENOSPC}
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """What a round is given."""
+    """Parameters of a round."""
 
     chance: random.Random
     hold_s: float
-    """How long what is stopped or held stays so."""
+    """Duration for which a process is stopped or held."""
 
     turn: int
-    """How often the kind has come up: the call that fails is the next one each time."""
+    """Number of times that the kind was used: each time, a later call fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Kind:
     """It lets calls fail, and comes to nothing when none is made."""
 
     def fits(self, stage: Stage) -> bool:
-        """Whether a stage has what it needs."""
+        """Return True if a stage has everything that it needs."""
         return not self.needs or getattr(stage, self.needs) is not None
 
 

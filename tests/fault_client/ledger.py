@@ -1,4 +1,4 @@
-"""What the clients saw, outside of them and of the broker: what was acknowledged, what was delivered, what ended."""
+"""Observations of the clients, kept outside of them and of the broker: acks, deliveries, ended processes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Ended:
 
     @property
     def has_reason(self) -> bool:
-        """Whether a program and a person can tell why."""
+        """Return True if the cause is clear to programs and to people."""
         return bool(self.reason) and bool(self.text) and self.error not in UNNAMED
 
 

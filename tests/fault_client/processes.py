@@ -23,7 +23,7 @@ from tests.support.processes.broker import ROOT, BrokerEnded, BrokerProcess, fre
 from tests.support.proxies.tcp import TcpProxy
 
 BADLY: Final = ("forebay: ", " ERROR ", " CRITICAL ")
-"""What marks the lines of a log in which a broker says why it ended."""
+"""Mark of the log lines in which a broker states why it ended."""
 START_MAX_S: Final = 120.0
 """A start on a busy machine; how long one takes is not what is looked at here."""
 
@@ -54,7 +54,7 @@ class Worker:
             )
         self._asked = False
         self.done = False
-        """Whether it stopped in good order."""
+        """True if it stopped in order."""
         self._reader = threading.Thread(target=self._read, name=f"reader-{role}", daemon=True)
         self._reader.start()
 
@@ -77,7 +77,7 @@ class Worker:
         return self._process.poll()
 
     def has_died(self) -> bool:
-        """Whether it ended unasked."""
+        """True if it ended unexpectedly."""
         return self.code is not None and not self._asked
 
     def stop(self, timeout_s: float) -> bool:
@@ -124,7 +124,7 @@ class Keys:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the broker needs."""
+        """Settings of the broker."""
         return {
             "FOREBAY_TLS_SERVER_CERT_FILE": str(self.cert),
             "FOREBAY_TLS_SERVER_KEY_FILE": str(self.key),

@@ -56,7 +56,7 @@ CONF: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a campaign is asked for."""
+    """Parameters of a campaign."""
 
     kills: int
     seed: int

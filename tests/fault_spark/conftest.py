@@ -1,4 +1,4 @@
-"""What the slow cases share. They are no part of ``make test``: see ``make fault-spark``."""
+"""Fixtures of the slow cases, which ``make test`` does not run: see ``make fault-spark``."""
 
 from __future__ import annotations
 

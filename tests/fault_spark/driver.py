@@ -38,13 +38,13 @@ SLICE: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a driver is asked for."""
+    """Parameters of a driver."""
 
     endpoint: str
     """Of the broker."""
 
     checkpoint: str
-    """Where Spark keeps what it knows of the query."""
+    """Checkpoint folder of the query."""
 
     folder: str
     """For what Spark writes besides."""
@@ -57,7 +57,7 @@ class Work:
 
     tasks: int = 3
     pause_ms: int = 0
-    """What the source waits behind each slice, so that a write takes a while."""
+    """Delay of the source after each slice, so that a write takes a while."""
 
     first_attempt_hangs: bool = False
     """Of the first task the first attempt gets so far that it stages something, and ends when it is killed."""
@@ -74,13 +74,13 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What a driver tells."""
+    """Report of a driver."""
 
     what: str
     """``started``, ``failed`` or ``ended``."""
 
     why: str = ""
-    """What ended a query."""
+    """Failure that ended a query."""
 
 
 def tell(event: Event) -> None:

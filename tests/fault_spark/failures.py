@@ -1,4 +1,4 @@
-"""What a query failed with, from the text that Spark makes of it."""
+"""Failure of a query, parsed from the text of Spark."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNEXPECTED: Final = frozenset(
 
 
 def name_of(why: str) -> str:
-    """What a query failed with: the reason of a Forebay error if one is named, else the kind that Spark gives."""
+    """Return the failure of a query: the reason of a Forebay error, otherwise the class that Spark names."""
     if found := re.search(r": ([A-Z][A-Z_]+): ", why.partition("ForebaySparkError")[2]):
         return found[1]
     if found := re.search(r"\[([A-Z_.]+)\]", why):

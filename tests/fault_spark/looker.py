@@ -48,7 +48,7 @@ class Looker(threading.Thread):
         """Numbers, by partition and offset."""
         self.looks: Final[list[Look]] = []
         self.faults: Final[list[str]] = []
-        """What no kill explains."""
+        """Failures that no kill explains."""
 
     def run(self) -> None:
         """Look until it is stopped."""

@@ -49,7 +49,7 @@ class Marked:
         self.mark: Final = uuid.uuid4().hex
 
     def environment(self, folder: Path) -> dict[str, str]:
-        """What to start a process with: the mark, and a Spark that writes its own files below ``folder``."""
+        """Environment of a process: the mark, and a Spark that writes its own files below ``folder``."""
         home = folder / "spark"
         if not home.exists():
             home.mkdir(parents=True)
@@ -137,7 +137,7 @@ class DriverProcess:
         self.log: Final = Path(work.folder) / "driver.log"
         """Its standard error."""
         self.events: Final[queue.Queue[Event]] = queue.Queue()
-        """What it told and nobody took yet; an event ``gone`` is the last one."""
+        """Reports that were not read yet; an event ``gone`` is the last one."""
         with self.log.open("ab") as errors:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.fault_spark.driver", json.dumps(asdict(work))],
@@ -174,7 +174,7 @@ class DriverProcess:
         return code
 
     def has_told(self, timeout_s: float) -> bool:
-        """Whether there is an event to take; waits so long for one."""
+        """Return True if there is an event; waits up to the given time."""
         until = time.monotonic() + timeout_s
         while self.events.empty() and time.monotonic() < until:
             time.sleep(TICK_S)

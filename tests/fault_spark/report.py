@@ -1,4 +1,4 @@
-"""What a campaign against Spark found, as one JSON object: the last line that it prints."""
+"""Result of a campaign against Spark, as one JSON object: the last line of its output."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ class Report:
     """Micro-batches."""
 
     looks: int
-    """How often the reader saw all partitions."""
+    """Number of times that the reader saw all partitions."""
 
     query_failures: Mapping[str, int]
-    """What ended a query that was then started again, by error."""
+    """Failures of queries that were restarted, by error."""
 
     elapsed_s: float
     seed: int
 
     @property
     def ok(self) -> bool:
-        """Whether everything held."""
+        """True if every guarantee held."""
         return not any(getattr(self, name) for name in FATAL)
 
     def line(self) -> str:

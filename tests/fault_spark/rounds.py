@@ -1,4 +1,4 @@
-"""What is killed next, and when: what comes back soon more often than what takes long."""
+"""Choice of the next process to kill: those that restart quickly more often than those that do not."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Round:
     """Then wait so long."""
 
     away_s: float
-    """How long a broker stays away."""
+    """Duration of an outage of a broker."""
 
 
 def next_round(chance: random.Random, victim: Victim | None = None) -> Round:

@@ -43,7 +43,7 @@ class Serving:
         return self.process
 
     def has_committed(self) -> bool:
-        """Whether the sink's only producer has an epoch."""
+        """Return True if the sink's only producer has an epoch."""
         with Client(self.endpoint) as client:
             [producer] = client.epochs.list("orders")
             try:

@@ -32,7 +32,7 @@ _OVER: Final = "Internal error from Core"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a call."""
+    """Outcome of a call."""
 
     method: str
     code: str

@@ -76,7 +76,7 @@ _REMEMBERED: Final = 64
 
 
 class Known:
-    """What the broker has told, to be named again."""
+    """Values that the broker returned, for use in later requests."""
 
     def __init__(self) -> None:
         self._found: dict[str, deque[Any]] = {}

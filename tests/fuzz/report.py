@@ -1,4 +1,4 @@
-"""What a run of the fuzzer found."""
+"""Result of a run of the fuzzer."""
 
 from __future__ import annotations
 

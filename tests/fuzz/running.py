@@ -71,7 +71,7 @@ _PATIENT: Final = ClientSettings(call_timeout_s=60.0, retry=RetryPolicy(tries_ma
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How long, with which seed, and where."""
+    """Duration, seed and folder of a run."""
 
     seconds: float
     seed: int

@@ -146,7 +146,7 @@ def test_the_frame_of_a_page_of_rows_is_read_in_both_ways_alike(seed: int) -> No
 
 
 def framed(body: bytes) -> tuple[int, int, bytes] | None:
-    """What the frame of a page of rows says; None when it is refused."""
+    """Return the contents of the frame of a page of rows; None when it is rejected."""
     try:
         page = rows_of(body)
     except ValueError:

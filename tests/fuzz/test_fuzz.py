@@ -28,7 +28,7 @@ def test_a_minute_of_calls_of_every_kind_finds_nothing(tmp_path: Path) -> None:
 
 
 def outcome(code: str, reason: str = "", details: str = "") -> Outcome:
-    """What became of a call."""
+    """Outcome of a call."""
     return Outcome("/s/M", code, reason, details, [b"\x01"])
 
 

@@ -1,4 +1,4 @@
-"""What a broker says of itself, and how it ends."""
+"""Information about a broker, and its orderly end."""
 
 from __future__ import annotations
 

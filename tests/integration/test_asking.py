@@ -1,4 +1,4 @@
-"""Where records are and went, over gRPC: explanations, gaps, purges and drops, and the commands for them."""
+"""Explanations, gaps, purges and drops over gRPC, and the commands for them."""
 
 from __future__ import annotations
 

@@ -49,9 +49,9 @@ SERVICES: Final = (
     sink_service_pb2.DESCRIPTOR.services_by_name["SinkService"],
 )
 MORE: Final[dict[str, dict[str, Any]]] = {"UpdateSink": {"update_mask": {"paths": ["partitions"]}}}
-"""What a request has beside the sink, where it is refused for something else without it."""
+"""Fields that a request requires in addition to the sink."""
 OPENS: Final = {"Publish": {"writer_id": "w"}, "Deliver": {"consumer_id": "c"}}
-"""What the first message of a stream has beside the sink."""
+"""Fields of the first message of a stream in addition to the sink."""
 
 
 def requests() -> Iterator[tuple[MethodDescriptor, Any]]:
@@ -165,7 +165,7 @@ def test_a_request_about_a_former_subscription_is_refused_and_names_both(
 
 
 def account(subscription: SubscriptionStats) -> tuple[str, list[object]]:
-    """What does not change by itself."""
+    """Statistics without those that change by themselves."""
     places: list[object] = [
         (one.start_offset, one.watermark, one.acked, one.skipped, one.pending) for one in subscription.partitions
     ]

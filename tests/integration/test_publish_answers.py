@@ -1,4 +1,4 @@
-"""How pages are answered: one by one, or those that became durable together in one message."""
+"""Answers to pages: one by one, or in one message for those that became durable together."""
 
 from __future__ import annotations
 

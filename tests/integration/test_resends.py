@@ -1,4 +1,4 @@
-"""What a consumer could not process is leased as a set, over the wire: settled, given back, run out, over a restart."""
+"""Leases of failed records as sets, over the wire: settled, released, expired, and across a restart."""
 
 from __future__ import annotations
 

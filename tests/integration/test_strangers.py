@@ -31,7 +31,7 @@ def connect(server: BrokerServer, stack: ExitStack, *, say: bytes = b"", source:
 
 
 def is_closed(stranger: socket.socket) -> bool:
-    """Whether the broker has closed it, looked at without waiting."""
+    """Return True if the broker has closed it, without waiting."""
     stranger.setblocking(False)
     try:
         while stranger.recv(4_096):

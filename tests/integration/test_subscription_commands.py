@@ -22,7 +22,7 @@ def orders(client: Client) -> Client:
 
 
 def said(broker: BrokerServer, capsys: pytest.CaptureFixture[str], *words: str) -> Any:
-    """What a command that succeeds answers as JSON."""
+    """Return the JSON output of a command that succeeds."""
     assert run([*words, "--endpoint", broker.endpoint, "-o", "json"]) == ExitCode.OK
     return json.loads(capsys.readouterr().out)
 

@@ -161,7 +161,7 @@ def assert_broker_measured(receiver: Receiver, spans: list[Span]) -> None:
 
 
 def assert_first_broker_measured(measured: dict[str, list[Point]]) -> None:
-    """What the broker that took the records said at its end."""
+    """Telemetry that the broker exported at its end."""
     assert one(measured["forebay.ingest.records"], sink="orders").value == 3
     assert one(measured["forebay.ingest.bytes"], sink="orders").unit == "By"
     assert one(measured["forebay.ingest.duration"], sink="orders").value == 1
@@ -201,7 +201,7 @@ def test_a_broker_names_itself_as_the_variables_say_and_exports_nothing_else(
 
 
 def scraped_when(url: str, *words: str) -> str:
-    """What Prometheus gets, once a line has all these words. It has to ask again and again: nobody tells it."""
+    """Return the metrics for Prometheus once a line has all these words; polls, because there is no event."""
     pause, until = Event(), time.monotonic() + WAIT_S
     while True:
         with urlopen(url, timeout=WAIT_S) as answer:

@@ -142,7 +142,7 @@ async def _replayed(broker: Broker) -> tuple[list[int], list[Gap]]:
 
 
 async def reads_of_a_run() -> int:
-    """How many reads a start and the use of its sink take."""
+    """Number of reads of a start and of the use of its sink."""
     store = FailingStore().taken_over(await stored())
     clock = FakeClock()
     broker = begin(store, clock, bounds=Bounds(tail_bytes=0))

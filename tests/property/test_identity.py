@@ -41,7 +41,7 @@ VERBS: Final = {
     **{"append": 5, "take": 6, "ack": 4, "drop": 3, "nack": 1, "purge": 1, "purge early": 1},
     **{"seek": 1, "leave": 1, "pause": 1, "resume": 2, "stop": 1, "kill": 1, "damage": 1, "clock": 1},
 }
-"""How often each is chosen."""
+"""Weights of the choices."""
 STEP: Final = st.tuples(
     st.sampled_from([verb for verb, times in VERBS.items() for _ in range(times)]),
     st.integers(0, 1),
@@ -58,11 +58,11 @@ class History:
         self.clock = FakeClock()
         self.store = MemoryStore()
         self.truth: dict[str, dict[int, RecordState]] = {name: {} for name in NAMES}
-        """How each record was settled in the open account."""
+        """Outcome of each record in the open account."""
         self.rejected: dict[str, set[int]] = {name: set() for name in NAMES}
-        """What the consumers have dropped, and no seek has brought back."""
+        """Records that consumers dropped and no seek made pending again."""
         self.rejections = 0
-        """How often they have dropped a record."""
+        """Number of drops by consumers."""
 
     async def play(self, steps: list[tuple[str, int, int, int]]) -> None:
         self.broker = begin(self.store, self.clock)

@@ -40,14 +40,14 @@ LEASE_S: Final = 20.0
 
 
 class Relaxed(BufferMachine):
-    """What differs from STRICT order."""
+    """Differences from STRICT order."""
 
     model: Any
 
     def __init__(self) -> None:
         super().__init__()
         self.until: dict[str, float] = {}
-        """When the lease of a holder runs out."""
+        """Expiry of a holder's lease."""
 
     @initialize(chosen=RELAXED)
     def create(self, chosen: SinkSettings) -> None:
@@ -130,7 +130,7 @@ class Relaxed(BufferMachine):
     # -- sets
 
     def taken(self, holder: str, found: list[Part]) -> set[tuple[int, int]]:
-        """What a holder has by the broker's answer, which the model learns."""
+        """Set of a holder according to the broker's answer, from which the model learns."""
         self.until[holder] = self.clock.now + LEASE_S
         has = {(part.partition, offset) for part in found for each in part.ranges for offset in range(*each)}
         for number, partition in enumerate(self.model):

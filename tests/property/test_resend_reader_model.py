@@ -44,7 +44,7 @@ class Sink:
         self.clock = FakeClock()
         self.failed: set[Place] = set()
         self.taken: set[Place] = set()
-        """What failed, and came to the consumer again."""
+        """Records that failed and were redelivered."""
         self.records = 0
         self.disturbed = False
         """A lease may have run out, or a broker has died."""

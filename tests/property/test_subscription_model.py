@@ -55,7 +55,7 @@ class Account:
 
     start: int = 0
     states: dict[int, str] = field(default_factory=dict)
-    """How offsets from ``start`` on were settled."""
+    """Outcomes of the offsets from ``start`` on."""
 
     closed: Totals = field(default_factory=Totals)
 
@@ -78,7 +78,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
         """Offset that the next record will get, by partition."""
         self.accounts: dict[str, list[Account]] = {"default": [Account()]}
         self.settled_at: list[dict[int, float]] = [{}]
-        """When everybody had settled an offset, and all below it."""
+        """Time at which every subscription had settled an offset and all below it."""
         self.earliest = [0]
         """Lowest offset stored after the last step, by partition."""
 
@@ -290,7 +290,7 @@ class SubscriptionMachine(RuleBasedStateMachine):
         assert subscription.accounts.totals_of(partition).with_open(cursor) == account.lifetime()
 
     def retained(self, partition: int, low: int, dropped: set[int]) -> None:
-        """What everybody settled a short time ago is there, unless a limit wanted its room."""
+        """Records that all subscriptions settled recently are retained, unless a limit required their space."""
         now, since = self.clock.now, self.settled_at[partition]
         for offset in [o for o in since if o >= low]:
             del since[offset]

@@ -25,7 +25,7 @@ import grpc._common
 from tests.soak.running import Options, run
 
 WAIT_S: Final = 2.0
-"""How long a thread of gRPC waits until it looks up."""
+"""Interval at which a thread of gRPC checks for the end."""
 
 
 def main() -> int:

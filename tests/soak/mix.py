@@ -1,4 +1,4 @@
-"""What sinks a soak has: every setting that bears on what is kept, mixed by chance.
+"""Sinks of a soak: every setting that affects retention, in random combinations.
 
 A sink takes part in each dimension by itself. A dimension that this version's sinks do not have is left out, so the
 table may name what other versions can do.
@@ -38,7 +38,7 @@ DIMENSIONS: Final[Mapping[str, Sequence[Any]]] = {
     "buffer_page_size": (64, 256),
     "realtime": (True, True, True, False),
 }
-"""What a sink draws from, by the setting's name; a value that is named twice is drawn twice as often."""
+"""Values to draw from, by the setting's name; a value listed twice is drawn twice as often."""
 
 REASONS: Final[Mapping[str, Mapping[Any, frozenset[str]]]] = {
     "overflow": {"DROP_OLDEST": frozenset({"OVERFLOW"})},
@@ -58,7 +58,7 @@ HABITS: Final = (
 )
 BULK: Final = Habit("bulk", (20_000, 40_000), (90, 150), (20.0, 60.0), "together", delivery_timeout_s=GIVE_UP_S)
 BULK_RECORDS_MAX: Final = 400
-"""What such a sink may keep: about 12 MB."""
+"""Upper bound of such a sink: about 12 MB."""
 
 BULK_EVERY: Final = 25
 """One sink in so many gets what makes files of their own."""

@@ -15,11 +15,11 @@ from typing import Final
 from forebay.client import Delivery
 
 LATEST_S: Final = 5.0
-"""How long a target that hangs is waited for at a time."""
+"""Interval of checks while a target hangs."""
 
 
 class Kind(StrEnum):
-    """What is the matter with a target."""
+    """Fault of a target."""
 
     REFUSES = "refuses"
     """It answers that it cannot now; the delivery is given back, with or without a delay."""

@@ -1,4 +1,4 @@
-"""What a soak found, as one JSON object: the last line that it prints."""
+"""Result of a soak, as one JSON object: the last line of its output."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 GROWTH_MAX: Final = 0.05
-"""How much more private memory the last quarter may have than the one before."""
+"""Maximum growth of private memory from the third quarter to the last."""
 
 DISK_MAX: Final = 0.10
 """Part of what the load took of the disk at its peak that may be left when all is acked."""
@@ -40,7 +40,7 @@ class Report:
     """``empty`` with all sinks made, at the ``peak``, at the ``end``; the log, which has a bound of its own, apart."""
 
     disk_left: float
-    """What the end has above the empty store, as a part of what the peak had above it; the log aside."""
+    """Size of the store at the end, relative to its peak, both above the empty store and without the log."""
 
     open_files: Mapping[str, int]
     answers_ms: Mapping[str, float]
@@ -64,7 +64,7 @@ class Report:
 
     @property
     def verdicts(self) -> dict[str, bool | None]:
-        """What had to hold; ``None`` where the soak was too short to tell."""
+        """Checked conditions; ``None`` where the soak was too short."""
         return {
             "nothing_lost": not any(self.violations.values()),
             "memory_flat": self.memory_growth <= GROWTH_MAX if self.minutes * 60 >= JUDGED_S else None,
@@ -73,7 +73,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether everything held."""
+        """True if every guarantee held."""
         return all(verdict is not False for verdict in self.verdicts.values())
 
     def line(self) -> str:

@@ -40,7 +40,7 @@ OPERATE_S: Final = (1.0, 4.0)
 
 DRAIN_S: Final = 300.0
 RECLAIM_S: Final = 120.0
-"""How long space that was given up may take to come back."""
+"""Time limit for the reclaim of released space."""
 
 PROGRESS_S: Final = 60.0
 STORIES_MAX: Final = 20
@@ -48,7 +48,7 @@ STORIES_MAX: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a soak is asked for."""
+    """Parameters of a soak."""
 
     minutes: float
     sinks: int
@@ -87,7 +87,7 @@ class Soak:
         self._consumers = [self._consumer(one, name) for one in self._plans for name in (DEFAULT, *one.subscriptions)]
         self._samples: list[Sample] = []
         self._answers_ms: list[float] = []
-        """What the probe told since the last sample."""
+        """Measurements of the probe since the last sample."""
         self._spent = (time.monotonic(), time.process_time())
         self._told = 0
         """Stories of violations that were told already."""
@@ -336,7 +336,7 @@ class Soak:
     # -- what was found
 
     def _disk_left(self) -> float:
-        """What is left above the empty store, as a part of what the load had above it; the log aside."""
+        """Size that is left, relative to that under load, both above the empty store and without the log."""
         peak = max(one.disk_bytes for one in self._samples)
         return max(0, self._samples[-1].disk_bytes - self._empty_bytes) / max(1, peak - self._empty_bytes)
 

@@ -1,4 +1,4 @@
-"""What a soak measures while it runs: what the broker takes of the machine, and how soon it answers.
+"""Measurements of a running soak: resources of the broker, and its latency.
 
 Memory is told twice: resident, as everybody looks at it, and private, which leaves out what is shared with other
 processes and pages of files. Linux only: it reads ``/proc``.
@@ -38,7 +38,7 @@ class Sample:
     """Spent so far."""
 
     answers_ms: tuple[float, ...]
-    """How long calls took that its loop answers from memory: what waits for the loop, as a caller feels it."""
+    """Latency of calls that the event loop answers from memory, as a caller observes it."""
 
 
 def take(pid: int, directory: Path, at_s: float, answers_ms: Sequence[float]) -> Sample:
@@ -77,7 +77,7 @@ def on_disk(directory: Path) -> tuple[int, int]:
 
 
 def growth(samples: Sequence[Sample], end_s: float) -> float:
-    """How much more private memory the last quarter of ``end_s`` had than the one before it: medians, as a part."""
+    """Return the growth of private memory from the third quarter of ``end_s`` to the last, by medians."""
     third = [one.private_bytes for one in samples if end_s * 0.5 <= one.at_s < end_s * 0.75]
     fourth = [one.private_bytes for one in samples if end_s * 0.75 <= one.at_s <= end_s]
     return median(fourth) / median(third) - 1 if third and fourth else 0.0
@@ -90,7 +90,7 @@ def load_of(samples: Sequence[Sample]) -> float:
 
 
 def answers(samples: Sequence[Sample]) -> dict[str, float]:
-    """How soon it answered, over all samples."""
+    """Return the latency over all samples."""
     found = sorted(one for sample in samples for one in sample.answers_ms)
     if len(found) < 2:
         return {}

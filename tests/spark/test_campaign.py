@@ -1,4 +1,4 @@
-"""What the campaign's oracle finds, in every test run; ``make fault-spark`` runs the campaign."""
+"""Oracle of the Spark campaign, tested in every run; ``make fault-spark`` runs the campaign."""
 
 from __future__ import annotations
 

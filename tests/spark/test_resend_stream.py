@@ -1,4 +1,4 @@
-"""What consumers could not process is a stream: it is read, acked by the commit, and not lost when a query fails."""
+"""Failed records as a stream: read, acked by the commit, and not lost when a query fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the rows of a stream go, in which order, and what happens when there is no room for them."""
+"""Routing of a stream's rows to partitions, their order, and a full sink."""
 
 from __future__ import annotations
 

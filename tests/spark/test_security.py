@@ -57,7 +57,7 @@ def client(secured: testing.TestBroker, authority: Authority, own: Pair) -> Iter
 
 @pytest.fixture
 def where(spark: SparkSession, secured: testing.TestBroker, authority: Authority, own: Pair) -> dict[str, str]:
-    """What the session needs for the broker."""
+    """Options of the session for the broker."""
     return cluster_options(
         spark,
         endpoints=[secured.endpoint],

@@ -25,7 +25,7 @@ class Authority:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self.cert: Final = folder / f"{name}.pem"
-        """What those who trust it are given."""
+        """Certificate for clients that trust it."""
         self._key = folder / f"{name}.key"
         _openssl(
             *("req", "-x509", *_KEY, "-days", "2", "-subj", f"/CN={name}"),

@@ -1,4 +1,4 @@
-"""What the documents show works, and what they link to exists.
+"""Examples in the documents work, and their links exist.
 
 A fenced block whose info string says ``run`` is run: ```` ```sh run ```` with ``bash -euo pipefail``, and
 ```` ```python run ```` with the Python of the tests. The blocks of one document run in their order in one

@@ -1,4 +1,4 @@
-"""What was in flight for too long, over the wire."""
+"""Records whose ack deadline has passed, over the wire."""
 
 from __future__ import annotations
 

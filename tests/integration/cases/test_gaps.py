@@ -11,7 +11,7 @@ from tests.support.calls.eventually import stats_when
 
 
 def read(client: Client) -> list[tuple[str, int, int]]:
-    """What a replay from the beginning meets: gaps and runs of records, with first and last offset."""
+    """Gaps and runs of records of a replay from the beginning, with first and last offset."""
     met: list[tuple[str, int, int]] = []
     for found in client.replay("orders", partition=0, start=0, on_gap="yield"):
         if isinstance(found, Gap):
@@ -24,7 +24,7 @@ def read(client: Client) -> list[tuple[str, int, int]]:
 
 
 def consume(subscriber: Subscriber, until: int) -> list[tuple[str, int, int]]:
-    """What a consumer is given up to an offset, everything acked."""
+    """Deliveries of a consumer up to an offset, all acked."""
     met: list[tuple[str, int, int]] = []
     while not met or met[-1][2] < until:
         delivery = subscriber.take(10)

@@ -35,7 +35,7 @@ class Cache:
         return int(record.value)
 
     def pending(self) -> list[int]:
-        """What is not settled, in order."""
+        """Records that are not settled, in order."""
         watermark = self.client.sinks.stats(SINK).subscriptions[0].partitions[0].watermark
         steps = self.client.replay(SINK, partition=0, start=watermark, on_gap="yield")
         return [int(step.value) for step in steps if not isinstance(step, Gap)]

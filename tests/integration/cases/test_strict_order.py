@@ -48,7 +48,7 @@ def test_the_target_sees_the_nacked_record_again_before_any_record_behind_it(
 def test_on_the_wire_nothing_of_the_new_revision_comes_before_the_nacked_record(
     broker: BrokerServer, client: Client
 ) -> None:
-    """What the broker sends after the nack begins with k, under a higher revision, and says how often k failed."""
+    """The delivery after the nack begins with k, has a higher revision, and states the attempts of k."""
     fill(client, pages=10)
 
     with DeliverCall(broker.endpoint, "orders") as call:

@@ -18,7 +18,7 @@ def account(client: Client, name: str) -> SubscriptionPartitionStats:
 
 
 def test_when_overflow_drops_a_page_that_one_has_acked_by_half_both_accounts_balance(client: Client) -> None:
-    """What one has acked stays acked for it; the rest is dropped for it, and all of the page for the other."""
+    """A subscription's acks stay; its other records are dropped, and the whole page is for the other one."""
     client.sinks.create("orders", buffer_page_size=4, max_disk_cache=8, overflow="DROP_OLDEST", ack_deadline_s=60.0)
     client.subscriptions.create("orders", "nothing")
     for page in range(2):

@@ -21,7 +21,7 @@ def claim(
     name: str = "orders",
     takeover: bool = False,
 ) -> Claim:
-    """Who writes: one query, unless it is told apart."""
+    """Identity of the writer: one query by default."""
     return Claim("orders", producer, name, epoch, run, ticket, takeover)
 
 

@@ -35,7 +35,7 @@ class Reading:
         return self.buffer.replay(0, ahead=ahead)
 
     async def start(self, *, offset: int | None = None, time_us: int | None = None) -> int:
-        """Where a reading begins."""
+        """Start of a read."""
         return await self.replay().start_at(offset=offset, time_us=time_us)
 
     async def steps(self, start: int = 0, end: int | None = None) -> list[Batch | Gap]:

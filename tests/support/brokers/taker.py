@@ -16,7 +16,7 @@ class Taker(Hand):
         return self.subscription.lanes[partition]
 
     def answer(self, partition: int = 0, *, revision: int | None = None) -> Answer:
-        """What an answer of the partition's owner carries now."""
+        """Fields of an answer of the partition's current owner."""
         lane = self.lane(partition)
         return Answer(lane.owner_epoch, lane.revision if revision is None else revision)
 

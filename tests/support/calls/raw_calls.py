@@ -48,7 +48,7 @@ class UnreadCall:
         )
 
     def is_closed(self) -> bool:
-        """Whether the broker has closed the connection; what it sent before is thrown away."""
+        """Return True if the broker has closed the connection; discards earlier bytes."""
         self._socket.settimeout(0.0)
         try:
             while self._socket.recv(1 << 16):

@@ -127,7 +127,7 @@ class DeliverCall(_Stream[pb.DeliverRequest, pb.DeliverResponse]):
         """Everything that came, in order."""
 
         self._passed: list[pb.DeliverResponse] = []
-        """What came and was not asked for yet."""
+        """Received messages that were not read yet."""
 
     def next(self, kind: str) -> pb.DeliverResponse:
         """Return the first response of a kind that was not returned yet."""

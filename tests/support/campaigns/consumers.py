@@ -19,7 +19,7 @@ TAKE_S: Final = 0.1
 
 
 class Outage(Protocol):
-    """What is the matter with the target now. Asked from the consumer's thread."""
+    """Return the current fault of the target. Called on the consumer's thread."""
 
     def refuse(self, delivery: Delivery) -> bool | None:
         """Return ``None`` when the target works; else have done what comes of it, and whether this life goes on."""
@@ -27,7 +27,7 @@ class Outage(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Temper:
-    """How a consumer behaves; the chances are per delivery."""
+    """Behaviour of a consumer; probabilities are per delivery."""
 
     credit_records: int = 20_000
     nack: float = 0.05
@@ -38,7 +38,7 @@ class Temper:
     pause_s: float = 0.0
     """Longest pause after a delivery: a slow one lets the buffer fill."""
     take_s: float = TAKE_S
-    """How long it waits for a delivery until it looks whether it is to stop."""
+    """Time limit of a wait for a delivery, after which it checks whether to stop."""
 
 
 class ConsumerThread(threading.Thread):

@@ -31,12 +31,12 @@ _Response = TypeVar("_Response")
 
 
 def values_of_page(epoch: int, task: int, partition: int, page: int) -> list[bytes]:
-    """What a task writes, the same in each attempt."""
+    """Rows of a task, the same in each attempt."""
     return [b"%d.%d.%d.%d.%d" % (epoch, task, partition, page, record) for record in range(RECORDS)]
 
 
 def values_of_epoch(epoch: int, partition: int) -> list[bytes]:
-    """What an epoch leaves in a partition: its tasks are committed in their order."""
+    """Records of an epoch in a partition, in the order of its tasks."""
     return [v for task in range(2) for page in range(PAGES) for v in values_of_page(epoch, task, partition, page)]
 
 

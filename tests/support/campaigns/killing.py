@@ -26,7 +26,7 @@ from tests.support.processes.broker import BrokerEnded, BrokerProcess, Launcher,
 
 FIRST_PACE: Final = 4.0
 OTHERS_PACE: Final = 60.0
-"""How much slower than they could be publishers are: they share the machine."""
+"""Factor by which publishers are slowed, because they share the machine."""
 
 LOOKED_AT: Final = 0.4
 """Of the lives that are long enough."""
@@ -41,7 +41,7 @@ DRAIN_S: Final = 120.0
 """Without any record settled or told, nobody being killed: a busy machine takes longer for all of them."""
 JOIN_S: Final = 600.0
 CALM_DEADLINE_S: Final = 30.0
-"""When nobody is late on purpose any more."""
+"""Time from which no consumer is delayed on purpose."""
 BRIEF: Final = replace(SETTINGS, retry=RetryPolicy(tries_max=1))
 """For what is not to wait until a broker that was killed is back."""
 
@@ -50,7 +50,7 @@ PROGRESS_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a campaign is asked for."""
+    """Parameters of a campaign."""
 
     kills: int
     seed: int
@@ -152,7 +152,7 @@ class Campaign:
         return self._launcher.start(self._options.directory / "store", self._endpoint)
 
     def _consumer(self, cell: Cell, number: int, subscription: str) -> ConsumerThread:
-        """Where the oldest may be dropped, consumers are slow, so that some of it is; those of the first take most."""
+        """Consumers of sinks that drop the oldest records are slow; those of the first accept most."""
         if "OVERFLOW" in cell.reasons:
             temper = Temper(credit_records=300, pause_s=0.05)
         else:
@@ -308,7 +308,7 @@ class Campaign:
             self._stop(broker)
 
     def _read_log(self, log: Path) -> None:
-        """What a broker logged as an error is a fault: nothing here may surprise it."""
+        """An error in the broker's log is a fault, because everything here is expected."""
         lines = log.read_text(errors="replace").splitlines() if log.exists() else []
         for line in lines:
             if any(level in line for level in (" ERROR ", " CRITICAL ")):

@@ -29,7 +29,7 @@ class Value:
     """The reasons for which records of a sink that has it may be dropped without anybody having asked for it."""
 
     options: Mapping[str, Any] = field(default_factory=dict)
-    """What else a sink with this value is given; the setting itself, where the value is only a name for these."""
+    """Additional settings of a sink with this value, or its settings if the value is only a name."""
 
 
 KEPT: Final = Value()
@@ -66,7 +66,7 @@ class Cell:
 
     settings: SinkOptions
     hold_s: float = ACK_DEADLINE_S * 1.5
-    """How long is longer than a deadline."""
+    """Delay that exceeds a deadline."""
 
 
 def cells() -> Iterator[Cell]:

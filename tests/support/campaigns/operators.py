@@ -1,4 +1,4 @@
-"""What operators do meanwhile: purge a part of a sink, and move a subscription to somewhere else.
+"""Actions of operators meanwhile: purges of a part of a sink, and seeks of a subscription.
 
 Each does one thing to one partition, and tells the oracle before, because a kill may leave it done and unanswered.
 """

@@ -46,7 +46,7 @@ Connect = Callable[[], AbstractContextManager[Client]]
 
 @dataclass(frozen=True, slots=True)
 class Habit:
-    """How a publisher works."""
+    """Behaviour of a publisher."""
 
     name: str
     sizes: tuple[int, int]

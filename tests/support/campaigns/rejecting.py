@@ -31,12 +31,12 @@ WATCH_S: Final = 0.1
 
 
 def is_rejected(offset: int) -> bool:
-    """Whether the target will never take what stands there."""
+    """Return True if the target rejects the record permanently."""
     return offset % EVERY == EVERY - 1
 
 
 class Places(Oracle):
-    """Which record stands where, and whether all that the broker says of it follows. Safe for threads."""
+    """Record at each offset, and checks of the broker's statements about it. Thread-safe."""
 
     def __init__(self) -> None:
         super().__init__(SINK, PARTITIONS, may_drop=False)

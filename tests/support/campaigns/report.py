@@ -1,4 +1,4 @@
-"""What a campaign found, as one JSON object: the last line that it prints."""
+"""Result of a campaign, as one JSON object: the last line of its output."""
 
 from __future__ import annotations
 
@@ -70,17 +70,17 @@ class Report:
     """Seeks that are known to have been done."""
 
     dead_letters: Mapping[str, int]
-    """What came of the sink whose target rejects some for good."""
+    """Result of the sink whose target rejects some records permanently."""
 
     cells: Mapping[str, Mapping[str, int]]
-    """What came of each cell of the matrix, by its sink's name."""
+    """Result of each cell of the matrix, by the name of its sink."""
 
     elapsed_s: float
     seed: int
 
     @property
     def ok(self) -> bool:
-        """Whether everything held."""
+        """True if every guarantee held."""
         return not any(getattr(self, name) for name in FATAL)
 
     def line(self) -> str:

@@ -1,4 +1,4 @@
-"""How a broker ends: most often it is killed at work, sometimes while it starts or stops; now and then it may stop."""
+"""Ends of a broker: usually a kill at work, sometimes at start or stop, and rarely an orderly stop."""
 
 from __future__ import annotations
 

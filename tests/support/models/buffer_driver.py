@@ -120,12 +120,12 @@ class BufferDriver(RuleBasedStateMachine):
         return append
 
     async def trimmed(self) -> None:
-        """What is settled counts no longer."""
+        """Settled records are not counted."""
         for log in self.buffer.logs:
             await self.buffer.removal.trim(log)
 
     async def settled_goes(self) -> None:
-        """What is settled at the front goes by itself."""
+        """Settled records at the head are trimmed automatically."""
         for _ in range(1_000):
             first = [log.first_entry() for log in self.buffer.logs]
             if all(entry is None or entry.end > m.watermark for entry, m in zip(first, self.model, strict=True)):
@@ -251,7 +251,7 @@ class BufferDriver(RuleBasedStateMachine):
         return self.model[partition].needs(page, self.buffer.logs[partition])
 
     async def expire_all(self) -> None:
-        """What is too old is gone, and what is settled: nothing else goes until time passes."""
+        """Expired and settled records are removed; no others until time passes."""
         await self.broker.expirer.sweep(self.buffer)
         await self.trimmed()
         for model, log in zip(self.model, self.buffer.logs, strict=True):
@@ -259,7 +259,7 @@ class BufferDriver(RuleBasedStateMachine):
             model.durable()
 
     async def open_after_kill(self) -> None:
-        """What was answered is there; of what was not, the first ones may be."""
+        """Confirmed records are stored; of the others, a prefix may be."""
         under_way, self.queued = self.queued, []
         for _, _, append, _ in under_way:
             if append.done.done():

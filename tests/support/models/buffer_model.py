@@ -1,4 +1,4 @@
-"""What a sink should be, in a few lines: a list of records per partition, and what became of each.
+"""Model of a sink: a list of records per partition, and the outcome of each.
 
 The machine in ``test_buffer_model`` tells it what was asked and what was answered; the model says what is wrong.
 """
@@ -143,7 +143,7 @@ class Partition:
         return fresh
 
     def killed(self, log: PartitionLog, lane: Lane) -> None:
-        """What nobody has waited for may be forgotten: a drop, or a failure; never is one made up."""
+        """Drops and failures without a waiting caller may be lost, never invented."""
         kept = dict(lane.cursor.attempts)
         for offset, attempts in self.unsure.items():
             if log.gap_at(offset) is None:

@@ -1,4 +1,4 @@
-"""What is staged in one sink, in a few lines: who staged what under which token, and what a commit takes of it."""
+"""Model of staging in one sink: pages by token, and the effect of a commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sink in RELAXED order should be: as ``buffer_model``, but what failed comes again by itself.
+"""Model of a sink in RELAXED order: as ``buffer_model``, with separate redelivery of failed records.
 
 There is no position that everything is held against. Instead each unsettled record below the broker's is in flight,
 parked or in somebody's set, and a record that was never delivered comes only after all that were.
@@ -30,7 +30,7 @@ class RelaxedPartition(Partition):
     sent_at: dict[int, float] = field(default_factory=dict)
     now: float = 0.0
     leased: dict[int, str] = field(default_factory=dict)
-    """Who has an offset in a set."""
+    """Holder of an offset."""
 
     def delivered(self, event: Delivered) -> None:
         """Records come whole, and none that is in flight; what is new comes in order; what is not is flagged."""

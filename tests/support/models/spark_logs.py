@@ -15,7 +15,7 @@ Reader = ForebayStreamReader | ForebayResendReader
 
 
 class Death(StrEnum):
-    """Where a run of a query ends."""
+    """End of a run of a query."""
 
     PLANNED = "before the plan of a batch is in the checkpoint"
     LOGGED = "before a batch is read"
@@ -26,7 +26,7 @@ class Death(StrEnum):
 
 @dataclass(slots=True)
 class Query:
-    """What a query's checkpoint holds, and what its target has got."""
+    """Contents of a query's checkpoint, and the records of its target."""
 
     reader: Callable[[], Reader]
     """Makes what a run reads with."""
@@ -37,9 +37,9 @@ class Query:
     taken: dict[int, list[Place]] = field(default_factory=dict)
     """Rows of each batch that was read, by its number."""
     began: list[str] = field(default_factory=list)
-    """What each run was told about where the query begins."""
+    """Start of the query, as each run was given it."""
     may_be_gone: Callable[[Place], bool] = lambda _: False
-    """Whether a row may be missing when a batch is run again."""
+    """True if a row may be missing when a batch is repeated."""
 
     def run(self, death: Death, after: int) -> None:
         """Run until there is nothing new, or until it dies in the batch that comes ``after`` others."""

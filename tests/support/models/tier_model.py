@@ -1,4 +1,4 @@
-"""What a sink of any buffer mode should be, in a few lines: what was answered and settled, what a crash takes.
+"""Model of a sink of any buffer mode: confirmed and settled records, and the losses of a crash.
 
 The history in ``test_tier_model`` does things to a broker and tells the model; the model says what is wrong.
 """
@@ -22,7 +22,7 @@ class Record:
     """A gap stands in its place."""
 
     level: Durability = Durability.DISK
-    """What it has reached, as of the last look."""
+    """State as of the last check."""
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ class Partition:
                 self.records[offset].gone = not self.records[offset].acked
 
     def crashed(self, log: PartitionLog, *, survives: Durability, exact: bool) -> None:
-        """What had reached ``survives`` is there; what had not is a gap, counted."""
+        """Records that had reached ``survives`` are stored; the others are a counted gap."""
         for offset in self.live():
             record = self.records[offset]
             record.gone = log.gap_at(offset) is not None

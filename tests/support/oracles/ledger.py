@@ -1,4 +1,4 @@
-"""What is known from outside about one partition and subscription: which record stands where, what became of it.
+"""Observations about one partition and subscription: the record at each offset and its outcome.
 
 Knowledge only grows. What contradicts it is a violation, told at once with the kind that it counts as. A subscription
 that is sought may be given anything again or never: of it only what was delivered since its last seek has to be whole.
@@ -26,7 +26,7 @@ Tell = Callable[[str, str], None]
 
 
 class Seen:
-    """What was seen of an offset, as bits. Plain numbers: an enumeration's are thirty times slower."""
+    """Observations about an offset, as bits. Plain integers: an enumeration is thirty times slower."""
 
     RECEIPT: Final = 1
     """A publisher holds a receipt for it."""
@@ -56,10 +56,10 @@ class Ledger:
         """Why records may be dropped at any time."""
         self._forgets = bool(self._reasons & FORGETS)
         self._in_order = in_order
-        """What was passed over may not come later."""
+        """Skipped records may not be delivered later."""
         self.is_sought = is_sought
         self._sought_to = 0
-        """Where the last seek went: from here on everything has to be delivered, or told as a gap."""
+        """Position of the last seek: from here on every record is delivered or reported as a gap."""
         self.purged_end = 0
         """One more than the highest offset that somebody has asked to purge."""
         self._records = array("Q")
@@ -80,7 +80,7 @@ class Ledger:
         """Records without a receipt that were sent again and stand twice, because the sink had forgotten them."""
         self.redelivered = 0
         self.settled = 0
-        """What the broker said is settled below was checked up to here."""
+        """Offset up to which the broker's watermark was checked."""
 
     def receipt(self, first: int, records: Sequence[int], *, written: bool = True, duplicate: bool = False) -> None:
         """A publisher was told that ``records`` stand from ``first`` on, and whether a kill cannot take them."""
@@ -107,7 +107,7 @@ class Ledger:
             self._advance(offset, offset + 1)
 
     def _is_after_ack(self, offset: int, owner_epoch: int) -> bool:
-        """Whether a delivery came after the ack: ``ack_until`` settles also what is on its way again."""
+        """True if a delivery followed the ack: ``ack_until`` also settles records in redelivery."""
         if self.is_sought:
             return False
         return owner_epoch > self._epochs[offset] - self._in_order
@@ -137,7 +137,7 @@ class Ledger:
         self._advance(first, last + 1)
 
     def may_miss(self, last: int, reasons: Collection[str]) -> bool:
-        """Whether what ends at ``last`` may be gone for these reasons: purged is only what somebody asked to purge."""
+        """Return True if records up to ``last`` may be dropped for these reasons: purged only on request."""
         return all(why in self._reasons or (why == "PURGED" and last < self.purged_end) for why in reasons)
 
     def seeking(self, offset: int) -> bytes:

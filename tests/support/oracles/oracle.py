@@ -26,7 +26,7 @@ DEFAULT: Final = "default"
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What holds of a partition by now."""
+    """Known facts about a partition."""
 
     end: int
     """One more than the highest offset with a receipt."""
@@ -36,7 +36,7 @@ class Promise:
 
 
 class Oracle:
-    """What is known of one sink. Safe for threads."""
+    """Known facts about one sink. Thread-safe."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class Oracle:
                 self._tell("lost", f"{self.sink}: a kill was taken for a power loss: {gap}")
 
     def may_miss(self, gap: Gap) -> bool:
-        """Whether a gap may be there, whoever meets it."""
+        """Return True if a gap is allowed, for any reader."""
         with self._lock:
             return self._ledgers[gap.partition].may_miss(gap.last_offset, gap.counts or {gap.reason})
 
@@ -178,7 +178,7 @@ class Oracle:
     # -- checks
 
     def promises(self) -> list[Promise]:
-        """What holds by now, per partition."""
+        """Return the known facts by partition."""
         with self._lock:
             return [
                 Promise(

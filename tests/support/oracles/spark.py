@@ -19,7 +19,7 @@ NONE: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a reader saw of a sink when it read its partitions once."""
+    """Records of a sink in one read of its partitions."""
 
     promised: int
     """The last batch that Spark called committed before; ``NONE`` where there was none."""
@@ -30,7 +30,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was wrong; all of it has to be empty or 0."""
+    """Violations; all must be empty or 0."""
 
     lost: int
     """Numbers of the source that are not in the sink."""

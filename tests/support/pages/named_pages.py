@@ -1,4 +1,4 @@
-"""What names the pages of a store: each is indexed, staged, due or kept aside, and no page is two of these."""
+"""References to the pages of a store: each is indexed, staged, due or quarantined, and only one of these."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MANY = 10_000_000
 
 
 def wrong_names(store: Store) -> list[str]:
-    """What is wrong with the names of pages, as sentences; a broker that uses the store must have nothing to write."""
+    """Return the violations as sentences; a broker that uses the store must have no pending writes."""
     stored = set(stored_pages(store))
     named = Counter(named_pages(store))
     due = Counter(page for page in stored for _ in _dues_of(store, page))

@@ -62,7 +62,7 @@ class BrokerProcess:
         return endpoint
 
     def has_ended(self) -> bool:
-        """Whether it is over, without waiting."""
+        """Return True if it has ended, without waiting."""
         return self._code is not None or self._read_line(0.0) == ""
 
     def kill(self) -> int:

@@ -31,7 +31,7 @@ Kind = Literal["any", "page", "reclaim"]
 
 
 FIRST_ENTRY: Final = ENTRY.key(1, 0, 0)
-"""What stands before it in the index names no page."""
+"""Prefix of index keys that name no page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Stop:
     action: Action
     when: Literal["before", "after"]
     number: int = 1
-    """Which of these steps, counted from the start of the process."""
+    """Number of the step, counted from the start of the process."""
 
     kind: Kind = "any"
     """Only writes that name pages, or remove their bytes; of syncs, the ones behind such writes."""

@@ -18,7 +18,7 @@ class AnswerLoser(grpc.GenericRpcHandler):
         self.target = endpoint
         """The broker. May be changed while a call is under way."""
         self.tries = 0
-        """How often the rpc came."""
+        """Number of calls of the rpc."""
         self._rpc, self._meanwhile = rpc, meanwhile
         self._server = grpc.server(ThreadPoolExecutor(4))
         self._server.add_generic_rpc_handlers((self,))

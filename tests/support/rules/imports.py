@@ -1,4 +1,4 @@
-"""Who may import whom, as one table, and the reader of source code that holds the code to it.
+"""Table of the allowed imports, and the check of the source code against it.
 
     spark -> client -> page -> v1 <- broker.rpc -> broker.runtime -> broker.core <- broker.storage
     deliver -> client        cli -> all of them        broker.server builds everything
@@ -27,7 +27,7 @@ ANY: Final = None
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What one package may import. Prefixes are dotted names and cover everything below them."""
+    """Allowed imports of one package. Prefixes are dotted names and cover everything below them."""
 
     forebay: frozenset[str]
     """Parts of Forebay that may be imported; the package itself always may."""
@@ -39,7 +39,7 @@ class Rule:
     """Distributions that may be imported, or ANY."""
 
     never: frozenset[str] = frozenset()
-    """What may not be imported although the lines above would let it."""
+    """Exceptions: prefixes that must not be imported although the fields above allow them."""
 
     calls_never: frozenset[str] = frozenset()
     """Calls that may not be written, as they read in the source."""

@@ -1,4 +1,4 @@
-"""What became incompatible between two versions of the wire contract.
+"""Incompatible changes between two versions of the wire contract.
 
 Compatible means: a client of the older schema and a broker of the newer one understand each other, in
 protobuf's binary form and in its JSON form, which names fields and values. So nothing that was ever released
@@ -27,7 +27,7 @@ class Schema:
 
     messages: dict[str, DescriptorProto] = field(default_factory=dict)
     fields: dict[tuple[str, int], str] = field(default_factory=dict)
-    """What a field is, in words that can be compared, by message and number."""
+    """Return comparable descriptions of the fields, by message and number."""
 
     enums: dict[str, EnumDescriptorProto] = field(default_factory=dict)
     values: dict[tuple[str, str], int] = field(default_factory=dict)

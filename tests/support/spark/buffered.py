@@ -1,4 +1,4 @@
-"""What a sink holds, for assertions."""
+"""Contents of a sink, for assertions."""
 
 from __future__ import annotations
 

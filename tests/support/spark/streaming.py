@@ -1,4 +1,4 @@
-"""What streaming tests share: input that grows file by file, and queries over it."""
+"""Helpers of streaming tests: input that grows file by file, and queries over it."""
 
 from __future__ import annotations
 

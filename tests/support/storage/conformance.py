@@ -1,4 +1,4 @@
-"""What every ``Store`` does: one suite, run on each of them.
+"""Contract of ``Store``: one suite, run on each implementation.
 
 A test module derives from ``StoreConformance`` and says with a ``Host`` how its store is opened again
 and broken.
@@ -22,7 +22,7 @@ EVERYTHING = (b"", b"\xff" * 32)
 
 
 class Host(Protocol):
-    """Where a store lives."""
+    """Location of a store."""
 
     store: Store
 

@@ -68,7 +68,7 @@ SMALL_STORE: Final = RocksSettings(block_cache_bytes=1 << 20)
 
 
 def body_of(sink: int, page: int) -> bytes:
-    """What was published as a page."""
+    """Published contents of a page."""
     return b"".join(b"%d/%d/%d " % (sink, page, line * 7919) for line in range(40))
 
 
@@ -151,10 +151,10 @@ def _moved(sink: int) -> list[Write]:
 
 @dataclass(slots=True)
 class Verdict:
-    """What became of a directory."""
+    """Outcome for a directory."""
 
     wrong: list[str] = field(default_factory=list)
-    """What nobody may ever see: other bytes, records missing without a gap, an offset twice, accounts that are off."""
+    """Violations: other bytes, records missing without a gap, repeated offsets, accounts that do not balance."""
 
     lost: dict[str, int] = field(default_factory=dict)
     """Records of each sink that are gaps now."""
@@ -163,7 +163,7 @@ class Verdict:
     """Records delivered again that had been settled."""
 
     mended: int = 0
-    """What the start told."""
+    """Reports of the start."""
 
     def gone(self, what: str) -> None:
         """Something is not there: that has to be told at the start."""

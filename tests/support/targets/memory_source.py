@@ -39,7 +39,7 @@ def records(count: int, *, first: int = 0, size: int = 4) -> list[MemoryRecord]:
 
 @dataclass(frozen=True, slots=True)
 class MemoryResult:
-    """What became of an answer."""
+    """Outcome of an answer."""
 
     outcome: str
 
@@ -63,7 +63,7 @@ class MemoryDelivery:
     dead: list[tuple[int, str]] = field(default_factory=list)
     takes_dead_letters: bool = True
     answers: bool = True
-    """Whether the broker says what became of a dead letter."""
+    """True if the broker confirms dead letters."""
     extended: int = 0
 
     def with_unreadable(self) -> Iterator[MemoryRecord]:

@@ -21,7 +21,7 @@ class RawServer:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """Address of the server."""
         return f"http://127.0.0.1:{self.port}/records"
 
 

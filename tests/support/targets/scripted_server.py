@@ -25,7 +25,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is answered; ``status`` 0 closes the connection without an answer."""
+    """Answer to a request; ``status`` 0 closes the connection without an answer."""
 
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class ScriptedServer:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """Address of the server."""
         return f"{self.scheme}://127.0.0.1:{self.port}/records"
 
 

@@ -1,4 +1,4 @@
-"""What a test's own OpenTelemetry providers were told: spans that ended, and metrics as an exporter reads them."""
+"""Telemetry of a test's own OpenTelemetry providers: ended spans, and metrics as an exporter reads them."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Span:
 
     @property
     def context(self) -> tuple[bytes, bytes]:
-        """What a link to it names."""
+        """Identity for span links."""
         return self.trace_id, self.span_id
 
 
@@ -73,7 +73,7 @@ class Receiver(metrics_service_pb2_grpc.MetricsServiceServicer, trace_service_pb
         return answer
 
     def metrics(self, service: str) -> dict[str, list[Point]]:
-        """What one service measured, as it said last."""
+        """Last measurements of one service."""
         with self._news:
             return {name: points for (sender, name), points in self._metrics.items() if sender == service}
 

@@ -1,4 +1,4 @@
-"""What passes the check can be read back; what does not is named."""
+"""Rows that pass the check can be read back; the others are named."""
 
 from __future__ import annotations
 

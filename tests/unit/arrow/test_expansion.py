@@ -1,4 +1,4 @@
-"""How large messages become is known before they are decoded, whatever they say of themselves."""
+"""Size of decoded messages, known before they are decoded."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def variables(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 def fetch(url: str) -> str:
-    """What Prometheus would get."""
+    """Return the exposition for Prometheus."""
     with urlopen(url, timeout=10) as answer:
         return str(answer.read().decode())
 

@@ -1,4 +1,4 @@
-"""What a running broker tells OpenTelemetry."""
+"""Telemetry of a running broker."""
 
 from __future__ import annotations
 

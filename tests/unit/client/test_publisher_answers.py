@@ -28,7 +28,7 @@ class InOne:
         self.understood: list[bool] = []
         self._pages = pages
         self._behind = behind
-        """What stands behind the answers of the first stream."""
+        """State of the broker after the answers of the first stream."""
 
     def publish(self, requests: Requests, context: grpc.ServicerContext) -> Responses:
         """Serve `Publish`."""

@@ -1,4 +1,4 @@
-"""What is wrong with files of certificates and secrets is said, with the setting and what to do."""
+"""Warnings about files of certificates and secrets name the setting and the remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which failures pass, and which are final."""
+"""Temporary and permanent failures."""
 
 from __future__ import annotations
 

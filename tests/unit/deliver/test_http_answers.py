@@ -1,4 +1,4 @@
-"""What the answers of a real server, or their absence, mean to the HTTP target."""
+"""Answers of a real server, or their absence, as outcomes of the HTTP target."""
 
 from __future__ import annotations
 

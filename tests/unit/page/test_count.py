@@ -114,7 +114,7 @@ def outcome(body: bytes) -> int | None:
 
 
 def by_protobuf(body: bytes) -> int | None:
-    """What is counted when no column is found by its tag: an unknown field, which changes nothing, sees to that."""
+    """Counts by protobuf alone: an unknown field, which changes nothing, prevents the fast way."""
     return outcome(b"\x78\x01" + body)
 
 

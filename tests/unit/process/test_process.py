@@ -1,4 +1,4 @@
-"""What a process sets for itself that moves pages in bulk."""
+"""Process settings for bulk transfer of pages."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from forebay.spark.errors import ForebaySparkError
 
 
 class Frame:
-    """What a DataFrame is to a write: a schema, and tasks that run when it is collected."""
+    """Fake of a DataFrame: a schema, and tasks that run when it is collected."""
 
     def __init__(self, *tasks: list[str | None], name: str = "value") -> None:
         self.schema = StructType([StructField(name, StringType())])

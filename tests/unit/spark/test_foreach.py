@@ -1,4 +1,4 @@
-"""What Spark calls for each partition and row publishes, and says what is wrong with advice."""
+"""Calls of Spark for each partition and row, and errors with a remedy."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def orders(broker: TestBroker) -> TestBroker:
 
 
 def publishing(broker: TestBroker, make: Any = lambda row: row.text, sink: str = "orders") -> ForeachPublisher:
-    """What a task gets: a pickled one."""
+    """Return a publisher as a task gets it: pickled."""
     made: ForeachPublisher = cloudpickle.loads(
         cloudpickle.dumps(ForeachPublisher(sink, make, {"endpoint": broker.endpoint}))
     )

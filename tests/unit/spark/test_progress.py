@@ -46,7 +46,7 @@ def commit(broker: TestBroker, *staged: StagedAttempt) -> None:
 
 
 def event(**changed: Any) -> Any:
-    """What Spark hands to a listener after a micro-batch."""
+    """Event that Spark passes to a listener after a micro-batch."""
     found = {
         "id": QUERY,
         "name": "birds",

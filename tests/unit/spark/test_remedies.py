@@ -1,4 +1,4 @@
-"""What Spark shows of an error ends with what to do about it."""
+"""Errors shown by Spark end with a remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong is said in the driver, before a task starts, and the last line says what to do."""
+"""Errors are raised in the driver, before a task starts, and end with a remedy."""
 
 from __future__ import annotations
 

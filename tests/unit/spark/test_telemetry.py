@@ -1,4 +1,4 @@
-"""What a task has measured has left the process when the task ends."""
+"""Telemetry of a task is exported before the task ends."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 async def pending(store: MemoryStore, *names: str) -> list[int]:
-    """What the next start finds in these sinks."""
+    """Return the contents of these sinks after the next start."""
     broker = begin(store, FakeClock())
     found = [broker.sink(name).state.pending for name in names]
     await broker.close()

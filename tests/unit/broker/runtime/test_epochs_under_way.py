@@ -1,4 +1,4 @@
-"""What else happens while an epoch is being committed."""
+"""Concurrent operations while an epoch is being committed."""
 
 from __future__ import annotations
 

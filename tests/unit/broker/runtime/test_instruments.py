@@ -1,4 +1,4 @@
-"""When the runtime tells its instruments what, and that it tells them nothing before it is true."""
+"""Events of the runtime for its instruments, and that none is reported too early."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Notes(Instruments):
         self.told.append(("forgotten", sink))
 
     def of(self, *kinds: str) -> list[tuple[Any, ...]]:
-        """What was told of these kinds, in order."""
+        """Reported events of these kinds, in order."""
         return [one for one in self.told if one[0] in kinds]
 
 

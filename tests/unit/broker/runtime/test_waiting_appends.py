@@ -1,4 +1,4 @@
-"""What changes while an append waits for room: nothing is queued by what was true before."""
+"""Changes while an append waits for room: admission is decided by the state after the wait."""
 
 from __future__ import annotations
 

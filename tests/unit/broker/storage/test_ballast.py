@@ -17,7 +17,7 @@ MIB = 1 << 20
 
 
 class Disk(NamedTuple):
-    """What is left of one."""
+    """Remaining size of the reserve."""
 
     free: int
 

@@ -1,4 +1,4 @@
-"""Where `forebay deliver` is told to deliver to."""
+"""Target options of `forebay deliver`."""
 
 from __future__ import annotations
 

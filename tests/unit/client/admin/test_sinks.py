@@ -51,7 +51,7 @@ STATS = pb.GetSinkStatsResponse(
 )
 SINK = pb.GetSinkResponse(sink=sink_pb2.Sink(name="orders", incarnation="0123456789abcdef"))
 NOW: dict[str, Any] = {"incarnation": "0123456789abcdef", "end_offsets": {0: 7, 1: 40}}
-"""How a purge names what there is when it begins."""
+"""Bounds of a purge: the ends of the partitions when it begins."""
 
 
 def test_a_purge_says_how_far_and_returns_what_went() -> None:

@@ -1,4 +1,4 @@
-"""Which deliveries are void: never handed out again, ended early where they are in use."""
+"""Void deliveries: never returned, and ended early where they are in use."""
 
 from __future__ import annotations
 

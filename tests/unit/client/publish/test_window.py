@@ -285,7 +285,7 @@ def test_an_answer_that_is_not_due_is_a_violation_of_the_contract() -> None:
 
 @dataclass
 class Lane:
-    """What the broker knows of an epoch's numbers in a partition."""
+    """Sequences of an epoch that the broker has stored in a partition."""
 
     expected: int | None = None
     accepted: dict[int, str] = field(default_factory=dict)

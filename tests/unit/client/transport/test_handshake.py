@@ -1,4 +1,4 @@
-"""What is certain about the other end is said; for everything else the broker is only unavailable."""
+"""Findings that are certain are reported; otherwise the broker is only unavailable."""
 
 from __future__ import annotations
 

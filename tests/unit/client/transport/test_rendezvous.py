@@ -1,4 +1,4 @@
-"""Which broker holds a sink."""
+"""Mapping of sinks to brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a failed call is tried again."""
+"""Retries of failed calls."""
 
 from __future__ import annotations
 

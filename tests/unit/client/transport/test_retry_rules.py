@@ -1,4 +1,4 @@
-"""What the client sends again after a lost answer, and what it does not: one table, and the calls keep to it."""
+"""Calls that the client repeats after a lost answer: one table, and the calls obey it."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ CALLS: Final[dict[str, Callable[[Client], object]]] = {
     "DeletePosition": lambda client: client.positions.delete(POSITION),
     "ListPositions": lambda client: list(client.positions.list()),
 }
-"""How the client makes each call."""
+"""Call of each rpc by the client."""
 NOT_MADE: Final = {"ExtendDeadline"}
 """Calls that the client makes on its streams only."""
 
@@ -137,7 +137,7 @@ class Losing(grpc.GenericRpcHandler):
         )
 
     def tries(self, rpc: str) -> int:
-        """How often it was called."""
+        """Number of calls."""
         return len(self.requests.get(rpc, []))
 
     def __enter__(self) -> Self:

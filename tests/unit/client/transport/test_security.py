@@ -1,4 +1,4 @@
-"""Where the token comes from, where it may go, and what is said of files that are none."""
+"""Sources of the token, connections that may carry it, and errors of unusable files."""
 
 from __future__ import annotations
 

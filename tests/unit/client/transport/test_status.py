@@ -26,7 +26,7 @@ from tests.support.calls.wire_fake import status
 
 
 class Ended(grpc.RpcError):
-    """What grpc raises, as far as it is looked at."""
+    """Fake of the exceptions of grpc."""
 
     def __init__(self, code: grpc.StatusCode, details: bytes | None = None) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What the HTTP target sends, to a real server."""
+"""Requests of the HTTP target to a real server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is not asked for is not decoded, and what is gone is one row."""
+"""Only requested columns are decoded, and a missing range is one row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which row goes into which page of rows, and that all of them do, in order."""
+"""Division of rows into pages of rows: complete and in order."""
 
 from __future__ import annotations
 

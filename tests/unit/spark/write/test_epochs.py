@@ -1,4 +1,4 @@
-"""Which epoch a task writes follows from what Spark tells it, and from nothing that changes with a restart."""
+"""Epoch of a task, from Spark's properties that do not change with a restart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the driver commits and throws away, on a real broker and without Spark. Numbers are those of the cases."""
+"""Commits and aborts of the driver, on a real broker and without Spark."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.refusals import failure
 
 QUERY = "b1946ac9-2492-4d23-9f0e-0123456789ab"
 NOTHING: dict[str, str] = {}
-"""What Spark tells the tasks of a batch."""
+"""Task properties of a batch."""
 
 
 def options(endpoint: str, **given: str) -> WriteOptions:

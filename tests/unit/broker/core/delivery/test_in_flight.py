@@ -1,4 +1,4 @@
-"""What is in flight, and what it counts for."""
+"""Records in flight, and their attempts."""
 
 from __future__ import annotations
 

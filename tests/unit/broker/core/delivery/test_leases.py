@@ -1,4 +1,4 @@
-"""What holders have of one partition, by their names."""
+"""Leases on one partition, by holder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has stepped aside is given out in sets: who has them, what settles them, and what becomes of them otherwise."""
+"""Leases on the retry queue: holders, settlement, expiry and release of sets."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Failing:
         return [(one.first, one.end) for one in self.lane.side.parked]
 
     def resent(self, at: float = NOW) -> list[Range]:
-        """What the consumer is sent again."""
+        """Redeliveries to the consumer."""
         return [] if self.lane.side.resends_allowed(at) == 0 else self.lane.sender.send_parked(0, 20, 200, at)
 
 

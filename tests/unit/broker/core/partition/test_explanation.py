@@ -1,4 +1,4 @@
-"""What is said of a record: the place, what the subscription did with it, and what its delivery waits for."""
+"""Explanation of a record: location, state in the subscription, and the cause of a wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a start makes of a partition whose memory is gone."""
+"""Start with a partition whose memory tier is lost."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ Seen = list[tuple[int, int]]
 
 @st.composite
 def histories(draw: st.DrawFn) -> Seen:
-    """What the sweep sees, once a second or later; the watermark may be moved back."""
+    """Observations of the sweep, at most once a second; the watermark may move back."""
     now_us, seen = 0, []
     for _ in range(draw(st.integers(1, 60))):
         now_us += draw(st.integers(SECOND_US, 300 * SECOND_US))

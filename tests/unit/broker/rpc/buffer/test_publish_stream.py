@@ -1,4 +1,4 @@
-"""Which answers go out together. How a stream behaves as a whole stands in the integration tests."""
+"""Grouping of answers in messages. The integration tests cover the stream as a whole."""
 
 from __future__ import annotations
 

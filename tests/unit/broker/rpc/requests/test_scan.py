@@ -1,4 +1,4 @@
-"""What a request holds, counted from its bytes."""
+"""Items of a request, counted from its bytes."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class Clock:
 
 
 class Call:
-    """What a call is to its memory."""
+    """Memory account of a call."""
 
     def __init__(self) -> None:
         self.over: list[Callable[[object], None]] = []

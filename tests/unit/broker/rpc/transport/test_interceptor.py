@@ -1,4 +1,4 @@
-"""What a call ends with when it is refused; that each refusal has its status is a test of the contract."""
+"""Status of a rejected call; tests/contract covers the status of each error."""
 
 from __future__ import annotations
 

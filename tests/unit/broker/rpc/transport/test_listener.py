@@ -1,4 +1,4 @@
-"""What there is can be renewed for connections to come; what there is not is never added by a renewal."""
+"""Renewal of credentials for later connections; a renewal never adds new kinds."""
 
 from __future__ import annotations
 

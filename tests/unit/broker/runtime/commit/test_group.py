@@ -224,7 +224,7 @@ async def test_nothing_waiting_is_an_empty_group() -> None:
 
 
 class Letter:
-    """What becomes durable with a dead letter."""
+    """Writes that become durable with a dead letter."""
 
     def cut(self, first: int) -> list[Write]:
         return [PutGap(9, 0, Gap(first, first + 1, DropReason.PURGED, 0, 0, 0))]

@@ -156,7 +156,7 @@ async def test_a_subscription_made_anew_under_a_name_has_no_marks_of_the_former(
 
 
 def counted(*notes: tuple[tuple[int, int], int]) -> AcceptedInMemory:
-    """What a killed run with these marks leaves."""
+    """Marks as a killed run leaves them."""
     counts = AcceptedInMemory()
     marks = DeliveryMarks(counts, stopped=False, damaged=False)
     marks.begin()

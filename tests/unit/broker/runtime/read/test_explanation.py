@@ -1,4 +1,4 @@
-"""What the runtime knows around a record: its page, its owner, the clock, and that nothing is told too early."""
+"""Facts of the runtime about a record: its page, its owner, the clock; nothing is reported too early."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the system is told of pages that a replay will read soon, and what becomes of it."""
+"""Read-ahead hints to the operating system about pages of a replay, and their effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a start does with sinks that may have forgotten something, on a store as a crash left it."""
+"""Start with sinks that may have lost records, on a store as a crash left it."""
 
 from __future__ import annotations
 

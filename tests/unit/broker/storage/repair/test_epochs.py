@@ -1,4 +1,4 @@
-"""What a start makes of damaged stages, staged pages, producers and epochs."""
+"""Repair of damaged stages, staged pages, producers and epochs at a start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a start makes of damaged state: every kind of value, one at a time."""
+"""Repair of damaged state at a start: every kind of value, one at a time."""
 
 from __future__ import annotations
 

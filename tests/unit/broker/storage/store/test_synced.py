@@ -10,7 +10,7 @@ from forebay.broker.storage.store.synced import Note, SyncMark
 
 
 def reopened(path: Path) -> Note:
-    """What the next start finds."""
+    """Return the contents after the next start."""
     mark = SyncMark(path)
     mark.close()
     return mark.found

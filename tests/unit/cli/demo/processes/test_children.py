@@ -91,7 +91,7 @@ def test_waiting_for_reports_ends_in_time_when_nobody_speaks(tmp_path: Path) -> 
 
 
 def _ended(pid: int) -> bool:
-    """Whether the process ends soon; a zombie that nobody collects has ended too."""
+    """Return True if the process ends soon; an uncollected zombie has ended too."""
     try:
         process = psutil.Process(pid)
         if process.status() != psutil.STATUS_ZOMBIE:
