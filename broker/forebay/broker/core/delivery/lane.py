@@ -42,6 +42,19 @@ class Judged:
 class Lane:
     """Delivery state of one subscription on one partition. Only its cursor is stored."""
 
+    __slots__ = (
+        "_history",
+        "deadline_not_before",
+        "flights",
+        "leases",
+        "owner",
+        "owner_epoch",
+        "progress",
+        "resend",
+        "sender",
+        "side",
+    )
+
     def __init__(self, cursor: Cursor, settings: SinkSettings) -> None:
         self.progress = Progress(cursor)
         self.resend = Resend(settings)
@@ -50,12 +63,16 @@ class Lane:
         self.leases = Leases()
         """Ranges of the retry queue that are leased as sets."""
         self.sender = Sender(self.progress, self.resend, self.flights, self.side, self.leases)
-        self.lessor = Lessor(self.progress, self.sender, self.resend, self.flights, self.side, self.leases)
         self.owner: str | None = None
         self.owner_epoch = 0
         self.deadline_not_before = 0.0
         """No deadline passes before this time: until then the broker cannot know that the owner is alive."""
         self._history = History()
+
+    @property
+    def lessor(self) -> Lessor:
+        """Operations of lease holders: without state of their own, so that no lane keeps them in memory."""
+        return Lessor(self.progress, self.sender, self.resend, self.flights, self.side, self.leases)
 
     @property
     def cursor(self) -> Cursor:

@@ -135,7 +135,9 @@ class Admission:
     def _memory_is_given_up(self, request: Request) -> None:
         """Drop as many bytes as a new page needs, while memory is short and the sink may not write."""
         sink = self._sink
-        if sink.settings.buffer_mode != BufferMode.MEMORY or request.gave_memory or not self._tier.pressed:
+        if sink.settings.buffer_mode != BufferMode.MEMORY or request.is_staged or request.gave_memory:
+            return
+        if not self._tier.pressed:
             return
         request.gave_memory = True
         found = oldest(sink.logs, self._in_flight(), 0, request.size)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 from forebay.broker.core.dead_letters.letters import is_dead_letter_sink
 from forebay.broker.core.errors import BrokerError
@@ -17,15 +16,9 @@ from forebay.broker.runtime.instruments import Instruments
 from forebay.broker.runtime.resources.quota import Quota
 from forebay.broker.runtime.sink.admission import Admission
 from forebay.broker.runtime.sink.memory_tier import MemoryTier
+from forebay.broker.runtime.sink.repair import Subscriber
 from forebay.broker.runtime.sink.state import Sink
 from forebay.errors.reasons import Reason
-
-
-class Reader(Protocol):
-    """Subscription that reads what is appended."""
-
-    def wake(self, partition: int, *, new_page: bool) -> None:
-        """Wake the owner of a partition after a change."""
 
 
 class Appends:
@@ -34,7 +27,7 @@ class Appends:
     def __init__(
         self,
         sink: Sink,
-        readers: Mapping[str, Reader],
+        subscribers: Mapping[str, Subscriber],
         tier: MemoryTier,
         admission: Admission,
         *,
@@ -43,7 +36,7 @@ class Appends:
         instruments: Instruments,
     ) -> None:
         self._sink = sink
-        self._readers = readers
+        self._subscribers = subscribers
         self._tier = tier
         self._admission = admission
         self._committer = committer
@@ -127,6 +120,6 @@ class Appends:
         """
         sink = self._sink
         self._instruments.ingested(sink.name, partition, entries, sink.age.now_us(), beside=beside)
-        for reader in self._readers.values():
-            reader.wake(partition, new_page=True)
+        for subscriber in self._subscribers.values():
+            subscriber.wake(partition, new_page=True)
         sink.changed.fire()

@@ -28,7 +28,7 @@ _TRIES: Final = 8
 
 
 class Subscriber(Protocol):
-    """Subscription of a sink, as removals of records affect it. Used on the loop."""
+    """Subscription of a sink, as appends and removals of records affect it. Used on the loop."""
 
     def drop(self, partition: int, dropped: Sequence[Range]) -> None:
         """Settle records that were dropped from the sink. The ranges are disjoint and sorted."""
@@ -36,7 +36,7 @@ class Subscriber(Protocol):
     def cursor_write(self, partition: int) -> Write:
         """Return the write of the current cursor."""
 
-    def wake(self, partition: int) -> None:
+    def wake(self, partition: int, *, new_page: bool = False) -> None:
         """Wake the owner of a partition after a change."""
 
     def unsaved(self) -> Sequence[asyncio.Future[None]]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from forebay.broker.core.errors import BrokerError, SinkFull, SinkNotFound
-from forebay.broker.core.settings import Overflow
+from forebay.broker.core.settings import BufferMode, Overflow
 from forebay.broker.runtime.broker import Bounds
 from forebay.broker.storage.store.memory import MemoryStore
 from tests.support.brokers.one_sink import fill, sink
@@ -76,3 +76,16 @@ async def test_a_request_that_waited_is_asked_at_every_gate_again() -> None:
         with pytest.raises(SinkNotFound):
             await asking
         buffer.state.deleted = False
+
+
+async def test_no_live_page_is_given_up_for_a_staged_one_while_memory_is_short() -> None:
+    async with sink(buffer_mode=BufferMode.MEMORY) as buffer:
+        await fill(buffer, 3)
+        buffer.admission._memory.overloaded = True
+
+        await buffer.admission.admit_staged(1, 10)
+        assert buffer.logs[0].records == 3
+        await buffer.admission.admit([page(b"x")])
+
+        assert buffer.logs[0].records == 2
+        buffer.admission._memory.overloaded = False
