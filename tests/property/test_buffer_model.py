@@ -21,7 +21,6 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 from forebay.broker.core.delivery.lane import Answer, Outcome
 from forebay.broker.core.errors import SinkFull, StoreFenced
 from forebay.broker.core.partition.ranges import Range
-from forebay.broker.core.publish.limits import usage
 from forebay.broker.core.settings import DEFAULTS, Overflow, SinkSettings
 from forebay.broker.storage.store.contract import Store
 from forebay.broker.storage.store.memory import MemoryStore
@@ -29,6 +28,7 @@ from forebay.broker.storage.store.rocks import RocksStore
 from forebay.errors.reasons import Reason
 from tests.support.models.buffer_driver import BufferDriver
 from tests.support.models.buffer_model import PENDING, Partition
+from tests.support.models.usage import usage
 from tests.support.pages.samples import page, values
 from tests.support.refusals import refusal
 from tests.support.storage.memory_folder import memory_folder

@@ -31,7 +31,6 @@ from forebay.broker.core.errors import (
 from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.partition.pages import DropReason, Durability, Entry
 from forebay.broker.core.partition.ranges import Range
-from forebay.broker.core.publish.limits import usage
 from forebay.broker.core.settings import BufferMode, Overflow, SinkSettings
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
@@ -47,6 +46,7 @@ from forebay.errors.reasons import Reason
 from tests.support.brokers.running import Hand, Mortal, begin, delivered_values
 from tests.support.models.epoch_model import Named, Staged, Token
 from tests.support.models.tier_model import Partition
+from tests.support.models.usage import usage
 from tests.support.pages.named_pages import wrong_names
 from tests.support.pages.samples import page
 from tests.support.refusals import refusal

@@ -23,7 +23,6 @@ from forebay.broker.core.errors import OffsetTrimmed, SinkFull
 from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.partition.pages import DropReason, Durability, Entry
 from forebay.broker.core.partition.ranges import Range
-from forebay.broker.core.publish.limits import usage
 from forebay.broker.core.settings import BufferMode, Overflow, SinkSettings
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
@@ -34,6 +33,7 @@ from forebay.broker.storage.store.memory import MemoryStore
 from forebay.broker.storage.store.rocks import RocksStore
 from tests.support.brokers.running import Hand, Mortal, begin, delivered_values
 from tests.support.models.tier_model import Partition
+from tests.support.models.usage import usage
 from tests.support.pages.damaged_pages import StoredPage, stored_pages
 from tests.support.pages.samples import page
 from tests.support.storage.memory_folder import memory_folder

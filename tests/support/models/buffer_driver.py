@@ -17,7 +17,6 @@ from forebay.broker.core.delivery.lane import Answer, Outcome
 from forebay.broker.core.errors import OffsetTrimmed, SinkFull
 from forebay.broker.core.partition.pages import Gap
 from forebay.broker.core.partition.ranges import Range
-from forebay.broker.core.publish.limits import usage
 from forebay.broker.core.settings import Overflow, SinkSettings
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
@@ -30,6 +29,7 @@ from forebay.broker.storage.store.contract import Store
 from forebay.broker.storage.store.memory import MemoryStore
 from tests.support.brokers.running import Hand, Mortal, begin
 from tests.support.models.buffer_model import DROPPED, PENDING, Partition
+from tests.support.models.usage import usage
 from tests.support.pages.damaged_pages import StoredPage, stored_pages
 from tests.support.pages.samples import values
 

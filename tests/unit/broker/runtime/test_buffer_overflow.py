@@ -7,7 +7,6 @@ import pytest
 
 from forebay.broker.core.errors import SinkFull, SinkNotFound
 from forebay.broker.core.partition.pages import DropReason, Gap
-from forebay.broker.core.publish.limits import usage
 from forebay.broker.core.settings import Overflow
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.commit.group import Append
@@ -19,6 +18,7 @@ from forebay.broker.storage.store.memory import MemoryStore
 from tests.support.brokers.held_store import HeldStore
 from tests.support.brokers.one_sink import fill, sink
 from tests.support.brokers.taker import Taker
+from tests.support.models.usage import usage
 from tests.support.pages.samples import page
 
 pytestmark = pytest.mark.anyio

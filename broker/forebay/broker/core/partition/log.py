@@ -73,12 +73,24 @@ def in_order(*found: list[Entry]) -> list[Entry]:
     return [by_base[base] for base in sorted(by_base)]
 
 
+@dataclass(slots=True)
+class LiveUsage:
+    """Records and bytes of a sink's logs, including queued ones.
+
+    A running sum: no append adds up the logs of all partitions.
+    """
+
+    records: int = 0
+    size: int = 0
+
+
 class PartitionLog:
     """State of one partition. Only the owner of the sink's state changes it."""
 
     __slots__ = (
         "__weakref__",
         "_accepted_at_us",
+        "_counted",
         "_gaps",
         "_loaded_to",
         "decided",
@@ -93,6 +105,7 @@ class PartitionLog:
         "rejections",
         "synced",
         "tail",
+        "usage",
     )
 
     def __init__(
@@ -123,6 +136,23 @@ class PartitionLog:
         self.rejections = Rejections(gap for gap in gaps if gap.subscription)
         """Own gaps of single subscriptions, whose records others may still read."""
         self._accepted_at_us = self.tail.accepted_at_us
+        self.usage = LiveUsage()
+        """Sum that this log is part of."""
+        self._counted = (0, 0)
+        """Records and bytes of this log in the sum."""
+        self._count()
+
+    def count_in(self, usage: LiveUsage) -> None:
+        """Become part of the sum of a sink."""
+        self.usage, self._counted = usage, (0, 0)
+        self._count()
+
+    def _count(self) -> None:
+        records = self.next_offset - self.head.removed_records
+        size = self.tail.appended_bytes - self.head.removed_bytes + self.queued_bytes
+        self.usage.records += records - self._counted[0]
+        self.usage.size += size - self._counted[1]
+        self._counted = records, size
 
     # -- sizes
 
@@ -172,6 +202,7 @@ class PartitionLog:
         first = self.next_offset
         self.next_offset += records
         self.queued_bytes += size
+        self._count()
         return first
 
     def accept_time(self, wall_us: int) -> int:
@@ -188,6 +219,7 @@ class PartitionLog:
         if left_out:
             self.recent.clear()
         self.queued_bytes -= size
+        self._count()
         self.recent.extend(entries)
         if len(self.recent) > 2 * RECENT_MAX and len(self.held) < self.pages:  # held entries are in memory anyway
             del self.recent[:-RECENT_MAX]
@@ -291,6 +323,7 @@ class PartitionLog:
             removed_pages=self.head.removed_pages + len(entries),
             dropped=tuple(sorted(dropped.items())),
         )
+        self._count()
         first = self.first_entry()
         earliest = self.head.earliest
         if first is not None:
@@ -330,6 +363,7 @@ class PartitionLog:
     def take_mended(self, head: Head, made: list[Gap]) -> None:
         """Apply a repair: a recounted head, and gaps for the missing records."""
         self.head = head
+        self._count()
         self._gaps = sorted([*self._gaps, *made], key=lambda gap: gap.first)
         self.oldest.clear()
         self._loaded_to = 0

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from forebay.broker.core.errors import RecordTooLarge, SinkFull
-from forebay.broker.core.partition.log import PartitionLog
+from forebay.broker.core.partition.log import LiveUsage, PartitionLog
 from forebay.broker.core.partition.pages import Entry
 from forebay.broker.core.settings import Overflow, SinkSettings
 
@@ -56,30 +56,23 @@ class Demand:
         return self.size > settings.max_total_bytes or 0 < settings.records_max[1] < self.records
 
 
-def usage(logs: Sequence[PartitionLog]) -> tuple[int, int]:
-    """Return the live records and bytes of a sink, including queued ones."""
-    records = sum(log.next_offset - log.head.removed_records for log in logs)
-    size = sum(log.size + log.queued_bytes for log in logs)
-    return records, size
-
-
 def demand(
     settings: SinkSettings,
-    logs: Sequence[PartitionLog],
+    live: LiveUsage,
     staged: tuple[int, int],
     records: int,
     size: int,
     *,
     is_staged: bool = False,
 ) -> Demand:
-    """Return a demand beside the live records of the logs and the ``staged`` records and bytes.
+    """Return a demand beside the ``live`` records and the ``staged`` records and bytes.
 
     Live and staged records share the limits; where live records may be dropped, each kind has the full limits.
     """
     shared = settings.overflow == Overflow.REJECT
-    live = usage(logs) if shared or not is_staged else (0, 0)
+    used = (live.records, live.size) if shared or not is_staged else (0, 0)
     beside = staged if shared or is_staged else (0, 0)
-    return Demand(records, size, live[0] + beside[0], live[1] + beside[1], *beside, is_staged)
+    return Demand(records, size, used[0] + beside[0], used[1] + beside[1], *beside, is_staged)
 
 
 def admit(

@@ -167,7 +167,7 @@ class Admission:
 
     def _demand(self, request: Request) -> Demand:
         sink, staged = self._sink, self._sink.staged.usage
-        return demand(sink.settings, sink.logs, staged, request.records, request.size, is_staged=request.is_staged)
+        return demand(sink.settings, sink.live, staged, request.records, request.size, is_staged=request.is_staged)
 
     async def _free(self, request: Request, wanted: Demand) -> None:
         """Free room for a request that does not fit, or raise why there is none."""

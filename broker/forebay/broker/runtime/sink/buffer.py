@@ -236,7 +236,7 @@ class Buffer:
         if not numbers:
             return
         logs = [PartitionLog(number) for number in numbers]
-        self.logs.extend(logs)
+        self.state.add_logs(logs)
         self.appends.grow(logs)
         for subscription in self.subscriptions.values():
             lanes = [Lane(Cursor(), self.settings) for _ in numbers]

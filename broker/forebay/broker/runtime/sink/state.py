@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from forebay.broker.core.delivery.lane import Lane
 from forebay.broker.core.errors import SinkNotFound
-from forebay.broker.core.partition.log import PartitionLog
+from forebay.broker.core.partition.log import LiveUsage, PartitionLog
 from forebay.broker.core.partition.pages import Entry
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import SinkSettings
@@ -39,7 +39,10 @@ class Sink:
 
     def __init__(self, record: SinkRecord, logs: Iterable[PartitionLog], clock: Clock, age: AgeClock) -> None:
         self.record = record
-        self.logs = list(logs)
+        self.logs: list[PartitionLog] = []
+        self.live = LiveUsage()
+        """Records and bytes of all logs."""
+        self.add_logs(logs)
         self.lanes: dict[str, Sequence[Lane]] = {}
         """Lanes of each subscription, one per partition."""
         self.staged = Staged()
@@ -70,6 +73,12 @@ class Sink:
     @property
     def settings(self) -> SinkSettings:
         return self.record.settings
+
+    def add_logs(self, logs: Iterable[PartitionLog]) -> None:
+        """Add partitions."""
+        for log in logs:
+            log.count_in(self.live)
+            self.logs.append(log)
 
     def now(self) -> float:
         """Return monotonic seconds."""

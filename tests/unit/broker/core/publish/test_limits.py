@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from forebay.broker.core.errors import RecordTooLarge, SinkFull
-from forebay.broker.core.partition.log import RECENT_MAX, PartitionLog
+from forebay.broker.core.partition.log import RECENT_MAX, LiveUsage, PartitionLog
 from forebay.broker.core.partition.pages import Entry
-from forebay.broker.core.publish.limits import Drop, Wait, admit, demand, usage
+from forebay.broker.core.publish.limits import Drop, Wait, admit, demand
 from forebay.broker.core.settings import DEFAULTS, Overflow, SinkSettings
 from tests.support.pages.samples import entry
 from tests.unit.broker.core.partition.test_log import append, stored
@@ -29,6 +29,13 @@ def log_of(*entries: Entry, number: int = 0) -> PartitionLog:
     return log
 
 
+def live(logs: list[PartitionLog]) -> LiveUsage:
+    found = LiveUsage()
+    for log in logs:
+        log.count_in(found)
+    return found
+
+
 def decide(
     settings: SinkSettings,
     logs: list[PartitionLog],
@@ -39,18 +46,18 @@ def decide(
     staged: tuple[int, int] = (0, 0),
 ) -> list[Drop] | Wait:
     flying = [frozenset(bases) for bases in in_flight] or [frozenset[int]() for _ in logs]
-    return admit("orders", settings, demand(settings, logs, staged, records, size), logs, flying)
+    return admit("orders", settings, demand(settings, live(logs), staged, records, size), logs, flying)
 
 
 def stage(settings: SinkSettings, logs: list[PartitionLog], staged: tuple[int, int], records: int, size: int) -> None:
-    assert admit("orders", settings, demand(settings, logs, staged, records, size, is_staged=True), logs) == []
+    assert admit("orders", settings, demand(settings, live(logs), staged, records, size, is_staged=True), logs) == []
 
 
 def test_what_is_queued_counts() -> None:
     log = log_of(entry(0, 3))
     log.reserve(2, 20)
 
-    assert usage([log, log_of(entry(0, 1), number=1)]) == (6, 60)
+    assert live([log, log_of(entry(0, 1), number=1)]) == LiveUsage(6, 60)
 
 
 def test_the_bound_is_exact() -> None:

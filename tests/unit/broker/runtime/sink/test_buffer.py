@@ -7,13 +7,13 @@ import pytest
 from forebay.broker.core.errors import RecordTooLarge, SinkFull, SubscriptionNotFound, TooManyWaiting
 from forebay.broker.core.partition.pages import DropReason
 from forebay.broker.core.partition.ranges import Range
-from forebay.broker.core.publish.limits import usage
 from forebay.broker.runtime.broker import Bounds
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.sink.buffer import Buffer
 from tests.support.brokers.held_store import HeldStore
 from tests.support.brokers.one_sink import fill, sink
 from tests.support.brokers.taker import Taker
+from tests.support.models.usage import usage
 from tests.support.pages.samples import page
 
 pytestmark = pytest.mark.anyio
