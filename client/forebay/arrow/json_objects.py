@@ -18,9 +18,9 @@ from forebay.arrow.json_rows import json_rows
 from forebay.arrow.json_size import object_bytes
 
 JSON_BYTES_MAX: Final = 256 << 20
-"""Most bytes of JSON that are made of one page at once."""
+"""Maximum bytes of JSON that are built from one page at once."""
 PIECE_BYTES: Final = 2 << 20
-"""Bytes of JSON that are made at a time, unless a single row has more."""
+"""Bytes of JSON per piece, unless a single row has more."""
 
 
 def json_objects(batch: pa.RecordBatch) -> list[bytes]:
@@ -58,7 +58,7 @@ def json_pieces(batch: pa.RecordBatch, *, bytes_max: int = PIECE_BYTES) -> Itera
 
 
 def batch_bytes(batch: pa.RecordBatch) -> int:
-    """Return how long the JSON objects of a batch become at most; nothing is made."""
+    """Return the maximum length of the JSON objects of a batch."""
     try:
         return object_bytes(batch.schema.names, batch.columns, batch.num_rows)
     except (pa.ArrowException, struct.error) as error:

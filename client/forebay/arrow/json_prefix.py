@@ -1,7 +1,7 @@
-"""First characters of a row's JSON, for people: only as much of the row is looked at as is shown.
+"""First characters of a row's JSON, for display, without a conversion of the whole row.
 
-The text is that of ``json_rows``, cut off. A row may hold a megabyte of control characters, an array of millions of
-nulls or a thousand columns: what is behind the last character that is shown costs nothing.
+The text is a prefix of that of ``json_rows``. A row may hold a megabyte of control characters, an array of millions of
+nulls or a thousand columns: everything after the last character shown costs nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _UTF8_BYTES_MAX: Final = 4
 
 
 def json_prefix(batch: pa.RecordBatch, row: int, chars_max: int) -> tuple[str, bool]:
-    """Return up to ``chars_max`` characters of the JSON object of a row, and whether that is all of it.
+    """Return up to ``chars_max`` characters of the JSON object of a row, and True if it is complete.
 
     Raises `RowsUnreadable`, and ``NoJsonForm`` for a type that has no JSON.
     """
@@ -36,29 +36,29 @@ def json_prefix(batch: pa.RecordBatch, row: int, chars_max: int) -> tuple[str, b
 
 
 class _Full(Exception):
-    """No more characters are wanted."""
+    """The text has its maximum length."""
 
 
 class _Text:
-    """Text that is put together until it is long enough."""
+    """Text under construction, up to a maximum length."""
 
     def __init__(self, chars_max: int) -> None:
         self._parts: list[str] = []
         self._left = chars_max
 
     def joined(self) -> str:
-        """All of it."""
+        """Return the text."""
         return "".join(self._parts)
 
     def put(self, text: str) -> None:
-        """Raises ``_Full`` when a part of it has no place."""
+        """Append text; raises ``_Full`` if part of it exceeds the maximum."""
         self._parts.append(text[: self._left])
         self._left -= len(text)
         if self._left < 0:
             raise _Full
 
     def members(self, members: Iterable[tuple[str, Any]]) -> None:
-        """Put an object: names and scalars."""
+        """Append an object: names and scalars."""
         before = "{"
         for name, scalar in members:
             self.put(f"{before}{json.dumps(name, ensure_ascii=False)}:")
@@ -67,7 +67,7 @@ class _Text:
         self.put("}" if before == "," else "{}")
 
     def scalar(self, scalar: pa.Scalar) -> None:
-        """Put one value of any type."""
+        """Append one value of any type."""
         kind = scalar.type
         if not scalar.is_valid:
             self.put(NULL)

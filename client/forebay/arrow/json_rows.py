@@ -41,7 +41,7 @@ _SHORT_ESCAPES: Final = {0x08: "\\b", 0x09: "\\t", 0x0A: "\\n", 0x0C: "\\f", 0x0
 
 
 class NoJsonForm(ValueError):
-    """Rows have a type that nothing is said about in the table above."""
+    """Rows have a type without a JSON form in the table above."""
 
 
 def json_rows(batch: pa.RecordBatch) -> pa.Array:
@@ -68,7 +68,7 @@ def json_text(array: pa.Array) -> pa.Array:
 
 
 def _text_of(kind: pa.DataType, array: pa.Array) -> pa.Array:
-    """Return the text of every element; what stands at a null does not matter."""
+    """Return the text of every element; the text of a null is undefined."""
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind):
         return array.cast(pa.string())
     if pa.types.is_floating(kind):
@@ -125,7 +125,7 @@ def _is_nested(kind: pa.DataType) -> bool:
 
 
 def is_quoted(kind: pa.DataType) -> bool:
-    """Say whether every element of this type is written as a JSON string."""
+    """Return True if every element of this type is written as a JSON string."""
     return not (
         _is_nested(kind)
         or pa.types.is_boolean(kind)
@@ -137,7 +137,7 @@ def is_quoted(kind: pa.DataType) -> bool:
 
 
 def _joined(lists: pa.Array, texts: pa.Array) -> pa.Array:
-    """Return the texts of each list's elements with commas between them."""
+    """Return the texts of each list's elements, separated by commas."""
     lengths = pc.fill_null(pc.list_value_length(lists), 0).cast(pa.int32())
     offsets = pa.concat_arrays([_NOTHING, pc.cumulative_sum(lengths)])
     return pc.binary_join(pa.ListArray.from_arrays(offsets, texts), ",")
@@ -167,7 +167,7 @@ def _timestamp(kind: pa.TimestampType, array: pa.Array) -> pa.Array:
 
 
 def _duration(array: pa.Array) -> pa.Array:
-    """Return ISO 8601 seconds: the day is no fixed number of hours everywhere, the second is one."""
+    """Return ISO 8601 seconds, because a day is not always 24 hours."""
     per_second = _PER_SECOND[array.type.unit]
     return pa.array([_iso_seconds(value, per_second) for value in array.cast(pa.int64()).to_pylist()], pa.string())
 
@@ -187,7 +187,7 @@ def _base64(array: pa.Array) -> pa.Array:
 
 
 def _escaped(text: pa.Array) -> pa.Array:
-    """Return JSON strings. Looks at the bytes first and replaces only what is there."""
+    """Return JSON strings. Replaces only characters that occur, found by a check of the bytes."""
     used = _escapable_in(text)
     if ord("\\") in used:
         text = pc.replace_substring(text, "\\", "\\\\")
@@ -199,7 +199,7 @@ def _escaped(text: pa.Array) -> pa.Array:
 
 
 def _escapable_in(text: pa.Array) -> frozenset[int]:
-    """Return which of the bytes that have to be escaped occur."""
+    """Return the bytes that occur and must be escaped."""
     return frozenset(text_bytes(text).translate(None, _NOT_ESCAPED))
 
 

@@ -1,4 +1,4 @@
-"""Length of the JSON of rows, found out before any of it is made.
+"""Upper bound of the length of the JSON of rows, computed before the JSON is built.
 
 It is a bound from above, and a close one: what strings and binaries become is counted exactly, control characters with
 the six bytes that they take; a number or a time counts with the longest of its kind.
@@ -28,7 +28,7 @@ _BASE64: Final = (3, 4)
 
 
 def json_bytes(array: pa.Array) -> int:
-    """Return how long the JSON of an array's elements becomes at most; nothing is made."""
+    """Return the maximum length of the JSON of an array's elements."""
     kind = array.type
     size = _FRAME * len(array)
     if pa.types.is_struct(kind):
@@ -51,7 +51,7 @@ def json_bytes(array: pa.Array) -> int:
 
 
 def object_bytes(names: Sequence[str], columns: Sequence[pa.Array], rows: int) -> int:
-    """Return how long the JSON objects of so many rows become at most."""
+    """Return the maximum length of the JSON objects of a number of rows."""
     named = sum(len(json.dumps(name, ensure_ascii=False).encode(errors="replace")) + 2 for name in names)
     return rows * (named + _FRAME) + sum(map(json_bytes, columns))
 
@@ -73,7 +73,7 @@ def _total(array: pa.Array) -> int:
 
 
 def _escapes(array: pa.Array) -> int:
-    """Bytes that escaping adds to the strings of an array."""
+    """Return the bytes that escaping adds to the strings of an array."""
     used = text_bytes(array.cast(pa.string()))
     long = len(used) - len(used.translate(None, _LONG_ESCAPES))
     short = len(used) - len(used.translate(None, _SHORT_ESCAPES))
@@ -81,7 +81,7 @@ def _escapes(array: pa.Array) -> int:
 
 
 def _taken_bytes(array: pa.DictionaryArray) -> int:
-    """Every value as often as it is taken; nothing is decoded."""
+    """Return the bytes of a dictionary column, without decoding it."""
     values = array.dictionary
     if not any(is_kind(array.type.value_type) for is_kind in (*_TEXTS, *_BINARIES)):
         longest = max((json_bytes(values.slice(place, 1)) for place in range(len(values))), default=0)

@@ -17,8 +17,8 @@ from forebay.arrow.expansion import UNREADABLE, RowsUnreadable
 from forebay.arrow.ipc import decode_rows, encode_batches, encode_schema, read_schema, unvalidated_rows
 from forebay.arrow.text import invalid_rows
 
-LOOKS_MAX: Final = 100_000
-"""Maximum number of column parts to validate; rows that are not reached count as unreadable."""
+CHECKS_MAX: Final = 100_000
+"""Maximum number of column parts to validate; rows beyond it count as unreadable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,34 +26,34 @@ class Unreadable:
     """Consecutive rows of a page that cannot be read."""
 
     first: int
-    """Place of the first one in the page, from 0."""
+    """Index of the first row in the page, from 0."""
 
     end: int
-    """Place behind the last one."""
+    """Index after the last row."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class ReadableRows:
-    """The rows of a page, and where there are none that can be read."""
+    """Readable rows of a page, and the ranges of the unreadable ones."""
 
     batch: pa.RecordBatch
-    """The rows that can be read, in their order."""
+    """Readable rows, in order."""
 
     unreadable: tuple[Unreadable, ...] = ()
-    """The others: rising, apart."""
+    """Ranges of the other rows: sorted and disjoint."""
 
     unchecked: pa.RecordBatch | None = None
     """All rows if some are unreadable, with sound structure and unvalidated values."""
 
     def row_messages(self, place: int) -> bytes:
-        """Return the messages of one row by itself, readable or not, as a page of it would hold them."""
+        """Return the messages of a page with one row, readable or not."""
         whole = self.batch if self.unchecked is None else self.unchecked
         return encode_batches([whole.take(pa.array([place], pa.int64()))])
 
     def reason(self, place: int) -> str:
-        """Return why a row cannot be read, nothing for one that can."""
+        """Return the reason that a row cannot be read; empty if it can."""
         return next((part.reason for part in self.unreadable if part.first <= place < part.end), "")
 
     def between(self, first: int, end: int) -> pa.RecordBatch:
@@ -65,16 +65,16 @@ class ReadableRows:
 
 
 def nothing_readable(rows: int, reason: str) -> ReadableRows:
-    """Return what there is of a page that cannot be decoded at all."""
+    """Return the result for a page that cannot be decoded at all."""
     return ReadableRows(pa.record_batch([], schema=pa.schema([])), (Unreadable(0, rows, reason),) if rows else ())
 
 
 def readable_rows(
     schema: bytes, messages: bytes | memoryview, rows: int, dictionary_columns: Sequence[tuple[int, int]] = ()
 ) -> ReadableRows:
-    """Return the rows of a page that can be read; see ``decode_rows``.
+    """Return the readable rows of a page; see ``decode_rows``.
 
-    Raises `RowsUnreadable` where no row can be cut out of the page.
+    Raises `RowsUnreadable` if no row can be extracted from the page.
     """
     try:
         return ReadableRows(decode_rows(schema, messages, rows, dictionary_columns))
@@ -107,7 +107,7 @@ def _plain_field(field: pa.Field) -> pa.Field:
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return a type with the same layout that takes any value."""
+    """Return a type with the same layout that accepts any value."""
     for is_kind, plain in _PLAIN:
         if is_kind(kind):
             return plain
@@ -136,11 +136,11 @@ _PLAIN: Final = (
 
 
 def _wrong_rows(batch: pa.RecordBatch) -> dict[int, str]:
-    """Return the rows that are not valid, each with why."""
+    """Return the invalid rows by index, with reasons."""
     wrong = invalid_rows(batch)
     places = [place for place in range(batch.num_rows) if place not in wrong]
     rest = batch.take(pa.array(places, pa.int64()))
-    left = LOOKS_MAX
+    left = CHECKS_MAX
     parts = [(0, len(places))] if places else []
     while parts:
         first, end = parts.pop()

@@ -1,4 +1,4 @@
-"""Strings that are not UTF-8: where they are in a batch, and how they are replaced.
+"""Strings that are not UTF-8: their positions in a batch, and their replacement.
 
 Arrow's strings are UTF-8, and Spark's need not be: a Latin-1 file read as text, or a binary that was cast to a string.
 Spark hands such bytes on unchanged. A reader that checks its input then refuses the whole page.
@@ -29,10 +29,10 @@ class InvalidText:
     """Column, with the path to a nested field: ``address.city``, ``tags[]``, ``names (keys)``."""
 
     byte: int
-    """The byte that UTF-8 cannot have there, 0 to 255."""
+    """First byte that is not UTF-8, 0 to 255."""
 
     at: int
-    """Its place in the string."""
+    """Index of the byte in the string."""
 
 
 def first_invalid(batch: pa.RecordBatch) -> InvalidText | None:
@@ -65,14 +65,14 @@ def with_valid_text(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 @dataclass(frozen=True, slots=True)
 class _Strings:
-    """The strings at one place of a type, as binaries, and the row that each belongs to."""
+    """Strings of one nested field, as binaries, and the row of each."""
 
     name: str
     values: pa.Array
     rows: Sequence[int]
 
     def invalid(self) -> list[int]:
-        """Return the places of those that are not UTF-8, rising."""
+        """Return the indices of strings that are not UTF-8, in ascending order."""
         try:
             self.values.cast(pa.large_string() if pa.types.is_large_binary(self.values.type) else pa.string())
         except pa.ArrowInvalid:
@@ -81,7 +81,7 @@ class _Strings:
 
 
 def _strings(array: pa.Array, kind: pa.DataType, name: str, rows: Sequence[int] | None = None) -> Iterator[_Strings]:
-    """Yield the strings of an array of ``kind``, in which they may stand as binaries."""
+    """Yield the strings of an array of ``kind``, which may store them as binaries."""
     if rows is None:
         rows = range(len(array))
     if _is_text(kind):
@@ -138,7 +138,7 @@ def _entries(array: pa.MapArray) -> tuple[pa.Array, pa.Array]:
 
 
 def _lengths(array: pa.Array) -> list[int]:
-    """Return how many elements of `Array.flatten` each list has; none where it is null."""
+    """Return the number of elements of `Array.flatten` per list; 0 for a null."""
     kind = array.type
     if pa.types.is_map(kind):
         array = array.cast(pa.list_(pa.struct([("key", kind.key_type), ("value", kind.item_type)])))
@@ -146,7 +146,7 @@ def _lengths(array: pa.Array) -> list[int]:
 
 
 def _offsets(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return where each list begins among the elements of `Array.flatten`; null for a list that is null."""
+    """Return the start of each list among the elements of `Array.flatten`; null for a null list."""
     ends = list(accumulate(_lengths(array), initial=0))
     first = [end if is_there else None for end, is_there in zip(ends, array.is_valid().to_pylist(), strict=False)]
     return pa.array([*first, ends[-1]], kind)
@@ -180,7 +180,7 @@ _NOTHING: Final = (-1, -1)
 
 
 def _first_wrong(value: bytes) -> tuple[int, int]:
-    """Return the place and the byte at which a string stops to be UTF-8."""
+    """Return index and value of the first byte of a string that is not UTF-8."""
     try:
         value.decode()
     except UnicodeDecodeError as error:

@@ -130,7 +130,7 @@ def _values(lengths: array[int], column: memoryview) -> list[bytes]:
 
 
 def _of_one_size(size: int, column: memoryview) -> list[bytes]:
-    """Cut a column whose values have one size: many at a time, and the rest one by one."""
+    """Divide a column of values of one size: many at a time, the rest one by one."""
     row_bytes = size * _VALUES_AT_ONCE
     whole = column.nbytes // row_bytes * row_bytes
     values: list[bytes] = []
@@ -162,7 +162,7 @@ def _entries(headers: memoryview) -> Sequence[record_pb2.Header]:
 
 
 def _joined(every: list[Columns]) -> Columns:
-    """Return several runs as one; a column that only some have is filled up for the others."""
+    """Return several runs as one; a column that some of them lack is filled with defaults."""
     return Columns(
         [value for columns in every for value in columns.values],
         [key for columns in every for key in columns.keys or [None] * len(columns)]

@@ -1,4 +1,4 @@
-"""Bound of the headers per record, checked without a look at each record.
+"""Bound of the headers per record, checked without decoding each record.
 
 Every header takes two bytes at least, so headers of a record that have a length of one byte on the wire are few enough.
 Where those of all records are equally long, a comparison of memory finds that.
@@ -12,7 +12,7 @@ from forebay.page.format import COLUMN_TAGS, HEADERS_MAX, HEADERS_TAG, RUN_TAG, 
 from forebay.page.varint import extent_at
 
 _LONG: Final = 0x80
-"""From here on a length takes more than one byte."""
+"""Lowest length that takes more than one byte."""
 
 
 def check_header_counts(body: bytes, page: Any) -> None:
@@ -51,7 +51,7 @@ def _are_few(body: bytes) -> bool:
 
 
 def _past_short(body: bytes, at: int, end: int) -> int:
-    """Go past headers with lengths of one byte; all at once where they are as long as those at ``at``."""
+    """Skip headers with lengths of one byte; in one step if they are as long as those at ``at``."""
     step = body[at + 1] + 2
     rest = (end - at) // step
     if rest > 1 and rest * step == end - at:

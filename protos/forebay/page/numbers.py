@@ -23,7 +23,7 @@ def read(column: Buffer, kind: Literal["I", "q"]) -> array[int]:
 
 
 def written(numbers: Sequence[int], kind: Literal["I", "q"]) -> bytes:
-    """Return the column of some numbers."""
+    """Return the encoded column of numbers."""
     column = numbers if isinstance(numbers, array) and numbers.typecode == kind else array(kind, numbers)
     if sys.byteorder == "big":
         column = column[:]
@@ -40,7 +40,7 @@ def lengths_of(values: Sequence[bytes]) -> array[int]:
 
 
 def is_one_size(lengths: array[int]) -> bool:
-    """Return whether there are lengths and all are equal."""
+    """Return True if there are lengths and all are equal."""
     return bool(lengths) and lengths[1:] == lengths[:-1]
 
 

@@ -1,4 +1,4 @@
-"""Bodies with rows of a schema: which schema they have, how many they are, and their messages.
+"""Bodies with rows: version of the schema, number of rows, and their messages.
 
 The messages are not decoded here.
 """
@@ -16,7 +16,7 @@ from forebay.page.varint import encoded, number_at
 from forebay.v1 import record_pb2
 
 DictionaryColumns: TypeAlias = tuple[tuple[int, int], ...]
-"""Column index and index width pairs, by rising column index.
+"""Pairs of column index and index width, by ascending column index.
 
 The first number is an index in the schema's columns; the second is the bytes (1 or 2) of a row's dictionary index.
 """
@@ -55,7 +55,7 @@ def encode_rows(schema_version: int, count: int, messages: bytes, dictionary_col
 
 
 def rows_of(body: Bytes) -> RowsBody:
-    """Return the parts of a body. Raises ``MalformedPage`` for what is no ``ArrowPage`` of this version."""
+    """Return the parts of a body. Raises ``MalformedPage`` if it is no ``ArrowPage`` of this version."""
     found = usual_rows(body) or general_rows(body)
     if not found.schema_version:
         raise MalformedPage("it names no version of a schema")
@@ -70,7 +70,7 @@ def count_rows(body: Bytes) -> int:
 
 
 def usual_rows(body: Bytes) -> RowsBody | None:
-    """Return the parts of a body in the usual form without dictionaries; None for every other one."""
+    """Return the parts of a body in the usual form without dictionaries; None for any other."""
     view = memoryview(body)
     found: list[int] = []
     at = 0

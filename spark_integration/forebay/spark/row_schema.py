@@ -1,8 +1,8 @@
-"""Schema of a sink's rows: the one that is registered, or what it becomes with the rows of a write.
+"""Schema of a sink's rows: the registered one, and its next version with the rows of a write.
 
-A sink's schema is nullable throughout and only grows: columns and nested fields are added, and types become wider where
-a write asks for it. Then every page of every version can be read with the latest one. Columns match by name. Pure
-decisions on Spark's types; nothing is asked of a broker here.
+A sink's schema is nullable throughout and only grows: columns and nested fields are added, and types become wider if a
+write requests it. Every page of every version can then be read with the latest one. Columns match by name. Pure
+decisions on Spark's types, without calls of the broker.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from forebay.spark.column_names import matches, repeated
 from forebay.spark.errors import ForebaySparkError
 
 _ADVICE: Final = (
-    'Write to another sink, make the columns fit with select and cast, or write records: .option("row_format", "json").'
+    'Write to another sink, adapt the columns with select and cast, or write records: .option("row_format", "json").'
 )
 
 
 def check_rows(schema: StructType, *, case_sensitive: bool = False) -> None:
-    """Raise `ForebaySparkError` for a column that Arrow has no type for, or that could not be read back."""
+    """Raise `ForebaySparkError` for a column without an Arrow type, or that could not be read back."""
     _check_names("", schema, case_sensitive=case_sensitive)
     from forebay.spark.arrow_types import arrow_type  # noqa: PLC0415 - imports pyarrow
 
@@ -46,7 +46,7 @@ def check_rows(schema: StructType, *, case_sensitive: bool = False) -> None:
         inside = _user_defined(field.dataType)
         if inside is not None:
             raise ForebaySparkError(
-                f"Column {field.name} is {inside.simpleString()}, a user's own type, which no schema of rows has.",
+                f"Column {field.name} is {inside.simpleString()}, a user-defined type, which rows cannot have.",
                 'Cast it to its parts, or write whole rows as JSON with .option("row_format", "json").',
             )
         try:
@@ -59,16 +59,16 @@ def check_rows(schema: StructType, *, case_sensitive: bool = False) -> None:
 
 
 def _check_names(path: str, kind: DataType, *, case_sensitive: bool) -> None:
-    """Raise `ForebaySparkError` for a name that is not alone, at any depth: columns are matched by name."""
+    """Raise `ForebaySparkError` for a repeated name, at any depth, because columns match by name."""
     if isinstance(kind, StructType):
         names = kind.fieldNames()
         again = repeated(names, case_sensitive=case_sensitive)
         if again is not None and names.count(again) > 1:
             raise ForebaySparkError(
-                f"The name {path}{again} occurs more than once.", "Rename columns until it does not."
+                f"The name {path}{again} occurs more than once.", "Rename columns so that each name is unique."
             )
         if again is not None:
-            raise ForebaySparkError(f"Another column differs from {path}{again} by its case only.", _CASE_ADVICE)
+            raise ForebaySparkError(f"Another column differs from {path}{again} by case only.", _CASE_ADVICE)
         for field in kind.fields:
             _check_names(f"{path}{field.name}.", field.dataType, case_sensitive=case_sensitive)
     elif isinstance(kind, ArrayType):
@@ -97,21 +97,21 @@ class MergeRules:
     """Changes that a write may make to the schema of its sink."""
 
     merge_schema: bool = True
-    """New columns and nested fields are added; without it they are refused."""
+    """New columns and nested fields are added; without it they are rejected."""
 
     type_widening: bool = False
-    """A column takes the wider type of the rows; without it that is refused."""
+    """A column takes the wider type of the rows; without it that is rejected."""
 
     case_sensitive: bool = False
-    """Names that differ in their case are different names, as with ``spark.sql.caseSensitive``."""
+    """Names that differ by case are different, as with ``spark.sql.caseSensitive``."""
 
 
 USUAL: Final = MergeRules()
-"""Without any option."""
+"""Default rules."""
 
 
 def nullable(kind: DataType) -> DataType:
-    """Return a type in which everything may be null, as files and tables of Spark have it."""
+    """Return a type in which every part may be null, as in files and tables of Spark."""
     if isinstance(kind, StructType):
         return nullable_schema(kind)
     if isinstance(kind, ArrayType):
@@ -129,9 +129,9 @@ def nullable_schema(schema: StructType) -> StructType:
 def merged_schema(
     known: StructType, rows: StructType, *, sink: str, version: int, rules: MergeRules = USUAL
 ) -> StructType:
-    """Return the schema that holds what is there and these rows, nullable throughout.
+    """Return the schema that can store both the existing rows and these, nullable throughout.
 
-    The order of columns is that of ``known``, with new ones behind. A column that the rows lack stays. Raises
+    The order of columns is that of ``known``, followed by new ones. A column that the rows lack stays. Raises
     `ForebaySparkError` with all differences that ``rules`` do not allow.
     """
     merge = _Merge(rules)
@@ -146,9 +146,9 @@ def merged_schema(
 
 
 def readable_as(known: StructType, asked: StructType) -> bool:
-    """Say whether rows of a sink can be read with a schema that a user has set.
+    """Return True if rows of a sink can be read with a schema that a user has set.
 
-    Its columns and nested fields are some of the sink's, with the same types or wider ones.
+    Its columns and nested fields must be a subset of the sink's, with the same or wider types.
     """
     names = matches(asked.fieldNames(), known.fieldNames())
     return all(
@@ -165,7 +165,7 @@ def parse(spark_schema: str) -> StructType | None:
 
 
 class _Merge:
-    """One comparison of rows with a schema: what comes of it, and all that is wrong."""
+    """Comparison of rows with a schema: the merged schema, and all conflicts."""
 
     def __init__(self, rules: MergeRules) -> None:
         self._rules = rules
@@ -173,7 +173,7 @@ class _Merge:
         self.advice: list[str] = []
 
     def structs(self, path: str, known: StructType, given: StructType) -> StructType:
-        """Return the fields of both. ``path`` is empty for the columns themselves."""
+        """Return the fields of both. ``path`` is empty for top-level columns."""
         fields: list[StructField] = []
         new = {field.name: field for field in given.fields}
         names = matches(known.fieldNames(), list(new), case_sensitive=self._rules.case_sensitive)
@@ -188,7 +188,7 @@ class _Merge:
         return StructType(fields)
 
     def types(self, path: str, known: DataType, given: DataType) -> DataType:
-        """Return the type that holds both, and note where there is none."""
+        """Return the type that represents both; record a conflict if there is none."""
         if isinstance(known, NullType) or isinstance(given, NullType):
             return nullable(given if isinstance(known, NullType) else known)
         if isinstance(known, StructType) and isinstance(given, StructType):
@@ -207,7 +207,7 @@ class _Merge:
         elif not self._rules.type_widening:
             self.wrong.append(difference)
             self.advice.append(
-                f'Let columns take the wider type: .option("type_widening", "true"); or cast them, e.g. {path} to '
+                f'Allow wider types: .option("type_widening", "true"); or cast them, e.g. {path} to '
                 f"{known.simpleString()}."
             )
         return wider or known
@@ -216,15 +216,15 @@ class _Merge:
         name = f"{path}{field.name} {field.dataType.simpleString()}"
         if not self._rules.merge_schema:
             self.wrong.append(f"+ {name}    (new)")
-            self.advice.append('Let new columns be added: .option("mergeSchema", "true").')
+            self.advice.append('Allow new columns: .option("mergeSchema", "true").')
         alike = [one.name for one in beside.fields if one.name.lower() == field.name.lower()]
         if alike and not self._rules.case_sensitive:
-            self.wrong.append(f"+ {name}    (differs from {alike[0]} by its case only)")
+            self.wrong.append(f"+ {name}    (differs from {alike[0]} by case only)")
             self.advice.append(_CASE_ADVICE)
 
 
 _CASE_ADVICE: Final = (
-    'Rename it, or set .option("case_sensitive", "true") where spark.sql.caseSensitive is true in this session and in '
+    'Rename it, or set .option("case_sensitive", "true") if spark.sql.caseSensitive is true in this session and in '
     "those that read the sink."
 )
 _INTEGERS: Final = (ByteType, ShortType, IntegerType, LongType)

@@ -32,46 +32,46 @@ from forebay.spark.row_schema import nullable_schema, parse, readable_as
 from forebay.spark.write.projection import Projection, SchemaMismatch, may_be_null, nulls_in
 
 UNREADABLE: Final = "UNREADABLE"
-"""Why stored rows are left out: they cannot be decoded."""
+"""Reason for which stored rows are left out: they cannot be decoded."""
 _AS_RECORDS: Final = 'Read records instead: .option("row_format", "record").'
 
 
 class PageReader(Protocol):
-    """Makes batches of stored pages. Is pickled."""
+    """Converts stored pages to batches. Pickled."""
 
     schema: pa.Schema
-    """Of each batch."""
+    """Schema of each batch."""
 
     def batch(self, page: StoredPage) -> pa.RecordBatch:
-        """Return the wanted part of a page, perhaps no row of it.
+        """Return the requested rows of a page, possibly none.
 
-        Raises `ForebayError`, or `ForebaySparkError` for what does not fit.
+        Raises `ForebayError`, or `ForebaySparkError` for rows that do not match the schema.
         """
 
     def readable(self, page: StoredPage) -> PageRows:
-        """Return what can be read of a page of which `batch` has failed. Raises for what does not fit."""
+        """Return the readable rows of a page for which `batch` failed. Raises as `batch` for a mismatch."""
 
     def missing(self, missing: Missing) -> pa.RecordBatch:
-        """Return the one row that stands for what is gone, where column ``_gap`` was asked for."""
+        """Return the row that represents missing records, if column ``_gap`` was requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageRows:
-    """The wanted rows of a page that can be read."""
+    """Requested rows of a page that can be read."""
 
     batch: pa.RecordBatch
     kept: pa.BooleanArray | None = None
-    """Of each wanted row: it is in the batch. None stands for all."""
+    """Mask of the requested rows that are in the batch; None for all."""
     unreadable: tuple[Missing, ...] = ()
     """Ranges of the unreadable rows, with reasons."""
 
 
 class RecordAmongRows(ForebaySparkError):
-    """A record stands among rows with a schema."""
+    """A record is stored among rows with a schema."""
 
 
 class RecordPages:
-    """Reads records."""
+    """Reader of records."""
 
     def __init__(self, schema: StructType, sink: str, event_times: EventTimes | None = None) -> None:
         """Read the columns of ``schema``; ``event_times`` selects records by event time."""
@@ -107,12 +107,12 @@ class RecordPages:
 
 
 class RowPages:
-    """Reads rows with a schema."""
+    """Reader of rows with a schema."""
 
     def __init__(self, schema: StructType, about: frozenset[str], sink: str, *, every_column: bool) -> None:
-        """``schema`` has the columns of the read; those in ``about`` are no columns of the rows.
+        """Read the columns of ``schema``; those in ``about`` are metadata columns.
 
-        With ``every_column`` a page with more columns than that is refused; else they are left out.
+        With ``every_column`` a page with additional columns raises an error; otherwise they are left out.
         """
         self.schema = arrow_schema(schema)
         self._about = pa.schema([field for field in self.schema if field.name in about])
@@ -138,7 +138,7 @@ class RowPages:
         return PageRows(self._with_metadata(page, rows, kept), kept, tuple(_missing_of(page, unreadable)))
 
     def _with_metadata(self, page: StoredPage, rows: pa.RecordBatch, kept: pa.BooleanArray | None) -> pa.RecordBatch:
-        """Return rows with what there is about them; ``kept`` says which wanted rows of the page they are."""
+        """Return rows with metadata columns; ``kept`` is their mask among the requested rows."""
         self._check_nulls(page, rows)
         if not self._about.names:
             return rows
@@ -151,7 +151,7 @@ class RowPages:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def _readable_rows(self, page: StoredPage) -> tuple[pa.RecordBatch, dict[int, str]]:
-        """Return the rows of a page that can be read, and the places of the others, each with why."""
+        """Return the readable rows of a page, and the indices of the others with reasons."""
         unreadable: dict[int, str] = {}
         if page.encoding is Encoding.ARROW:
             batch, parts = readable_rows(page)
@@ -186,7 +186,7 @@ class RowPages:
                 f"Offsets {page.first_offset} to {page.last_offset} of partition {page.partition} of sink"
                 f" {self._sink!r} have a newer schema than this query was planned with: {newer}.",
                 "Load the sink again: restart the query from its checkpoint, or call spark.read...load() again. "
-                'A query for some columns goes on: name them with .option("columns", "<a>,<b>").',
+                'A query for some columns can continue: name them with .option("columns", "<a>,<b>").',
             ) from newer
 
     def _check_nulls(self, page: StoredPage, rows: pa.RecordBatch) -> None:
@@ -199,12 +199,12 @@ class RowPages:
             if path is not None:
                 raise ForebaySparkError(
                     f"Column {path} is null within offsets {page.first_offset} to {page.last_offset} of partition"
-                    f" {page.partition} of sink {self._sink!r}, and the schema that was set says that it never is.",
-                    "Leave .schema(...) out, or let every column and nested field of it be nullable.",
+                    f" {page.partition} of sink {self._sink!r}, and the given schema declares it as not nullable.",
+                    "Omit .schema(...), or make each of its columns and nested fields nullable.",
                 )
 
     def _redriven_rows(self, page: StoredPage) -> pa.RecordBatch:
-        """Return rows that were dead letters, and were sent again one by one, as JSON."""
+        """Return rows of redriven dead letters, which are stored as JSON records."""
         decoded = decode_columns(page)
         for index, found in enumerate(_headers_of(decoded)):
             if VERSION_HEADER not in dict(found):
@@ -227,7 +227,7 @@ def _kept(page: StoredPage, unreadable: Mapping[int, str]) -> pa.BooleanArray:
 
 
 def _missing_of(page: StoredPage, unreadable: Mapping[int, str]) -> Iterator[Missing]:
-    """Yield where rows that cannot be read are, those side by side together."""
+    """Yield the ranges of unreadable rows; adjacent rows form one range."""
     first: int | None = None
     for place in range(len(page) + 1):
         if place in unreadable:
@@ -253,7 +253,7 @@ def columns_of(options: SchemaOptions) -> StructType:
 def page_reader(options: ReadOptions, schema: StructType, *, is_stream: bool = False) -> PageReader:
     """Return the page reader of ``schema``, which a user may have set. Raises `ForebaySparkError`.
 
-    A stream of all columns refuses pages that have more of them: what it has passed is not read again.
+    A stream of all columns rejects pages with additional ones, because it would not read them again later.
     """
     sink = options.target.sink
     may_be_records = options.rows is not Rows.ARROW and set(options.columns or ()) <= set(RECORD.fieldNames())
@@ -264,7 +264,7 @@ def page_reader(options: ReadOptions, schema: StructType, *, is_stream: bool = F
     latest = None if options.rows is Rows.RECORD else _latest(options.target)
     if latest is None:
         raise ForebaySparkError(
-            "A read of format forebay has a schema of its own, and another one was set.",
+            "A read of format forebay has its own schema, and another one was given.",
             "Leave .schema(...) out and parse the column value, e.g. with from_json(value, ...); "
             "the options columns and metadata choose columns.",
         )
@@ -272,9 +272,8 @@ def page_reader(options: ReadOptions, schema: StructType, *, is_stream: bool = F
     own = row_columns(latest, options.columns, options.metadata)
     if schema != own and not readable_as(own, schema):
         raise ForebaySparkError(
-            f"Sink {sink!r} holds rows of another schema than the one that was set, or that this was planned with:"
-            f"\n  {latest.simpleString()}",
-            "Load the sink again: its schema may have grown. Or leave .schema(...) out, or name columns of it with "
+            f"Sink {sink!r} holds rows of another schema than the given or the planned one:\n  {latest.simpleString()}",
+            "Load the sink again: its schema may have grown. Or omit .schema(...), or name columns of it with "
             "their types.",
         )
     about = set(own.fieldNames()) - set(latest.fieldNames())
@@ -284,13 +283,13 @@ def page_reader(options: ReadOptions, schema: StructType, *, is_stream: bool = F
 
 def _no_event_time(what: str) -> ForebaySparkError:
     return ForebaySparkError(
-        f"{what} has no event time but its columns, and option timestamps is 'event_time'.",
-        "Leave timestamps out and filter on the column: .load().where(\"happened_at >= '2026-01-01'\").",
+        f"{what} has no event time, and option timestamps is 'event_time'.",
+        "Omit timestamps and filter on a column: .load().where(\"happened_at >= '2026-01-01'\").",
     )
 
 
 def _latest(target: Target) -> StructType | None:
-    """Return the schema of a sink's rows, None where it has none that Spark could read."""
+    """Return the schema of a sink's rows; None if it has none, or none that Spark can read."""
     try:
         with connect(target, patience_s=target.connect_timeout_s) as client:
             _, found = client.schemas.latest(target.sink)

@@ -1,4 +1,4 @@
-"""Fills pages from batches of any size: which record goes into which page of which partition.
+"""Division of batches of any size into pages, per partition.
 
 Records of one partition keep the order in which the task saw them. A page is closed when the next record would make
 it too large, when it has waited too long, or at the end; a record that is larger than a page gets one of its own.
@@ -42,11 +42,11 @@ class _OpenPage:
     runs: list[Run] = field(default_factory=list)
     records: int = 0
     bytes: int = 0
-    """At least as large as the body will be."""
+    """Upper bound of the body's size."""
 
 
 class Pager:
-    """Turns the batches of one task into pages. Owned by one thread."""
+    """Divider of the batches of one task into pages. Owned by one thread."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Pager:
         page_records: int,
         linger_s: float,
     ) -> None:
-        """Rows that may go anywhere fill a page of ``first_partition``, then one of the next, and so on."""
+        """Rows without key and partition fill a page of ``first_partition``, then of the next partition."""
         self._plan = plan
         self._partitions = partitions
         self._spread = first_partition % partitions
@@ -68,7 +68,7 @@ class Pager:
         self._open: dict[int, _OpenPage] = {}
 
     def add(self, batch: pa.RecordBatch, *, now_s: float) -> Iterator[CompletePage]:
-        """Take a batch and yield the pages that are complete with it. ``now_s`` is a monotonic time."""
+        """Add a batch and yield completed pages. ``now_s`` is a monotonic time."""
         yield from self._late(now_s)
         for part in slices(batch):
             columns = record_columns(self._plan, part)
@@ -76,7 +76,7 @@ class Pager:
             if chosen is None:
                 yield from self._fill(ANYWHERE, columns, 0, len(columns), now_s)
                 continue
-            # Settled before sorting, so that rows with and without a key keep their order where they meet.
+            # Assigned before sorting, so that rows with and without a key keep their order within a partition.
             chosen[chosen == ANYWHERE] = self._spread
             if (chosen == chosen[0]).all():
                 yield from self._fill(int(chosen[0]), columns, 0, len(columns), now_s)
@@ -91,7 +91,7 @@ class Pager:
                 yield from self.rest()
 
     def rest(self) -> Iterator[CompletePage]:
-        """Yield what has been filled so far."""
+        """Yield the incomplete pages."""
         for partition in list(self._open):
             yield self._close(partition)
 
@@ -133,7 +133,7 @@ class Pager:
 
 
 def slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Cut a batch that Spark made very large, so that its conversion stays within a bound of memory."""
+    """Divide a very large batch, so that the memory of its conversion is bounded."""
     rows = batch.num_rows
     if not rows:
         return

@@ -1,4 +1,4 @@
-"""Fitting of batches to a schema: columns by name, missing ones as null, types widened.
+"""Projection of batches to a schema: columns by name, missing ones as null, types widened.
 
 Nested fields are included. A task fits Spark's rows to the schema of their sink, and a reader fits pages of older
 versions to its planned schema. Buffers are shared wherever the layout stays.
@@ -15,7 +15,7 @@ from forebay.spark.column_names import matches
 
 
 class SchemaMismatch(ValueError):
-    """Rows that hold more than the schema that was asked for has room for."""
+    """Rows that the requested schema cannot represent."""
 
     def __init__(self, column: str, problem: str) -> None:
         """``column`` is the path to it, ``problem`` a phrase."""
@@ -25,7 +25,7 @@ class SchemaMismatch(ValueError):
 
 
 class Projection:
-    """Fits batches to one schema. Is pickled."""
+    """Projection of batches to one schema. Pickled."""
 
     def __init__(self, schema: pa.Schema, *, case_sensitive: bool = False, drop_others: bool = True) -> None:
         """Drop fields that ``schema`` lacks with ``drop_others``; otherwise raise `SchemaMismatch`."""
@@ -97,7 +97,7 @@ class Projection:
 
 
 def nulls_in(array: pa.Array, field: pa.Field, path: str | None = None) -> str | None:
-    """Return the path to a null where ``field`` says that there is none, None where all is well."""
+    """Return the path to a null in a field that is not nullable; None if there is none."""
     path = field.name if path is None else path
     if not field.nullable and array.null_count:
         return path
@@ -113,7 +113,7 @@ def nulls_in(array: pa.Array, field: pa.Field, path: str | None = None) -> str |
 
 
 def may_be_null(field: pa.Field) -> bool:
-    """Say whether everything in a column may be null, but for keys of maps."""
+    """Return True if every part of a column may be null, except keys of maps."""
     kind = field.type
     if pa.types.is_map(kind):
         return field.nullable and may_be_null(kind.item_field)
@@ -125,7 +125,7 @@ def _is_list(kind: pa.DataType) -> bool:
 
 
 def fits(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Say whether every value of one simple type is a value of the other."""
+    """Return True if every value of one simple type is a value of the other."""
     if given.equals(wanted):
         return True
     for is_kind in _ORDERED:

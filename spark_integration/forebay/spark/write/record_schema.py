@@ -53,7 +53,7 @@ class RowPlan:
     """The columns, in the order of the schema."""
 
     def has(self, name: str) -> bool:
-        """Say whether rows are records and have this column."""
+        """Return True if rows are records and have this column."""
         return self.kind is Rows.RECORD and name in self.columns
 
 
@@ -94,7 +94,7 @@ def with_event_time(schema: StructType) -> StructType:
 
 
 def _looks_like_records(schema: StructType) -> bool:
-    """A string or binary ``value``, and beside it only names that a record has."""
+    """Return True for a string or binary ``value`` and, otherwise, only names of record columns."""
     names = schema.fieldNames()
     return (
         set(names) <= set(RECORD_COLUMNS)

@@ -18,7 +18,7 @@ from forebay.spark.write.columns import Columns
 
 Run = EncodedPage
 
-# What the encoding adds, at most: tags and lengths of the run's fields, and per record and header.
+# Maximum overhead of the encoding: tags and lengths of the run's fields, and per record and header.
 RUN_BYTES: Final = 64
 _LENGTH_BYTES: Final = 4
 _EVENT_TIME_BYTES: Final = 8
@@ -27,7 +27,7 @@ _HEADER_BYTES: Final = 16
 
 
 def sizes(columns: Columns, start: int, end: int) -> NDArray[np.int64]:
-    """Return for the records [start, end) how many bytes they take together, up to and including each.
+    """Return the cumulative bytes of the records [start, end), up to and including each.
 
     Never less than the body will be, except for `RUN_BYTES` per run.
     """
@@ -71,7 +71,7 @@ def encode_page(runs: list[Run], records: int) -> EncodedPage:
 
 
 def _offsets(array: pa.Array, start: int, end: int) -> NDArray[np.int64]:
-    """Return where each of the elements [start, end) begins in the buffer, and where the last one ends."""
+    """Return the offsets of the elements [start, end) in the buffer, and the end of the last one."""
     width = np.int64 if pa.types.is_large_binary(array.type) else np.int32
     buffer = array.buffers()[1]
     offsets = np.frombuffer(buffer, dtype=width)[array.offset + start : array.offset + end + 1]
@@ -91,7 +91,7 @@ def _holds_something(column: pa.Array | None) -> bool:
 
 
 def _header_lists(lists: pa.Array) -> list[list[tuple[str, bytes]]] | None:
-    """Return the headers of each record, None when there are none."""
+    """Return the headers of each record; None if there are none."""
     names, values = lists.flatten().flatten()
     if not len(names):
         return None
@@ -107,7 +107,7 @@ def _header_counts(lists: pa.Array) -> NDArray[np.int64]:
 
 
 def _header_sizes(lists: pa.Array) -> NDArray[np.int64]:
-    """Return how many bytes the headers take, up to and including each record's."""
+    """Return the cumulative bytes of the headers, up to and including each record's."""
     names, values = lists.flatten().flatten()
     each = np.zeros(len(names) + 1, dtype=np.int64)
     each[1:] = pc.binary_length(names).to_numpy(zero_copy_only=False)

@@ -30,7 +30,7 @@ _DOING: Final = "ask for the schema of"
 
 @dataclass(frozen=True, slots=True)
 class RowSchema:
-    """The schema that pages of a write name. Is pickled."""
+    """Schema that the pages of a write refer to. Pickled."""
 
     version: int
     arrow_schema: bytes
@@ -39,10 +39,10 @@ class RowSchema:
 def register(
     target: Target, rows: StructType, *, patience_s: float, rules: MergeRules = USUAL, incarnation: str = ""
 ) -> RowSchema:
-    """Return the version of the sink's schema that holds these rows, registering it if need be.
+    """Return the version of the sink's schema that represents these rows; register it if necessary.
 
-    With an ``incarnation`` it is a version of that sink, and of no other one of its name.
-    Raises `ForebaySparkError` where the rows do not fit, and `ForebayError`.
+    With an ``incarnation``, any other sink of that name is an error. Raises `ForebaySparkError` for rows that do not
+    match the schema, and `ForebayError`.
     """
     check_rows(rows, case_sensitive=rules.case_sensitive)
     with connect(target, patience_s=patience_s) as client:
@@ -52,7 +52,7 @@ def register(
             except errors.SchemaChanged:
                 continue
     raise ForebaySparkError(
-        f"Others keep registering schemas for sink {target.sink!r}.", "Run this again when they have started."
+        f"Other clients keep registering schemas for sink {target.sink!r}.", "Run this again when they have started."
     )
 
 
@@ -61,7 +61,7 @@ def _settled(client: Client, sink: str, rows: StructType, rules: MergeRules, inc
     wanted = nullable_schema(rows)
     if latest is None and client.sinks.stats(sink).records:
         raise ForebaySparkError(
-            f"Sink {sink!r} holds records, and these are rows with a schema: no reader takes both.",
+            f"Sink {sink!r} holds records, and these are rows with a schema: no reader accepts both.",
             'Write to another sink, or write whole rows as JSON records with .option("row_format", "json").',
         )
     if latest is not None:
@@ -80,7 +80,7 @@ def _settled(client: Client, sink: str, rows: StructType, rules: MergeRules, inc
 
 
 def _encoded(wanted: StructType) -> bytes:
-    """Return the schema message. Raises `ForebaySparkError` for a schema whose pages no reader would take."""
+    """Return the schema message. Raises `ForebaySparkError` if no reader would accept its pages."""
     schema = arrow_schema(wanted)
     message = encode_schema(schema)
     row = pa.RecordBatch.from_arrays([pa.nulls(1, field.type) for field in schema], schema=schema)
@@ -88,7 +88,7 @@ def _encoded(wanted: StructType) -> bytes:
         decode_rows(message, encode_batches([row]), 1)
     except (RowsUnreadable, pa.ArrowInvalid) as unreadable:
         raise ForebaySparkError(
-            f"The rows have a schema that no reader would take: {unreadable}.",
+            f"The rows have a schema that no reader accepts: {unreadable}.",
             'Nest columns less deeply, or write whole rows as JSON with .option("row_format", "json").',
         ) from unreadable
     return message
@@ -138,7 +138,7 @@ def _check_no_schema(target: Target, incarnation: str, patience_s: float) -> Non
         _, latest = client.schemas.latest(target.sink, incarnation=incarnation)
     if latest is not None:
         raise ForebaySparkError(
-            f"Sink {target.sink!r} holds rows with a schema, and these are records: no reader takes both.",
+            f"Sink {target.sink!r} holds rows with a schema, and these are records: no reader accepts both.",
             'Write to another sink, or write rows with their schema with .option("row_format", "arrow").',
         )
 

@@ -209,7 +209,7 @@ def test_records_are_read_where_there_are_no_rows(broker: TestBroker) -> None:
         columns(broker, row_format="arrow")
     with pytest.raises(ForebaySparkError, match="row_format is 'json' for a read"):
         columns(broker, row_format="json")
-    with pytest.raises(ForebaySparkError, match="has a schema of its own, and another one was set"):
+    with pytest.raises(ForebaySparkError, match="has its own schema, and another one was given"):
         rows(broker, FIRST)
 
 
@@ -235,7 +235,7 @@ def test_rows_have_no_event_time_but_a_column(orders: TestBroker, row_format: st
     with pytest.raises(ForebaySparkError, match=r"Sink 'orders' holds rows with a schema: .* no event time") as error:
         page_reader(read_options({**given, "row_format": row_format}, {}), schema)
 
-    assert "filter on the column" in error.value.remedy
+    assert "filter on a column" in error.value.remedy
 
 
 def test_a_row_that_comes_among_records_later_is_told_by_its_place(orders: TestBroker) -> None:

@@ -90,7 +90,7 @@ def test_a_schema_that_is_nested_deeper_than_readers_take_is_refused(orders: Tes
     for _ in range(70):
         kind = StructType([StructField("a", kind)])
 
-    with pytest.raises(ForebaySparkError, match="a schema that no reader would take"):
+    with pytest.raises(ForebaySparkError, match="a schema that no reader accepts"):
         register(target(orders), StructType([StructField("deep", kind)]), patience_s=10)
 
     with orders.client() as client:
