@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
@@ -23,17 +24,16 @@ from forebay.broker.storage.records.epochs.epoch import EPOCH, epochs_from
 from forebay.broker.storage.records.header import Damaged, Header, body_of
 from forebay.broker.storage.records.kind import Kind
 from forebay.broker.storage.records.pages.due import span_of
-from forebay.broker.storage.records.pages.entry import ENTRY, OPEN_END, base_of, decode_entry
-from forebay.broker.storage.records.pages.page import BULK_PAGE, SMALL_PAGE, bulk_from, key_of
+from forebay.broker.storage.records.pages.entry import ENTRY, base_of, decode_entry
+from forebay.broker.storage.records.pages.page import ALL_BULK, BULK_PAGE, SMALL_PAGE, key_of
 from forebay.broker.storage.records.registry import OPERATIONS
 from forebay.broker.storage.records.sealed import Undecodable
 from forebay.broker.storage.records.sinks.writer import SLOT
 from forebay.broker.storage.records.store import HIGHEST
+from forebay.broker.storage.scans import SLICE, bulk_keys_all, sliced
 from forebay.broker.storage.store.contract import Family, Operation, Put, Store, Value
 
 _log: Final = logging.getLogger(__name__)
-SLICE: Final = 1_000
-"""Keys per scan: a scan holds other threads up."""
 
 
 class Journal:
@@ -101,10 +101,8 @@ class Journal:
             ReadFailed: a read failed for another reason; the index is as it was.
             StoreFenced: it could not be written.
         """
-        try:
+        with _refusing():
             return self.store.rewrite(Family.INDEX)
-        except StoreError as error:
-            raise _refusal(error) from error
 
     # -- reclaiming: the reclaim thread, after the commit of a `Reclaim`
 
@@ -147,10 +145,8 @@ class Journal:
         Raises:
             ReadFailed: the store could not look for them, for a reason that is not damage.
         """
-        try:
+        with _refusing():
             self.store.expect([BULK_PAGE.key(number, sink, partition) for number in numbers])
-        except StoreError as error:
-            raise _refusal(error) from error
 
     def get(self, family: Family, wanted: list[bytes]) -> list[bytes | None]:
         """Values in order; None where there is none, or where it is damaged, which is logged.
@@ -185,19 +181,14 @@ class Journal:
     def bulk_of_sink(self, sink: int) -> list[Due]:
         """All bulk pages of a sink, named or not, as runs of their numbers."""
         runs: list[Due] = []
-        first, end = bulk_from(0), bulk_from(OPEN_END)
-        try:
-            while found := self.store.bulk_keys(first, end, SLICE):
-                for number, owner, partition in map(BULK_PAGE.parts, found):
-                    if owner != sink:
-                        continue
-                    if runs and runs[-1].last + 1 == number:
-                        runs[-1] = replace(runs[-1], last=number)
-                    else:
-                        runs.append(Due(sink, partition, bulk=True, first=number, last=number, size=0))
-                first = found[-1] + b"\0"
-        except StoreError as error:
-            raise _refusal(error) from error
+        with _refusing():
+            for number, owner, partition in map(BULK_PAGE.parts, bulk_keys_all(self.store, *ALL_BULK)):
+                if owner != sink:
+                    continue
+                if runs and runs[-1].last + 1 == number:
+                    runs[-1] = replace(runs[-1], last=number)
+                else:
+                    runs.append(Due(sink, partition, bulk=True, first=number, last=number, size=0))
         return runs
 
     def entries(self, sink: int, partition: int, first: int, end: int, limit: int) -> list[Entry]:
@@ -255,12 +246,7 @@ class Journal:
 
     def scan_all(self, family: Family, first: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
         """All keys of a range, in slices."""
-        while True:
-            found = self.scan(family, first, end, SLICE)
-            yield from found
-            if len(found) < SLICE:
-                return
-            first = found[-1][0] + b"\0"
+        return sliced(lambda start: self.scan(family, start, end, SLICE), first, key_of=lambda found: found[0])
 
     def scan(
         self, family: Family, first: bytes, end: bytes, limit: int, *, reverse: bool = False
@@ -275,21 +261,26 @@ class Journal:
 
     def live_bytes(self) -> int:
         """Bytes that the store takes up on its device. Raises ``ReadFailed``."""
-        try:
+        with _refusing():
             return self.store.live_bytes()
-        except StoreError as error:
-            raise _refusal(error) from error
 
     def free_bytes(self) -> int:
         """Bytes that its device has left. Raises ``ReadFailed``."""
-        try:
+        with _refusing():
             return self.store.free_bytes()
-        except StoreError as error:
-            raise _refusal(error) from error
 
     def close(self) -> None:
         """Give the store up."""
         self.store.close()
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Raise the error of the core for a failed read."""
+    try:
+        yield
+    except StoreError as error:
+        raise _refusal(error) from error
 
 
 def _refusal(error: StoreError) -> BrokerError:

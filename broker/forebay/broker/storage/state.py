@@ -7,7 +7,7 @@ first, and the lost ranges are reported: values missing there were damaged, not 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from forebay.broker.core.partition.repair import IndexDamaged
 from forebay.broker.core.writes import SinkRecord
@@ -19,10 +19,10 @@ from forebay.broker.storage.records.partitions.tail import TAIL
 from forebay.broker.storage.records.registry import BY_PREFIX
 from forebay.broker.storage.records.sealed import V
 from forebay.broker.storage.records.sinks.sink import SINK, SINK_COPY
+from forebay.broker.storage.scans import scan_all
 from forebay.broker.storage.store.contract import Family, Store
 
 _T = TypeVar("_T")
-_SLICE: Final = 1_000
 
 
 class State:
@@ -44,7 +44,7 @@ class State:
 
     def _read(self) -> dict[bytes, dict[bytes, bytes]]:
         read = (kind for kind in BY_PREFIX.values() if kind.at_start)
-        return {kind.prefix: dict(_scan(self.store, Family.META, *kind.under())) for kind in read}
+        return {kind.prefix: dict(scan_all(self.store, Family.META, *kind.under())) for kind in read}
 
     def _expected(self) -> Iterator[bytes]:
         """Keys that ought to be there: some can be read although nothing around them can."""
@@ -60,7 +60,7 @@ class State:
         """The sinks as the index family knows them."""
         if self._copies is None:
             self._copies = {}
-            for key, value in self.index(lambda: list(_scan(self.store, Family.INDEX, *SINK_COPY.under(0)))):
+            for key, value in self.index(lambda: list(scan_all(self.store, Family.INDEX, *SINK_COPY.under(0)))):
                 record = SINK_COPY.decoded(value)
                 if record is not None:
                     self._copies[SINK_COPY.parts(key)[1]] = record
@@ -97,12 +97,3 @@ class State:
     def empty(self) -> bool:
         """Nothing was ever stored."""
         return not self.lost and not any(self._items.values())
-
-
-def _scan(store: Store, family: Family, first: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-    while True:
-        found = store.scan(family, first, end, _SLICE)
-        yield from found
-        if len(found) < _SLICE:
-            return
-        first = found[-1][0] + b"\0"

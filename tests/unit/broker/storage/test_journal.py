@@ -10,12 +10,13 @@ from forebay.broker.core.partition.repair import IndexDamaged
 from forebay.broker.core.writes import (
     PutGap,
 )
-from forebay.broker.storage.journal import SLICE, Journal
+from forebay.broker.storage.journal import Journal
 from forebay.broker.storage.records.pages.entry import ENTRY
 from forebay.broker.storage.records.pages.page import BULK_PAGE, SMALL_PAGE
 from forebay.broker.storage.records.partitions.gap import GAP
 from forebay.broker.storage.records.store import HIGHEST
 from forebay.broker.storage.recovery import recover
+from forebay.broker.storage.scans import SLICE
 from forebay.broker.storage.store.contract import Family, Put
 from forebay.broker.storage.store.memory import Action, MemoryStore
 from tests.support.pages.samples import entry

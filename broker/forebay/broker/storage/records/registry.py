@@ -33,9 +33,9 @@ from forebay.broker.storage.records.sinks.sink import NEXT_SINK, SINK, SINK_COPY
 from forebay.broker.storage.records.sinks.subscription import SUBSCRIPTION
 from forebay.broker.storage.records.sinks.writer import SLOT, WRITER
 from forebay.broker.storage.records.store import AGE, COUNTING, HIGHEST, START, STOPPED, STORE_ID
+from forebay.broker.storage.scans import scan_all
 from forebay.broker.storage.store.contract import DeleteRange, Family, Operation, Store
 
-_SLICE: Final = 1_000
 KINDS: Final[tuple[Kind[Any], ...]] = (
     *(BULK_PAGE, SMALL_PAGE, ENTRY, SINK_COPY),
     *(STORE_ID, START, HIGHEST, NEXT_SINK, AGE, COUNTING, STOPPED, POSITION),
@@ -68,20 +68,13 @@ OPERATIONS: Final[dict[type[Write], Operations]] = {
 
 def damaged_values(store: Store) -> Iterator[str]:
     """Return a sentence for each value of the meta family that does not check out or is of no known kind."""
-    first, end = b"", b"\xff" * 64
-    while True:
-        try:
-            found = store.scan(Family.META, first, end, _SLICE)
-        except StoreCorrupt as damage:
-            yield f"state could not be read to its end: {damage}"
-            return
-        for key, value in found:
+    try:
+        for key, value in scan_all(store, Family.META, b"", b"\xff" * 64):
             problem = _problem(key, value)
             if problem is not None:
                 yield problem
-        if len(found) < _SLICE:
-            return
-        first = found[-1][0] + b"\0"
+    except StoreCorrupt as damage:
+        yield f"state could not be read to its end: {damage}"
 
 
 def _problem(key: bytes, value: bytes) -> str | None:

@@ -9,16 +9,16 @@ from typing import Final
 
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.core.writes import PutSchema, PutSink, SchemaRecord, SinkRecord, Write
-from forebay.broker.storage.journal import SLICE, Journal
+from forebay.broker.storage.journal import Journal
 from forebay.broker.storage.records.kind import place_of
-from forebay.broker.storage.records.pages.entry import OPEN_END
-from forebay.broker.storage.records.pages.page import BULK_PAGE, bulk_from
+from forebay.broker.storage.records.pages.page import ALL_BULK, BULK_PAGE
 from forebay.broker.storage.records.partitions.cursor import CURSOR
 from forebay.broker.storage.records.partitions.head import HEAD
 from forebay.broker.storage.records.partitions.tail import TAIL
 from forebay.broker.storage.records.sinks.schema import SCHEMA
 from forebay.broker.storage.records.sinks.sink import SINK
 from forebay.broker.storage.repair.damage import Damage
+from forebay.broker.storage.scans import bulk_keys_all
 from forebay.broker.storage.stored_sink import StoredSink
 
 SCHEMAS_LEFT_OUT: Final = 16
@@ -74,18 +74,15 @@ def _recovered(damage: Damage, number: int, taken: set[str]) -> SinkRecord:
 
 def adopt(damage: Damage, journal: Journal, sinks: dict[int, StoredSink]) -> None:
     """Add sinks whose own record was lost with the log, and whose pages are in files."""
-    first, end = bulk_from(0), bulk_from(OPEN_END)
-    while found := damage.state.store.bulk_keys(first, end, SLICE):
-        for _, number, partition in map(BULK_PAGE.parts, found):
-            if number not in sinks:
-                others = [sink.record for sink in sinks.values()]
-                sinks[number] = StoredSink(_restored(damage, journal, number, None, others))
-            known = sinks[number]
-            if partition >= known.partitions:
-                settings = replace(known.record.settings, partitions=partition + 1)
-                known.record = replace(known.record, settings=settings)
-                journal.commit([], [PutSink(known.record)])
-        first = found[-1] + b"\0"
+    for _, number, partition in map(BULK_PAGE.parts, bulk_keys_all(damage.state.store, *ALL_BULK)):
+        if number not in sinks:
+            others = [sink.record for sink in sinks.values()]
+            sinks[number] = StoredSink(_restored(damage, journal, number, None, others))
+        known = sinks[number]
+        if partition >= known.partitions:
+            settings = replace(known.record.settings, partitions=partition + 1)
+            known.record = replace(known.record, settings=settings)
+            journal.commit([], [PutSink(known.record)])
 
 
 def repair_schemas(damage: Damage, sinks: Mapping[int, StoredSink], cut_off: Collection[int]) -> list[Write]:

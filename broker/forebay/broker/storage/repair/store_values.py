@@ -9,8 +9,7 @@ from forebay.broker.core.partition.log import Tail
 from forebay.broker.core.writes import PutAge
 from forebay.broker.storage.records.header import Damaged, decode_header
 from forebay.broker.storage.records.kind import Kind
-from forebay.broker.storage.records.pages.entry import OPEN_END
-from forebay.broker.storage.records.pages.page import bulk_from
+from forebay.broker.storage.records.pages.page import ALL_BULK
 from forebay.broker.storage.records.sealed import V
 from forebay.broker.storage.records.sinks.sink import NEXT_SINK
 from forebay.broker.storage.records.store import AGE, COUNTING, HIGHEST, STOPPED, STORE_ID
@@ -40,11 +39,8 @@ def store_id(damage: Damage) -> bytes:
 
 
 def _id_of_pages(store: Store) -> bytes | None:
-    first, end = bulk_from(0), bulk_from(OPEN_END)
     values = [value for _, value in store.scan(Family.SMALL, b"", b"\xff" * 17, 10)]
-    values += [
-        value for key in store.bulk_keys(first, end, 10) for value in store.get_many(Family.BULK, [key]) if value
-    ]
+    values += [value for key in store.bulk_keys(*ALL_BULK, 10) for value in store.get_many(Family.BULK, [key]) if value]
     for value in values:
         try:
             return decode_header(value).store

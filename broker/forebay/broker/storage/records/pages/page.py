@@ -41,3 +41,7 @@ def key_of(sink: int, partition: int, number: int, *, bulk: bool) -> bytes:
 def bulk_from(number: int) -> bytes:
     """Return the key that all bulk pages from ``number`` on are at or above."""
     return BULK_PAGE.key(number, 0, 0)
+
+
+ALL_BULK: Final = bulk_from(0), bulk_from((1 << 64) - 1)
+"""Keys of all bulk pages."""
