@@ -24,7 +24,7 @@ from forebay.client.consume.subscriber import Subscriber
 from forebay.client.errors import ForebayError
 from forebay.client.positions.consumer import CheckpointedConsumer
 from forebay.client.positions.settings import ConsumerOptions, ConsumerSettings
-from forebay.client.positions.store import open_store
+from forebay.client.positions.store import PositionStore, open_store
 from forebay.client.publish.publisher import Publisher
 from forebay.client.replay.pages import PageReplay, ReplayOptions
 from forebay.client.replay.records import RecordReplay
@@ -223,12 +223,16 @@ class Client:
         settings = ConsumerSettings(**options)
         consumer = CheckpointedConsumer(
             *(self._channels, sink, name),
-            store=open_store(store, channels=self._channels, rw_timeout_s=settings.rw_timeout_s),
+            store=self.position_store(store, rw_timeout_s=settings.rw_timeout_s),
             settings=settings,
             on_close=self._untrack,
         )
         self._track(consumer)
         return consumer
+
+    def position_store(self, url: str = "broker:", *, rw_timeout_s: float = 10.0) -> PositionStore:
+        """Open a store of saved positions, as ``consumer`` does. Raises ``InvalidArgument``, ``PositionStoreError``."""
+        return open_store(url, channels=self._channels, rw_timeout_s=rw_timeout_s)
 
     def replay(self, sink: str, *, partition: int | None = None, **options: Unpack[ReplayOptions]) -> RecordReplay:
         """Replay a sink record by record: a partition from ``start`` or ``start_time`` to before ``end``.

@@ -18,6 +18,7 @@ COMMANDS = (
     "bench",
     "sink",
     "subscription",
+    "position",
     "publish",
     "peek",
     "tail",
@@ -47,6 +48,7 @@ def test_the_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> Non
         *([name] for name in COMMANDS),
         *(["sink", name] for name in SINK_COMMANDS),
         *(["subscription", name] for name in SUBSCRIPTION_COMMANDS),
+        *(["position", name] for name in ("list", "delete")),
     ],
 )
 def test_every_command_has_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,102 @@
+"""`forebay position ...`: lists and deletes the saved positions of consumers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, connect
+from forebay.cli.output import Column, Output, write_result, write_values
+
+if TYPE_CHECKING:
+    from forebay.client import Client
+    from forebay.client.positions.store import PositionStore
+
+position_app = typer.Typer(no_args_is_help=True, help="List and delete saved positions of consumers.")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the consumer.", show_default=False)]
+Store = Annotated[str, typer.Option("--store", metavar="URL", help="Store of the positions: broker:, file:///PATH.")]
+Namespace = Annotated[str, typer.Option("--namespace", help="Namespace of the positions.")]
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    namespace: str
+    consumer: str
+    sink: str
+    partition: int
+    offset: int
+    behind: int | None
+    """Records from the position to the end; None if the position belongs to another incarnation of the sink."""
+
+    epoch: int
+    saved_at: datetime
+
+
+@position_app.command("list")
+def list_positions(
+    prefix: Annotated[str, typer.Argument(metavar="[PREFIX]", help="Beginning of NAMESPACE/NAME/SINK.")] = "",
+    store: Store = "broker:",
+    endpoint: Endpoint = DEFAULT_ENDPOINT,
+    output: OutputForm = Output.TABLE,
+) -> None:
+    """List saved positions, with the number of records behind each."""
+    with connect(endpoint) as client:
+        rows = _rows(client, client.position_store(store), prefix)
+    columns: dict[str, Column[_Row]] = {
+        "namespace": "namespace",
+        "consumer": "consumer",
+        "sink": "sink",
+        "partition": "partition",
+        "offset": "offset",
+        "behind": lambda row: "other sink" if row.behind is None else row.behind,
+        "epoch": "epoch",
+        "saved": "saved_at",
+    }
+    write_values(rows, output, "saved positions", columns)
+
+
+@position_app.command()
+def delete(
+    sink: SinkName,
+    name: Name,
+    namespace: Namespace = "default",
+    store: Store = "broker:",
+    endpoint: Endpoint = DEFAULT_ENDPOINT,
+    output: OutputForm = Output.TABLE,
+) -> None:
+    """Delete the positions of a consumer in a sink: it then starts at its start point."""
+    with connect(endpoint) as client:
+        opened = client.position_store(store)
+        keys = list(opened.list(f"{namespace}/{name}/{sink}/"))
+        for key in keys:
+            opened.delete(key)
+    write_result({"deleted": keys}, f"deleted {len(keys)} positions of {name}", output)
+
+
+def _rows(client: Client, store: PositionStore, prefix: str) -> list[_Row]:
+    from forebay.client.errors import SinkNotFound
+    from forebay.client.positions.position import PositionKey, SavedPosition
+
+    ends: dict[str, tuple[str, dict[int, int]]] = {}
+    rows: list[_Row] = []
+    for text in store.list(prefix):
+        found = store.read(text)
+        if found is None:  # deleted meanwhile
+            continue
+        key, saved = PositionKey.parse(text), SavedPosition.decode(text, found.document)
+        if key.sink not in ends:
+            try:
+                stats = client.sinks.stats(key.sink)
+                ends[key.sink] = stats.incarnation, {one.partition: one.next_offset for one in stats.partitions}
+            except SinkNotFound:
+                ends[key.sink] = "", {}
+        incarnation, next_offsets = ends[key.sink]
+        is_same = incarnation == saved.incarnation and key.partition in next_offsets
+        behind = max(0, next_offsets[key.partition] - saved.offset) if is_same else None
+        place = (key.namespace, key.consumer, key.sink, key.partition)
+        rows.append(_Row(*place, saved.offset, behind, saved.epoch, saved.saved_at))
+    return rows
