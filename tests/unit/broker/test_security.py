@@ -107,6 +107,7 @@ def test_a_file_of_hashes_that_is_none_is_named_without_its_content(content: byt
     assert "a-token" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_broker_with_a_wrong_file_does_not_start_and_gives_its_store_up(tmp_path: Path, pair: Pair) -> None:
     settings = encrypted(pair, data_dir=str(tmp_path / "data"), listen="127.0.0.1:0", disk_reserve_bytes=0)
     broken = settings.model_copy(update={"tls_server_key_file": str(tmp_path / "absent.key")})

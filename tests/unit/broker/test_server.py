@@ -64,6 +64,7 @@ def test_it_runs_on_the_clock_that_it_was_given() -> None:
         assert server.serving.broker.clock is clock
 
 
+@pytest.mark.slow
 def test_a_directory_has_one_owner_at_a_time(tmp_path: Path) -> None:
     settings = on_disk(tmp_path)
     with BrokerServer.on_disk(settings), pytest.raises(StoreLocked):
@@ -72,6 +73,7 @@ def test_a_directory_has_one_owner_at_a_time(tmp_path: Path) -> None:
         assert again.endpoint
 
 
+@pytest.mark.slow
 def test_a_broker_that_cannot_listen_says_so_and_gives_its_store_up(tmp_path: Path, taken: str) -> None:
     with pytest.raises(OSError, match="cannot listen"), BrokerServer.on_disk(on_disk(tmp_path, taken)):
         pass
@@ -80,6 +82,7 @@ def test_a_broker_that_cannot_listen_says_so_and_gives_its_store_up(tmp_path: Pa
         assert server.endpoint
 
 
+@pytest.mark.slow
 def test_a_process_that_cannot_listen_says_so_and_gives_its_store_up(tmp_path: Path, taken: str) -> None:
     with pytest.raises(OSError, match="cannot listen"):
         serve(on_disk(tmp_path, taken))

@@ -259,6 +259,7 @@ async def test_depth_and_lag_are_told_as_they_are_now(seen: Observed) -> None:
         assert seen.values("forebay.tail.size") == {(): broker.tail.size}
 
 
+@pytest.mark.slow
 async def test_an_exporter_looks_at_no_more_lanes_than_it_has_series(seen: Observed) -> None:
     class Lanes(list[Lag]):
         """Lanes that count how often somebody goes through them."""

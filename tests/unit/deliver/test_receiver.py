@@ -68,6 +68,7 @@ def lines(partition: int, *offsets: int) -> bytes:
     return b"".join(line + b"\n" for line in encode.envelopes(batch))
 
 
+@pytest.mark.slow
 def test_it_keeps_each_record_once_and_counts_what_came_twice_or_out_of_order(tmp_path: Path) -> None:
     with receiving(tmp_path / "r.db") as receiver:
         for body in (lines(0, 0, 1, 2), lines(1, 0, 3), lines(0, 1, 2, 3), lines(1, 2)):
@@ -109,17 +110,24 @@ def test_what_it_answered_for_is_there_after_a_kill(tmp_path: Path) -> None:
     ]
 
 
+@pytest.fixture(scope="module")
+def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Receiver]:
+    """A receiver of refused requests only: each leaves it empty."""
+    with receiving(tmp_path_factory.mktemp("receiver") / "r.db") as receiver:
+        yield receiver
+
+
 @pytest.mark.parametrize(
     "body", [b"nonsense\n", b"[1]\n", b'{"key": "a"}\n', b'{"key":1,"partition":0,"offset":0,"value":1}']
 )
-def test_a_line_that_is_no_envelope_refuses_the_whole_request(tmp_path: Path, body: bytes) -> None:
-    with receiving(tmp_path / "r.db") as receiver:
-        answer = receiver.post(lines(0, 0) + body)
+def test_a_line_that_is_no_envelope_refuses_the_whole_request(refusing: Receiver, body: bytes) -> None:
+    answer = refusing.post(lines(0, 0) + body)
 
-        assert answer.status_code == 422
-        assert receiver.get("/stats")["rows"] == 0
+    assert answer.status_code == 422
+    assert refusing.get("/stats")["rows"] == 0
 
 
+@pytest.mark.slow
 def test_the_http_target_and_the_receiver_understand_each_other(tmp_path: Path) -> None:
     batch = Batch("orders", "1f2e", 0, (*records(3), MemoryRecord(3, b"\xff", key=b"k")))
     with receiving(tmp_path / "r.db") as receiver:

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 
+import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -84,6 +85,7 @@ def test_a_collector_that_is_away_holds_up_one_task_and_not_the_ones_after_it() 
     assert (asked, stuck.asked) == (1, 2)
 
 
+@pytest.mark.slow
 def test_the_pages_of_a_task_are_children_of_the_task() -> None:
     run = subprocess.run([sys.executable, "-c", TASK], capture_output=True, text=True, check=False)
 

@@ -42,6 +42,7 @@ class Broken:
         return self._left <= 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "call"),
     [(os, "write"), (os, "fsync"), (os, "pwrite"), (os, "pread"), (os, "ftruncate"), (fcntl, "flock")],

@@ -28,6 +28,7 @@ def test_a_new_store_is_closed_to_other_accounts_whatever_the_umask(tmp_path: Pa
     assert open_to_others(tmp_path / "data") == []
 
 
+@pytest.mark.slow
 def test_a_store_that_was_open_to_others_is_closed_at_the_start_which_is_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
+
 import pytest
 
 from forebay.client import ClientFault
-from forebay.client.errors import PositionConflict, PositionFenced, PositionStoreUnavailable
+from forebay.client.errors import ForebayError, PositionConflict, PositionFenced, PositionStoreUnavailable
 from forebay.client.positions.position import PositionKey, SavedPosition
 from forebay.client.positions.saver import PositionSaver
 from forebay.client.positions.schedule import SaveSchedule
@@ -16,10 +19,21 @@ KEY = PositionKey("default", "billing", "orders", 0)
 AT_ONCE = SaveSchedule(frequency_s=0)
 NEVER = SaveSchedule(frequency_s=86_400)
 WAIT_S = 20.0
+MADE: list[PositionSaver] = []
+
+
+@pytest.fixture(autouse=True)
+def ended() -> Iterator[None]:
+    """End the savers of a test: their threads would be there in the next."""
+    yield
+    while MADE:
+        with suppress(ForebayError):
+            MADE.pop().close(0.0)
 
 
 def saver(store: FlakyPositions | MemoryPositions, owner: str = "a", schedule: SaveSchedule = NEVER) -> PositionSaver:
-    return PositionSaver(store, owner=owner, schedule=schedule, uniform=lambda: 0.0)
+    MADE.append(PositionSaver(store, owner=owner, schedule=schedule, uniform=lambda: 0.0))
+    return MADE[-1]
 
 
 def take_over(one: PositionSaver, *, start: int = 0, incarnation: str = "i") -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -71,6 +72,7 @@ def test_the_open_account_is_part_of_a_life() -> None:
     assert closed.with_open(Cursor(acked=10, dead_lettered=20, dropped=30, skipped=40)) == Totals(11, 22, 33, 44, 5)
 
 
+@pytest.mark.slow
 def test_an_account_over_tens_of_thousands_of_gaps_is_opened_in_one_pass() -> None:
     gaps = [gap(2 * n, 2 * n + 1) for n in range(50_000)]
     before = time.process_time()

@@ -151,6 +151,7 @@ def test_a_schema_that_is_lost_makes_rows_unreadable_for_who_looks_at_them() -> 
     assert [row.unreadable for row in shown_rows(*stored(), Range(10, 13), lost, chars_max=99)] == [True] * 3
 
 
+@pytest.mark.slow
 def test_a_broker_without_rows_does_not_load_pyarrow() -> None:
     program = "import sys, forebay.broker.server; print('pyarrow' in sys.modules)"
 

@@ -193,6 +193,7 @@ async def test_a_backlog_far_behind_the_tail_goes_in_slices_and_the_rest_stays()
         assert balances(buffer)
 
 
+@pytest.mark.slow
 async def test_all_that_is_loaded_being_in_flight_does_not_hide_what_is_behind_it() -> None:
     clock = FakeClock()
     store = MemoryStore()

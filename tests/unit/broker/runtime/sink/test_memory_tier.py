@@ -392,6 +392,7 @@ async def test_deleting_a_sink_gives_its_memory_back() -> None:
         assert (buffer.tier.records, broker.pages.held) == (0, {})
 
 
+@pytest.mark.slow
 async def test_a_thousand_pages_in_memory_are_read_in_order_and_behind_them_what_was_written() -> None:
     machine = Machine()
     async with machine.sink(**spill(1_000)) as buffer:
