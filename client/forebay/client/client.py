@@ -231,7 +231,10 @@ class Client:
         return consumer
 
     def position_store(self, url: str = "broker:", *, rw_timeout_s: float = 10.0) -> PositionStore:
-        """Open a store of saved positions, as ``consumer`` does. Raises ``InvalidArgument``, ``PositionStoreError``."""
+        """Open a store of saved positions, as ``consumer`` does.
+
+        Raises ``InvalidArgument``, ``PositionStoreError``.
+        """
         return open_store(url, channels=self._channels, rw_timeout_s=rw_timeout_s)
 
     def replay(self, sink: str, *, partition: int | None = None, **options: Unpack[ReplayOptions]) -> RecordReplay:

@@ -30,7 +30,7 @@ class _Row:
     partition: int
     offset: int
     behind: int | None
-    """Records from the position to the end; None if the position belongs to another incarnation of the sink."""
+    """Records from the position to the end; None for a position in another incarnation of the sink."""
 
     epoch: int
     saved_at: datetime
