@@ -98,7 +98,7 @@ AGE: Final = Kind(
     prefix=b"\x05",
     layout="",
     codec=Codec(_encode_age, _decode_age),
-    lives="the store's life; written every few seconds",
+    lives="the store's life; written while the broker runs",
     damaged="goes on at the age of the youngest page",
     writes={PutAge: _put_age},
 )
