@@ -17,6 +17,7 @@ from typing import Final
 
 from forebay.client import CommittedEpochs, EpochCommit, EpochContent, StagedToken, errors
 from forebay.spark.broker import connect, take_ticket
+from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.write import Delivery, Target, WriteOptions
 from forebay.spark.remedies import explained
 from forebay.spark.write.content import RowContent
@@ -59,6 +60,8 @@ def commit(writes: Sequence[tuple[Target, Sequence[StagedAttempt]]], *, patience
     try:
         with connect(target, patience_s=patience_s) as client:
             done = client.epochs.commit(commits, patience_s=patience_s)
+    except (errors.BrokerUnavailable, errors.DeadlineExceeded) as error:
+        raise _outcome_unknown(error, target, commits) from error
     except errors.ForebayError as error:
         raise explained(error, target, doing="commit to") from error
     for one in commits:
@@ -73,6 +76,18 @@ def commit(writes: Sequence[tuple[Target, Sequence[StagedAttempt]]], *, patience
     if done.already_committed:
         _log_different_rows(commits, done)
     return done
+
+
+def _outcome_unknown(error: errors.ForebayError, target: Target, commits: Sequence[EpochCommit]) -> ForebaySparkError:
+    """Return the error for a commit whose answer did not arrive: all of its rows are visible, or none."""
+    first = commits[0]
+    return ForebaySparkError(
+        f"The outcome of a commit to sink {target.sink!r} at {','.join(target.endpoints)} is unknown: its answer"
+        f" did not arrive: {error.reason or type(error).__name__}: {error}",
+        "All of its rows became visible, or none. Start a streaming query again: it repeats the commit, and no row is "
+        "written twice. Look before you repeat a batch write, which would write its rows again: it was committed if "
+        f"Client.epochs.get({first.sink!r}, {first.producer!r}) returns epoch {first.epoch}.",
+    )
 
 
 def _commit_of(target: Target, staged: Sequence[StagedAttempt]) -> EpochCommit:

@@ -17,6 +17,7 @@ from forebay.spark.options.write import Target, WriteOptions, write_options
 from forebay.spark.write import transaction
 from forebay.spark.write.content import RowContent
 from forebay.spark.write.epochs import StagedAttempt, WriteRun, own_id, stage_of
+from tests.support.proxies.commits import CommitProxy
 from tests.support.refusals import failure
 
 QUERY = "b1946ac9-2492-4d23-9f0e-0123456789ab"
@@ -310,3 +311,19 @@ def test_runs_are_told_apart_by_their_tickets(broker: TestBroker, client: Client
     assert third is not None
     assert first.ticket < second.ticket < third.ticket
     assert (first.batch is None, second.batch is None, third.batch is None) == (True, False, True)
+
+
+def test_a_commit_whose_answer_never_arrives_says_that_its_outcome_is_unknown_and_where_to_look(
+    broker: TestBroker, client: Client
+) -> None:
+    stage = run_of(client)
+    staged = attempt(client, stage, b"row")
+    with CommitProxy(broker.endpoint) as proxy:
+        proxy.hold("answer")
+        with pytest.raises(ForebaySparkError) as unknown:
+            transaction.commit([(options(proxy.endpoint).target, [staged])], patience_s=1)
+
+    assert "outcome of a commit to sink 'orders'" in unknown.value.problem
+    assert f"Client.epochs.get('orders', '{stage.producer}') returns epoch 0" in unknown.value.remedy
+    assert client.epochs.get("orders", stage.producer).epoch == 0
+    assert values(client) == [b"row"]
