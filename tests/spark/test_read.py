@@ -176,5 +176,5 @@ def test_times_of_events_are_for_records(spark: SparkSession, broker: TestBroker
     rows = spark.sql("select 1 as id, now() as happened_at")
     rows.write.format("forebay").mode("append").options(endpoint=broker.endpoint, sink="orders").save()
 
-    with pytest.raises(PySparkException, match="filter on the column"):
+    with pytest.raises(PySparkException, match="filter on a column"):
         read(spark, broker, timestamps="event_time", startingTimestamp="2026-01-01").collect()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Self, TypeVar
 
 T_co = TypeVar("T_co", covariant=True)
@@ -21,8 +20,6 @@ class ClosableIterator(Iterator[T_co]):
         """Return the iterator itself."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the iterator."""
         self.close()

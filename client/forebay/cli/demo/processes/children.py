@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Final, Self
 
 LINE_BYTES_MAX: Final = 1 << 20
@@ -140,9 +139,7 @@ class Processes:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def start(self, name: str, argv: Sequence[str], *, environment: Mapping[str, str] | None = None) -> Child:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Final, Self
 
 from forebay.cli.demo.processes.children import Report
@@ -53,9 +52,7 @@ class Monitor:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._client.close()
 
     def sample(self, at_s: float, *, produced: int, target_up: bool) -> Sample:

@@ -6,7 +6,6 @@ a line every few seconds.
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Final, Self
 
 from rich.console import Console
@@ -35,9 +34,7 @@ class Progress:
             self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._live is not None:
             self._live.stop()
 
