@@ -28,7 +28,7 @@ def explain(
         write_json(found)
         return
     write_line(found.text)
-    write_table(f"{sink}, partition {partition}, offset {offset}", ("what", "value"), rows(found))
+    write_table(f"{sink}, partition {partition}, offset {offset}", ("fact", "value"), rows(found))
 
 
 def rows(found: Explanation) -> list[tuple[str, object]]:
@@ -36,7 +36,7 @@ def rows(found: Explanation) -> list[tuple[str, object]]:
     page = None if found.page is None else f"{found.page[0]} to {found.page[1]}, {bytes_text(found.page_bytes)}"
     flight = found.flight
     facts: list[tuple[str, object]] = [
-        ("place", found.place),
+        ("location", found.place),
         ("accepted", found.accepted_at),
         ("page", page),
         ("subscription", found.subscription),
@@ -45,12 +45,12 @@ def rows(found: Explanation) -> list[tuple[str, object]]:
         ("sent", None if flight is None else flight.sent_at),
         ("holder", None if found.lease is None else found.lease.holder),
         ("leased", None if found.lease is None else found.lease.taken_at),
-        ("failed tries", found.attempts or None),
+        ("failed attempts", found.attempts or None),
         ("delivered before", found.delivered_before),
         ("waits for", found.wait),
         ("until", found.wait_until),
-        ("because", found.wait_detail or None),
-        ("records before it", found.records_before),
+        ("wait detail", found.wait_detail or None),
+        ("records before", found.records_before),
         ("watermark", found.watermark),
     ]
     for gap in (found.gap, found.rejection):
@@ -61,7 +61,7 @@ def rows(found: Explanation) -> list[tuple[str, object]]:
                 ("dropped", dropped),
                 ("dropped at", gap.at),
                 ("dropped by", gap.subscription or None),
-                ("target said", gap.detail or None),
+                ("detail", gap.detail or None),
             ]
     return [(name, value if isinstance(value, bool) else _cell(value)) for name, value in facts if value is not None]
 

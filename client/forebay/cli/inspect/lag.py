@@ -13,7 +13,7 @@ from forebay.cli.output import Output, bytes_text, seconds_text, table_of, write
 if TYPE_CHECKING:
     from forebay.client import SinkStats
 
-COLUMNS = ("sink", "subscription", "partition", "lag", "size", "oldest", "in flight", "state", "next try", "reason")
+COLUMNS = ("sink", "subscription", "partition", "lag", "size", "oldest", "in flight", "state", "next attempt", "reason")
 
 
 def lag(

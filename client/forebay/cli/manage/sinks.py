@@ -65,8 +65,8 @@ def list_sinks(endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Outpu
         "sink": "name",
         "partitions": "settings.partitions",
         "overflow": "settings.overflow",
-        "records at most": lambda sink: sink.settings.max_disk_cache or "no bound",
-        "bytes at most": lambda sink: bytes_text(sink.settings.max_total_bytes),
+        "max records": lambda sink: sink.settings.max_disk_cache or "unlimited",
+        "max bytes": lambda sink: bytes_text(sink.settings.max_total_bytes),
         "created": "created_at",
     }
     write_values(found, output, f"{len(found)} sinks", columns)
@@ -163,7 +163,7 @@ def purge(
         "records": "records",
         "size": lambda one: bytes_text(one.bytes),
         "pages": "pages",
-        "earliest now": "earliest_offset",
+        "earliest": "earliest_offset",
     }
     write_values(purged, output, f"purged from {name}", columns)
 
@@ -192,7 +192,7 @@ STORED: Final[dict[str, Column[PartitionStats]]] = {
     "next": "next_offset",
     "records": "records",
     "in memory": "memory_records",
-    "safe as": "durability",
+    "durability": "durability",
     "size": lambda part: bytes_text(part.bytes),
     "pages": "pages",
     "dropped": lambda part: sum(part.dropped.values()),
@@ -205,7 +205,7 @@ ACCOUNT: Final[dict[str, Column[SubscriptionPartitionStats]]] = {
     "dropped": "dropped",
     "skipped": "skipped",
     "pending": "pending",
-    "parked": "parked_records",
+    "retry queue": "parked_records",
     "oldest": lambda part: seconds_text(part.pending_age_s),
 }
 

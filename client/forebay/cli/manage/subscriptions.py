@@ -114,7 +114,7 @@ def _seek(
         moved = client.subscriptions.seek(sink, name, to=place, partition=partition, or_earliest=or_earliest)
     columns: dict[str, Column[SubscriptionPlace]] = {
         "partition": "partition",
-        "begins at": "start_offset",
-        "gone before": lambda one: "" if one.trimmed is None else f"{one.trimmed[0]} to {one.trimmed[1]}",
+        "start": "start_offset",
+        "trimmed": lambda one: "" if one.trimmed is None else f"{one.trimmed[0]} to {one.trimmed[1]}",
     }
     write_values(moved, output, f"subscription {name}", columns)
