@@ -7,7 +7,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from forebay.broker import server as server_module
+from forebay.broker import composition
 from forebay.broker.runtime.resources.memory import SHARE, Reading
 from forebay.broker.server import BrokerServer
 from forebay.client import Client, ClientSettings, Record, RetryPolicy
@@ -43,7 +43,7 @@ def test_a_full_broker_refuses_every_sink_and_takes_again_what_waits_once_one_is
 def test_over_the_watermark_of_memory_fewer_bytes_may_wait_and_it_goes_on_by_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(server_module, "measure", lambda: [Reading("process", 99, 100)])
+    monkeypatch.setattr(composition, "measure", lambda: [Reading("process", 99, 100)])
     store = HeldStore()
     server = BrokerServer.in_memory(store, waiting_bytes_max=SHARE * MIB)
     with server, Client(server.endpoint, settings=ONCE) as client, ExitStack() as streams:

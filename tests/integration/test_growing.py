@@ -75,7 +75,7 @@ def test_a_paused_sink_delivers_nothing_from_a_new_partition_either(client: Clie
 def test_they_are_never_taken_away(client: Client) -> None:
     client.sinks.create(SINK, partitions=3)
 
-    with failure(Reason.INVALID_SETTING, match="partitions = 2: must be 3 to 1024"):
+    with failure(Reason.INVALID_SETTING, match="partitions = 2: must be 3 to 1,024"):
         client.sinks.update(SINK, partitions=2)
 
 

@@ -101,7 +101,7 @@ def test_a_wrong_order_is_refused_by_its_name(client: Client) -> None:
         client.sinks.create("orders", ordering="LOOSE")
 
 
-@pytest.mark.parametrize("ordering", list(Ordering))
+@pytest.mark.parametrize("ordering", [Ordering.STRICT, Ordering.RELAXED])
 def test_without_a_bound_on_attempts_an_error_means_to_send_it_again(client: Client, ordering: Ordering) -> None:
     """``max_attempts`` 0 and one error: resent."""
     create(client, ordering=ordering)

@@ -121,9 +121,12 @@ def stage_message(stage: Stage) -> buffer_service_pb2.PublishStage:
             takeover=stage.takeover,
         )
     except ValueError as failure:
-        raise InvalidArgument(
-            f"epoch = {stage.epoch}, ticket = {stage.ticket}: must be integers from 0", reason=Reason.INVALID_EPOCH
-        ) from failure
+        raise _out_of_range(stage) from failure
+
+
+def _out_of_range(given: Stage | EpochCommit) -> InvalidArgument:
+    text = f"epoch = {given.epoch}, ticket = {given.ticket}: must be integers from 0"
+    return InvalidArgument(text, reason=Reason.INVALID_EPOCH)
 
 
 def commit_message(commit: EpochCommit) -> pb.EpochCommit:
@@ -145,9 +148,7 @@ def commit_message(commit: EpochCommit) -> pb.EpochCommit:
             tokens=[_token_message(token.summarized) for token in commit.tokens],
         )
     except ValueError as failure:
-        raise InvalidArgument(
-            f"epoch = {commit.epoch}, ticket = {commit.ticket}: must be integers from 0", reason=Reason.INVALID_EPOCH
-        ) from failure
+        raise _out_of_range(commit) from failure
 
 
 def _token_message(token: StagedToken) -> pb.StagedToken:

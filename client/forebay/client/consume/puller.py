@@ -42,15 +42,7 @@ class PullClient:
 
     def ack(self, sink: str, records: Iterable[DeliveredRecord], *, subscription: str) -> list[SettleResult]:
         """Settle pulled records."""
-        pulled = tuple(records)
-        answers = _answers(pulled, AnswerKind.ACK)
-        if not answers:
-            return []
-        acks = [answer.message().ack for answer in answers]
-        request = pb.AckRequest(sink=sink, subscription=subscription, acks=acks, incarnation=_incarnation(pulled))
-        with Telemetry(sink, subscription).settling(AnswerKind.ACK, *_partition_and_count(answers)):
-            response = self._service.call("Ack", sink, request)
-        return [convert.settle_result(result) for result in response.results]
+        return self._settle(sink, records, AnswerKind.ACK, subscription)
 
     def nack(
         self,
@@ -62,14 +54,30 @@ class PullClient:
         reason: str,
     ) -> list[SettleResult]:
         """Reject pulled records for redelivery."""
+        return self._settle(sink, records, AnswerKind.NACK, subscription, delay_s, reason)
+
+    def _settle(
+        self,
+        sink: str,
+        records: Iterable[DeliveredRecord],
+        kind: AnswerKind,
+        subscription: str,
+        delay_s: float | None = None,
+        reason: str = "",
+    ) -> list[SettleResult]:
         pulled = tuple(records)
-        answers = _answers(pulled, AnswerKind.NACK, delay_s=delay_s, reason=reason)
+        answers = _answers(pulled, kind, delay_s, reason)
         if not answers:
             return []
-        nacks = [answer.message().nack for answer in answers]
-        request = pb.NackRequest(sink=sink, subscription=subscription, nacks=nacks, incarnation=_incarnation(pulled))
-        with Telemetry(sink, subscription).settling(AnswerKind.NACK, *_partition_and_count(answers)):
-            response = self._service.call("Nack", sink, request)
+        messages = [answer.message() for answer in answers]
+        rpc, request = (
+            ("Ack", pb.AckRequest(acks=[message.ack for message in messages]))
+            if kind is AnswerKind.ACK
+            else ("Nack", pb.NackRequest(nacks=[message.nack for message in messages]))
+        )
+        request.sink, request.subscription, request.incarnation = sink, subscription, _incarnation(pulled)
+        with Telemetry(sink, subscription).settling(kind, *_partition_and_count(answers)):
+            response = self._service.call(rpc, sink, request)
         return [convert.settle_result(result) for result in response.results]
 
     def offset_at(self, sink: str, time: datetime, *, partition: int, incarnation: str) -> int:
@@ -99,15 +107,13 @@ class PullClient:
         return [convert.value(PeekedRecord, record) for record in response.records]
 
 
-def _answers(
-    records: Iterable[DeliveredRecord], verb: AnswerKind, *, delay_s: float | None = None, reason: str = ""
-) -> list[Answer]:
+def _answers(records: Iterable[DeliveredRecord], kind: AnswerKind, delay_s: float | None, reason: str) -> list[Answer]:
     """Return one answer per partition, owner epoch and revision."""
     groups: dict[tuple[int, int, int], list[int]] = {}
     for record in records:
         groups.setdefault((record.partition, record.owner_epoch, record.revision), []).append(record.offset)
     return [
-        Answer(verb, *group, merge((offset, offset) for offset in offsets), delay_s, reason)
+        Answer(kind, *group, merge((offset, offset) for offset in offsets), delay_s, reason)
         for group, offsets in groups.items()
     ]
 
