@@ -44,7 +44,7 @@ HEALTHY_P99_MAX_MS: Final = 250.0
 RESTART_MAX_S: Final = 5.0
 RETURNED_MAX_S: Final = 60.0
 RETAINED_MAX_MIB: Final = 256
-"""Free memory that the process retains above its base, see ``forebay.process.tune``."""
+"""Free memory that the process retains above that of its sinks, see ``forebay.process.tune``."""
 BATCH: Final = "/forebay.v1.BufferService/PublishBatch"
 ADDRESSES: Final = 5
 """Strangers come from so many addresses of the loopback interface."""
@@ -220,6 +220,7 @@ async def worked(broker: BrokerProcess, load: Load) -> list[Row]:
             client.publish("mass", [Record(b"x" * (MIB - 200))])
     base, files = resident_mib(pid), descriptors(pid)
     await make_sinks(endpoint, load.sinks)
+    filled = resident_mib(pid)
     command = [sys.executable, "-m", "tests.fault.mass", "--beside", endpoint, "--seconds", str(load.seconds)]
     peak = 0
     async with publishing(endpoint, load.publishers), not_reading(endpoint, load.readers):
@@ -240,7 +241,7 @@ async def worked(broker: BrokerProcess, load: Load) -> list[Row]:
     while descriptors(pid) > files + 300 and time.monotonic() - went < 2 * RETURNED_MAX_S:
         await asyncio.sleep(0.5)
     returned = time.monotonic() - went
-    while resident_mib(pid) > base + RETAINED_MAX_MIB and time.monotonic() - went < 2 * RETURNED_MAX_S:
+    while resident_mib(pid) > filled + RETAINED_MAX_MIB and time.monotonic() - went < 2 * RETURNED_MAX_S:
         await asyncio.sleep(0.5)
     freed = time.monotonic() - went
     return [

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -140,6 +140,8 @@ class Connections:
         self._opened: dict[int, float] = {}
         self._unread: dict[int, Unread] = {}
         """Held bytes of incomplete requests, by inode."""
+        self._last: dict[int, Connection] = {}
+        """Connections as of the last check, by inode."""
         self._ended: dict[int, float] = {}
         """Time at which the incomplete requests of a connection were ended for the bound, by inode."""
         self._peak = 0
@@ -187,8 +189,12 @@ class Connections:
 
     async def run(self, sockets: FindsSockets) -> None:
         """Check until it is cancelled: once a second, and soon if there were too many or the process grows."""
+        full_at = self._clock() - LOOK_S
         while True:
-            busy = await self.look(sockets)
+            now = self._clock()
+            is_full = now - full_at >= LOOK_S
+            full_at = now if is_full else full_at
+            busy = await self.look(sockets, is_full=is_full)
             self._hurry.clear()
             until = self._clock() + (BUSY_LOOK_S if busy else LOOK_S)
             grown = self._resident() + GROWTH_BYTES
@@ -200,17 +206,27 @@ class Connections:
                 except TimeoutError:
                     continue
 
-    async def look(self, sockets: FindsSockets) -> bool:
-        """Check once; True if there were too many."""
+    async def look(self, sockets: FindsSockets, *, is_full: bool = True) -> bool:
+        """Check once; True if there were too many.
+
+        Unless it is full, known connections without an open call are as they were: of thousands of idle ones nothing
+        is asked while a flood is kept down.
+        """
         before = set(self._callers)
-        found, traffic = await asyncio.to_thread(_asked, sockets)
+        busy = {address for address, caller in self._callers.items() if caller.open}
+        known = frozenset[int]() if is_full else frozenset(self._last)
+        found, traffic = await asyncio.to_thread(_asked, sockets, known, busy)
         now = self._clock()
         self._forget(before, found)
         self._opened = {accepted.inode: self._opened.get(accepted.inode, now) for accepted in found}
         self._closing &= self._opened.keys()
         by_inode = {accepted.inode: accepted for accepted in found if accepted.inode not in self._closing}
         self._unread = {inode: self._unread.get(inode) or Unread() for inode in by_inode}
-        connections = [self._connection(each, traffic[each.inode], now) for each in by_inode.values()]
+        self._last = {
+            inode: self._connection(each, traffic[inode], now) if inode in traffic else self._last[inode]
+            for inode, each in by_inode.items()
+        }
+        connections = list(self._last.values())
         self.counts = {use: sum(connection.use is use for connection in connections) for use in Use}
         if self._doomed:
             doomed, self._doomed = self._doomed, set()
@@ -285,7 +301,10 @@ class Connections:
             self._told_at, self._untold = now, 0
 
 
-def _asked(sockets: FindsSockets) -> tuple[Sequence[Accepted], Mapping[int, Traffic]]:
-    """Return the open connections, and the bytes of each. Runs in a thread of its own."""
+def _asked(
+    sockets: FindsSockets, known: Set[int], busy: Set[Address]
+) -> tuple[Sequence[Accepted], Mapping[int, Traffic]]:
+    """Return the open connections, and the bytes of new and busy ones. Runs in a thread of its own."""
     found = sockets.scan()
-    return found, {accepted.inode: sockets.traffic(accepted) for accepted in found}
+    asked = [one for one in found if one.inode not in known or (one.host, one.port) in busy]
+    return found, {accepted.inode: sockets.traffic(accepted) for accepted in asked}

@@ -272,6 +272,27 @@ async def test_a_process_that_grows_is_looked_at_before_the_second_is_over() -> 
     running.cancel()
 
 
+async def test_a_check_between_full_ones_asks_only_those_with_an_open_call_and_new_ones() -> None:
+    asked = list[int]()
+
+    class Asked(Open):
+        def traffic(self, accepted: Accepted) -> Traffic:
+            asked.append(accepted.inode)
+            return super().traffic(accepted)
+
+    sockets, keeper = Asked(), connections(Clock())
+    sockets.add(2)
+    with calling(keeper, 1):
+        await keeper.look(sockets)
+        sockets.add(1)
+        asked.clear()
+
+        await keeper.look(sockets, is_full=False)
+
+    assert asked == [1, 3]
+    assert keeper.counts == {Use.STRANGER: 2, Use.IDLE: 0, Use.BUSY: 1}
+
+
 async def test_a_peer_that_takes_not_even_the_end_of_its_call_is_closed() -> None:
     sockets, closed = Open(), list[tuple[str, int]]()
     keeper = connections(Clock(), closed)
