@@ -143,7 +143,7 @@ class BrokerSettings(BaseSettings):
     calls_per_connection_max: int = Field(default=1_024, ge=16, le=1_000_000)
     """Maximum number of open calls of one connection. A client queues further ones."""
 
-    unread_bytes_max: int = Field(default=256 << 20, ge=64 << 20, le=64 << 30)
+    unread_bytes_max: int = Field(default=128 << 20, ge=64 << 20, le=64 << 30)
     """Maximum memory of requests that are incomplete or not decoded, of all connections.
 
     Beyond it requests that stopped arriving are ended first, then those of the host with the most.

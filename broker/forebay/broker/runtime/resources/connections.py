@@ -36,8 +36,8 @@ ENDING_S: Final = 0.5
 CALM_PARTS: Final = 4
 """Fraction of their peak to which unread bytes fall before free memory is returned to the system."""
 
-CALM_S: Final = 5.0
-"""Minimum interval between two returns of free memory."""
+CALM_S: Final = 10.0
+"""Time without too many unread bytes before free memory is returned: that stops all other work for a while."""
 
 TOLD_S: Final = 10.0
 """Interval between log lines about closed connections, each with their number."""
@@ -258,6 +258,8 @@ class Connections:
 
     def _relieve(self, sockets: FindsSockets, over: Sequence[Accepted], now: float) -> None:
         """End the incomplete requests of connections that hold too much; close those that still do."""
+        if over:
+            self._calmed_at = now
         self._ended = {one.inode: self._ended[one.inode] for one in over if one.inode in self._ended}
         closed: list[Accepted] = []
         for accepted in over:
