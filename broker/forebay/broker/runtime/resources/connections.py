@@ -37,7 +37,7 @@ CALM_PARTS: Final = 4
 """Fraction of their peak to which unread bytes fall before free memory is returned to the system."""
 
 CALM_S: Final = 10.0
-"""Time without too many unread bytes before free memory is returned: that stops all other work for a while."""
+"""Time without too many unread bytes before free memory is returned, which delays all other work."""
 
 TOLD_S: Final = 10.0
 """Interval between log lines about closed connections, each with their number."""
