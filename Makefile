@@ -92,7 +92,7 @@ demo: java venv ## Spark, the broker and a slow system at work, in one terminal
 test: java venv $(if $(FOREBAY_REQUIRE_GRPCURL),grpcurl) ## run all tests, in PROCESSES processes
 	@PATH="$(CURDIR)/.tools/bin:$$PATH" $(BIN)/python -m pytest -n $(PROCESSES) --dist loadgroup $(TESTS) $(PYTEST_ARGS)
 
-quick: venv ## run the fast unit and contract tests, in about a minute on two cores
+quick: venv ## run the fast unit and contract tests, in about 80 seconds on two cores
 	@$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal -m 'not slow and not spark' --hypothesis-profile quick \
 		tests/unit tests/contract $(PYTEST_ARGS)
 
