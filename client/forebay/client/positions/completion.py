@@ -40,11 +40,6 @@ class Completion:
             self._settle(self.end, first - 1)
         self.end = max(self.end, last + 1)
 
-    def skip(self, first: int, last: int) -> None:
-        """Note offsets that do not exist any more: a gap."""
-        self.hand_out(first, last)
-        self._settle(first, last)
-
     def finish(self, first: int, last: int) -> bool:
         """Note finished records; returns True if the position moved. Finishing a record twice has no effect.
 

@@ -19,8 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from forebay.client.admin.sinks import Sinks
 from forebay.client.consume.puller import PullClient
@@ -33,6 +32,7 @@ from forebay.client.positions.settings import ConsumerSettings, Guarantee
 from forebay.client.positions.start import Bounds, OnMisfit, Start, start_of
 from forebay.client.positions.store import PositionStore
 from forebay.client.replay.columns import records_and_gaps
+from forebay.client.replay.iterator import ClosableIterator
 from forebay.client.replay.pages import PageReplay, ReplayOptions
 from forebay.client.transport.channel import Channels
 from forebay.client.values.records import DropReason, Gap, ReplayedRecord, StoredPage
@@ -110,7 +110,7 @@ class ConsumerStatistics:
     saves: SaveStatistics
 
 
-class CheckpointedConsumer:
+class CheckpointedConsumer(ClosableIterator[Batch]):
     """Iterator of batches. Created by ``Client.consumer``. Iterated by one thread."""
 
     def __init__(
@@ -133,6 +133,7 @@ class CheckpointedConsumer:
         self._on_close = on_close
         self._settings = settings
         self._clock = clock
+        self._wall = wall
         self._pid = os.getpid()
         PositionKey(settings.namespace, name, sink, 0)  # checks the names
         self._saver = PositionSaver(store, owner=uuid.uuid4().hex, schedule=settings.schedule, clock=clock, wall=wall)
@@ -146,10 +147,6 @@ class CheckpointedConsumer:
         self._refreshed_at: float | None = None
         self._current: Batch | None = None
         self._closed = False
-
-    def __iter__(self) -> Self:
-        """Return the consumer itself."""
-        return self
 
     def __next__(self) -> Batch:
         """Return the next batch, waiting for it; stops when closed, and without ``follow`` at the end.
@@ -215,15 +212,9 @@ class CheckpointedConsumer:
             self._store.close()
             self._on_close(self)
 
-    def __enter__(self) -> Self:
-        """Return the consumer itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         """Close the consumer; after an exception, failures to save are not raised over it."""
-        with suppress(ForebayError) if kind is not None else nullcontext():
+        with suppress(ForebayError) if raised[0] is not None else nullcontext():
             self.close()
 
     # -- partitions
@@ -284,7 +275,7 @@ class CheckpointedConsumer:
         with self._lock:
             self._completions[bounds.partition] = Completion(start.skipped[0] if start.skipped is not None else first)
         if start.skipped is not None:
-            self._skipped.append(Gap(bounds.partition, *start.skipped, DropReason.TRIMMED, datetime.now(UTC)))
+            self._skipped.append(Gap(bounds.partition, *start.skipped, DropReason.TRIMMED, self._wall()))
         options: ReplayOptions = {
             "start": first, "follow": self._settings.follow, "on_gap": "yield", "incarnation": bounds.incarnation,
         }  # fmt: skip
