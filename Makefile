@@ -35,7 +35,7 @@ export PYTHON ?=
 # Not --quiet: it drops the warnings that --strict counts.
 MKDOCS = { said=$$(NO_MKDOCS_2_WARNING=true $(BIN)/python -m mkdocs build --strict 2>&1) || { echo "$$said" >&2; exit 1; }; }
 
-.PHONY: help venv demo docs test quick coverage check release format proto proto-baseline lock bench bench-spark fault fault-client fault-disk fault-mass fault-spark fuzz soak \
+.PHONY: help venv demo docs test test-stores quick coverage check release format proto proto-baseline lock bench bench-spark fault fault-client fault-disk fault-mass fault-spark fuzz soak \
 	spark-versions compose-test grpcurl clean clean-all java
 
 help: ## list the targets
@@ -91,6 +91,11 @@ demo: java venv ## Spark, the broker and a slow system at work, in one terminal
 # Three processes keep two cores busy, since half of the tests wait for something; tests/conftest.py says what stays together.
 test: java venv $(if $(FOREBAY_REQUIRE_GRPCURL),grpcurl) ## run all tests, in PROCESSES processes
 	@PATH="$(CURDIR)/.tools/bin:$$PATH" $(BIN)/python -m pytest -n $(PROCESSES) --dist loadgroup $(TESTS) $(PYTEST_ARGS)
+
+# Every server is a process on loopback that the tests start and end. In CI none of them may be missing.
+test-stores: venv ## test saved positions on real servers: installs them into .tools first
+	@$(if $(FOREBAY_REQUIRE_STORES),.ci/need postgresql,true)
+	PATH="$(CURDIR)/.tools/bin:$$PATH" $(BIN)/python -m pytest tests/stores $(PYTEST_ARGS)
 
 quick: venv ## run the fast unit and contract tests, in about 80 seconds on two cores
 	@$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal -m 'not slow and not spark' --hypothesis-profile quick \

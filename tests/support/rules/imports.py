@@ -152,6 +152,18 @@ RULES: Final[dict[str, Rule]] = {
         frozenset({"forebay.arrow", "forebay.client", "forebay.errors", "forebay.page"}),
         third_party=frozenset({"pyarrow"}),
     ),
+    # Stores of positions behind extras: each has the library of its own.
+    **{
+        f"forebay.client.positions.stores.{store}": Rule(
+            frozenset({"forebay.client", "forebay.errors"}), third_party=frozenset({library})
+        )
+        for store, library in (
+            ("azure_blob", "azure"),
+            ("cassandra", "cassandra"),
+            ("objects", "obstore"),
+            ("postgresql", "psycopg"),
+        )
+    },
     # The in-process broker for users' tests: needs the broker only when it is called.
     "forebay.client.testing": Rule(
         frozenset({"forebay.client", "forebay.v1"}),

@@ -8,7 +8,7 @@ called with the :class:`StoreContext`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final, Protocol
 from urllib.parse import SplitResult, urlsplit
@@ -24,6 +24,7 @@ BUILT_IN: Final = {
     "broker": ("forebay.client.positions.stores.broker:open_store", ""),
     "file": ("forebay.client.positions.stores.directory:open_store", ""),
     "memory": ("forebay.client.positions.stores.memory:open_store", ""),
+    "postgresql": ("forebay.client.positions.stores.postgresql:open_store", "postgresql"),
 }
 """Factory, and the extra that it needs, by scheme."""
 
@@ -68,7 +69,9 @@ class PositionStore(Protocol):
 class StoreContext:
     """Arguments of a store's factory."""
 
-    url: SplitResult
+    url: SplitResult = field(repr=False)
+    """URL without a password; what it says beyond its path is not shown."""
+
     rw_timeout_s: float
     """Time limit of one read or write."""
 
@@ -87,9 +90,9 @@ def schemes() -> tuple[str, ...]:
 def open_store(url: str, *, channels: Channels, rw_timeout_s: float = 10.0) -> PositionStore:
     """Open the store that a URL names.
 
-    Raises ``InvalidArgument`` for an unknown scheme or a package that is missing.
+    Raises ``InvalidArgument`` for an unknown scheme, a password in the URL, and a package that is missing.
     """
-    parts = urlsplit(url)
+    parts = _split(url)
     registered = {found.name: found for found in entry_points(group=GROUP)}
     extra = ""
     if parts.scheme in BUILT_IN:
@@ -109,9 +112,23 @@ def open_store(url: str, *, channels: Channels, rw_timeout_s: float = 10.0) -> P
     return factory(StoreContext(parts, rw_timeout_s, channels))
 
 
+def _split(url: str) -> SplitResult:
+    """Return the parts of a URL; the message about a malformed one repeats nothing of it."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port if "," not in parts.netloc else None  # a list of hosts is read by its store
+    except ValueError:
+        raise invalid_setting("store", "(not shown)", "SCHEME://HOST:PORT/PATH with a port of digits") from None
+    if parts.password is not None:
+        raise invalid_setting(
+            "store",
+            redacted(parts),
+            "a URL without a password",
+            "credentials belong in the environment or in credentials_file",
+        )
+    return parts
+
+
 def redacted(url: SplitResult) -> str:
     """Return a URL for messages, without user, password and query: they may hold credentials."""
-    host = url.hostname or ""
-    if url.port is not None:
-        host = f"{host}:{url.port}"
-    return url._replace(netloc=host, query="", fragment="").geturl()
+    return url._replace(netloc=url.netloc.rpartition("@")[2], query="", fragment="").geturl()

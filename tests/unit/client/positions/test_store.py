@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 from forebay.client import InvalidArgument
 from forebay.client.positions import store as registry
-from forebay.client.positions.store import open_store, redacted, schemes
+from forebay.client.positions.store import StoreContext, open_store, redacted, schemes
 from forebay.client.positions.stores.memory import MemoryPositions
 from tests.support.positions.opening import no_channels
 
@@ -34,11 +36,42 @@ def test_an_unknown_scheme_is_refused_with_those_that_are_known() -> None:
 
 def test_a_message_about_a_url_holds_no_credentials() -> None:
     with pytest.raises(InvalidArgument) as refused:
-        open_store("ftp://user:secret@host:99/path?sig=secret#secret", channels=no_channels())
+        open_store("ftp://secret@host:99/path?sig=secret#secret", channels=no_channels())
 
     assert "secret" not in str(refused.value)
     assert "secret" not in str(refused.value.facts)
     assert redacted(urlsplit("ftp://user:secret@host:99/path")) == "ftp://host:99/path"
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://user:secret@host/db", "postgresql://user:sec/ret@host/db", "postgresql://[secret/db"]
+)
+def test_a_url_with_a_password_or_of_no_form_is_refused_and_not_shown(url: str) -> None:
+    with pytest.raises(InvalidArgument, match=r"URL without|credentials|SCHEME") as refused:
+        open_store(url, channels=no_channels())
+
+    assert "sec" not in f"{refused.value} {refused.value.facts}"
+
+
+def test_a_context_shows_no_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[StoreContext] = []
+    monkeypatch.setattr(MemoryPositions, "opened", seen.append, raising=False)
+    entry = EntryPoint("cellar", "forebay.client.positions.stores.memory:MemoryPositions.opened", registry.GROUP)
+    monkeypatch.setattr(registry, "entry_points", lambda group: [entry])
+
+    open_store("cellar:z?key=secret", channels=no_channels())
+
+    assert "secret" not in repr(seen[0])
+
+
+def test_every_store_that_the_guide_names_is_opened_by_its_url() -> None:
+    guide = (Path(__file__).parents[4] / "docs" / "how-to" / "resume-a-consumer.md").read_text(encoding="utf-8")
+    urls = re.findall(r"^\| `([a-z0-9-]+:[^` ]*)`", guide, re.MULTILINE)
+
+    assert {urlsplit(url).scheme for url in urls} == set(registry.BUILT_IN)
+    for url in urls:
+        if not url.startswith("file:"):  # it would create the directory
+            open_store(url, channels=no_channels()).close()
 
 
 def test_a_package_adds_a_store_by_an_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:

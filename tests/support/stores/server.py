@@ -1,0 +1,132 @@
+"""Real server of a position store: a process on a free port of loopback, with its data in a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar, Final
+
+import psutil
+import pytest
+
+ROOT: Final = Path(__file__).parents[3]
+TOOLS: Final = ROOT / ".tools"
+START_S: Final = 90.0
+
+
+def required(tool: str, found: str | None) -> str:
+    """Return what ``found`` names; skips the test where it is missing, and fails it in CI."""
+    if found:
+        return found
+    problem = f"{tool} was not found: make test-stores installs it, or says how to"
+    if os.environ.get("FOREBAY_REQUIRE_STORES"):
+        pytest.fail(problem)
+    pytest.skip(problem)
+
+
+def free_port() -> int:
+    """Return a port of loopback that was free just now."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+class StoreServer(ABC):
+    """A server that can be killed, started again on its data, and stopped for a while."""
+
+    good: ClassVar[Mapping[str, str]]
+    """Credentials that the server accepts, as environment variables."""
+
+    wrong: ClassVar[Mapping[str, str]]
+    """Credentials that it refuses."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @abstractmethod
+    def command(self) -> list[str]:
+        """Return the command that serves in the foreground."""
+
+    @abstractmethod
+    def is_ready(self) -> bool:
+        """Return True if requests are answered."""
+
+    @abstractmethod
+    def url(self, place: str, port: int | None = None) -> str:
+        """Return the URL of a store that no other test uses."""
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables of the server's process."""
+        return dict(os.environ)
+
+    def start(self) -> None:
+        """Start the server on its data; returns when it answers."""
+        log = self.folder / "server.log"
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                self.command(),
+                cwd=self.folder,
+                env=self.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                user=self.user(),
+                start_new_session=True,
+            )
+        ends_at = time.monotonic() + START_S
+        while not self.is_ready():
+            if self._process.poll() is not None or time.monotonic() > ends_at:
+                self.kill()
+                text = log.read_text(errors="replace")[-3000:]
+                raise AssertionError(f"{type(self).__name__} did not start within {START_S:g} s:\n{text}")
+            time.sleep(0.05)
+
+    def user(self) -> str | None:
+        """Return the user of the process; None is the user of the tests."""
+        return None
+
+    def kill(self) -> None:
+        """End the server and all its processes as kill -9 does."""
+        self._signal(signal.SIGKILL)
+        if self._process is not None:
+            self._process.wait(30)
+            self._process = None
+
+    def pause(self) -> None:
+        """Stop all its processes: connections stay open, and nothing is answered."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Continue after ``pause``."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is None or self._process.poll() is not None:
+            return
+        root = psutil.Process(self._process.pid)
+        for one in (root, *root.children(recursive=True)):
+            try:
+                one.send_signal(number)
+            except psutil.NoSuchProcess:
+                continue
+
+    def close(self) -> None:
+        """End the server and remove its data."""
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def answers(port: int) -> bool:
+    """Return True if a port of loopback accepts connections."""
+    with socket.socket() as one:
+        one.settimeout(1)
+        return one.connect_ex(("127.0.0.1", port)) == 0
