@@ -27,6 +27,10 @@ ROUNDS ?= 500
 CLIENT_ARGS ?=
 VERSIONS ?=
 GRPCURL_VERSION := v1.9.3
+# Servers of the tests of position stores.
+MINIO_VERSION := v0.0.0-20260212201848-7aac2a2c5b7c
+AZURITE_VERSION := 3.37.0
+CASSANDRA_VERSION := 5.0.5
 
 # The interpreter that creates the environments; name another with make PYTHON=python3.12.
 export PYTHON ?=
@@ -36,7 +40,7 @@ export PYTHON ?=
 MKDOCS = { said=$$(NO_MKDOCS_2_WARNING=true $(BIN)/python -m mkdocs build --strict 2>&1) || { echo "$$said" >&2; exit 1; }; }
 
 .PHONY: help venv demo docs test test-stores quick coverage check release format proto proto-baseline lock bench bench-spark fault fault-client fault-disk fault-mass fault-spark fuzz soak \
-	spark-versions compose-test grpcurl clean clean-all java
+	spark-versions compose-test grpcurl stores clean clean-all java
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -93,7 +97,7 @@ test: java venv $(if $(FOREBAY_REQUIRE_GRPCURL),grpcurl) ## run all tests, in PR
 	@PATH="$(CURDIR)/.tools/bin:$$PATH" $(BIN)/python -m pytest -n $(PROCESSES) --dist loadgroup $(TESTS) $(PYTEST_ARGS)
 
 # Every server is a process on loopback that the tests start and end. In CI none of them may be missing.
-test-stores: venv ## test saved positions on real servers: installs them into .tools first
+test-stores: venv stores ## test saved positions on real servers, which it installs first where Go, npm and Maven are there
 	@$(if $(FOREBAY_REQUIRE_STORES),.ci/need postgresql,true)
 	PATH="$(CURDIR)/.tools/bin:$$PATH" $(BIN)/python -m pytest tests/stores $(PYTEST_ARGS)
 
@@ -185,6 +189,19 @@ grpcurl: .tools/bin/grpcurl ## build grpcurl into .tools/bin
 	else
 		.ci/need go
 	fi
+
+# What installs nothing says why; its tests are then skipped, and in CI they fail.
+stores:
+	@mkdir -p .tools
+	[ -x .tools/bin/minio ] || ! .ci/need go "to build MinIO" || {
+		echo "forebay: building MinIO into .tools/bin (a few minutes)"
+		GOBIN="$(CURDIR)/.tools/bin" GOFLAGS=-modcacherw go install github.com/minio/minio@$(MINIO_VERSION)
+	}
+	[ -x .tools/azurite/node_modules/.bin/azurite-blob ] || ! .ci/need npm "to install Azurite" || {
+		echo "forebay: installing Azurite into .tools/azurite"
+		npm install --silent --no-audit --no-fund --prefix .tools/azurite azurite@$(AZURITE_VERSION)
+	}
+	.ci/need postgresql || true
 
 clean: ## remove what builds, tests and runs left behind
 	@rm -rf dist build bench-results .forebay .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse metastore_db

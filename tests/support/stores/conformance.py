@@ -50,7 +50,7 @@ class StoreServerConformance(PositionStoreConformance):
         """URL of a store that is empty."""
         for name, value in server.good.items():
             monkeypatch.setenv(name, value)
-        return server.url(f"t{uuid.uuid4().hex[:12]}")
+        return fresh_url(server)
 
     @pytest.fixture
     def opened_at(self) -> Iterator[OpenedAt]:
@@ -186,9 +186,19 @@ class StoreServerConformance(PositionStoreConformance):
             assert json.loads(found.document) in {writer.acknowledged, writer.tried}
 
 
+def fresh_url(server: StoreServer) -> str:
+    """Return the URL of a store that is empty."""
+    return server.url(f"t{uuid.uuid4().hex[:12]}")
+
+
 def secrets_of(server: StoreServer) -> list[str]:
     """Return what must never be shown."""
-    return [value for one in (server.good, server.wrong) for name, value in one.items() if not name.endswith("USER")]
+    return [
+        value
+        for one in (server.good, server.wrong)
+        for name, value in one.items()
+        if name.endswith(("KEY", "PASSWORD"))
+    ]
 
 
 def until_available(store: PositionStore, within_s: float = 60.0) -> bytes:

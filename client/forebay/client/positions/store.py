@@ -24,6 +24,10 @@ BUILT_IN: Final = {
     "broker": ("forebay.client.positions.stores.broker:open_store", ""),
     "file": ("forebay.client.positions.stores.directory:open_store", ""),
     "memory": ("forebay.client.positions.stores.memory:open_store", ""),
+    "s3": ("forebay.client.positions.stores.objects:open_store", "object-store"),
+    "gs": ("forebay.client.positions.stores.objects:open_store", "object-store"),
+    "az": ("forebay.client.positions.stores.objects:open_store", "object-store"),
+    "azure-blob": ("forebay.client.positions.stores.azure_blob:open_store", "azure-blob"),
     "postgresql": ("forebay.client.positions.stores.postgresql:open_store", "postgresql"),
 }
 """Factory, and the extra that it needs, by scheme."""

@@ -30,7 +30,7 @@ def test_stores_of_one_name_in_memory_share_their_documents() -> None:
 
 
 def test_an_unknown_scheme_is_refused_with_those_that_are_known() -> None:
-    with pytest.raises(InvalidArgument, match=r"must be a URL that begins with .*file:, memory:"):
+    with pytest.raises(InvalidArgument, match=r"must be a URL that begins with .*file:, .*memory:"):
         open_store("ftp://host/path", channels=no_channels())
 
 
@@ -64,9 +64,16 @@ def test_a_context_shows_no_options(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "secret" not in repr(seen[0])
 
 
-def test_every_store_that_the_guide_names_is_opened_by_its_url() -> None:
+def test_every_store_that_the_guide_names_is_opened_by_its_url(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "billing")
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "c2VjcmV0")
     guide = (Path(__file__).parents[4] / "docs" / "how-to" / "resume-a-consumer.md").read_text(encoding="utf-8")
-    urls = re.findall(r"^\| `([a-z0-9-]+:[^` ]*)`", guide, re.MULTILINE)
+    urls = [
+        url
+        for line in guide.splitlines()
+        if line.startswith("| `")
+        for url in re.findall(r"`([a-z0-9-]+:[^` ]*)`", line)
+    ]
 
     assert {urlsplit(url).scheme for url in urls} == set(registry.BUILT_IN)
     for url in urls:
