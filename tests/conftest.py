@@ -1,7 +1,8 @@
-"""Grouping of tests that must run in one process when the suite runs in two."""
+"""Grouping of tests that must run in one process when the suite runs in several, and settings of those processes."""
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,17 @@ settings.load_profile("suite")
 @pytest.hookimpl(tryfirst=True)  # before the groups are read
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests of Spark in one process, and those that listen on the port of the READMEs in one."""
+    groups: dict[Path, list[str]] = {}
     for item in items:
-        for group, where in TOGETHER.items():
-            if item.path == where or where in item.path.parents:
-                item.add_marker(pytest.mark.xdist_group(group))
+        if item.path not in groups:
+            above = {item.path, *item.path.parents}
+            groups[item.path] = [group for group, where in TOGETHER.items() if where in above]
+        for group in groups[item.path]:
+            item.add_marker(pytest.mark.xdist_group(group))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Exclude modules and tests from garbage collection: each close of a RocksDB store would traverse all of them."""
+    gc.collect()
+    gc.freeze()

@@ -62,6 +62,7 @@ def store(tmp_path: Path) -> Iterator[RocksStore]:
     with_it = RocksStore(tmp_path / "store")
     yield with_it
     with_it.close()
+    gc.freeze()  # again, as in tests/conftest.py: a test ends that
 
 
 @contextmanager

@@ -128,8 +128,12 @@ class Serving:
         *,
         data_dir: str,
         connections_max: int | None = None,
+        on_deleted: Callable[[], None] = lambda: None,
     ) -> None:
-        """``connections_max`` is what the limit of open files allows, where that is less than the setting."""
+        """``connections_max`` is what the limit of open files allows, where that is less than the setting.
+
+        ``on_deleted`` is called after a sink was deleted: a process of its own then changes its garbage collection.
+        """
         recovered = recover(store)
         self.settings = settings
         self.fenced = asyncio.Event()
@@ -144,7 +148,7 @@ class Serving:
                 instruments=self.instruments,
                 on_fenced=lambda _: self.fenced.set(),
                 on_memory=release_free_memory,
-                on_deleted=unfreeze_objects,
+                on_deleted=on_deleted,
             )
         self._identity = Identity(
             version=version("forebay"),
@@ -338,6 +342,7 @@ def serve(
                     SystemClock(boot_id() or b""),
                     data_dir=str(settings.data_dir.resolve()),
                     connections_max=connections_max,
+                    on_deleted=unfreeze_objects,
                 )
             freeze_objects()
             await serving.start()

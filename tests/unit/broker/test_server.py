@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from forebay.broker.server import READINESS, BrokerServer, serve
 from forebay.broker.settings import BrokerSettings, load
 from forebay.broker.storage.errors import StoreClosed, StoreLocked
 from forebay.broker.storage.store.memory import MemoryStore
+from forebay.client import Client
 
 
 @pytest.fixture
@@ -55,6 +57,16 @@ def test_stopping_twice_is_fine_and_the_store_is_given_up() -> None:
 
     with pytest.raises(StoreClosed):
         store.live_bytes()
+
+
+def test_a_broker_in_another_s_process_leaves_its_garbage_collection_alone() -> None:
+    gc.freeze()
+    frozen = gc.get_freeze_count()
+    with BrokerServer.in_memory() as server, Client(server.endpoint) as client:
+        client.sinks.create("orders")
+        client.sinks.delete("orders")
+
+    assert gc.get_freeze_count() > frozen // 2
 
 
 def test_it_runs_on_the_clock_that_it_was_given() -> None:
