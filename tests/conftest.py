@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from tests.support.processes.stopping import StoppingLauncher
 
 HERE = Path(__file__).parent
 # Spark starts once per process; the READMEs say one port.
@@ -35,3 +40,13 @@ def pytest_collection_finish() -> None:
     """Exclude modules and tests from garbage collection: each close of a RocksDB store would traverse all of them."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def launcher() -> Iterator[StoppingLauncher]:
+    """Starts broker processes within milliseconds, and ends those that are left; it takes a second to start itself."""
+    # Imported here: it loads the broker, which the process that distributes the tests does not need.
+    from tests.support.processes.stopping import StoppingLauncher
+
+    with StoppingLauncher() as one:
+        yield one

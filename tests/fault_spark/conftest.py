@@ -25,13 +25,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(TIMEOUT_S))
 
 
-@pytest.fixture(scope="session")
-def launcher() -> Iterator[StoppingLauncher]:
-    """Starts broker processes within milliseconds, and ends those that are left."""
-    with StoppingLauncher() as one:
-        yield one
-
-
 @pytest.fixture
 def serving(launcher: StoppingLauncher, tmp_path: Path) -> Iterator[Serving]:
     """A broker with a sink."""

@@ -21,7 +21,7 @@ from forebay.client import (
 )
 from forebay.errors.reasons import Reason
 from tests.support.calls.eventually import values_of
-from tests.support.processes.broker import Launcher
+from tests.support.processes.stopping import StoppingLauncher
 from tests.support.proxies.tcp import TcpProxy
 from tests.support.refusals import failure
 
@@ -126,29 +126,30 @@ def test_a_sink_in_memory_takes_no_stage(client: Client) -> None:
         client.publisher("quick", stage=stage_of(client, sink="quick"))
 
 
-def test_a_publisher_goes_on_staging_through_a_broker_that_is_killed_and_the_commit_holds(tmp_path: Path) -> None:
-    with Launcher() as launcher:
-        broker = launcher.start(tmp_path / "store", "127.0.0.1:0")
-        listen = broker.ready()
-        with Client(listen) as client:
-            client.sinks.create("orders")
-            stage = stage_of(client)
-            publisher = client.publisher("orders", stage=stage, linger_ms=0, page_records=10)
-            for round_number in range(3):
-                publisher.send_many([b"%d-%d" % (round_number, number) for number in range(100)], partition=0)
-                if round_number < 2:
-                    broker.kill()
-                    broker = launcher.start(tmp_path / "store", listen)
-            publisher.flush()
-            commit = EpochCommit.of("orders", stage, [publisher.staged()])
-            publisher.close()
-            broker.kill()
-            broker = launcher.start(tmp_path / "store", listen)
+def test_a_publisher_goes_on_staging_through_a_broker_that_is_killed_and_the_commit_holds(
+    launcher: StoppingLauncher, tmp_path: Path
+) -> None:
+    broker = launcher.start(tmp_path / "store", "127.0.0.1:0")
+    listen = broker.ready()
+    with Client(listen) as client:
+        client.sinks.create("orders")
+        stage = stage_of(client)
+        publisher = client.publisher("orders", stage=stage, linger_ms=0, page_records=10)
+        for round_number in range(3):
+            publisher.send_many([b"%d-%d" % (round_number, number) for number in range(100)], partition=0)
+            if round_number < 2:
+                broker.kill()
+                broker = launcher.start(tmp_path / "store", listen)
+        publisher.flush()
+        commit = EpochCommit.of("orders", stage, [publisher.staged()])
+        publisher.close()
+        broker.kill()
+        broker = launcher.start(tmp_path / "store", listen)
 
-            assert not client.epochs.commit([commit]).already_committed
-            broker.kill()
-            broker = launcher.start(tmp_path / "store", listen)
+        assert not client.epochs.commit([commit]).already_committed
+        broker.kill()
+        broker = launcher.start(tmp_path / "store", listen)
 
-            assert client.epochs.commit([commit]).already_committed
-            assert values_of(client, "orders") == [b"%d-%d" % (r, n) for r in range(3) for n in range(100)]
-            assert client.sinks.stats("orders").identity_ok
+        assert client.epochs.commit([commit]).already_committed
+        assert values_of(client, "orders") == [b"%d-%d" % (r, n) for r in range(3) for n in range(100)]
+        assert client.sinks.stats("orders").identity_ok

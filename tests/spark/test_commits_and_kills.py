@@ -19,12 +19,6 @@ ONE_BATCH_S = 240.0
 pytestmark = pytest.mark.timeout(300)
 
 
-@pytest.fixture(scope="module")
-def launcher() -> Iterator[StoppingLauncher]:
-    with StoppingLauncher() as one:
-        yield one
-
-
 @pytest.fixture
 def serving(launcher: StoppingLauncher, tmp_path: Path) -> Iterator[Serving]:
     one = Serving(launcher, tmp_path)
