@@ -201,7 +201,12 @@ stores:
 		echo "forebay: installing Azurite into .tools/azurite"
 		npm install --silent --no-audit --no-fund --prefix .tools/azurite azurite@$(AZURITE_VERSION)
 	}
-	.ci/need postgresql || true
+	ls .tools/cassandra/jamm-*.jar >/dev/null 2>&1 || ! .ci/need maven "to fetch the jars of Cassandra" || {
+		echo "forebay: copying Cassandra $(CASSANDRA_VERSION) into .tools/cassandra"
+		mvn --quiet --batch-mode --file tests/support/stores/cassandra-pom.xml -Dcassandra.version=$(CASSANDRA_VERSION) \
+			dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/.tools/cassandra"
+	}
+	.ci/need java && .ci/need postgresql || true
 
 clean: ## remove what builds, tests and runs left behind
 	@rm -rf dist build bench-results .forebay .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse metastore_db

@@ -28,6 +28,7 @@ BUILT_IN: Final = {
     "gs": ("forebay.client.positions.stores.objects:open_store", "object-store"),
     "az": ("forebay.client.positions.stores.objects:open_store", "object-store"),
     "azure-blob": ("forebay.client.positions.stores.azure_blob:open_store", "azure-blob"),
+    "cassandra": ("forebay.client.positions.stores.cassandra:open_store", "cassandra"),
     "postgresql": ("forebay.client.positions.stores.postgresql:open_store", "postgresql"),
 }
 """Factory, and the extra that it needs, by scheme."""
