@@ -15,6 +15,7 @@ import pytest
 
 from forebay.v1 import (
     admin_service_pb2,
+    backup_service_pb2,
     buffer_service_pb2,
     dead_letter_service_pb2,
     epoch_service_pb2,
@@ -30,6 +31,7 @@ from forebay.v1 import (
 PROTOS: Final = Path(__file__).resolve().parents[2] / "protos" / "forebay" / "v1"
 FILES: Final = {
     "admin_service.proto": admin_service_pb2.DESCRIPTOR,
+    "backup_service.proto": backup_service_pb2.DESCRIPTOR,
     "buffer_service.proto": buffer_service_pb2.DESCRIPTOR,
     "dead_letter_service.proto": dead_letter_service_pb2.DESCRIPTOR,
     "epoch_service.proto": epoch_service_pb2.DESCRIPTOR,

@@ -33,6 +33,7 @@ def test_it_lists_our_services_with_health_and_reflection(ask: Any) -> None:
         "grpc.health.v1.Health",
         "grpc.reflection.v1alpha.ServerReflection",
         "forebay.v1.AdminService",
+        "forebay.v1.BackupService",
         "forebay.v1.BufferService",
         "forebay.v1.DeadLetterService",
         "forebay.v1.EpochService",

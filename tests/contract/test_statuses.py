@@ -103,6 +103,7 @@ PINNED: Final = {
         "EPOCH_CONFLICT",
         "EPOCH_CONTENT_CONFLICT",
         "PRODUCER_CHANGED",
+        "EPOCH_AHEAD",
         "SCHEMA_CHANGED",
     },
     "UNAVAILABLE": {

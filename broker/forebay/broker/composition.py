@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +14,8 @@ from forebay.broker.core.dead_letters.letters import RecordCodec
 from forebay.broker.core.errors import StoreFenced
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.core.writes import PutCounting
+from forebay.broker.runtime.backups.backups import Backups, Schedule
+from forebay.broker.runtime.backups.engine import BackupFailed, Engine
 from forebay.broker.runtime.broker import Bounds, Broker
 from forebay.broker.runtime.clock import AgeClock, Clock
 from forebay.broker.runtime.commit.accepted import Accepted, AcceptedUnknown, Slots
@@ -41,6 +44,8 @@ from forebay.broker.runtime.sink.recovery import Restarting
 from forebay.broker.runtime.sink.state import Sink
 from forebay.broker.runtime.sinks import Sinks
 from forebay.broker.settings import BrokerSettings
+from forebay.broker.storage.backup.engine import BackupSettings, Origin, StoreBackups
+from forebay.broker.storage.backup.snapshot import SnapshotSource
 from forebay.broker.storage.ballast import Ballast
 from forebay.broker.storage.records.accepted import DELIVERED, AcceptedFile, boot_id
 from forebay.broker.storage.recovery import Recovered
@@ -91,7 +96,27 @@ def build_served(
         codec=codec,
         accepted=counts(files / "accepted") if files else None,
         delivered=counts(files / "delivered", magic=DELIVERED) if files else None,
+        backups=_backups(found, settings, clock, files),
+        schedule=Schedule(settings.backup_interval_s),
     )
+
+
+def _backups(found: Recovered, settings: BrokerSettings, clock: Clock, files: Path | None) -> Engine | None:
+    """Return the backups of a store on disk, None without a target."""
+    store = found.journal.store
+    if not settings.backup_target or files is None or not isinstance(store, SnapshotSource):
+        return None
+    origin = Origin(
+        store=store,
+        directory=files,
+        store_id=found.store_id,
+        start_count=found.start_count,
+        version=version("forebay"),
+    )
+    chosen = BackupSettings(
+        target=settings.backup_target, keep_last=settings.backup_keep_last, keep_days=settings.backup_keep_days
+    )
+    return StoreBackups(origin, chosen, clock.wall_us, failed=BackupFailed)
 
 
 def build(
@@ -109,6 +134,8 @@ def build(
     codec: RecordCodec,
     accepted: Accepted | None = None,
     delivered: Accepted | None = None,
+    backups: Engine | None = None,
+    schedule: Schedule | None = None,
 ) -> Broker:
     """Build a broker on a recovered store, and restore its sinks. Blocks. Raises ``StoreFenced``.
 
@@ -182,6 +209,7 @@ def build(
         marks=marks,
         supervisor=supervisor,
         owner_epochs=owner_epochs(start_count),
+        restored_at_us=found.restored.restored_at_us if found.restored is not None else 0,
     )
     sinks = Sinks(
         make_buffer,
@@ -240,6 +268,14 @@ def build(
         epochs=Epochs(committer, reclaimer, pages, start_count=start_count),
         epoch_sweep=epoch_sweep,
         positions=Positions(committer, found.positions),
+        backups=Backups(
+            backups,
+            clock,
+            committer,
+            reclaimer,
+            schedule=schedule or Schedule(),
+            disk_reserve_bytes=bounds.disk_reserve,
+        ),
         expirer=expirer,
         housekeeping=housekeeping,
         supervisor=supervisor,

@@ -28,6 +28,7 @@ from forebay.broker import telemetry
 from forebay.broker.composition import build_served
 from forebay.broker.core.resources.connections import ConnectionLimits
 from forebay.broker.rpc.admin_service import AdminServicer, Identity
+from forebay.broker.rpc.backup_service import BackupServicer
 from forebay.broker.rpc.buffer.service import BufferServicer
 from forebay.broker.rpc.dead_letter_service import DeadLetterServicer
 from forebay.broker.rpc.epochs.service import EpochServicer
@@ -68,6 +69,7 @@ from forebay.credentials import CredentialReport
 from forebay.process import freeze_objects, gc_paused, release_free_memory, tune, unfreeze_objects
 from forebay.v1 import (
     admin_service_pb2_grpc,
+    backup_service_pb2_grpc,
     buffer_service_pb2_grpc,
     dead_letter_service_pb2_grpc,
     epoch_service_pb2_grpc,
@@ -137,7 +139,7 @@ class Serving:
         recovered = recover(store)
         self.settings = settings
         self.fenced = asyncio.Event()
-        self.instruments = telemetry.instruments(settings, instance=recovered.journal.store_id.hex())
+        self.instruments = telemetry.instruments(settings, instance=recovered.store_id)
         with errors_of_a_start():
             self.broker = build_served(
                 recovered,
@@ -152,7 +154,7 @@ class Serving:
             )
         self._identity = Identity(
             version=version("forebay"),
-            store_id=recovered.journal.store_id.hex(),
+            store_id=recovered.store_id,
             format=FORMAT,
             started_at_us=clock.wall_us(),
             data_dir=data_dir,
@@ -190,8 +192,9 @@ class Serving:
             BufferServicer(broker, self.connections.close), server
         )
         admin_service_pb2_grpc.add_AdminServiceServicer_to_server(
-            AdminServicer(broker, self._identity, lambda: self._report.warnings), server
+            AdminServicer(broker, self._identity, lambda: [*self._report.warnings, *broker.backups.warnings()]), server
         )
+        backup_service_pb2_grpc.add_BackupServiceServicer_to_server(BackupServicer(broker), server)
         dead_letter_service_pb2_grpc.add_DeadLetterServiceServicer_to_server(DeadLetterServicer(broker), server)
         epoch_service_pb2_grpc.add_EpochServiceServicer_to_server(EpochServicer(broker), server)
         position_service_pb2_grpc.add_PositionServiceServicer_to_server(PositionServicer(broker), server)

@@ -210,6 +210,24 @@ class BrokerSettings(BaseSettings):
     drain_s: float = Field(default=10.0, ge=0.0, le=300.0)
     """Time limit of a stop for calls that are in progress."""
 
+    backup_target: str = ""
+    """Directory or address (`s3://`, `gs://`, `az://`) that backups are written to. Empty for no backups.
+
+    The broker writes backups nowhere else.
+    """
+
+    backup_interval_s: float = Field(default=0.0, ge=0.0, le=31_536_000.0)
+    """Time between two backups. 0 for backups by request only.
+
+    After two intervals without a complete backup `forebay info` shows a warning.
+    """
+
+    backup_keep_last: int = Field(default=7, ge=1, le=10_000)
+    """Number of newest backups that are kept after a scheduled one."""
+
+    backup_keep_days: float = Field(default=0.0, ge=0.0, le=36_500.0)
+    """Age up to which further backups are kept after a scheduled one, in days."""
+
     sink_defaults: Annotated[SinkSettings, GetPydanticSchema(_named_settings)] = DEFAULTS
     """Settings of a sink unless its creator names others, by their public names."""
 
@@ -254,6 +272,8 @@ def load(config: Path | None = None, /, **given: Any) -> BrokerSettings:
     if settings.metrics_listen:
         address(settings.metrics_listen, name="metrics_listen")
     _check_security(settings)
+    if settings.backup_interval_s and not settings.backup_target:
+        raise SettingsError(f"backup_interval_s = {settings.backup_interval_s:g}: is of no use without backup_target")
     return settings
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from forebay.cli.backup.commands import backup_app
 from forebay.cli.inspect.explain import explain
 from forebay.cli.inspect.gaps import gaps
 from forebay.cli.inspect.info import info
@@ -95,4 +96,5 @@ app.command(rich_help_panel=DATA)(tail)
 app.command(rich_help_panel=DATA)(replay)
 app.command(rich_help_panel=STORED)(verify)
 app.command(rich_help_panel=STORED)(repair)
+app.add_typer(backup_app, name="backup", rich_help_panel=STORED)
 app.add_typer(quarantine_app, name="quarantine", rich_help_panel=STORED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from forebay.client import errors
+from forebay.client.admin.backups import Backups
 from forebay.client.admin.dead_letters import DeadLetters
 from forebay.client.admin.epochs import Epochs
 from forebay.client.admin.resends import Resends
@@ -24,6 +25,7 @@ from forebay.client.settings import (
     RetryPolicy,
     TlsSettings,
 )
+from forebay.client.values.backups import Backup, BackupProgress, BackupStatus
 from forebay.client.values.dead_letters import DeadLetter, DeadLetterReason
 from forebay.client.values.epochs import (
     CommittedEpochs,
@@ -85,6 +87,10 @@ from forebay.client.values.subscriptions import (
 from forebay.page.columns import Columns
 
 __all__ = [
+    "Backup",
+    "BackupProgress",
+    "BackupStatus",
+    "Backups",
     "BrokerInfo",
     "BufferMode",
     "Client",

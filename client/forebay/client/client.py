@@ -12,6 +12,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Self, Unpack
 
+from forebay.client.admin.backups import Backups
 from forebay.client.admin.dead_letters import DeadLetters
 from forebay.client.admin.epochs import Epochs
 from forebay.client.admin.positions import Positions
@@ -74,6 +75,7 @@ class Client:
         self.dead_letters = DeadLetters(self._channels)
         self.epochs = Epochs(self._channels)
         self.positions = Positions(self._channels)
+        self.backups = Backups(self._channels)
         self._lock = threading.Lock()
         """Protects the set below."""
         self._open: set[Publisher | Subscriber | CheckpointedConsumer] = set()

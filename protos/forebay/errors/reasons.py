@@ -166,6 +166,18 @@ class Reason(Enum):
         "the stored position {key} is damaged",
         "A stored position cannot be read. Delete it to begin at the start point of the consumer.",
     )
+    NO_BACKUP_TARGET = _unmet(
+        "the broker has no target for backups",
+        "The broker makes backups only into its own target. Set `backup_target` in its settings and restart it.",
+    )
+    BACKUP_RUNNING = _unmet(
+        "backup {backup} is in progress",
+        "A broker makes one backup at a time. Wait until it is complete.",
+    )
+    BACKUP_FAILED = _unmet(
+        "{}",
+        "The backup is incomplete. Remove the cause that the text names, and make another one.",
+    )
     SINK_NOT_EMPTY = _unmet(
         "sink {sink!r} still holds {pending} unsettled records",
         "The sink has unsettled records. Wait until they are delivered, or delete it with `force`.",
@@ -343,6 +355,12 @@ class Reason(Enum):
         "was deleted, its records may be written twice: set takeover to accept that. If both are to write, give one of "
         "them a write name of its own",
         "Another producer has the write name. Take it over with `takeover`, or use another write name.",
+    )
+    EPOCH_AHEAD = _superseded(
+        "sink {sink!r} was restored from a backup: producer {producer!r} continues with epoch {epoch}, and the backup "
+        "ends before epoch {next}. The epochs between are lost. Write them again, or set takeover to accept the loss",
+        "The broker was restored from a backup that is older than the last epochs of the producer. Repeat the producer "
+        "from the epoch `next`, or accept the loss of the epochs between with `takeover`.",
     )
     SCHEMA_CHANGED = _superseded(
         "the latest version of the schema of sink {sink!r} is {latest}, compared was {compared}",

@@ -113,7 +113,7 @@ class BufferServiceServicer(object):
         - `ABORTED` / `WRITER_FENCED`: a newer epoch of this writer was opened, or what it had staged was thrown away.
         - `ALREADY_EXISTS` / `ALREADY_COMMITTED`: pages are staged for an epoch that is committed: there is nothing to do.
         - `ABORTED` / `EPOCH_FENCED`: the epoch is below the last one, or a newer run of the producer has begun.
-        `PRODUCER_CHANGED`: see `PublishStage.takeover`.
+        `PRODUCER_CHANGED` and `EPOCH_AHEAD`: see `PublishStage.takeover`.
         - `FAILED_PRECONDITION` / `STAGING_UNSUPPORTED`: the sink writes nothing to a disk, or holds dead letters.
         - `INVALID_ARGUMENT` / `INVALID_OPEN`: the first message is not a good `open`, or a second one came.
         """

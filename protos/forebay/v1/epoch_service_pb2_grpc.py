@@ -104,7 +104,7 @@ class EpochServiceServicer(object):
         `EPOCH_CONFLICT`: the same run committed, or repeated, the epoch with other tokens, or a part of the commits is
         there already and the others are not. `EPOCH_CONTENT_CONFLICT`: the epoch was committed with other records, see
         `EpochCommit.check`; metadata `stored_records`, `sent_records`, `stored_digest`, `sent_digest`.
-        `PRODUCER_CHANGED`: see `PublishStage.takeover`.
+        `PRODUCER_CHANGED` and `EPOCH_AHEAD`: see `PublishStage.takeover`.
         - `RESOURCE_EXHAUSTED` / `DISK_FULL`, `TOO_MANY_WAITING`: see `RetryInfo`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

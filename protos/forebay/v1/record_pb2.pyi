@@ -35,6 +35,7 @@ class DropReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DROP_REASON_MEMORY_PRESSURE: _ClassVar[DropReason]
     DROP_REASON_WIPED_AT_START: _ClassVar[DropReason]
     DROP_REASON_LOST_IN_CRASH: _ClassVar[DropReason]
+    DROP_REASON_RESTORED: _ClassVar[DropReason]
 DURABILITY_UNSPECIFIED: Durability
 DURABILITY_MEMORY: Durability
 DURABILITY_PROCESS: Durability
@@ -52,6 +53,7 @@ DROP_REASON_REJECTED_BY_TARGET: DropReason
 DROP_REASON_MEMORY_PRESSURE: DropReason
 DROP_REASON_WIPED_AT_START: DropReason
 DROP_REASON_LOST_IN_CRASH: DropReason
+DROP_REASON_RESTORED: DropReason
 
 class Header(_message.Message):
     __slots__ = ("key", "value")

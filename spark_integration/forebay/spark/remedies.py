@@ -45,6 +45,11 @@ _REMEDIES: Final[Mapping[Reason, str]] = {
         '.option("takeover", "true"): rows that were written before may then be written again. If it is another query, '
         'give it a name of its own: .option("write_name", "<name>").'
     ),
+    Reason.EPOCH_AHEAD: (
+        "To write the lost micro-batches again, delete the files from the named epoch on in the folders `commits` and "
+        "`offsets` of the checkpoint, if the source still has their rows and the query keeps no state. To continue "
+        'without them, start the query once with .option("takeover", "true").'
+    ),
     Reason.EPOCH_FENCED: (
         "Continue only the newest run of this query. If this is the newest, its checkpoint is behind what was "
         "written: start it with the newer checkpoint, or write under another name with "

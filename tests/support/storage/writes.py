@@ -6,6 +6,7 @@ import zlib
 from dataclasses import replace
 from typing import Final
 
+from forebay.broker.core.backups.values import Restored
 from forebay.broker.core.epochs.values import EpochPart, EpochRecord, ProducerRecord, StagedPage, StageRecord
 from forebay.broker.core.partition.account import Totals
 from forebay.broker.core.partition.cursor import Cursor
@@ -52,6 +53,7 @@ from forebay.broker.core.writes import (
     PutProducer,
     PutQuarantine,
     PutReserve,
+    PutRestored,
     PutSchema,
     PutSink,
     PutSlot,
@@ -78,6 +80,7 @@ PUTS: Final[tuple[Write, ...]] = (
     PutHead(1, 0, Head()),
     PutCounting(1),
     PutStopped(1),
+    PutRestored(Restored("0" * 32, "a backup", 1, 2)),
     PutReserve(1, 0, Reserve(500)),
     PutHeld(1, 0, (Held(0, 1, 8, 1),)),
     PutCursor(1, "default", 0, Cursor()),
@@ -113,6 +116,7 @@ FULL: Final[tuple[Write, ...]] = (
     PutHead(5, 1, Head(1, 2, 3, 4, ((1, 5), (9, _BIG)))),
     PutCounting(6),
     PutStopped(7),
+    PutRestored(Restored("1" * 32, "a bäckup", 3, 4)),
     PutPosition("default/billing/orders/7", b'{"offset": 7}'),
     DropPosition("default/billing/orders/7"),
     PutReserve(5, 1, Reserve(500)),

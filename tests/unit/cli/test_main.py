@@ -29,6 +29,7 @@ COMMANDS = (
     "gaps",
     "explain",
     "token",
+    "backup",
 )
 SINK_COMMANDS = ("create", "list", "show", "update", "delete", "pause", "resume", "purge", "seek")
 SUBSCRIPTION_COMMANDS = ("create", "list", "delete", "seek")
@@ -49,6 +50,7 @@ def test_the_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> Non
         *(["sink", name] for name in SINK_COMMANDS),
         *(["subscription", name] for name in SUBSCRIPTION_COMMANDS),
         *(["position", name] for name in ("list", "delete")),
+        *(["backup", name] for name in ("create", "list", "verify", "restore", "prune")),
     ],
 )
 def test_every_command_has_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,6 +20,7 @@ def advice(error: errors.ForebayError) -> str:
     ("reason", "words"),
     [
         (Reason.PRODUCER_CHANGED, ['.option("takeover", "true")', '.option("write_name"', "old one"]),
+        (Reason.EPOCH_AHEAD, ["`commits` and `offsets`", '.option("takeover", "true")']),
         (Reason.EPOCH_FENCED, ["newest run", "checkpoint is behind", '.option("write_name"']),
         (Reason.EPOCH_CONFLICT, ["name of its own"]),
         (

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from forebay.broker.core.backups.values import Restored
 from forebay.broker.core.epochs.values import EpochRecord, ProducerRecord, StagedPage, StageRecord
 from forebay.broker.core.partition.account import Totals
 from forebay.broker.core.partition.cursor import Cursor
@@ -165,6 +166,13 @@ class SchemaRecord:
 class PutSchema(Write):
     sink: int
     schema: SchemaRecord
+
+
+@dataclass(frozen=True, slots=True)
+class PutRestored(Write):
+    """Store the restore that the store comes from."""
+
+    restored: Restored
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from forebay.broker.core.errors import BrokerError, Draining
 from forebay.broker.core.partition.repair import Mended
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.core.writes import PutStopped, Write
+from forebay.broker.runtime.backups.backups import Backups
 from forebay.broker.runtime.clock import MAX_CLOCK_STEP_US, Clock
 from forebay.broker.runtime.commit.accepted import Accepted
 from forebay.broker.runtime.commit.committer import Committer
@@ -92,6 +93,7 @@ class Broker:
     epochs: Epochs
     epoch_sweep: EpochSweep
     positions: Positions
+    backups: Backups
     expirer: Expirer
     housekeeping: Housekeeping
     supervisor: Supervisor
@@ -108,6 +110,8 @@ class Broker:
         self.reclaimer.start()
         self.registry.start()
         self.housekeeping.start()
+        if self.backups.target:
+            self.supervisor.keep("backups", self.backups.run)
 
     def background_failures(self) -> list[str]:
         """Return a sentence for each kind of background work that has failed."""
@@ -198,6 +202,7 @@ class Broker:
         """
         stopping, each = Stopping(), self.registry.each
         await stopping.step("drain", self.drain)
+        await stopping.step("backups", self.backups.close)
         await stopping.step("deletions", self.registry.deleted)
         await stopping.step("epochs", self.epochs.close)
         async for buffer in each():

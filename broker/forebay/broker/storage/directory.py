@@ -8,6 +8,7 @@
     synced        how far the log was synced; see ``synced``
     accepted      how far memory accepted records; see ``accepted``
     delivered     how far records were delivered; the same form
+    snapshot/     a backup that is being transferred; removed by the next start
 
 The locks are the operating system's and end with the process, however that ends: a file left behind by
 a dead owner says nothing. What the file says is for people and for the error, never for a decision. There are two, on
@@ -42,6 +43,9 @@ _log: Final = logging.getLogger(__name__)
 FORMAT: Final = 3
 """The layout this version writes and reads. Changed only with a way to read the one before."""
 
+SNAPSHOT: Final = "snapshot"
+"""Folder of a snapshot; see ``backup.snapshot``."""
+
 _NOT_LOCKABLE: Final = {EBADF, EINVAL, ENOLCK, EOPNOTSUPP}
 """Answers of file systems that lock files only."""
 
@@ -72,6 +76,7 @@ class StoreDirectory:
                 _sign(self._locks[-1])
             self._check_format()
             self._check_database()
+            shutil.rmtree(path / SNAPSHOT, ignore_errors=True)
             make_directory(self.database)
             make_directory(self.bulk)
             made = self.database.stat()

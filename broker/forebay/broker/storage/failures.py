@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from forebay.broker.storage.store.contract import Family
 
-Action: TypeAlias = Literal["open", "ingest", "write", "sync", "read", "compact", "close"]
+Action: TypeAlias = Literal["open", "ingest", "write", "sync", "read", "compact", "flush", "checkpoint", "close"]
 
 
 class Cause(Enum):

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
 
+from forebay.broker.core.backups.values import Restored
 from forebay.broker.core.errors import ReadFailed, StoreFenced
 from forebay.broker.core.partition.log import Tail
 from forebay.broker.core.partition.repair import IndexDamaged, Mended
@@ -43,7 +44,7 @@ from forebay.broker.storage.records.pages.quarantine import QUARANTINE
 from forebay.broker.storage.records.position import POSITION
 from forebay.broker.storage.records.registry import BY_PREFIX
 from forebay.broker.storage.records.sealed import Undecodable
-from forebay.broker.storage.records.store import HIGHEST, START, STORE_ID
+from forebay.broker.storage.records.store import HIGHEST, RESTORED, START, STORE_ID
 from forebay.broker.storage.repair import store_values
 from forebay.broker.storage.repair.damage import Damage
 from forebay.broker.storage.repair.epochs import repair_epochs
@@ -86,6 +87,14 @@ class Recovered:
 
     mended: tuple[Mended, ...] = ()
     """Damage and its repair."""
+
+    restored: Restored | None = None
+    """Restore that the store comes from."""
+
+    @property
+    def store_id(self) -> str:
+        """Identity of the store; that of its pages is ``journal.store_id``."""
+        return self.restored.store_id if self.restored is not None else self.journal.store_id.hex()
 
 
 def recover(store: Store) -> Recovered:
@@ -157,6 +166,9 @@ def _recover(store: Store) -> Recovered:
     positions = {POSITION.parts(key)[0]: POSITION.decoded(value) for key, value in state.all(POSITION)}
     for key in (key for key, document in positions.items() if document is None):
         damage.report(POSITION.name, None, None, f"{key}: {POSITION.damaged}")
+    if damage.reports(RESTORED):
+        store.write([RESTORED.delete(RESTORED.key())])
+    restored = state.one(RESTORED)
     if writes:
         journal.commit([], writes)
     if missing or highest_lost:
@@ -177,6 +189,7 @@ def _recover(store: Store) -> Recovered:
         positions=positions,
         quarantined=quarantined,
         mended=tuple(damage.reported),
+        restored=restored,
     )
 
 

@@ -46,6 +46,7 @@ _READS: Final = Rule(Repeat.READS)
 
 RULES: Final[Mapping[str, Rule]] = {
     "GetBrokerInfo": _READS,
+    "GetBackupStatus": _READS,
     # -- data path
     "PublishBatch": Rule(Repeat.NEVER, "it has no writer id and sequence to detect a duplicate"),
     "Pull": Rule(Repeat.NEVER, "the records of the lost answer stay in flight, and a retry would take others"),

@@ -59,6 +59,8 @@ class DropReason(StrEnum):
     """Wiped at the start of the broker, because the sink is volatile."""
     LOST_IN_CRASH = "LOST_IN_CRASH"
     """Only in memory, or not yet synced, when the broker or its machine crashed."""
+    RESTORED = "RESTORED"
+    """May have been assigned after the backup that the broker was restored from."""
     UNREADABLE = "UNREADABLE"
     """Stored, but not decodable; reported by a replay, never by the broker."""
     TRIMMED = "TRIMMED"
@@ -326,4 +328,4 @@ class BrokerInfo:
     quarantine_evicted_pages: int = 0
     """Number of quarantined pages whose bytes were evicted because the quarantine was full."""
     warnings: tuple[str, ...] = ()
-    """Certificate, key and token files that need attention, with the reason."""
+    """Certificate, key and token files that need attention, and overdue backups, with the reason."""

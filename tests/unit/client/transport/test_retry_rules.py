@@ -28,6 +28,7 @@ from forebay.client.transport.retry_rules import RULES, Repeat
 from forebay.errors.reasons import Reason
 from forebay.v1 import (
     admin_service_pb2,
+    backup_service_pb2,
     buffer_service_pb2,
     dead_letter_service_pb2,
     epoch_service_pb2,
@@ -40,6 +41,7 @@ from tests.support.calls.wire_fake import QUICK, WireFake, abort, status
 
 FILES: Final = (
     admin_service_pb2,
+    backup_service_pb2,
     buffer_service_pb2,
     dead_letter_service_pb2,
     epoch_service_pb2,
@@ -98,6 +100,7 @@ CALLS: Final[dict[str, Callable[[Client], object]]] = {
     "RegisterSchema": lambda client: client.schemas.register("orders", b"s", previous=0),
     "GetSchema": lambda client: client.schemas.get("orders"),
     "ListSchemas": lambda client: client.schemas.list("orders"),
+    "GetBackupStatus": lambda client: client.backups.status(),
     "ReadPosition": lambda client: client.positions.get(POSITION),
     "WritePosition": lambda client: client.positions.write(POSITION, b"1"),
     "DeletePosition": lambda client: client.positions.delete(POSITION),

@@ -30,6 +30,12 @@ class Producers:
     """Producers of one sink."""
 
     sink: str
+    restored_at_us: int = 0
+    """Time at which the sink was restored from a backup; 0 if it was not.
+
+    The first epoch of a producer after it has to follow the last one in the backup: those between are lost.
+    """
+
     known: dict[str, ProducerRecord] = field(default_factory=dict)
     _holders: dict[str, str] = field(default_factory=dict)
     """Producer by write name."""
@@ -83,7 +89,7 @@ class Producers:
     def stage(self, claim: Claim) -> bool:
         """Admit an attempt to stage; True if its run is newer, so that the stages of older runs are discarded.
 
-        Raises ``PRODUCER_CHANGED``, ``EPOCH_FENCED`` or ``ALREADY_COMMITTED``.
+        Raises ``PRODUCER_CHANGED``, ``EPOCH_AHEAD``, ``EPOCH_FENCED`` or ``ALREADY_COMMITTED``.
         """
         self._check_run(claim)
         found = self.known.get(claim.producer)
@@ -102,7 +108,7 @@ class Producers:
         """Return True if the epoch is to be committed, False if it is committed already. Changes nothing.
 
         A repeat is the same call again, or another run that has written the same records. Raises ``PRODUCER_CHANGED``,
-        ``EPOCH_FENCED``, ``EPOCH_CONFLICT`` or ``EpochContentConflict``.
+        ``EPOCH_AHEAD``, ``EPOCH_FENCED``, ``EPOCH_CONFLICT`` or ``EpochContentConflict``.
         """
         claim = wanted.claim
         self._check_run(claim)
@@ -185,6 +191,17 @@ class Producers:
         if found is not None and found.run != claim.run and claim.ticket < found.ticket:
             raise BrokerError(
                 Reason.EPOCH_FENCED, "a newer run of the producer has begun", producer=claim.producer, epoch=claim.epoch
+            )
+        self._check_complete(claim, found)
+
+    def _check_complete(self, claim: Claim, found: ProducerRecord | None) -> None:
+        """Raise ``EPOCH_AHEAD`` if epochs before this one were lost with what came after a backup."""
+        last = found.epoch if found is not None and found.epoch is not None else -1
+        committed_at_us = found.committed_at_us if found is not None else 0
+        is_first = 0 < self.restored_at_us >= committed_at_us
+        if is_first and claim.epoch > last + 1 and not claim.takeover:
+            raise BrokerError(
+                Reason.EPOCH_AHEAD, sink=claim.sink, producer=claim.producer, epoch=claim.epoch, next=last + 1
             )
 
     def _later(self, epoch: int) -> str:

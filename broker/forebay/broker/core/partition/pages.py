@@ -49,6 +49,7 @@ class DropReason(IntEnum):
     WIPED_AT_START = 7
     LOST_IN_CRASH = 8
     REJECTED_BY_TARGET = 9
+    RESTORED = 10
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,11 +87,12 @@ def restart(
     accepted: int | None,
     wiped: bool,
     at_us: int,
+    cause: DropReason = DropReason.LOST_IN_CRASH,
 ) -> Restarted:
     """Return the state of a partition whose memory is lost.
 
     ``accepted`` is the offset behind the last accepted record, None if unknown. ``wiped``: the stored pages are removed
-    too.
+    too. ``cause`` is the reason of records that are not wiped.
     """
     exact = max(tail.next_offset, accepted or 0, highest(cursors.values()))
     end = max(exact, reserve.end) if accepted is None else exact
@@ -104,7 +105,7 @@ def restart(
     lost = 0
     moved = dict(cursors)
     known = sets_of(gaps)
-    reason = DropReason.WIPED_AT_START if wiped else DropReason.LOST_IN_CRASH
+    reason = DropReason.WIPED_AT_START if wiped else cause
     for run in missing:
         front = head.earliest >= run.first
         first = run.first

@@ -60,6 +60,7 @@ _EPOCH: Final = "/forebay.v1.EpochService/"
 _DEAD_LETTER: Final = "/forebay.v1.DeadLetterService/"
 _RESEND: Final = "/forebay.v1.ResendService/"
 _SCHEMA: Final = "/forebay.v1.SchemaService/"
+_BACKUP: Final = "/forebay.v1.BackupService/"
 _POSITION: Final = "/forebay.v1.PositionService/"
 
 RULES: Final[dict[str, Rule]] = {
@@ -107,6 +108,8 @@ RULES: Final[dict[str, Rule]] = {
     f"{_POSITION}WritePosition": Rule(Right.REPLAY, _sink_of_key),
     f"{_POSITION}DeletePosition": Rule(Right.REPLAY, _sink_of_key),
     f"{_POSITION}ListPositions": Rule(Right.VIEW, _no_sink),
+    f"{_BACKUP}CreateBackup": Rule(Right.ADMIN, _no_sink),
+    f"{_BACKUP}GetBackupStatus": Rule(Right.VIEW, _no_sink),
     "/forebay.v1.AdminService/GetBrokerInfo": Rule(Right.VIEW, _no_sink),
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": Rule(Right.VIEW, _no_sink),
 }

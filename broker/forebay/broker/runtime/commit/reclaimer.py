@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from typing import Final, ParamSpec, TypeVar
 
 from forebay.broker.core.errors import StoreFenced
@@ -44,6 +45,8 @@ class Reclaimer:
         self._loose_bytes = 0
         """Bytes of small pages deleted since their last compaction."""
         self._event = asyncio.Event()
+        self._bulk_lock = asyncio.Lock()
+        """Held while bulk pages are reclaimed, and while they must not be."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="forebay-reclaim")
         self._running: Kept | None = None
         self.reclaimed_bytes = 0
@@ -60,6 +63,15 @@ class Reclaimer:
             await self._running.stop()
         await asyncio.get_running_loop().run_in_executor(None, self._thread.shutdown)
 
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """Reclaim no bulk page, from the end of the range in progress on. The ledger keeps them."""
+        try:
+            async with self._bulk_lock:
+                yield
+        finally:
+            self._event.set()
+
     def add(self, due: Iterable[Due]) -> None:
         """Add ledger entries whose batch was synced."""
         for item in due:
@@ -71,9 +83,10 @@ class Reclaimer:
     async def _run(self) -> None:
         while True:
             self._event.clear()
-            if max(self._sizes.values()) < BATCH_BYTES:
+            bulk = bool(self._bulk) and not self._bulk_lock.locked()
+            if max(self._sizes[True] if bulk else 0, self._sizes[False]) < BATCH_BYTES:
                 try:
-                    async with asyncio.timeout(IDLE_S if self._bulk or self._small else None):
+                    async with asyncio.timeout(IDLE_S if bulk or self._small else None):
                         await self._event.wait()
                     continue
                 except TimeoutError:
@@ -82,9 +95,12 @@ class Reclaimer:
 
     async def _reclaim_all(self) -> None:
         """Reclaim everything due; after a failure the rest stays due."""
-        bulk, self._bulk = self._bulk, []
+        bulk: list[Due] = []
+        if not self._bulk_lock.locked():
+            bulk, self._bulk = self._bulk, []
+            self._sizes[True] = 0
         small, self._small = self._small, {}
-        self._sizes = {True: 0, False: 0}
+        self._sizes[False] = 0
         slices = [*_slices(bulk), *(slice_ for runs in small.values() for slice_ in _slices(runs))]
         try:
             while slices:
@@ -96,6 +112,10 @@ class Reclaimer:
                 self.add(left)
 
     async def _reclaim_bulk(self, dues: Sequence[Due]) -> None:
+        async with self._bulk_lock:
+            await self._reclaim_files(dues)
+
+    async def _reclaim_files(self, dues: Sequence[Due]) -> None:
         runs = [due for due in dues if due.partition != WHOLE_SINK]
         for due in dues:
             if due.partition == WHOLE_SINK:

@@ -65,7 +65,9 @@ class Staging:
         pages: Pages,
         quota: Quota,
         start_count: int,
+        restored_at_us: int = 0,
     ) -> None:
+        """``restored_at_us`` is the time at which the sink was restored from a backup, 0 if it was not."""
         self._sink = sink
         self._admission = admission
         self._committer = committer
@@ -73,7 +75,7 @@ class Staging:
         self._pages = pages
         self._quota = quota
         self._start_count = start_count
-        self.producers = Producers(sink.name)
+        self.producers = Producers(sink.name, restored_at_us)
         self.producers.recall(producers, sink.age.now_us())
         self._stages: dict[tuple[str, int, str], Stage] = {}
         """Stages by producer, epoch and token."""

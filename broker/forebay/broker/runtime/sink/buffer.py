@@ -82,10 +82,12 @@ class Buffer:
         marks: DeliveryMarks,
         supervisor: Supervisor,
         owner_epochs: Iterator[int],
+        restored_at_us: int = 0,
     ) -> None:
         """``owner_epochs`` are those of all sinks.
 
-        None is reused, not even by a recreated sink or subscription.
+        None is reused, not even by a recreated sink or subscription. ``restored_at_us`` is the time at which the store
+        was restored from a backup, 0 if it was not.
         """
         self.state = state = Sink(record, logs, clock, age)
         self._committer, self._reclaimer, self._pages = committer, reclaimer, pages
@@ -127,6 +129,7 @@ class Buffer:
             pages=pages,
             quota=quota,
             start_count=start_count,
+            restored_at_us=restored_at_us if record.created_at_us <= restored_at_us else 0,
         )
         self.fronts = Fronts(pages, record.id)
         self.schemas = Schemas(state, committer, found.schemas)

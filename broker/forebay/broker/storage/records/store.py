@@ -5,9 +5,10 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from forebay.broker.core.writes import PutAge, PutCounting, PutStopped
+from forebay.broker.core.backups.values import Restored
+from forebay.broker.core.writes import PutAge, PutCounting, PutRestored, PutStopped
 from forebay.broker.storage.records.kind import Kind
-from forebay.broker.storage.records.sealed import NUMBER, TEXT, Codec, Undecodable, opened, seal, unpack
+from forebay.broker.storage.records.sealed import NUMBER, TEXT, Codec, Undecodable, json_record, opened, seal, unpack
 from forebay.broker.storage.store.contract import Operation
 
 _HIGHEST: Final = struct.Struct(">QQ")
@@ -47,6 +48,15 @@ STOPPED: Final = Kind(
     lives="the store's life; set by every orderly stop",
     damaged="taken for a start that was killed",
     puts=PutStopped,
+)
+RESTORED: Final = Kind(
+    name="restore",
+    prefix=b"\x09",
+    layout="",
+    codec=json_record(Restored, "a restore"),
+    lives="the store's life; written by the restore of a backup, in place of the one before",
+    damaged="the store has the identity of its pages, and missing epochs are not detected",
+    puts=PutRestored,
 )
 
 

@@ -97,6 +97,11 @@ class BulkFiles:
         """The last key of each file."""
         return list(self._listing.lasts)
 
+    @property
+    def paths(self) -> list[Path]:
+        """All files, by rising keys."""
+        return [named.path for named in self._listing.files]
+
     def add(self, items: Sequence[tuple[bytes, Value]]) -> None:
         """Write a file, durable on return.
 

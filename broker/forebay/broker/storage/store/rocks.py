@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Final
 
 from rocksdict import (
     Cache,
+    Checkpoint,
     CompactOptions,
     Rdict,
     ReadOptions,
@@ -58,7 +59,7 @@ from forebay.broker.storage.store.read_retries import SHORTAGE_DELAYS_S, START_R
 from forebay.broker.storage.store.rocks_families import copied, generations, make_families, next_generation
 from forebay.broker.storage.store.rocks_options import database_options, family_options
 from forebay.broker.storage.store.settings import RocksSettings
-from forebay.broker.storage.store.synced import SyncMark
+from forebay.broker.storage.store.synced import Note, SyncMark
 from forebay.broker.storage.usage import Usage
 
 if TYPE_CHECKING:
@@ -387,6 +388,21 @@ class RocksStore:
         """Return the largest key of each file; see ``Store.highest_keys``."""
         with self._calling("read", Family.BULK):
             return self._bulk.lasts
+
+    def flush(self) -> None:
+        """Write out what is in memory; see ``SnapshotSource.flush``. Other threads run meanwhile."""
+        with self._calling("flush"):
+            self._refuse_fenced("flush")
+            for table in list(self._families.values()):
+                table.flush(True)
+
+    def checkpoint(self, into: Path) -> list[Path]:
+        """Make the files of a snapshot; see ``SnapshotSource.checkpoint``. Holds other threads up."""
+        with self._calling("checkpoint"):
+            self._refuse_fenced("checkpoint")
+            Checkpoint(self._database).create_checkpoint(str(into / "db"))
+            (into / "synced").write_bytes(Note(self._database.latest_sequence_number(), self._marks).encode())
+            return self._bulk.paths
 
     def live_bytes(self) -> int:
         """Return the bytes of all files in the directory; see ``Store.live_bytes``."""

@@ -35,6 +35,11 @@ class Note:
     sequence: int = 0
     marks: Marks = (0, 0)
 
+    def encode(self) -> bytes:
+        """Return the content of the file."""
+        fixed = _NOTE.pack(self.sequence, *self.marks)
+        return fixed + _CRC.pack(zlib.crc32(fixed))
+
 
 class SyncMark:
     """The file, open until ``close``."""
@@ -52,9 +57,8 @@ class SyncMark:
 
     def note(self, sequence: int, marks: Marks) -> None:
         """Remember that everything up to ``sequence`` was synced."""
-        fixed = _NOTE.pack(sequence, *marks)
         with naming(self._path):
-            os.pwrite(self._handle, fixed + _CRC.pack(zlib.crc32(fixed)), 0)
+            os.pwrite(self._handle, Note(sequence, marks).encode(), 0)
 
     def close(self) -> None:
         """Close the file."""

@@ -330,3 +330,56 @@ def test_of_too_many_the_batches_go_first_and_of_these_the_longest_idle_one(monk
         commit(producers, replace(CLAIM, producer=name, write_name=""), name, at_us=at_us)
 
     assert [each.producer for each in producers.idle(set(), set(producers.known), 0)] == ["early", "late"]
+
+
+RESTORED_AT_US = 1_000
+
+
+def restored(*committed: int) -> Producers:
+    """Producers of a sink that was restored from a backup with these epochs."""
+    producers = Producers("orders", RESTORED_AT_US)
+    before = Producers("orders")
+    for epoch in committed:
+        commit(before, replace(CLAIM, epoch=epoch), "a", at_us=epoch + 1)
+    producers.recall(before.known.values(), 1)
+    return producers
+
+
+def test_the_epoch_behind_the_last_one_of_a_backup_goes_on() -> None:
+    producers = restored(0, 1)
+
+    producers.stage(replace(CLAIM, epoch=2))
+    commit(producers, replace(CLAIM, epoch=2), "b", at_us=RESTORED_AT_US + 1)
+
+    assert producers.commit(wanted(replace(CLAIM, epoch=9), "c"))
+
+
+@pytest.mark.parametrize(("committed", "following"), [((0, 1), 3), ((0, 1), 9), ((), 1)])
+def test_an_epoch_that_leaves_lost_ones_out_is_refused_after_a_restore(
+    committed: tuple[int, ...], following: int
+) -> None:
+    producers = restored(*committed)
+    claim = replace(CLAIM, epoch=following)
+
+    for ask in (producers.stage, lambda claim: producers.commit(wanted(claim))):
+        with refusal(Reason.EPOCH_AHEAD, match=f"ends before epoch {len(committed)}"):
+            ask(claim)
+
+
+def test_a_takeover_accepts_that_epochs_are_lost_and_the_next_needs_none() -> None:
+    producers = restored(0, 1)
+    commit(producers, replace(CLAIM, epoch=5, takeover=True), "b", at_us=RESTORED_AT_US + 1)
+
+    assert producers.commit(wanted(replace(CLAIM, epoch=7), "c"))
+
+
+def test_a_repeat_of_the_last_epoch_of_a_backup_is_known() -> None:
+    producers = restored(0, 1)
+
+    assert not producers.commit(wanted(replace(CLAIM, epoch=1), "a"))
+    with refusal(Reason.ALREADY_COMMITTED):
+        producers.stage(replace(CLAIM, epoch=1))
+
+
+def test_a_sink_that_was_not_restored_lets_epochs_be_left_out() -> None:
+    assert Producers("orders").commit(wanted(replace(CLAIM, epoch=4), "a"))

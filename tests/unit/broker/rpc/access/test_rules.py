@@ -11,6 +11,7 @@ from forebay.broker.core.access.principal import Right
 from forebay.broker.rpc.access.rules import FILTERED, RULES
 from forebay.v1 import (
     admin_service_pb2,
+    backup_service_pb2,
     buffer_service_pb2,
     dead_letter_service_pb2,
     epoch_service_pb2,
@@ -22,6 +23,7 @@ from forebay.v1 import (
 
 FILES: list[Any] = [
     admin_service_pb2,
+    backup_service_pb2,
     buffer_service_pb2,
     dead_letter_service_pb2,
     epoch_service_pb2,
@@ -38,6 +40,8 @@ METHODS = {
 }
 SINKLESS = {
     "/forebay.v1.AdminService/GetBrokerInfo",
+    "/forebay.v1.BackupService/CreateBackup",
+    "/forebay.v1.BackupService/GetBackupStatus",
     "/forebay.v1.SinkService/ListSinks",
     "/forebay.v1.PositionService/ListPositions",
 }

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forebay.broker.core.backups.values import Restored
 from forebay.broker.core.epochs.values import EpochPart, EpochRecord, ProducerRecord, StagedPage, StagePart, StageRecord
 from forebay.broker.core.partition.account import Totals
 from forebay.broker.core.partition.cursor import Cursor
@@ -48,7 +49,7 @@ from forebay.broker.storage.records.sinks.schema import SCHEMA, decode_schema
 from forebay.broker.storage.records.sinks.sink import NEXT_SINK, SINK, SINK_COPY
 from forebay.broker.storage.records.sinks.subscription import SUBSCRIPTION
 from forebay.broker.storage.records.sinks.writer import SLOT, WRITER
-from forebay.broker.storage.records.store import AGE, COUNTING, HIGHEST, START, STOPPED, STORE_ID
+from forebay.broker.storage.records.store import AGE, COUNTING, HIGHEST, RESTORED, START, STOPPED, STORE_ID
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.memory import MemoryStore
 from tests.support.storage.writes import FULL
@@ -135,6 +136,7 @@ VALUES: Final[dict[str, st.SearchStrategy[Any]]] = {
     COUNTING.name: U64,
     STOPPED.name: U64,
     POSITION.name: st.binary(max_size=40),
+    RESTORED.name: st.builds(Restored, TEXTS, TEXTS, U63, U63),
     SINK.name: SINKS,
     TAIL.name: st.builds(Tail, U64, U64, U64, I64, I64),
     HEAD.name: st.builds(Head, U64, U64, U64, U64, DROPS),

@@ -1,0 +1,1 @@
+"""Backups of the running broker: their order of events, and their schedule."""

@@ -1,0 +1,73 @@
+"""Interface of the runtime to backups in the storage.
+
+Calls block; each docstring names the calling thread. All of them raise ``BackupFailed``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from forebay.broker.core.backups.values import BackupSummary, Progress
+
+
+class BackupFailed(Exception):
+    """A backup, or the access to its target, failed. The text has the cause."""
+
+
+class Job(Protocol):
+    """One backup, step by step in this order."""
+
+    @property
+    def progress(self) -> Progress:
+        """Progress up to now. Any thread."""
+        ...
+
+    def prepare(self) -> None:
+        """Mark the backup as begun, and write out what the store has in memory. The backup thread."""
+        ...
+
+    def take(self) -> None:
+        """Take the snapshot. The commit thread."""
+        ...
+
+    def copy_bulk(self, on_progress: Callable[[], None]) -> None:
+        """Transfer the files of pages. The backup thread."""
+        ...
+
+    def copy_rest(self, on_progress: Callable[[], None]) -> None:
+        """Transfer everything else. The backup thread."""
+        ...
+
+    def finish(self, seconds: Callable[[], float]) -> BackupSummary:
+        """Complete the backup. The backup thread."""
+        ...
+
+    def stop(self, cause: str) -> None:
+        """Let the step in progress fail soon. Any thread."""
+        ...
+
+    def remove(self) -> None:
+        """Delete the snapshot, also after a failure. The backup thread."""
+        ...
+
+
+class Engine(Protocol):
+    """Backups of one store to one target."""
+
+    @property
+    def target(self) -> str:
+        """Target, without credentials."""
+        ...
+
+    def job(self, *, full: bool, at_us: int) -> Job:
+        """Return a new backup. Any thread."""
+        ...
+
+    def newest(self) -> BackupSummary | None:
+        """Return the newest complete backup of this store. The backup thread."""
+        ...
+
+    def prune(self, now_us: int) -> int:
+        """Delete backups of this store as the settings say; returns their number. The backup thread."""
+        ...

@@ -1,0 +1,1 @@
+"""Backups of a store: consistent snapshots, their transfer to a target, and the way back."""

@@ -1,0 +1,214 @@
+"""Backups of an open store, as the runtime asks for them."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from forebay.broker.core.backups.values import BackupSummary, Progress
+from forebay.broker.core.errors import StoreFenced
+from forebay.broker.storage.backup import catalog, transfer
+from forebay.broker.storage.backup.errors import BackupStopped
+from forebay.broker.storage.backup.manifest import Manifest
+from forebay.broker.storage.backup.snapshot import Snapshot, SnapshotSource, take_snapshot
+from forebay.broker.storage.backup.target import Target
+from forebay.broker.storage.backup.targets import open_target
+from forebay.broker.storage.errors import StoreError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupSettings:
+    """Target and retention of the backups of a broker."""
+
+    target: str
+    keep_last: int
+    keep_days: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Store that is backed up."""
+
+    store: SnapshotSource
+    directory: Path
+    store_id: str
+    start_count: int
+    version: str
+
+
+class StoreBackups:
+    """See ``runtime.backups.engine.Engine``. ``failed`` is the class of its errors."""
+
+    def __init__(
+        self, origin: Origin, settings: BackupSettings, clock_us: Callable[[], int], *, failed: type[Exception]
+    ) -> None:
+        self._origin: Final = origin
+        self._settings: Final = settings
+        self._clock_us = clock_us
+        self._failed = failed
+        self._opened: Target | None = None
+
+    @property
+    def target(self) -> str:
+        """Text of the target."""
+        return self._settings.target
+
+    def job(self, *, full: bool, at_us: int) -> StoreBackup:
+        """Return a new backup."""
+        return StoreBackup(
+            self._origin,
+            self._open,
+            backup=catalog.new_id(at_us, secrets.token_hex(4)),
+            at_us=at_us,
+            full=full,
+            clock_us=self._clock_us,
+            failed=self._failed,
+        )
+
+    def newest(self) -> BackupSummary | None:
+        """Return the newest complete backup of this store."""
+        with failing(self._failed):
+            found = [one.manifest for one in catalog.list_backups(self._open()) if one.manifest is not None]
+        own = [one for one in found if one.store_id == self._origin.store_id]
+        newest = max(own, key=lambda one: (one.taken_at_us, one.id), default=None)
+        return summary_of(newest) if newest is not None else None
+
+    def prune(self, now_us: int) -> int:
+        """Delete old backups of this store; returns their number."""
+        with failing(self._failed):
+            pruned = catalog.prune(
+                self._open(),
+                now_us=now_us,
+                keep_last=self._settings.keep_last,
+                keep_days=self._settings.keep_days,
+                store_id=self._origin.store_id,
+            )
+        return len(pruned.backups)
+
+    def _open(self) -> Target:
+        if self._opened is None:
+            self._opened = open_target(self._settings.target)
+        return self._opened
+
+
+class StoreBackup:
+    """See ``runtime.backups.engine.Job``."""
+
+    def __init__(
+        self,
+        origin: Origin,
+        target: Callable[[], Target],
+        *,
+        backup: str,
+        at_us: int,
+        full: bool,
+        clock_us: Callable[[], int],
+        failed: type[Exception],
+    ) -> None:
+        self._origin = origin
+        self._target = target
+        self._backup = backup
+        self._at_us = at_us
+        self._full = full
+        self._clock_us = clock_us
+        self._failed = failed
+        self._stop = threading.Event()
+        self._cause = ""
+        self._plan: transfer.Plan | None = None
+        self._snapshot: Snapshot | None = None
+        self._transfer: transfer.Transfer | None = None
+        self.progress = Progress(backup=backup)
+
+    def prepare(self) -> None:
+        """See ``Job.prepare``."""
+        origin = self._origin
+        with self._failing():
+            self._plan = transfer.begin(
+                self._target(),
+                backup=self._backup,
+                store_id=origin.store_id,
+                version=origin.version,
+                start_count=origin.start_count,
+                at_us=self._at_us,
+                full=self._full,
+            )
+            origin.store.flush()
+            origin.store.flush()  # of what came in during the first
+
+    def take(self) -> None:
+        """See ``Job.take``."""
+        with self._failing():
+            self._snapshot = take_snapshot(self._origin.store, self._origin.directory, self._clock_us())
+
+    def copy_bulk(self, on_progress: Callable[[], None]) -> None:
+        """See ``Job.copy_bulk``."""
+        assert self._plan is not None
+        assert self._snapshot is not None
+        with self._failing():
+            self._transfer = transfer.Transfer(
+                self._plan,
+                self._snapshot,
+                self._target(),
+                progress=self.progress,
+                stop=self._stop,
+                on_progress=on_progress,
+            )
+            self._transfer.copy_bulk()
+
+    def copy_rest(self, on_progress: Callable[[], None]) -> None:
+        """See ``Job.copy_rest``."""
+        assert self._transfer is not None
+        with self._failing():
+            self._transfer.copy_rest()
+
+    def finish(self, seconds: Callable[[], float]) -> BackupSummary:
+        """See ``Job.finish``."""
+        assert self._transfer is not None
+        with self._failing():
+            return summary_of(self._transfer.finish(seconds))
+
+    def stop(self, cause: str) -> None:
+        """See ``Job.stop``."""
+        self._cause = self._cause or cause
+        self._stop.set()
+
+    def remove(self) -> None:
+        """See ``Job.remove``."""
+        if self._snapshot is not None:
+            self._snapshot.remove()
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        with failing(self._failed):
+            try:
+                yield
+            except BackupStopped as stopped:
+                raise BackupStopped(f"{stopped}: {self._cause}") from stopped
+
+
+@contextmanager
+def failing(failed: type[Exception]) -> Iterator[None]:
+    """Raise errors of the storage as the runtime's."""
+    try:
+        yield
+    except (StoreError, StoreFenced, OSError) as error:
+        raise failed(str(error)) from error
+
+
+def summary_of(manifest: Manifest) -> BackupSummary:
+    """Return the summary of a complete backup."""
+    return BackupSummary(
+        id=manifest.id,
+        parent=manifest.parent,
+        taken_at_us=manifest.taken_at_us,
+        size=manifest.size,
+        transferred_bytes=manifest.transferred_bytes,
+        files=len(manifest.pieces),
+        sinks=len(manifest.sinks),
+        seconds=manifest.seconds,
+    )

@@ -1,0 +1,254 @@
+"""Restore of a backup into a new data directory, and its verification.
+
+Files are written beside the directory and checked against the manifest. The directory gets its name when all of it is
+durable, so a restore that was interrupted leaves none.
+
+A damaged file stops the restore, or its damage becomes gaps by the rules of ``repair``: `skip` takes what is readable
+of the file, `remove` takes nothing of it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from forebay.broker.core.backups.values import Restored
+from forebay.broker.storage.backup.directory_target import DirectoryTarget
+from forebay.broker.storage.backup.errors import BackupDamaged, BackupError
+from forebay.broker.storage.backup.manifest import Manifest, Piece
+from forebay.broker.storage.backup.restored import RestoredSink, mark_restored
+from forebay.broker.storage.backup.target import Target
+from forebay.broker.storage.directory import FORMAT, make_directory, sync_path
+from forebay.broker.storage.errors import StoreError
+from forebay.broker.storage.permissions import DIRECTORY_MODE, FILE_MODE
+from forebay.broker.storage.recovery import recover
+from forebay.broker.storage.repair.command import repair, verify
+from forebay.broker.storage.repair.verification import PartitionReport
+from forebay.broker.storage.store.rocks import RocksStore
+
+
+class OnDamage(StrEnum):
+    """Treatment of damaged files of a backup."""
+
+    STOP = "stop"
+    """Restore nothing."""
+
+    SKIP = "skip"
+    """Take the readable pages of a damaged file; the others become gaps."""
+
+    REMOVE = "remove"
+    """Take nothing of a damaged file; its pages become gaps."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreReport:
+    """Result of a restore."""
+
+    backup: str
+    directory: str
+    store_id: str
+    """New identity of the store."""
+
+    taken_at_us: int
+    sinks: tuple[RestoredSink, ...]
+    positions: int
+    """Saved positions."""
+
+    damaged: tuple[str, ...] = ()
+    """Damaged files of the backup."""
+
+    repaired: tuple[str, ...] = ()
+    """Effects of the damage."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """Result of a verification."""
+
+    backup: str
+    files: int
+    bytes: int
+    partitions: tuple[PartitionReport, ...]
+    problems: tuple[str, ...]
+
+    @property
+    def clean(self) -> bool:
+        """Tell whether the backup can be restored as a whole, with the accounts of its manifest."""
+        return not self.problems
+
+
+def restore(
+    target: Target, manifest: Manifest, into: Path, *, on_damage: OnDamage, store_id: str, at_us: int
+) -> RestoreReport:
+    """Restore a backup into a directory that does not exist yet, or is empty.
+
+    ``store_id`` is the new identity of the store, 16 random bytes in hexadecimal. Raises ``BackupDamaged``, another
+    ``BackupError``, or ``StoreError``.
+    """
+    if into.exists() and any(into.iterdir()):
+        raise BackupError(f"{into} exists and is not empty: name a new directory")
+    make_directory(into.absolute().parent)
+    work = into.absolute().parent / f".{into.name}.restoring"
+    shutil.rmtree(work, ignore_errors=True)
+    try:
+        made, damaged, repaired = _files(target, manifest, work, on_damage)
+        store = RocksStore(made)
+        try:
+            recovered = recover(store)
+            restored = Restored(store_id, manifest.id, manifest.taken_at_us, at_us)
+            sinks = mark_restored(recovered, restored)
+            store.sync()
+            positions = len(recovered.positions)
+        finally:
+            store.close()
+        if into.exists():
+            into.rmdir()
+        made.rename(into)
+        sync_path(into.absolute().parent)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return RestoreReport(
+        manifest.id, str(into), store_id, manifest.taken_at_us, sinks, positions, tuple(damaged), tuple(repaired)
+    )
+
+
+def _files(target: Target, manifest: Manifest, work: Path, on_damage: OnDamage) -> tuple[Path, list[str], list[str]]:
+    """Write the files of a backup; returns their directory, the damaged files, and their repairs."""
+    made = work / "data"
+    damaged = fetch(target, manifest, made, keep=on_damage is OnDamage.SKIP)
+    if not damaged:
+        return made, [], []
+    if on_damage is OnDamage.STOP:
+        raise BackupDamaged(manifest.id, damaged)
+    report = repair(made, work / "repaired")
+    shutil.rmtree(made)
+    problems = [f"{one.sink}/{one.partition}: {what}" for one in report.partitions for what in one.problems]
+    return work / "repaired", damaged, [*report.damage, *problems]
+
+
+def fetch(target: Target, manifest: Manifest, into: Path, *, keep: bool) -> list[str]:
+    """Write the files of a backup into a new directory; returns those that are damaged, with the cause.
+
+    With ``keep`` these are written too, as far as they were read. Raises ``BackupError``.
+    """
+    if manifest.data_format > FORMAT:
+        raise BackupError(
+            f"backup {manifest.id} has data of format {manifest.data_format} and was written by Forebay "
+            f"{manifest.version}; this version reads up to format {FORMAT}: use that version, or a newer one"
+        )
+    make_directory(into)
+    into.chmod(DIRECTORY_MODE)
+    make_directory(into / "bulk")
+    files = DirectoryTarget(into)
+    damaged: list[str] = []
+    for piece in manifest.pieces:
+        reading = _Reading(target, piece)
+        try:
+            if piece.extents is None:
+                files.put(piece.path, reading.chunks())
+            else:
+                _write_sparse(into / piece.path, piece, reading.chunks())
+        except FileNotFoundError:
+            damaged.append(f"{piece.path} is missing")
+            continue
+        problem = reading.problem()
+        if problem:
+            damaged.append(f"{piece.path} {problem}")
+            if not keep:
+                (into / piece.path).unlink()
+    if not (into / "FORMAT").exists():
+        files.put("FORMAT", [f"{manifest.data_format}\n".encode()])
+    files.sync()
+    return damaged
+
+
+class _Reading:
+    """Bytes of a piece, summed up while they are read."""
+
+    def __init__(self, target: Target, piece: Piece) -> None:
+        self._target = target
+        self._piece = piece
+        self._size = 0
+        self._crc32 = 0
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield the stored bytes."""
+        for chunk in self._target.get(self._piece.name):
+            self._size += len(chunk)
+            self._crc32 = zlib.crc32(chunk, self._crc32)
+            yield chunk
+
+    def problem(self) -> str:
+        """Return the difference from the manifest, empty if there is none."""
+        if self._size != self._piece.stored_bytes:
+            return f"has {self._size} bytes instead of {self._piece.stored_bytes}"
+        return "" if self._crc32 == self._piece.crc32 else "has other bytes than its checksum says"
+
+
+def _write_sparse(path: Path, piece: Piece, chunks: Iterable[bytes]) -> None:
+    """Write a file with holes."""
+    assert piece.extents is not None
+    make_directory(path.parent)
+    waiting = memoryview(b"")
+    source = iter(chunks)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
+    try:
+        os.ftruncate(handle, piece.size)
+        for first, length in piece.extents:
+            at, end = first, first + length
+            while at < end:
+                waiting = waiting or memoryview(next(source, b""))
+                if not waiting:
+                    break  # it ends early, which its checksum shows
+                written = os.pwrite(handle, waiting[: end - at], at)
+                waiting, at = waiting[written:], at + written
+        for _ in source:
+            pass  # what is too much is counted
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def verify_backup(target: Target, manifest: Manifest, *, work_dir: Path | None = None) -> VerifyReport:
+    """Restore a backup into a temporary directory, read everything, and compare the accounts.
+
+    Raises ``BackupError``.
+    """
+    with tempfile.TemporaryDirectory(prefix="forebay-verify-", dir=work_dir) as folder:
+        made = Path(folder) / "data"
+        problems = fetch(target, manifest, made, keep=False)
+        partitions: tuple[PartitionReport, ...] = ()
+        if not problems:
+            try:
+                report = verify(made)
+            except StoreError as error:
+                problems.append(str(error))
+            else:
+                partitions = report.partitions
+                problems += report.damage
+                problems += [f"{one.sink}/{one.partition}: {what}" for one in partitions for what in one.problems]
+                problems += _differences(manifest, partitions)
+    return VerifyReport(manifest.id, len(manifest.pieces), manifest.size, partitions, tuple(problems))
+
+
+def _differences(manifest: Manifest, partitions: Iterable[PartitionReport]) -> Iterator[str]:
+    """Yield the differences of a restored store from the accounts of the manifest."""
+    if manifest.damage:
+        yield f"the store was damaged when it was backed up: {manifest.damage}"
+        return
+    found = {(one.sink, one.partition): (one.earliest, one.next_offset) for one in partitions}
+    wanted = {
+        (sink.name, number): (account.earliest, account.next_offset)
+        for sink in manifest.sinks
+        for number, account in enumerate(sink.partitions)
+    }
+    for place in sorted({*found, *wanted}):
+        if found.get(place) != wanted.get(place):
+            sink, partition = place
+            yield f"{sink}/{partition}: offsets are {found.get(place)}, and {wanted.get(place)} in the manifest"

@@ -1,0 +1,158 @@
+"""State of a restored store: nothing that was assigned after the backup is ever assigned again.
+
+Between the backup and the loss the broker went on: it assigned offsets, page numbers, owner epochs and tickets that the
+restored store does not know, and others may hold them.
+
+- Each partition goes on ``OFFSETS_SKIPPED`` offsets further. The offsets between are a gap with the reason `RESTORED`:
+  a reader that was ahead of the backup is in the gap, so it is notified, and continues behind it.
+- The restore counts as ``STARTS_SKIPPED`` starts, so owner epochs, tickets and page numbers are above all earlier ones.
+- The store has a new identity, and keeps those of its sinks: saved positions stay valid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from forebay.broker.core.backups.values import Restored
+from forebay.broker.core.partition.cursor import Cursor
+from forebay.broker.core.partition.log import Head, Tail
+from forebay.broker.core.partition.pages import DropReason
+from forebay.broker.core.partition.reservation import Reserve, restart
+from forebay.broker.core.writes import (
+    PutCursor,
+    PutGap,
+    PutHead,
+    PutHeld,
+    PutReserve,
+    PutRestored,
+    PutTail,
+    Write,
+)
+from forebay.broker.storage.records.store import START
+from forebay.broker.storage.recovery import Recovered
+from forebay.broker.storage.stored_sink import StoredSink
+
+OFFSETS_SKIPPED: Final = 1 << 40
+"""Offsets left out per partition: two million records a second for six days."""
+STARTS_SKIPPED: Final = 1_024
+"""Starts left out: those of the broker between the backup and its loss are fewer."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredPartition:
+    """Partition of a restored sink."""
+
+    partition: int
+    records: int
+    """Stored records."""
+
+    end: int
+    """End of the backup: offsets from here on may have been assigned after it."""
+
+    resumes_at: int
+    """Offset of the next record."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredSubscription:
+    """Subscription of a restored sink."""
+
+    name: str
+    unsettled: int
+    """Records that are delivered, or delivered again: acks after the backup are lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredProducer:
+    """Writer of epochs of a restored sink."""
+
+    producer: str
+    write_name: str
+    epoch: int
+    """Last epoch in the backup. A later commit that leaves epochs out is rejected."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredSink:
+    """Restored sink, for the report."""
+
+    name: str
+    incarnation: str
+    partitions: tuple[RestoredPartition, ...]
+    subscriptions: tuple[RestoredSubscription, ...]
+    producers: tuple[RestoredProducer, ...]
+    writers: int
+    """Publishers with a window. One that is ahead of it gets a new epoch."""
+
+
+def mark_restored(recovered: Recovered, restored: Restored) -> tuple[RestoredSink, ...]:
+    """Change the state of a store that was copied from a backup, durably; returns its sinks.
+
+    Raises ``StoreFenced``.
+    """
+    found: list[RestoredSink] = []
+    for sink in recovered.sinks:
+        writes: list[Write] = []
+        partitions = tuple(_partition(sink, each, restored.restored_at_us, writes) for each in range(sink.partitions))
+        recovered.journal.commit([], writes)
+        found.append(_report(sink, partitions))
+    recovered.journal.put_number(START, recovered.start_count + STARTS_SKIPPED)
+    recovered.journal.commit([], [PutRestored(restored)])
+    return tuple(found)
+
+
+def _partition(sink: StoredSink, partition: int, at_us: int, writes: list[Write]) -> RestoredPartition:
+    number = sink.record.id
+    tail, head = sink.tails.get(partition, Tail()), sink.heads.get(partition, Head())
+    names = {"default", *sink.subscriptions, *(name for name, at in sink.cursors if at == partition)}
+    cursors = {name: sink.cursors.get((name, partition), Cursor()) for name in sorted(names)}
+    reserve = sink.reserves.get(partition)
+    end = sink.handed_out(partition)
+    found = restart(
+        tail,
+        head,
+        sink.gaps.get(partition, ()),
+        cursors,
+        reserve=Reserve(end + OFFSETS_SKIPPED),
+        held=sink.held.get(partition, ()),
+        accepted=None,
+        wiped=False,
+        at_us=at_us,
+        cause=DropReason.RESTORED,
+    )
+    writes += [PutTail(number, partition, found.tail), PutHead(number, partition, found.head)]
+    writes += [PutGap(number, partition, gap) for gap in found.gaps]
+    writes += [
+        PutCursor(number, name, partition, cursor) for name, cursor in found.cursors.items() if cursor != cursors[name]
+    ]
+    writes.append(PutHeld(number, partition, ()))
+    if reserve is not None:
+        writes.append(PutReserve(number, partition, Reserve(found.tail.next_offset, reserve.slot)))
+    records = found.tail.next_offset - found.head.removed_records
+    return RestoredPartition(partition, records, tail.next_offset, found.tail.next_offset)
+
+
+def _report(sink: StoredSink, partitions: tuple[RestoredPartition, ...]) -> RestoredSink:
+    names = sorted({"default", *sink.subscriptions})
+    return RestoredSink(
+        sink.record.name,
+        sink.record.incarnation,
+        partitions,
+        tuple(RestoredSubscription(name, sum(_unsettled(sink, name))) for name in names),
+        tuple(
+            RestoredProducer(each.producer, each.write_name, each.epoch)
+            for each in sink.producers.values()
+            if each.epoch is not None
+        ),
+        len(sink.writers),
+    )
+
+
+def _unsettled(sink: StoredSink, name: str) -> Iterator[int]:
+    """Yield the records of each partition that a subscription had not settled at the backup."""
+    for partition in range(sink.partitions):
+        end = sink.tails.get(partition, Tail()).next_offset
+        cursor = sink.cursors.get((name, partition), Cursor())
+        yield max(0, end - cursor.watermark) - sum(min(part.end, end) - part.first for part in cursor.beyond)

@@ -1,0 +1,205 @@
+"""Transfer of a snapshot to a target.
+
+Files of pages go first, so that their release is held back for as short as possible. A file of the parent backup with
+the same path and size is not transferred again: neither tables nor files of pages change after they were written, and
+their names are never used twice in the life of a store.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from forebay.broker.core.backups.values import Progress
+from forebay.broker.storage.backup.catalog import list_backups, mark_started
+from forebay.broker.storage.backup.errors import BackupError, BackupStopped
+from forebay.broker.storage.backup.manifest import Extent, Manifest, Piece, manifest_name, piece_name
+from forebay.broker.storage.backup.snapshot import Snapshot, accounts_of
+from forebay.broker.storage.backup.target import Target
+from forebay.broker.storage.directory import FORMAT
+from forebay.broker.storage.failures import classified
+from forebay.broker.storage.file_errors import naming
+
+READ_BYTES: Final = 1 << 20
+_BLOCK_BYTES: Final = 512
+"""Unit of ``st_blocks``."""
+_FIXED: Final = (".sst", ".pages")
+"""Suffixes of files that never change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A backup before its transfer."""
+
+    id: str
+    store_id: str
+    version: str
+    start_count: int
+    parent: Manifest | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A file to transfer."""
+
+    path: str
+    file: Path
+    size: int
+    extents: tuple[Extent, ...] | None
+
+    @property
+    def stored_bytes(self) -> int:
+        return self.size if self.extents is None else sum(length for _, length in self.extents)
+
+
+def begin(
+    target: Target, *, backup: str, store_id: str, version: str, start_count: int, at_us: int, full: bool
+) -> Plan:
+    """Write the mark of a backup, and return its plan. Raises ``BackupError``."""
+    own = [one.manifest for one in list_backups(target) if one.manifest is not None]
+    complete = [] if full else [one for one in own if one.store_id == store_id]
+    parent = max(complete, key=lambda one: (one.taken_at_us, one.id), default=None)
+    mark_started(target, backup, at_us=at_us, parent=parent.id if parent is not None else "")
+    return Plan(id=backup, store_id=store_id, version=version, start_count=start_count, parent=parent)
+
+
+class Transfer:
+    """Transfer of one snapshot, in one thread."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        snapshot: Snapshot,
+        target: Target,
+        *,
+        progress: Progress,
+        stop: threading.Event,
+        on_progress: Callable[[], None],
+    ) -> None:
+        self._plan = plan
+        self._snapshot = snapshot
+        self._target = target
+        self._progress = progress
+        self._stop = stop
+        self._on_progress = on_progress
+        known = plan.parent.pieces if plan.parent is not None else ()
+        self._known = {piece.path: piece for piece in known if piece.path.endswith(_FIXED)}
+        self._pieces: list[Piece] = []
+        self._buffer = bytearray(READ_BYTES)
+        rest = list(snapshot.files())
+        self._bulk = self._to_transfer((f"bulk/{file.name}", file) for file in snapshot.bulk)
+        self._rest = self._to_transfer(rest)
+        progress.backup, progress.parent = plan.id, plan.parent.id if plan.parent is not None else ""
+        progress.files = len(self._bulk) + len(self._rest)
+        progress.bytes = sum(one.stored_bytes for one in (*self._bulk, *self._rest))
+
+    def copy_bulk(self) -> None:
+        """Transfer the files of pages. Raises ``BackupError``, also ``BackupStopped``."""
+        for source in self._bulk:
+            self._copy(source)
+
+    def copy_rest(self) -> None:
+        """Transfer everything else. Raises ``BackupError``, also ``BackupStopped``."""
+        for source in self._rest:
+            self._copy(source)
+
+    def finish(self, seconds: Callable[[], float]) -> Manifest:
+        """Read the accounts and write the manifest, which completes the backup. Raises ``StoreError``."""
+        sinks, positions, damage = accounts_of(self._snapshot)
+        self._target.sync()
+        plan = self._plan
+        manifest = Manifest(
+            id=plan.id,
+            store_id=plan.store_id,
+            version=plan.version,
+            data_format=FORMAT,
+            start_count=plan.start_count,
+            taken_at_us=self._snapshot.taken_at_us,
+            pieces=tuple(sorted(self._pieces, key=lambda piece: piece.path)),
+            sinks=sinks,
+            positions=positions,
+            parent=plan.parent.id if plan.parent is not None else "",
+            seconds=seconds(),
+            damage=damage,
+        )
+        self._check_stop()
+        self._target.put(manifest_name(plan.id), [manifest.encode()])
+        self._target.sync()
+        return manifest
+
+    def _to_transfer(self, files: Iterator[tuple[str, Path]] | list[tuple[str, Path]]) -> list[_Source]:
+        """Return the files to transfer, and take over those that the parent has."""
+        wanted: list[_Source] = []
+        for path, file in files:
+            try:
+                found = file.stat()
+            except FileNotFoundError:
+                continue  # all of it was deleted before the snapshot
+            known = self._known.get(path)
+            if known is not None and known.size == found.st_size:
+                self._pieces.append(known)
+                self._progress.reused_bytes += known.stored_bytes
+                continue
+            has_holes = found.st_blocks * _BLOCK_BYTES < found.st_size
+            wanted.append(_Source(path, file, found.st_size, _extents(file, found.st_size) if has_holes else None))
+        return wanted
+
+    def _copy(self, source: _Source) -> None:
+        self._check_stop()
+        summed = [0]
+        name = piece_name(self._plan.id, source.path)
+        self._target.put(name, self._chunks(source, summed))
+        self._pieces.append(Piece(source.path, source.size, summed[0], self._plan.id, source.extents))
+        self._progress.files_done += 1
+        self._on_progress()
+
+    def _chunks(self, source: _Source, summed: list[int]) -> Iterator[memoryview]:
+        """Yield the stored bytes of a file, and add them to a checksum."""
+        buffer = memoryview(self._buffer)
+        with classified("read"):
+            handle = os.open(source.file, os.O_RDONLY)
+        try:
+            for first, length in ((0, source.size),) if source.extents is None else source.extents:
+                at, end = first, first + length
+                while at < end:
+                    self._check_stop()
+                    with classified("read"), naming(source.file):
+                        count = os.preadv(handle, [buffer[: min(READ_BYTES, end - at)]], at)
+                    if not count:
+                        raise BackupError(f"{source.file} ended at byte {at} of {source.size} while it was read")
+                    summed[0] = zlib.crc32(buffer[:count], summed[0])
+                    yield buffer[:count]
+                    at += count
+                    self._progress.bytes_done += count
+                    self._on_progress()
+            if hasattr(os, "posix_fadvise"):
+                os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(handle)
+
+    def _check_stop(self) -> None:
+        if self._stop.is_set():
+            raise BackupStopped("the backup was stopped and is incomplete")
+
+
+def _extents(file: Path, size: int) -> tuple[Extent, ...]:
+    """Return the ranges of a file that are no holes."""
+    found: list[Extent] = []
+    handle = os.open(file, os.O_RDONLY)
+    try:
+        at = 0
+        while at < size:
+            try:
+                first = os.lseek(handle, at, os.SEEK_DATA)
+            except OSError:
+                break  # nothing but a hole is left
+            at = os.lseek(handle, first, os.SEEK_HOLE)
+            found.append((first, at - first))
+    finally:
+        os.close(handle)
+    return tuple(found)

@@ -1,0 +1,1 @@
+"""Backups: made by a running broker, listed, verified, restored and deleted without one."""

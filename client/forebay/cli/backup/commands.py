@@ -1,0 +1,257 @@
+"""`forebay backup ...`: create, list, verify, restore and prune backups."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from forebay.cli.backup.choices import DamageChoice
+from forebay.cli.backup.progress import shown_progress
+from forebay.cli.exits import ExitCode
+from forebay.cli.extras import needed_for
+from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, connect
+from forebay.cli.output import (
+    Column,
+    Output,
+    bytes_text,
+    rows_of,
+    seconds_text,
+    write_json,
+    write_line,
+    write_message,
+    write_result,
+    write_table,
+    write_values,
+)
+from forebay.cli.report import CommandFailed
+
+if TYPE_CHECKING:
+    from forebay.broker.storage.backup.catalog import Backup as Listed
+    from forebay.broker.storage.backup.manifest import Manifest
+    from forebay.broker.storage.backup.restore import RestoreReport
+    from forebay.broker.storage.backup.target import Target
+    from forebay.client import Backup
+
+backup_app = typer.Typer(no_args_is_help=True, help="Create, list, verify, restore and prune backups.")
+
+TargetName = Annotated[
+    str,
+    typer.Option("--target", envvar="FOREBAY_BACKUP_TARGET", metavar="TARGET", help="Target that holds the backups."),
+]
+BackupId = Annotated[str, typer.Option("--id", metavar="ID", help="Backup; the newest complete one if not given.")]
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """Backup of a list."""
+
+    id: str
+    state: str
+    """``complete``, ``incomplete`` or ``damaged``."""
+
+    taken_at: datetime | None
+    parent: str
+    bytes: int | None
+    transferred_bytes: int | None
+    files: int | None
+    sinks: int | None
+    records: int | None
+    store_id: str
+    version: str
+
+
+@backup_app.command()
+def create(
+    full: Annotated[
+        bool, typer.Option("--full", help="Transfer all files, not only those that the newest backup lacks.")
+    ] = False,
+    endpoint: Endpoint = DEFAULT_ENDPOINT,
+    output: OutputForm = Output.TABLE,
+) -> None:
+    """Back up a running broker into the target of its settings."""
+    from forebay.client import Backup
+
+    with connect(endpoint) as client, shown_progress() as show:
+        made: Backup | None = None
+        for event in client.backups.create(full=full):
+            if isinstance(event, Backup):
+                made = event
+            else:
+                show(event)
+    if made is None:
+        raise CommandFailed("the broker ended the call before the backup was complete")
+    write_result(made, _sentence(made), output)
+
+
+def _sentence(made: Backup) -> str:
+    kind = f"incremental to {made.parent}" if made.parent else "full"
+    speed = bytes_text(round(made.transferred_bytes / made.duration_s)) if made.duration_s else bytes_text(0)
+    return (
+        f"backup {made.id} is complete ({kind}): {made.sinks} sinks, {made.files} files, {bytes_text(made.bytes)}, of "
+        f"which {bytes_text(made.transferred_bytes)} were transferred in {seconds_text(made.duration_s)} ({speed}/s); "
+        f"appends waited {seconds_text(made.stall_s)}"
+    )
+
+
+@backup_app.command("list")
+def list_backups(target: TargetName = "", output: OutputForm = Output.TABLE) -> None:
+    """List the backups of a target, the oldest first; no broker is needed."""
+    opened = _opened(target)
+    from forebay.broker.storage.backup.catalog import list_backups as run
+
+    columns: dict[str, Column[_Row]] = {
+        "backup": "id",
+        "state": "state",
+        "taken": "taken_at",
+        "incremental to": "parent",
+        "bytes": "bytes",
+        "transferred": "transferred_bytes",
+        "files": "files",
+        "sinks": "sinks",
+        "records": "records",
+        "version": "version",
+    }
+    write_values([_row(one) for one in run(opened)], output, f"backups in {target}", columns)
+
+
+def _row(backup: Listed) -> _Row:
+    found = backup.manifest
+    if found is None:
+        state = "damaged" if backup.damage else "incomplete"
+        return _Row(backup.id, state, None, backup.parent, None, None, None, None, None, "", "")
+    records = sum(part.records for sink in found.sinks for part in sink.partitions)
+    counts = (found.size, found.transferred_bytes, len(found.pieces), len(found.sinks), records)
+    return _Row(found.id, "complete", _time(found.taken_at_us), found.parent, *counts, found.store_id, found.version)
+
+
+@backup_app.command()
+def verify(
+    target: TargetName = "",
+    backup: BackupId = "",
+    work_dir: Annotated[
+        Path | None, typer.Option("--work-dir", help="Directory with room for the whole backup.", show_default=False)
+    ] = None,
+    output: OutputForm = Output.TABLE,
+) -> None:
+    """Restore a backup into a temporary directory, read everything and compare the accounts.
+
+    Exit code 0 clean, 1 damaged.
+    """
+    opened, manifest = _found(target, backup)
+    from forebay.broker.storage.backup.restore import verify_backup
+
+    report = verify_backup(opened, manifest, work_dir=work_dir)
+    if output is Output.JSON:
+        write_json({"clean": report.clean, **{name: getattr(report, name) for name in report.__slots__}})
+    else:
+        columns: dict[str, Column[object]] = {
+            "sink": "sink",
+            "partition": "partition",
+            "earliest": "earliest",
+            "next": "next_offset",
+            "records": "records",
+            "pages": "pages",
+            "bytes": "size",
+        }
+        write_table(f"backup {manifest.id}", tuple(columns), rows_of(report.partitions, columns))
+        for problem in report.problems:
+            write_line(problem)
+        write_line("clean" if report.clean else f"{len(report.problems)} findings")
+    raise typer.Exit(ExitCode.OK if report.clean else ExitCode.FAILED)
+
+
+@backup_app.command()
+def restore(
+    into: Annotated[Path, typer.Option("--into", help="New data directory; must not exist.", show_default=False)],
+    target: TargetName = "",
+    backup: BackupId = "",
+    on_damage: Annotated[
+        DamageChoice,
+        typer.Option(
+            "--on-damage",
+            help="For a damaged file: restore nothing, skip its damaged pages, or remove all of its pages.",
+        ),
+    ] = DamageChoice.STOP,
+    output: OutputForm = Output.TABLE,
+) -> None:
+    """Restore a backup into a new data directory, and report the state of each sink."""
+    opened, manifest = _found(target, backup)
+    from forebay.broker.storage.backup.restore import OnDamage
+    from forebay.broker.storage.backup.restore import restore as run
+
+    report = run(
+        opened,
+        manifest,
+        into,
+        on_damage=OnDamage(on_damage.value),
+        store_id=secrets.token_hex(16),
+        at_us=time.time_ns() // 1_000,
+    )
+    if output is Output.JSON:
+        write_json(report)
+    else:
+        _show_restore(report)
+        write_message(f"forebay: start a broker on it with `forebay serve --data-dir {into}`")
+
+
+def _show_restore(report: RestoreReport) -> None:
+    rows = [
+        (sink.name, part.partition, part.records, part.end, part.resumes_at)
+        for sink in report.sinks
+        for part in sink.partitions
+    ]
+    title = f"backup {report.backup} of {_time(report.taken_at_us):%Y-%m-%d %H:%M:%S} UTC"
+    write_table(title, ("sink", "partition", "records", "end of the backup", "continues at"), rows)
+    again = [(sink.name, one.name, one.unsettled) for sink in report.sinks for one in sink.subscriptions]
+    write_table("subscriptions", ("sink", "subscription", "records to deliver"), again)
+    writers = [(sink.name, one.write_name, one.producer, one.epoch) for sink in report.sinks for one in sink.producers]
+    if writers:
+        write_table("writers of epochs", ("sink", "write name", "producer", "last epoch"), writers)
+    for line in (*report.damaged, *report.repaired):
+        write_line(line)
+    write_line(f"restored into {report.directory}, as store {report.store_id}, with {report.positions} saved positions")
+
+
+@backup_app.command()
+def prune(
+    target: TargetName = "",
+    keep_last: Annotated[int, typer.Option("--keep-last", min=1, help="Number of newest backups to keep.")] = 7,
+    keep_days: Annotated[float, typer.Option("--keep-days", min=0, help="Keep those that are younger, too.")] = 0.0,
+    output: OutputForm = Output.TABLE,
+) -> None:
+    """Delete old backups, incomplete ones that are a day old, and files that no remaining backup needs."""
+    opened = _opened(target)
+    from forebay.broker.storage.backup.catalog import prune as run
+
+    pruned = run(opened, now_us=time.time_ns() // 1_000, keep_last=keep_last, keep_days=keep_days)
+    text = f"deleted {len(pruned.backups)} backups, {len(pruned.incomplete)} incomplete ones and {pruned.files} files"
+    write_result(pruned, text, output)
+
+
+def _opened(target: str) -> Target:
+    with needed_for("this command", "broker"):
+        from forebay.broker.storage.backup.targets import open_target
+    if not target:
+        raise CommandFailed("name the target: --target, or FOREBAY_BACKUP_TARGET", ExitCode.USAGE)
+    return open_target(target)
+
+
+def _found(target: str, backup: str) -> tuple[Target, Manifest]:
+    opened = _opened(target)
+    from forebay.broker.storage.backup.catalog import find
+    from forebay.broker.storage.backup.errors import BackupNotFound
+
+    try:
+        return opened, find(opened, backup)
+    except BackupNotFound as missing:
+        raise CommandFailed(f"{target}: {missing}", ExitCode.NOT_FOUND) from missing
+
+
+def _time(at_us: int) -> datetime:
+    return datetime.fromtimestamp(at_us / 1_000_000, UTC)

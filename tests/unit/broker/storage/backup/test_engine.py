@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from forebay.broker.storage.backup.catalog import list_backups
+from forebay.broker.storage.store.contract import Family, Put
+from tests.support.storage.backed_up import STORE_ID, BackedUp, Refused
+from tests.support.storage.disk_directory import NAMES
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[BackedUp]:
+    kept = BackedUp(tmp_path)
+    yield kept
+    kept.store.close()
+
+
+def test_the_first_backup_is_full_and_the_next_one_transfers_what_is_new(kept: BackedUp) -> None:
+    first = kept.back_up()
+    kept.store.write([Put(Family.META, b"\x01new", b"x")])
+    second = kept.back_up()
+
+    assert (first.parent, first.transferred_bytes) == ("", first.size)
+    assert second.parent == first.id
+    assert second.transferred_bytes < first.transferred_bytes
+    again = {piece.path for piece in kept.manifest().pieces if piece.held_by == first.id}
+    assert any(path.startswith("bulk/") for path in again)
+    assert any(path.endswith(".sst") for path in again)
+
+
+def test_a_full_backup_transfers_everything_again(kept: BackedUp) -> None:
+    kept.back_up()
+
+    assert kept.back_up(full=True).parent == ""
+
+
+def test_a_backup_of_another_store_is_no_parent(kept: BackedUp, tmp_path: Path) -> None:
+    kept.back_up()
+    other = BackedUp(tmp_path / "other")
+    other.store.close()
+    origin = kept.backups._origin
+
+    assert origin.store_id == STORE_ID
+    assert other.backups.newest() is None
+    newest = kept.backups.newest()
+    assert newest is not None
+    assert newest.sinks == len(NAMES)
+
+
+def test_the_manifest_has_the_accounts_of_the_sinks(kept: BackedUp) -> None:
+    kept.back_up()
+
+    sink = kept.manifest().sinks[0]
+    assert (sink.name, sink.incarnation) == ("first", "abc")
+    assert [(part.earliest, part.next_offset, part.records) for part in sink.partitions] == [(50, 300, 240)]
+    assert sink.settled == {"default": 100, "second": 50}
+    assert sink.epochs == {"query": 3}
+
+
+def test_the_snapshot_is_gone_after_a_backup_and_at_the_next_start(kept: BackedUp) -> None:
+    kept.back_up()
+    assert not (kept.directory / "snapshot").exists()
+
+    job = kept.backups.job(full=False, at_us=1)
+    job.prepare()
+    job.take()
+    assert (kept.directory / "snapshot" / "db" / "CURRENT").exists()
+    kept.store.close()
+    reopened = type(kept.store)(kept.directory)
+    reopened.close()
+
+    assert not (kept.directory / "snapshot").exists()
+
+
+def test_a_stopped_backup_is_incomplete_and_says_why(kept: BackedUp) -> None:
+    job = kept.backups.job(full=False, at_us=1)
+    job.prepare()
+    job.take()
+    job.stop("the test wants it")
+
+    with pytest.raises(Refused, match="incomplete: the test wants it"):
+        job.copy_bulk(lambda: None)
+
+    assert [one.complete for one in list_backups(kept.target)] == [False]
+
+
+def test_a_target_that_fails_is_named(kept: BackedUp, tmp_path: Path) -> None:
+    Path(kept.target_text).write_text("")
+
+    with pytest.raises(Refused, match="backup target"):
+        kept.back_up()
+
+
+def test_old_backups_are_pruned_as_the_settings_say(kept: BackedUp) -> None:
+    made = [kept.back_up() for _ in range(4)]
+
+    assert kept.backups.prune(kept.clock()) == 2
+    assert [one.id for one in list_backups(kept.target)] == [one.id for one in made[2:]]

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from forebay.broker.storage.backup.directory_target import DirectoryTarget
+from forebay.broker.storage.backup.errors import BackupError
+from forebay.broker.storage.backup.targets import open_target
+
+
+@pytest.mark.parametrize("text", ["/tmp/x", "file:///tmp/x"])
+def test_a_path_and_its_address_are_the_same_target(text: str) -> None:
+    target = open_target(text)
+
+    assert isinstance(target, DirectoryTarget)
+    assert target.directory == Path("/tmp/x")
+
+
+def test_an_unknown_scheme_is_refused_with_what_is_allowed() -> None:
+    with pytest.raises(BackupError, match=r"'ftp://x/y': the scheme is 'ftp'; file"):
+        open_target("ftp://x/y")
+
+
+def test_no_target_is_refused() -> None:
+    with pytest.raises(BackupError, match="no target is named"):
+        open_target("")
