@@ -61,7 +61,8 @@ class Pruned:
 
 def new_id(at_us: int, random: str) -> str:
     """Return the ID of a backup that begins now."""
-    return f"{datetime.fromtimestamp(at_us // SECOND_US, UTC):%Y%m%dT%H%M%SZ}-{random}"
+    second, rest_us = divmod(at_us, SECOND_US)
+    return f"{datetime.fromtimestamp(second, UTC):%Y%m%dT%H%M%S}{rest_us:06d}Z-{random}"
 
 
 def mark_started(target: Target, backup: str, *, at_us: int, parent: str) -> None:

@@ -42,8 +42,8 @@ def pruned(target: DirectoryTarget, *, keep_last: int = 1, keep_days: float = 0,
 
 
 def test_ids_sort_by_time() -> None:
-    assert new_id(0, "ff") == "19700101T000000Z-ff"
-    assert new_id(NOW, "00") > new_id(0, "ff")
+    assert new_id(0, "ff") == "19700101T000000000000Z-ff"
+    assert new_id(NOW, "00") > new_id(NOW - 1, "ff")
 
 
 def test_a_backup_without_a_manifest_is_incomplete(target: DirectoryTarget) -> None:
