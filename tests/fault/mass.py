@@ -1,12 +1,12 @@
 """Strangers, slow readers and publishers in mass against one broker, and a table of what they cost the others.
 
-    python -m tests.fault.mass [--idle 10000] [--readers 1000] [--publishers 1000] [--halves 60] [--sinks 10000]
-        [--seconds 15]
+    python -m tests.fault.mass [--idle 10000] [--readers 1000] [--publishers 1000] [--halves 60] [--link 125]
+        [--sinks 9000] [--seconds 15]
 
 A real ``forebay serve`` gets sinks, connections that say nothing, replays that nobody reads, publishers, and requests
-of which the last part never comes, all at once. Beside them one client in a process of its own publishes a record at a
-time. Then all leave, and the broker is started again. Exit code 1 says that one of the bounds did not hold. Everything
-is on the loopback interface.
+of which the last part never comes, all at once: these arrive at the speed of a link of 1 Gbit/s. Beside them one client
+in a process of its own publishes a record at a time. Then all leave, and the broker is started again. Exit code 1 says
+that one of the bounds did not hold. Everything is on the loopback interface.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 import zlib
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -45,6 +46,8 @@ RESTART_MAX_S: Final = 5.0
 RETURNED_MAX_S: Final = 60.0
 RETAINED_MAX_MIB: Final = 256
 """Free memory that the process retains above that of its sinks, see ``forebay.process.tune``."""
+LOG_SHOWN: Final = 8_000
+"""Characters of the broker's log that are shown where a bound did not hold."""
 BATCH: Final = "/forebay.v1.BufferService/PublishBatch"
 ADDRESSES: Final = 5
 """Strangers come from so many addresses of the loopback interface."""
@@ -65,6 +68,9 @@ class Load:
     publishers: int
     halves: int
     """Connections with an open call and four incomplete requests each."""
+
+    link: float
+    """MB/s of incomplete requests, of all these connections together."""
 
     sinks: int
     seconds: float
@@ -99,24 +105,33 @@ def descriptors(pid: int) -> int:
 def healthy(endpoint: str, seconds: float) -> None:
     """Publish a record each 20 ms, and print how long each took; runs in a process of its own."""
     took: list[float] = []
-    failed = 0
+    failed: Counter[str] = Counter()
     with Client(endpoint) as client:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             began = time.monotonic()
             try:
                 client.publish("healthy", [Record(b"x")])
-            except ForebayError:
-                failed += 1
+            except ForebayError as error:
+                failed[str(error)] += 1
             took.append(time.monotonic() - began)
             time.sleep(0.02)
     took.sort()
-    print(json.dumps({"p99_ms": took[int(len(took) * 0.99)] * 1_000, "failed": failed, "calls": len(took)}))
+    print(json.dumps({"p99_ms": took[int(len(took) * 0.99)] * 1_000, "failed": failed.total(), "calls": len(took)}))
+    for reason, count in failed.most_common(3):
+        print(f"{count} calls failed: {reason}", file=sys.stderr)
 
 
-def halves(endpoint: str, count: int, seconds: float) -> None:
+def halves(endpoint: str, load: Load) -> None:
     """Send incomplete requests; runs in a process of its own."""
-    send_halves(endpoint, "mass", BATCH, connections=count, calls=4, bytes_max=1 << 62, seconds=seconds)
+    send_halves(
+        *(endpoint, "mass", BATCH),
+        connections=load.halves,
+        calls=4,
+        bytes_max=1 << 62,
+        seconds=load.seconds,
+        bytes_per_s=load.link * 1e6,
+    )
 
 
 def page(sequence: int) -> pb.PublishRequest:
@@ -226,7 +241,11 @@ async def worked(broker: BrokerProcess, load: Load) -> list[Row]:
     async with publishing(endpoint, load.publishers), not_reading(endpoint, load.readers):
         idle = await asyncio.to_thread(strangers, endpoint, load.idle)
         await asyncio.sleep(3.0)  # a look at connections comes once a second
-        attack = subprocess.Popen([*command, "--halves", str(load.halves)]) if load.halves else None
+        attack = (
+            subprocess.Popen([*command, "--halves", str(load.halves), "--link", str(load.link)])
+            if load.halves
+            else None
+        )
         beside = await asyncio.create_subprocess_exec(*command, "--halves", "0", stdout=subprocess.PIPE)
         saying = asyncio.ensure_future(beside.communicate())
         while not saying.done():
@@ -267,6 +286,8 @@ def run(load: Load, directory: Path) -> list[Row]:
         again = time.monotonic() - began
         rows.append(Row("start after a kill, more than empty", max(0.0, again - empty), RESTART_MAX_S, "s"))
         rows.append(Row("exit code of a stop", broker.terminate(120.0), 0, ""))
+    if not all(row.ok for row in rows):
+        print(broker.log.read_text(errors="replace")[-LOG_SHOWN:], file=sys.stderr)
     return rows
 
 
@@ -277,19 +298,20 @@ def main() -> int:
     parser.add_argument("--readers", type=int, default=1_000)
     parser.add_argument("--publishers", type=int, default=1_000)
     parser.add_argument("--halves", type=int, default=60)
+    parser.add_argument("--link", type=float, default=125.0, help="MB/s of incomplete requests")
     parser.add_argument("--sinks", type=int, default=9_000)
     parser.add_argument("--seconds", type=float, default=15.0)
     parser.add_argument("--beside", default="", help=argparse.SUPPRESS)
     given = parser.parse_args()
+    load = Load(*(given.idle, given.readers, given.publishers, given.halves, given.link, given.sinks, given.seconds))
     if given.beside:
         if given.halves:
-            halves(given.beside, given.halves, given.seconds)
+            halves(given.beside, load)
         else:
             healthy(given.beside, given.seconds)
         return 0
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    load = Load(given.idle, given.readers, given.publishers, given.halves, given.sinks, given.seconds)
     with tempfile.TemporaryDirectory(prefix="forebay-mass-") as directory:
         rows = run(load, Path(directory))
     for row in rows:

@@ -236,7 +236,7 @@ def test_answers_of_single_calls_that_nobody_takes_count_until_the_caller_is_gon
         assert eventually(lambda: held(server) == 0)
 
 
-@pytest.mark.parametrize(("kind", "slow"), [("pull", 12), ("peek", 2)])
+@pytest.mark.parametrize(("kind", "slow"), [("pull", 24 // COPIES), ("peek", 2)])
 def test_callers_that_take_no_answer_lose_their_connection_when_others_need_the_memory(kind: str, slow: int) -> None:
     with serving(stream_bytes_max=16 * MIB) as (server, client, stack):
         fill_with_small_ones(client, 8)

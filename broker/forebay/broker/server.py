@@ -347,7 +347,7 @@ def serve(
                     connections_max=connections_max,
                     on_deleted=unfreeze_objects,
                 )
-            freeze_objects()
+                freeze_objects()
             await serving.start()
             undo.pop_all()
         loop = asyncio.get_running_loop()

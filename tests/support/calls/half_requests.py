@@ -5,13 +5,13 @@ A sender obeys flow control, as every client does: gRPC takes what it has given 
 
 from __future__ import annotations
 
+import math
 import select
 import socket
 import struct
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
-from typing import Final, Self
+from typing import Final
 
 from forebay.v1 import buffer_service_pb2 as pb
 from tests.support.calls.raw_calls import END_HEADERS, HEADERS, SETTINGS, frame, request_headers
@@ -138,10 +138,8 @@ class HalfRequests:
             self.ended += 1
             self._begin()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Leave."""
         self._socket.close()
 
 
@@ -154,26 +152,35 @@ def send_halves(
     calls: int,
     bytes_max: int,
     seconds: float,
+    bytes_per_s: float = math.inf,
     look: Callable[[], None] = lambda: None,
 ) -> int:
     """Send halves of requests, on a new connection in place of a closed one; returns their bytes.
 
-    Ends after ``bytes_max`` or ``seconds``, and leaves. ``look`` is called again and again meanwhile.
+    Ends after ``bytes_max`` or ``seconds``, and leaves. No more than ``bytes_per_s`` are sent, as over a link of that
+    speed. ``look`` is called again and again meanwhile.
     """
-    sent = 0
-    with ExitStack() as open_ones:
 
-        def one() -> HalfRequests:
-            made = HalfRequests(endpoint, sink, method, calls=calls, bytes_each=HALF_BYTES)
-            return open_ones.enter_context(made)
+    def one() -> HalfRequests:
+        return HalfRequests(endpoint, sink, method, calls=calls, bytes_each=HALF_BYTES)
 
-        half = [one() for _ in range(connections)]
-        until = time.monotonic() + seconds
-        while time.monotonic() < until and sent + sum(each.sent for each in half) < bytes_max:
-            moved = [each.step() for each in half]
+    before, half = 0, [one() for _ in range(connections)]
+    began = time.monotonic()
+    try:
+        while True:
+            spent, sent = time.monotonic() - began, before + sum(each.sent for each in half)
+            if spent >= seconds or sent >= bytes_max:
+                return sent
+            has_room = sent <= spent * bytes_per_s
+            moved = sum(each.step() for each in half) if has_room else 0
             look()
-            sent += sum(each.sent for each in half if each.is_closed)
-            half = [one() if each.is_closed else each for each in half]
-            if not any(moved):
-                select.select(half, [], [], 0.02)
-        return sent + sum(each.sent for each in half)
+            for number, each in enumerate(half):
+                if each.is_closed:
+                    before += each.sent
+                    each.close()
+                    half[number] = one()
+            if not moved:
+                select.select(half if has_room else [], [], [], 0.02)
+    finally:
+        for each in half:
+            each.close()

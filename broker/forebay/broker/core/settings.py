@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
@@ -137,8 +138,13 @@ class Setting:
     def allows(self, value: Any) -> bool:
         """Return whether a value of the setting's type is allowed."""
         if self.choices is not None:
-            return value in set(self.choices)
+            return value in _members(self.choices)
         return isinstance(value, bool) or value in self.named or self.low <= value <= self.high
+
+
+@cache
+def _members(choices: type[IntEnum]) -> frozenset[IntEnum]:
+    return frozenset(choices)
 
 
 def _setting(
@@ -280,7 +286,10 @@ class SinkSettings:
 
     def corrected(self) -> tuple[SinkSettings, list[InvalidSetting]]:
         """Return stored settings with every invalid value replaced by its default, and the errors."""
-        mended = {name: getattr(DEFAULTS, name) for name, _ in self._invalid()}
+        invalid = [(name, _BY_NAME[name].error(getattr(self, name), allowed)) for name, allowed in self._invalid()]
+        if not invalid:  # nearly always, for each sink of a start
+            return self, []
+        mended = {name: getattr(DEFAULTS, name) for name, _ in invalid}
         if "retry_backoff_max_us" in mended or "retry_backoff_min_us" in mended:
             mended["retry_backoff_min_us"] = DEFAULTS.retry_backoff_min_us
             mended["retry_backoff_max_us"] = DEFAULTS.retry_backoff_max_us
@@ -290,7 +299,7 @@ class SinkSettings:
             corrected = replace(corrected, memory_cache_threshold=threshold)
         if corrected.buffer_mode != BufferMode.SPILL:  # only with SPILL is the disk an overflow that may be wiped
             corrected = replace(corrected, volatile=False)
-        return corrected, list(self.problems())
+        return corrected, [problem for _, problem in invalid]
 
     def changed(self, values: Mapping[str, Any]) -> SinkSettings:
         """Return the settings with ``values`` applied, checked.

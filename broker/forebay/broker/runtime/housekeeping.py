@@ -19,6 +19,7 @@ from forebay.broker.runtime.resources.memory import MemoryGuard
 from forebay.broker.runtime.resources.slices import Slices
 from forebay.broker.runtime.resources.stream_memory import StreamMemory
 from forebay.broker.runtime.resources.supervision import Supervisor, Work
+from forebay.broker.runtime.resources.turns import Turns
 from forebay.broker.runtime.sink import expiry
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.runtime.sink.expiry import Expirer
@@ -64,6 +65,7 @@ class Housekeeping:
         self._instruments = instruments
         self._on_memory = on_memory
         self._sweeps = 0
+        self._turns = Turns()
 
     def start(self) -> None:
         """Start the periodic work; the supervisor ends it."""
@@ -88,21 +90,26 @@ class Housekeeping:
         """Sweep time limits, memory and lag of each sink; a sink that fails does not affect the others."""
         pending = list(self._sinks.running.values())
         self._sweeps += 1
+        self._turns.begin({buffer.state.id for buffer in pending})
         while pending:
             await self._supervisor.attempt("sinks", partial(self._sweep_rest, pending))
 
     async def _sweep_rest(self, pending: list[Buffer]) -> None:
         slices = Slices()
-        lanes = sum(len(buffer.logs) * len(buffer.subscriptions) for buffer in self._sinks.running.values())
+        wants_lag = self._instruments.wants_lag
+        lanes = (
+            sum(len(each.logs) * len(each.subscriptions) for each in self._sinks.running.values()) if wants_lag else 0
+        )
         while pending:
             await slices.turn()
             buffer = pending.pop()
-            if buffer.state.deleted:
+            sink = buffer.state
+            if sink.deleted or not self._turns.is_due(sink.id, is_empty=sink.is_empty):
                 continue
             self._sinks.writers[buffer.name].sweep()
             buffer.sweep()
             await buffer.tier.relieve()
-            if self._instruments.wants_lag and lag_is_due(self._sweeps, buffer.record.id, lanes):
+            if wants_lag and lag_is_due(self._sweeps, buffer.record.id, lanes):
                 await self._measure(buffer)
 
     async def _look_at_disk(self) -> None:

@@ -107,6 +107,10 @@ class ConnectionLimits:
     unread_max: int
     """Bytes held of the incomplete requests of all connections."""
 
+    def is_crowded(self, total: int, of_one_host: int) -> bool:
+        """Return whether the number of connections calls for closing some."""
+        return total > self.total_max * HIGH or of_one_host > self.per_host_max
+
 
 @dataclass(frozen=True, slots=True)
 class Excess:

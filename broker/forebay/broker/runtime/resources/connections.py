@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from forebay.broker.core.errors import BrokerError
-from forebay.broker.core.resources.connections import Connection, ConnectionLimits, Use, excess
+from forebay.broker.core.resources.connections import Connection, ConnectionLimits, Progress, Use, excess
 from forebay.broker.core.resources.unread import Intake, Traffic, Unread
 from forebay.broker.runtime.resources.sockets import Accepted
 from forebay.errors.reasons import Reason
@@ -49,8 +50,11 @@ Address = tuple[str, int]
 class FindsSockets(Protocol):
     """Finds and closes accepted connections."""
 
-    def scan(self) -> Sequence[Accepted]:
-        """Return the connections that are open. Runs in a thread of its own."""
+    def scan(self, again: Collection[Accepted] | None = None) -> Sequence[Accepted]:
+        """Return the connections that are open. Runs in a thread of its own.
+
+        Checks descriptors that are new and those of ``again``; all of them if it is None.
+        """
         ...
 
     def traffic(self, accepted: Accepted) -> Traffic:
@@ -111,6 +115,18 @@ _STRANGER: Final = Caller()
 """Calls of a connection that made none."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Scan:
+    """Changes of the open connections since the last check."""
+
+    opened: Sequence[Accepted]
+    gone: Sequence[int]
+    """Inodes."""
+
+    traffic: Mapping[int, Traffic]
+    """Bytes of connections by inode, where they changed or may be held."""
+
+
 class Connections:
     """The connections of one broker. Used on one loop."""
 
@@ -137,18 +153,25 @@ class Connections:
         self._on_calm = on_calm
         self._resident = resident
         self._callers: dict[Address, Caller] = {}
+        self._open: dict[int, Accepted] = {}
+        """Open connections as of the last check, by inode, without those that were shut down."""
+        self._by_address: dict[Address, Accepted] = {}
+        self._hosts: Counter[str] = Counter()
+        """Number of open connections by host."""
         self._opened: dict[int, float] = {}
+        self._traffic: dict[int, Traffic] = {}
+        """Bytes of connections as of the last check that asked for them, by inode."""
         self._unread: dict[int, Unread] = {}
         """Held bytes of incomplete requests, by inode."""
-        self._last: dict[int, Connection] = {}
-        """Connections as of the last check, by inode."""
+        self._holding: set[int] = set()
+        """Inodes of connections that hold some."""
         self._ended: dict[int, float] = {}
         """Time at which the incomplete requests of a connection were ended for the bound, by inode."""
         self._peak = 0
         """Most unread bytes since free memory was last returned."""
         self._calmed_at = clock()
-        self._closing: set[int] = set()
-        """Inodes of connections that were shut down and still exist."""
+        self._closing: dict[int, Accepted] = {}
+        """Connections that were shut down and still exist, by inode."""
         self._told_at: float | None = None
         self._untold = 0
         self._doomed: set[Address] = set()
@@ -209,52 +232,109 @@ class Connections:
     async def look(self, sockets: FindsSockets, *, is_full: bool = True) -> bool:
         """Check once; True if there were too many.
 
-        Unless it is full, known connections without an open call are as they were: of thousands of idle ones nothing
-        is asked while a flood is kept down.
+        Unless it is full, known connections without an open call are as they were. Of thousands of idle connections
+        a full check costs the loop only their changes: the system is asked in a thread.
         """
         before = set(self._callers)
-        busy = {address for address, caller in self._callers.items() if caller.open}
-        known = frozenset[int]() if is_full else frozenset(self._last)
-        found, traffic = await asyncio.to_thread(_asked, sockets, known, busy)
+        busy = [address for address, caller in self._callers.items() if caller.open]
+        scan = await asyncio.to_thread(self._scan, sockets, busy, is_full=is_full)
         now = self._clock()
-        self._forget(before, found)
-        self._opened = {accepted.inode: self._opened.get(accepted.inode, now) for accepted in found}
-        self._closing &= self._opened.keys()
-        by_inode = {accepted.inode: accepted for accepted in found if accepted.inode not in self._closing}
-        self._unread = {inode: self._unread.get(inode) or Unread() for inode in by_inode}
-        self._last = {
-            inode: self._connection(each, traffic[inode], now) if inode in traffic else self._last[inode]
-            for inode, each in by_inode.items()
-        }
-        connections = list(self._last.values())
-        self.counts = {use: sum(connection.use is use for connection in connections) for use in Use}
+        self._update(scan, now)
+        self._forget(before)
+        self._count()
         if self._doomed:
             doomed, self._doomed = self._doomed, set()
-            unread = [accepted for accepted in by_inode.values() if (accepted.host, accepted.port) in doomed]
+            unread = [self._by_address[address] for address in doomed if address in self._by_address]
             if unread:
                 self._close(sockets, "untaken", unread)
-        chosen = excess(connections, self.limits, now)
+        total = len(self._open)
+        is_crowded = self.limits.is_crowded(total, max(self._hosts.values(), default=0))
+        considered = [self._connection(inode, now) for inode in (self._open if is_crowded else self._holding)]
+        chosen = excess(considered, self.limits, now)
+        over_unread = [self._open[connection.id] for connection in chosen.of_unread]
         for reason, over in (("per_peer", chosen.of_hosts), ("total", chosen.of_all)):
             if over:
-                self._close(sockets, reason, [by_inode[connection.id] for connection in over])
-        self._relieve(sockets, [by_inode[connection.id] for connection in chosen.of_unread], now)
-        await self._calm(sum(connection.unread for connection in connections), now)
-        return bool(chosen) or len(connections) >= self.limits.total_max
+                self._close(sockets, reason, [self._open[connection.id] for connection in over])
+        self._relieve(sockets, over_unread, now)
+        await self._calm(sum(self._unread[inode].bytes for inode in self._holding), now)
+        return bool(chosen) or total >= self.limits.total_max
 
-    def _forget(self, before: set[Address], found: Sequence[Accepted]) -> None:
+    def _scan(self, sockets: FindsSockets, busy: Collection[Address], *, is_full: bool) -> _Scan:
+        """Return the changes since the last check.
+
+        Runs in a thread, while the loop changes none of what it reads.
+        """
+        again = None if is_full else list(self._closing.values())
+        found = {accepted.inode: accepted for accepted in sockets.scan(again)}
+        if again is not None and busy:
+            addresses = {(accepted.host, accepted.port) for accepted in found.values()}
+            if not addresses.issuperset(busy):  # a descriptor was closed and is in use again
+                found = {accepted.inode: accepted for accepted in sockets.scan()}
+        opened = [one for one in found.values() if one.inode not in self._open and one.inode not in self._closing]
+        gone = [inode for inode in (*self._open, *self._closing) if inode not in found]
+        calling = set(busy)
+        changed: dict[int, Traffic] = {}
+        for inode, accepted in found.items():
+            is_asked = inode in self._holding or (accepted.host, accepted.port) in calling
+            if inode in self._closing or not (is_asked or is_full or inode not in self._open):
+                continue
+            traffic = sockets.traffic(accepted)
+            if is_asked or traffic != self._traffic.get(inode):
+                changed[inode] = traffic
+        return _Scan(opened, gone, changed)
+
+    def _update(self, scan: _Scan, now: float) -> None:
+        for accepted in scan.opened:
+            self._open[accepted.inode] = self._by_address[accepted.host, accepted.port] = accepted
+            self._hosts[accepted.host] += 1
+            self._opened[accepted.inode] = now
+        for inode in scan.gone:
+            self._closing.pop(inode, None)
+            self._remove(inode)
+        for inode, traffic in scan.traffic.items():
+            if inode not in self._open:
+                continue
+            self._traffic[inode] = traffic
+            accepted = self._open[inode]
+            caller = self._callers.get((accepted.host, accepted.port), _STRANGER)
+            unread = self._unread.setdefault(inode, Unread())
+            held = unread.check(traffic, caller.intake, now, is_open=caller.open > 0)
+            (self._holding.add if held else self._holding.discard)(inode)
+
+    def _remove(self, inode: int) -> None:
+        """Remove a connection that is gone, or was shut down."""
+        accepted = self._open.pop(inode, None)
+        if accepted is None:
+            return
+        address = accepted.host, accepted.port
+        if self._by_address.get(address) is accepted:
+            del self._by_address[address]
+        self._hosts[accepted.host] -= 1
+        if not self._hosts[accepted.host]:
+            del self._hosts[accepted.host]
+        for state in (self._opened, self._traffic, self._unread):
+            state.pop(inode, None)
+        self._holding.discard(inode)
+
+    def _forget(self, before: set[Address]) -> None:
         """Remove callers that were known before the check and whose connection it did not find."""
-        if found:
-            gone = before - {(accepted.host, accepted.port) for accepted in found}
-            for address in gone:
+        if self._open:
+            for address in before - self._by_address.keys():
                 if self._callers[address].open <= 0:
                     del self._callers[address]
 
-    def _connection(self, accepted: Accepted, traffic: Traffic, now: float) -> Connection:
-        inode, host = accepted.inode, accepted.host
-        caller = self._callers.get((host, accepted.port), _STRANGER)
-        unread = self._unread[inode]
-        held = unread.check(traffic, caller.intake, now, is_open=caller.open > 0)
-        return Connection(inode, host, self._opened[inode], caller.used_at, caller.calls, held, unread.progress(now))
+    def _count(self) -> None:
+        found = [caller for address, caller in self._callers.items() if address in self._by_address]
+        busy = sum(caller.calls > 0 for caller in found)
+        idle = sum(caller.used_at is not None and not caller.calls for caller in found)
+        self.counts = {Use.STRANGER: len(self._open) - busy - idle, Use.IDLE: idle, Use.BUSY: busy}
+
+    def _connection(self, inode: int, now: float) -> Connection:
+        accepted = self._open[inode]
+        caller = self._callers.get((accepted.host, accepted.port), _STRANGER)
+        unread = self._unread.get(inode)
+        held, progress = (0, Progress.READ) if unread is None else (unread.bytes, unread.progress(now))
+        return Connection(inode, accepted.host, self._opened[inode], caller.used_at, caller.calls, held, progress)
 
     def _relieve(self, sockets: FindsSockets, over: Sequence[Accepted], now: float) -> None:
         """End the incomplete requests of connections that hold too much; close those that still do."""
@@ -285,7 +365,8 @@ class Connections:
     def _close(self, sockets: FindsSockets, reason: str, over: Sequence[Accepted]) -> None:
         for accepted in over:
             sockets.shut(accepted)
-            self._closing.add(accepted.inode)
+            self._closing[accepted.inode] = accepted
+            self._remove(accepted.inode)
         self._on_closed(reason, len(over))
         self._tell(reason, over)
 
@@ -301,12 +382,3 @@ class Connections:
                 sum(self.counts.values()),
             )
             self._told_at, self._untold = now, 0
-
-
-def _asked(
-    sockets: FindsSockets, known: Set[int], busy: Set[Address]
-) -> tuple[Sequence[Accepted], Mapping[int, Traffic]]:
-    """Return the open connections, and the bytes of new and busy ones. Runs in a thread of its own."""
-    found = sockets.scan()
-    asked = [one for one in found if one.inode not in known or (one.host, one.port) in busy]
-    return found, {accepted.inode: sockets.traffic(accepted) for accepted in asked}

@@ -17,6 +17,7 @@ import stat
 import struct
 import sys
 import termios
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,14 +51,22 @@ class Sockets:
         self._known: dict[int, tuple[int, Accepted | None]] = {}
         """Inode, and connection if it is one of the port, by descriptor number."""
 
-    def scan(self) -> list[Accepted]:
-        """Return the connections that are open."""
+    def scan(self, again: Collection[Accepted] | None = None) -> list[Accepted]:
+        """Return the connections that are open.
+
+        Checks descriptors that are new and those of ``again``, the others are taken to be as they were; all are
+        checked if it is None.
+        """
         known: dict[int, tuple[int, Accepted | None]] = {}
+        checked = None if again is None else {accepted.descriptor for accepted in again}
         for descriptor in self._descriptors():
+            before = self._known.get(descriptor)
+            if before is not None and checked is not None and descriptor not in checked:
+                known[descriptor] = before
+                continue
             inode = _inode(descriptor)
             if inode is None:
                 continue
-            before = self._known.get(descriptor)
             known[descriptor] = (
                 before if before is not None and before[0] == inode else (inode, self._asked(descriptor, inode))
             )

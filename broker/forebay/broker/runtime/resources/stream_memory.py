@@ -13,7 +13,8 @@ from typing import Final, Self
 
 from forebay.broker.core.resources.stream_budget import StreamBudget, StreamShare
 
-COPIES: Final = 2
+COPIES: Final = 3
+"""Copies of a page that is sent: as it was read, in its message, and in gRPC's buffers."""
 PEAK_PARTS: Final = 4
 CALM_S: Final = 30.0
 """Minimum interval between returns of free memory to the system."""

@@ -74,6 +74,11 @@ class Sink:
     def settings(self) -> SinkSettings:
         return self.record.settings
 
+    @property
+    def is_empty(self) -> bool:
+        """True if it has no page, not even a staged one."""
+        return not self.live.records and not self.staged.records
+
     def add_logs(self, logs: Iterable[PartitionLog]) -> None:
         """Add partitions."""
         for log in logs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -35,7 +35,7 @@ class Open:
             inode = len(self.open) + len(self.shut_down) + 1
             self.open[inode] = Accepted(inode, inode, host, 1_000 + inode)
 
-    def scan(self) -> list[Accepted]:
+    def scan(self, again: Collection[Accepted] | None = None) -> list[Accepted]:
         return list(self.open.values())
 
     def traffic(self, accepted: Accepted) -> Traffic:
@@ -257,7 +257,7 @@ async def test_a_process_that_grows_is_looked_at_before_the_second_is_over() -> 
     loop, looks = asyncio.get_running_loop(), asyncio.Queue[None]()
 
     class Counted(Open):
-        def scan(self) -> list[Accepted]:
+        def scan(self, again: Collection[Accepted] | None = None) -> list[Accepted]:
             loop.call_soon_threadsafe(looks.put_nowait, None)
             return []
 
@@ -302,3 +302,32 @@ async def test_a_peer_that_takes_not_even_the_end_of_its_call_is_closed() -> Non
     await keeper.look(sockets)
 
     assert (sockets.shut_down, closed) == ([2], [("untaken", 1)])
+
+
+async def test_a_check_between_full_ones_finds_a_caller_whose_descriptor_was_another_connections() -> None:
+    class Reused(Open):
+        def scan(self, again: Collection[Accepted] | None = None) -> list[Accepted]:
+            """A descriptor that was in use is not looked at again, unless all are."""
+            self.open[1] = Accepted(9, 1, HOST, 1_009) if again is None else Accepted(1, 1, HOST, 1_001)
+            return super().scan()
+
+    sockets, keeper = Open(), connections(Clock())
+    sockets.add(1)
+    await keeper.look(sockets)
+    reused = Reused()
+    with calling(keeper, 9):
+        await keeper.look(reused, is_full=False)
+
+    assert keeper.counts == {Use.STRANGER: 0, Use.IDLE: 0, Use.BUSY: 1}
+
+
+async def test_bytes_of_a_stranger_count_from_the_full_check_that_finds_them() -> None:
+    clock, sockets, closed = Clock(), Open(), list[tuple[str, int]]()
+    keeper = connections(clock, closed)
+    sockets.add(2)
+    await keeper.look(sockets)
+    sockets.sent = {2: 2_000 * KIB}
+    clock.now += 1.0
+    await keeper.look(sockets)
+
+    assert (sockets.shut_down, closed) == ([2], [("unread", 1)])
