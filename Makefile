@@ -25,6 +25,7 @@ BENCH_ARGS ?=
 MASS_ARGS ?=
 ROUNDS ?= 500
 CLIENT_ARGS ?=
+POSITION_ARGS ?=
 VERSIONS ?=
 GRPCURL_VERSION := v1.9.3
 # Servers of the tests of position stores.
@@ -39,7 +40,7 @@ export PYTHON ?=
 # Not --quiet: it drops the warnings that --strict counts.
 MKDOCS = { said=$$(NO_MKDOCS_2_WARNING=true $(BIN)/python -m mkdocs build --strict 2>&1) || { echo "$$said" >&2; exit 1; }; }
 
-.PHONY: help venv demo docs test test-stores quick coverage check release format proto proto-baseline lock bench bench-spark fault fault-client fault-disk fault-mass fault-spark fuzz soak \
+.PHONY: help venv demo docs test test-stores quick coverage check release format proto proto-baseline lock bench bench-spark fault fault-client fault-disk fault-mass fault-positions fault-spark fuzz soak \
 	spark-versions compose-test grpcurl stores clean clean-all java
 
 help: ## list the targets
@@ -152,6 +153,9 @@ fault-mass: venv ## 10,000 idle strangers, 1,000 slow readers, 1,000 publishers,
 
 fault-client: venv ## break wires, certificates, clocks, processes and the store ROUNDS times under a publisher and a subscriber
 	@$(BIN)/python -m tests.fault_client.campaign --rounds $(ROUNDS) $(CLIENT_ARGS)
+
+fault-positions: venv ## kill consumers with saved positions KILLS times, over three stores, and compare with what they processed
+	@$(BIN)/python -m tests.fault.positions_campaign --kills $(KILLS) $(POSITION_ARGS)
 
 fault-disk: venv ## damage every kind of stored thing TRIALS times and look at what becomes of it
 	@$(BIN)/python -m tests.fault.disk_campaign --trials $(TRIALS)

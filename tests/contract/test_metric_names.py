@@ -22,6 +22,8 @@ from forebay.broker.runtime import metrics
 from forebay.broker.runtime.commit.committer import Synced
 from forebay.broker.runtime.delivery.events import Delivered
 from forebay.broker.telemetry import METRICS, OpenTelemetryInstruments
+from forebay.client.errors import PositionStoreUnavailable
+from forebay.client.positions.telemetry import SaveTelemetry
 from forebay.client.telemetry import Telemetry
 from forebay.deliver import Batch, BatchLimits, Reject
 from forebay.deliver import Delivered as Taken
@@ -88,6 +90,12 @@ CLIENT: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
     "messaging.client.sent.messages": (COUNTER, "{message}", ("sink", "operation")),
     "messaging.process.duration": (HISTOGRAM, "s", ("sink", "group", "operation")),
 }
+POSITIONS: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
+    "forebay.position.lag": (GAUGE, "{record}", ("sink", "group")),
+    "forebay.position.save.age": (GAUGE, "s", ("sink", "group")),
+    "forebay.position.save.failures": (COUNTER, "{failure}", ("sink", "group")),
+    "forebay.position.saves": (COUNTER, "{save}", ("sink", "group")),
+}
 DELIVERED: Final = (*LANE, "operation", "messaging.operation.type")
 DELIVERER: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
     "forebay.deliver.duration": (HISTOGRAM, "s", DELIVERED),
@@ -125,6 +133,10 @@ class _NotingMeter(NoOpMeter):
         self._made[name] = (COUNTER, unit)
         return super().create_counter(name, unit, description)
 
+    def create_gauge(self, name: str, unit: str = "", description: str = "") -> Any:
+        self._made[name] = (GAUGE, unit)
+        return super().create_gauge(name, unit, description)
+
     def create_histogram(self, name: str, unit: str = "", description: str = "", **rest: Any) -> Any:
         self._made[name] = (HISTOGRAM, unit)
         assert rest.get("explicit_bucket_boundaries_advisory"), f"{name}: the default buckets are for milliseconds"
@@ -153,9 +165,10 @@ def broker_instruments(meters: MeterProvider) -> None:
     [
         (broker_instruments, BROKER),
         (lambda meters: Telemetry("orders", meters=meters), CLIENT),
+        (lambda meters: SaveTelemetry("orders", "billing", meters=meters), POSITIONS),
         (lambda meters: DelivererInstruments("orders", "default", meters=meters), DELIVERER),
     ],
-    ids=["broker", "client", "deliverer"],
+    ids=["broker", "client", "positions", "deliverer"],
 )
 def test_every_metric_has_the_name_kind_and_unit_that_were_promised(
     make: Callable[[MeterProvider], object], table: dict[str, tuple[str, str, tuple[str, ...]]]
@@ -195,6 +208,10 @@ def everything_measured() -> Observed:
     client.processed(client.deliver(0, 1, []), 1.0)
     client.settled(client.settle("ack", 0, 1, None), 1.0)
 
+    saves = SaveTelemetry("orders", "billing", meters=seen.meters)
+    saves.saved(0)
+    saves.failed(PositionStoreUnavailable("away"), 1.0, 1)
+
     def rule(batch: Batch) -> Taken | Reject:
         return Taken() if batch.first_offset == 0 else Reject("no", exact=True)
 
@@ -214,7 +231,9 @@ def everything_measured() -> Observed:
 
 
 def test_every_series_has_the_attributes_that_were_promised_and_no_others() -> None:
-    promised = {name: set(attributes) for name, (_, _, attributes) in {**BROKER, **CLIENT, **DELIVERER}.items()}
+    promised = {
+        name: set(attributes) for name, (_, _, attributes) in {**BROKER, **CLIENT, **POSITIONS, **DELIVERER}.items()
+    }
 
     found = {
         name: {key for point in points for key in point.at if key != "error.type"}
@@ -232,7 +251,7 @@ def test_every_span_has_the_name_and_kind_that_were_promised() -> None:
 
 def test_the_reference_names_every_metric_and_no_other() -> None:
     text = fill((ROOT / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8"))
-    tables = (BROKER, DELIVERER, CLIENT)
+    tables = (BROKER, DELIVERER, CLIENT, POSITIONS)
 
     rows = re.findall(r"^\| `((?:forebay|messaging)\.[a-z.]+)` \| (\w+) \| `([^`]+)` \|", text, re.M)
 

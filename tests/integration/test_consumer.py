@@ -14,7 +14,10 @@ from forebay.broker.server import BrokerServer
 from forebay.client import Client, DropReason, InvalidArgument, Overflow, Record
 from forebay.client.errors import PositionFenced, PositionUnusable
 from forebay.client.positions.consumer import Batch, CheckpointedConsumer
-from forebay.client.positions.settings import ConsumerOptions
+from forebay.client.positions.settings import ConsumerOptions, ConsumerSettings
+from forebay.client.positions.store import Versioned
+from forebay.client.transport.channel import Channels
+from tests.support.positions.flaky import FlakyPositions
 
 WAIT_S = 30.0
 Place = tuple[int, int]
@@ -271,3 +274,40 @@ def test_closing_the_client_saves_what_is_finished(store: str, broker: BrokerSer
 
     with Client(broker.endpoint) as client:
         assert read_all(client.consumer("orders", "billing", store=store, follow=False)) == []
+
+
+def test_a_consumer_takes_over_while_the_one_before_it_reads_new_records(client: Client) -> None:
+    class Overtaken(FlakyPositions):
+        def read(self, key: str) -> Versioned | None:
+            """Let the consumer before go on between the look at the sink and this read."""
+            if publish_first.pop("now", False):
+                publish(client, 3)
+                assert first.take(WAIT_S) is not None
+                first.save()
+            return super().read(key)
+
+    client.sinks.create("orders")
+    publish_first = {"now": False}
+    first = client.consumer("orders", "billing", store="memory:overtaken", guarantee="at_most_once")
+    assert first.take(0.01) is None
+    publish_first["now"] = True
+    store = Overtaken(client.position_store("memory:overtaken"))
+    second = CheckpointedConsumer(
+        Channels(client.endpoints, client.settings),
+        "orders",
+        "billing",
+        store=store,
+        settings=ConsumerSettings(guarantee="at_most_once"),
+    )
+
+    with second:
+        assert second.take(0.01) is None
+        publish(client, 1)
+        batch = second.take(WAIT_S)
+
+    assert batch is not None
+    assert places(batch) == [(0, 3)]
+    with pytest.raises(PositionFenced):
+        first.take(WAIT_S)
+    with pytest.raises(PositionFenced):
+        first.close()

@@ -31,6 +31,7 @@ from forebay.client.positions.saver import PositionSaver, SaveStatistics
 from forebay.client.positions.settings import ConsumerSettings, Guarantee
 from forebay.client.positions.start import Bounds, OnMisfit, Start, start_of
 from forebay.client.positions.store import PositionStore
+from forebay.client.positions.telemetry import SaveTelemetry
 from forebay.client.replay.columns import records_and_gaps
 from forebay.client.replay.iterator import ClosableIterator
 from forebay.client.replay.pages import PageReplay, ReplayOptions
@@ -136,7 +137,14 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
         self._wall = wall
         self._pid = os.getpid()
         PositionKey(settings.namespace, name, sink, 0)  # checks the names
-        self._saver = PositionSaver(store, owner=uuid.uuid4().hex, schedule=settings.schedule, clock=clock, wall=wall)
+        self._saver = PositionSaver(
+            store,
+            owner=uuid.uuid4().hex,
+            schedule=settings.schedule,
+            telemetry=SaveTelemetry(sink, name),
+            clock=clock,
+            wall=wall,
+        )
         self._readers = PartitionReaders(settings.buffer_bytes)
         self._lock = threading.Lock()
         """Protects the completions."""
@@ -247,6 +255,7 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
         point = "earliest" if is_added else settings.start
         for _ in range(TAKE_OVER_TRIES):
             saved, version = self._saver.read(key) if settings.checkpointing else (None, None)
+            bounds = self._not_older(bounds, saved)
             start = start_of(
                 *(point, saved, self._reachable(saved, bounds)),
                 checkpointing=settings.checkpointing,
@@ -264,6 +273,19 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
             f"{TAKE_OVER_TRIES} other consumers named {self.name!r} took over partition {bounds.partition} meanwhile",
             facts={"partition": str(bounds.partition), "consumer": self.name},
         )
+
+    def _not_older(self, bounds: Bounds, saved: SavedPosition | None) -> Bounds:
+        """Return bounds that were read after a saved position.
+
+        The consumer that wrote it may still run: it has read, and saved, records that are newer than the bounds.
+        """
+        if saved is None or saved.offset <= bounds.end:
+            return bounds
+        found = self._sinks.stats(self.sink)
+        if found.incarnation != bounds.incarnation:
+            return bounds
+        [one] = [one for one in found.partitions if one.partition == bounds.partition]
+        return Bounds(one.partition, bounds.incarnation, one.earliest_offset, one.next_offset)
 
     def _offset_of(self, at: int | datetime, bounds: Bounds) -> int:
         if isinstance(at, int):

@@ -20,6 +20,7 @@ from forebay.client.errors import ClientFault, ForebayError, PositionConflict, P
 from forebay.client.positions.position import PositionKey, SavedPosition
 from forebay.client.positions.schedule import Due, SaveSchedule
 from forebay.client.positions.store import PositionStore
+from forebay.client.positions.telemetry import SaveTelemetry
 from forebay.client.settings import RetryPolicy
 from forebay.client.transport.retry import RetryState
 from forebay.client.transport.threads import GuardedThread
@@ -72,6 +73,7 @@ class PositionSaver:
         *,
         owner: str,
         schedule: SaveSchedule,
+        telemetry: SaveTelemetry | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
         uniform: Callable[[], float] = random.random,
@@ -79,6 +81,7 @@ class PositionSaver:
         self._store = store
         self._owner = owner
         self._schedule = schedule
+        self._telemetry = telemetry
         self._clock = clock
         self._wall = wall
         self._uniform = uniform
@@ -284,7 +287,14 @@ class PositionSaver:
                 self._statistics = SaveStatistics(
                     found.saved, found.failed + 1, found.failed_in_a_row + 1, f"{type(error).__name__}: {error}"
                 )
+            age_s = now - max(each.due.saved_at for each in self._held.values())
+            lag = sum(each.position - each.due.saved for each in self._held.values())
             self._changed.notify_all()
+        if self._telemetry is not None:
+            if error is None:
+                self._telemetry.saved(lag)
+            else:
+                self._telemetry.failed(error, age_s, lag)
 
 
 def _fenced(held: _Held, conflict: PositionConflict) -> PositionFenced:

@@ -13,7 +13,10 @@ from forebay.client.positions.position import PositionKey, SavedPosition
 from forebay.client.positions.saver import PositionSaver
 from forebay.client.positions.schedule import SaveSchedule
 from forebay.client.positions.stores.memory import MemoryPositions
+from forebay.client.positions.telemetry import SaveTelemetry
+from tests.support.calls.eventually import until
 from tests.support.positions.flaky import FlakyPositions
+from tests.support.telemetry.observed import Observed, Point
 
 KEY = PositionKey("default", "billing", "orders", 0)
 AT_ONCE = SaveSchedule(frequency_s=0)
@@ -230,3 +233,39 @@ def test_an_error_that_is_none_of_a_store_ends_the_consumer_with_a_reason() -> N
     one.moved(0, 3)
     with pytest.raises(ClientFault, match="ZeroDivisionError"):
         one.save(timeout_s=WAIT_S)
+
+
+def test_saves_and_failures_are_measured_with_the_age_of_the_last_save_and_what_is_not_saved() -> None:
+    seen = Observed()
+    store = FlakyPositions(MemoryPositions(), [None, "before"])
+    now = [0.0]
+    one = PositionSaver(
+        store,
+        owner="a",
+        schedule=AT_ONCE,
+        telemetry=SaveTelemetry("orders", "billing", meters=seen.meters),
+        clock=lambda: now[0],
+        uniform=lambda: 0.0,
+    )
+    MADE.append(one)
+    take_over(one)
+    now[0] = 40.0
+
+    one.moved(0, 7)
+    with one._changed:
+        assert one._changed.wait_for(lambda: one.statistics.failed == 1, WAIT_S)
+    failed = wait_for_points(seen, "forebay.position.save.failures")
+    assert (failed.at["error.type"], failed.value) == ("POSITION_STORE_UNAVAILABLE", 1)
+    assert [seen.points(f"forebay.position.{name}")[0].value for name in ("save.age", "lag")] == [40.0, 7]
+    now[0] = 80.0
+    one.save(timeout_s=WAIT_S)
+
+    saved = wait_for_points(seen, "forebay.position.saves")
+    assert (saved.at["sink"], saved.at["group"], saved.value) == ("orders", "billing", 1)
+    assert [seen.points(f"forebay.position.{name}")[0].value for name in ("save.age", "lag")] == [0.0, 0]
+
+
+def wait_for_points(seen: Observed, name: str) -> Point:
+    """Return the series of a metric once it was recorded: behind the save, on the saver's thread."""
+    until(lambda: seen.points(name) != [])
+    return seen.points(name)[0]
