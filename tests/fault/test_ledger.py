@@ -13,7 +13,7 @@ from tests.support.oracles.records import identity
 FORGETTING = frozenset({"LOST_IN_CRASH"})
 
 
-class Told:
+class GapNotices:
     """A ledger, and the kinds of what it has told."""
 
     def __init__(self, reasons: Collection[str] = (), *, in_order: bool = True) -> None:
@@ -34,7 +34,7 @@ class Told:
 
 
 def test_what_had_a_receipt_and_never_comes_is_lost() -> None:
-    told = Told()
+    told = GapNotices()
     told.receipt(0, 1, 2)
     told.delivered(0, 1)
 
@@ -43,7 +43,7 @@ def test_what_had_a_receipt_and_never_comes_is_lost() -> None:
 
 @pytest.mark.parametrize("reasons", [frozenset[str](), FORGETTING])
 def test_an_offset_that_is_used_twice_is_noticed_whatever_the_sink_may_forget(reasons: frozenset[str]) -> None:
-    told = Told(reasons)
+    told = GapNotices(reasons)
     told.delivered(0, 1, 2, written=False)
     told.ledger.gap(0, 1, {DropReason.LOST_IN_CRASH: 2})
     told.kinds.clear()
@@ -66,7 +66,7 @@ def test_an_offset_that_is_used_twice_is_noticed_whatever_the_sink_may_forget(re
 def test_only_what_a_sink_may_lose_may_be_a_gap(
     reasons: Collection[str], counts: Mapping[DropReason, int], violations: list[str]
 ) -> None:
-    told = Told(reasons)
+    told = GapNotices(reasons)
     told.receipt(0, 1, 2, written=False)
 
     told.ledger.gap(0, 1, counts)
@@ -76,7 +76,7 @@ def test_only_what_a_sink_may_lose_may_be_a_gap(
 
 @pytest.mark.parametrize("how", ["receipt", "delivery"])
 def test_a_crash_may_take_what_memory_held_and_nothing_that_was_written(how: str) -> None:
-    told = Told(FORGETTING)
+    told = GapNotices(FORGETTING)
     told.receipt(0, 1, 2, written=False)
     if how == "receipt":
         told.receipt(2, 3)
@@ -90,7 +90,7 @@ def test_a_crash_may_take_what_memory_held_and_nothing_that_was_written(how: str
 
 
 def test_what_was_written_may_go_for_another_reason_beside_a_crash() -> None:
-    told = Told({*FORGETTING, "OVERFLOW"})
+    told = GapNotices({*FORGETTING, "OVERFLOW"})
     told.receipt(0, 1, 2)
     told.receipt(2, 3, written=False)
 
@@ -100,7 +100,7 @@ def test_what_was_written_may_go_for_another_reason_beside_a_crash() -> None:
 
 
 def test_what_was_acked_may_lie_in_a_gap() -> None:
-    told = Told(FORGETTING)
+    told = GapNotices(FORGETTING)
     told.delivered(0, 1)
     told.ledger.acking(0, 0)
 
@@ -113,7 +113,7 @@ def test_what_was_acked_may_lie_in_a_gap() -> None:
 def test_without_a_receipt_a_record_is_sent_again_and_stands_twice_only_where_the_first_was_forgotten(
     reasons: Collection[str], violations: list[str]
 ) -> None:
-    told = Told(reasons)
+    told = GapNotices(reasons)
     told.delivered(0, 1, written=False)
     told.delivered(1, 1)
 
@@ -121,7 +121,7 @@ def test_without_a_receipt_a_record_is_sent_again_and_stands_twice_only_where_th
 
 
 def test_what_has_a_receipt_stands_once_in_every_sink() -> None:
-    told = Told(FORGETTING)
+    told = GapNotices(FORGETTING)
     told.receipt(0, 1, written=False)
     told.delivered(0, 1, 1)
 
@@ -135,7 +135,7 @@ def test_what_has_a_receipt_stands_once_in_every_sink() -> None:
 def test_what_was_forgotten_may_only_come_behind_what_was_stored_before_it_was_sent_again(
     reasons: Collection[str], duplicate: bool, violations: list[str]
 ) -> None:
-    told = Told(reasons)
+    told = GapNotices(reasons)
     told.receipt(0, 2, duplicate=duplicate)
     told.receipt(1, 1)
     told.delivered(0, 2, 1)
@@ -145,7 +145,7 @@ def test_what_was_forgotten_may_only_come_behind_what_was_stored_before_it_was_s
 
 @pytest.mark.parametrize("reasons", [frozenset[str](), FORGETTING])
 def test_what_was_passed_over_may_not_come_later_in_strict_order(reasons: frozenset[str]) -> None:
-    told = Told(reasons)
+    told = GapNotices(reasons)
     told.delivered(1, 2)
     told.delivered(0, 1)
 

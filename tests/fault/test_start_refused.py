@@ -66,7 +66,7 @@ def test_a_file_in_the_place_of_the_directory_is_named_and_left_alone(below: str
     code, said = refused(tmp_path / "file" / below)
 
     assert code == ExitCode.FAILED
-    assert said == f"forebay: store could not open: [Errno 20] It is there and is no directory: '{tmp_path}/file'\n"
+    assert said == f"forebay: store could not open: [Errno 20] It exists and is not a directory: '{tmp_path}/file'\n"
     assert (tmp_path / "file").read_text() == "precious"
 
 

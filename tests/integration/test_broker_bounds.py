@@ -74,7 +74,7 @@ def look(server: BrokerServer) -> None:
 
     async def measured() -> None:
         assert server.serving is not None
-        server.serving.broker.memory.look()
+        server.serving.broker.memory.check()
 
     assert server.loop is not None
     asyncio.run_coroutine_threadsafe(measured(), server.loop).result(10)

@@ -210,7 +210,7 @@ class BufferMachine(BufferDriver):
                 deadline = lane.deadline()
                 if deadline is not None and self.clock.now >= deadline:
                     partition.failed(min(partition.in_flight), waited_for=False)
-            self.hand.subscription.let_time_pass()
+            self.hand.subscription.process_timers()
             self.notice()
             assert all(lane.deadline() is None or self.clock.now < (lane.deadline() or 0.0) for lane in lanes)
 

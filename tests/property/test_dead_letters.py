@@ -23,7 +23,7 @@ from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import Ordering, SinkSettings
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.runtime.dead_letters.box import DeadLetterBox
+from forebay.broker.runtime.dead_letters.operations import DeadLetterOperations
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.storage.store.memory import MemoryStore
 from tests.support.brokers.running import Mortal, begin
@@ -108,11 +108,11 @@ class History:
             self.clock.advance(60.0)
 
     async def redrive(self, size: int, _: int) -> None:
-        await DeadLetterBox(self.broker, "orders").redrive(Filter(), size, None)
+        await DeadLetterOperations(self.broker, "orders").redrive(Filter(), size, None)
 
     async def purge(self, size: int, _: int) -> None:
-        letters, _at = await DeadLetterBox(self.broker, "orders").list(Filter(), size, None)
-        done = await DeadLetterBox(self.broker, "orders").purge(Filter(), size, None)
+        letters, _at = await DeadLetterOperations(self.broker, "orders").list(Filter(), size, None)
+        done = await DeadLetterOperations(self.broker, "orders").purge(Filter(), size, None)
         self.done.update([letter.record.value for _, letter in letters][: done.records])
 
     async def leave(self, _: int, __: int) -> None:
@@ -150,7 +150,7 @@ class History:
         assert audit.skipped == redriven == self.buffer.logs[0].tail.next_offset - self.published
         lane = self.taker.lane()
         for idle in lane.sender.idle_in(Range(0, lane.sender.position)):
-            assert sum(one.size for one in lane.side.parked.within(idle)) == idle.size, f"{idle} is forgotten"
+            assert sum(one.size for one in lane.retry.queue.within(idle)) == idle.size, f"{idle} is forgotten"
 
     async def finish(self) -> None:
         """Take and ack until nothing comes any more: nothing was forgotten."""
@@ -165,7 +165,7 @@ class History:
         while True:
             moment = self.broker.committer.committed.next()
             buffers = list(self.broker.sinks.values())
-            if not any(lane.moving for b in buffers for s in b.subscriptions.values() for lane in s.lanes):
+            if not any(lane.transfers for b in buffers for s in b.subscriptions.values() for lane in s.lanes):
                 return
             await moment.wait()
 

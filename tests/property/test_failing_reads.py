@@ -118,7 +118,7 @@ async def _appended(broker: Broker) -> None:
         except ReadFailed:
             continue
         except DiskFull:  # the device has not said yet how much it has left
-            broker.committer.look_at_disk()
+            broker.committer.check_disk()
             continue
         return
 
@@ -168,5 +168,5 @@ async def test_whichever_read_fails_nothing_is_dropped_and_all_is_delivered(fail
         assert delivered == list(range(PAGES + 1)), where
         assert replayed == list(range(PAGES + 1)), where
         assert (gaps, log.head.dropped, broker.quarantine.pages) == ([], (), 0), where
-        assert (broker.mended, broker.committer.fenced) == ((), None), where
+        assert (broker.repairs, broker.committer.fenced) == ((), None), where
         await broker.close()

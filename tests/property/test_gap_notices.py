@@ -51,7 +51,7 @@ class History:
     def take(self) -> None:
         self.epoch += 1
         self.stream, self.in_hand = [], []
-        self.lane.take(f"c{self.epoch}", self.epoch, InFlight())
+        self.lane.assign(f"c{self.epoch}", self.epoch, InFlight())
         unsaid = {offset for offset in self.dropped if offset < self.lane.sender.position} - self.noticed
         assert not unsaid, f"no consumer has received, nor will receive, a notice of {sorted(unsaid)}"
 
@@ -59,16 +59,16 @@ class History:
         offset = self.lane.sender.position
         if offset in self.dropped:
             self.stream.append((offset, None))
-            self.lane.sender.tell(offset + 1)
+            self.lane.sender.note_gap_sent(offset + 1)
             return
         may_send = offset < RECORDS and self.lane.sender.pages_allowed(self.now) != 0
         if may_send and self.lane.sender.send(offset, offset + 1, 1, self.now):
             self.stream.append((offset, Answer(self.epoch, self.lane.revision)))
 
     def send_parked(self) -> None:
-        found = self.lane.side.next_due(self.now)
-        if found is not None and self.lane.side.resends_allowed(self.now) != 0:
-            assert self.lane.sender.send_parked(found, found + 1, 1, self.now)
+        found = self.lane.retry.next_due(self.now)
+        if found is not None and self.lane.retry.resends_allowed(self.now) != 0:
+            assert self.lane.sender.send_retry(found, found + 1, 1, self.now)
             self.stream.append((found, Answer(self.epoch, self.lane.revision)))
 
     def receive(self) -> None:

@@ -55,7 +55,7 @@ class History:
     def take(self) -> None:
         self.epoch += 1
         self.usage = InFlight()
-        self.lane.take(f"consumer-{self.epoch}", self.epoch, self.usage)
+        self.lane.assign(f"consumer-{self.epoch}", self.epoch, self.usage)
 
     def part(self, at: int, count: int) -> Range:
         """A range that begins at something in flight, if there is any."""
@@ -77,10 +77,10 @@ class History:
             lane.sender.send(base, base + PAGE, 100, self.now, records_max=count)
 
     def again(self, at: int, count: int) -> None:
-        first = self.lane.side.next_due(self.now)
+        first = self.lane.retry.next_due(self.now)
         if first is not None:
             base = first // PAGE * PAGE
-            self.lane.sender.send_parked(base, base + PAGE, 100, self.now, records_max=count)
+            self.lane.sender.send_retry(base, base + PAGE, 100, self.now, records_max=count)
 
     def ack(self, at: int, count: int) -> None:
         self.lane.settle(self.answer(), self.part(at, count), Settlement.ACKED, self.now, END)
@@ -94,33 +94,33 @@ class History:
         self.lane.nack(self.answer(), asked, self.now, delay_s=None, random=0.5, reason="HTTP 500")
 
     def reject(self, at: int, count: int) -> None:
-        for part, outcome in self.lane.judged(self.answer(), self.part(at, count)):
+        for part, outcome in self.lane.judge(self.answer(), self.part(at, count)):
             if outcome is Outcome.OK:
-                self.lane.set_out([part], self.now, END, answered=True)
+                self.lane.begin_transfer([part], self.now, END, answered=True)
                 self.set_out.append(part)
 
     def exhaust(self, at: int, count: int) -> None:
         for offset in self.lane.exhausted():
             part = Range(offset, offset + 1)
-            self.lane.set_out([part], self.now, END, answered=False)
+            self.lane.begin_transfer([part], self.now, END, answered=False)
             self.set_out.append(part)
 
     def queue(self, at: int, count: int) -> None:
         if self.set_out:
             part = self.set_out.pop(at % len(self.set_out))
-            for waiting in self.lane.moving.waiting_in(part):
-                self.lane.moving.queue([waiting])
+            for waiting in self.lane.transfers.waiting_in(part):
+                self.lane.transfers.queue([waiting])
                 self.queued.append(waiting)
 
     def arrive(self, at: int, count: int) -> None:
         if self.queued:
             part = self.queued.pop(at % len(self.queued))
-            self.lane.moving.seal([part], Settlement.DEAD_LETTERED)
-            self.lane.moved([part], Settlement.DEAD_LETTERED)
+            self.lane.transfers.seal([part], Settlement.DEAD_LETTERED)
+            self.lane.confirm_transfer([part], Settlement.DEAD_LETTERED)
 
     def stay(self, at: int, count: int) -> None:
         back, self.set_out = self.set_out[:count], self.set_out[count:]
-        self.lane.give_back(back, self.now, delay_s=None, random=0.5, reason="full")
+        self.lane.fail_transfer(back, self.now, delay_s=None, random=0.5, reason="full")
 
     def drop(self, at: int, count: int) -> None:
         base = at // PAGE * PAGE
@@ -157,10 +157,10 @@ class History:
             flying = [o for r in lane.view.unsettled(Range(flight.first, flight.end)) for o in range(r.first, r.end)]
             assert len(flying) == flight.unsettled > 0
             places.update(flying)
-        asides = [Range(one.first, one.end) for one in lane.side.parked]
+        asides = [Range(one.first, one.end) for one in lane.retry.queue]
         assert all(one.end <= other.first for one, other in pairwise(asides))
         places.update(o for one in asides for r in lane.view.unsettled(one) for o in range(r.first, r.end))
-        moving = {o for o in range(END) if lane.moving.within(Range(o, o + 1))}
+        moving = {o for o in range(END) if lane.transfers.within(Range(o, o + 1))}
         assert not any(lane.cursor.is_settled(o) for o in moving)
         places.update(moving)
         assert all(count == 1 for count in places.values()), "in two places"
@@ -201,8 +201,8 @@ def test_what_stays_in_a_page_that_was_put_back_meanwhile_is_parked_once() -> No
     history.time(0, 1)
     history.again(0, PAGE)
     [flight] = history.lane.flights
-    for part, _ in history.lane.judged(history.answer(), Range(2, 3)):
-        history.lane.set_out([part], history.now, END, answered=True)
+    for part, _ in history.lane.judge(history.answer(), Range(2, 3)):
+        history.lane.begin_transfer([part], history.now, END, answered=True)
         history.set_out.append(part)
 
     history.lane.purge()

@@ -104,7 +104,7 @@ class Relaxed(BufferMachine):
     def let_time_pass(self, seconds: float) -> None:
         async def work() -> None:
             self.clock.advance(seconds)
-            self.hand.subscription.let_time_pass()
+            self.hand.subscription.process_timers()
             self.notice()
             late = {holder for holder, until in self.until.items() if self.clock.now >= until}
             for partition, lane in zip(self.model, self.hand.subscription.lanes, strict=True):

@@ -26,12 +26,12 @@ apart = st.sets(st.integers(0, END - 1), max_size=END).map(
 def flying(ordering: Ordering, settled: list[Range], failed: list[Range], parked: list[Range]) -> Lane:
     """A lane with five pages, of which some records are settled, some failed and some are on their way elsewhere."""
     lane = Lane(Cursor(), SinkSettings(ordering=ordering))
-    lane.take("a", 1, InFlight())
+    lane.assign("a", 1, InFlight())
     for base in range(0, END, PAGE):
         lane.sender.send(base, base + PAGE, 10 * PAGE, float(base))
     for part in settled:
         lane.settle(answer(lane), part, Settlement.ACKED, 50.0, END)
-    lane.set_out([part for each in parked for part in lane.view.unsettled(each)], 55.0, END, answered=True)
+    lane.begin_transfer([part for each in parked for part in lane.view.unsettled(each)], 55.0, END, answered=True)
     if failed:
         lane.nack(answer(lane), failed, 60.0, delay_s=0.0, random=0.5, reason="")
     return lane
@@ -44,10 +44,10 @@ def answer(lane: Lane) -> Answer:
 def seen(lane: Lane) -> tuple[object, ...]:
     """All that somebody may see of a lane."""
     flights = [(each.base, each.first, each.end, each.unsettled, each.size, each.since) for each in lane.flights]
-    parked = [(each.first, each.end, each.not_before) for each in lane.side.parked]
-    machine = (lane.resend.state, lane.resend.not_before, lane.resend.backlog_end, lane.side.live_stopped)
+    parked = [(each.first, each.end, each.not_before) for each in lane.retry.queue]
+    machine = (lane.resend.state, lane.resend.not_before, lane.resend.backlog_end, lane.retry.live_stopped)
     view = (lane.view.watermark, lane.view.beyond, lane.view.attempts)  # it settles nothing: its sums are nobody's
-    return lane.cursor, view, flights, parked, machine, lane.deadline(), lane.sender.position, lane.take_settled_ages()
+    return lane.cursor, view, flights, parked, machine, lane.deadline(), lane.sender.position, lane.pop_settled_ages()
 
 
 @given(

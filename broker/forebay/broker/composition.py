@@ -40,7 +40,7 @@ from forebay.broker.runtime.resources.stream_memory import StreamMemory
 from forebay.broker.runtime.resources.supervision import Supervisor
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.runtime.sink.expiry import Expirer
-from forebay.broker.runtime.sink.recovery import Restarting
+from forebay.broker.runtime.sink.recovery import SinkRecovery
 from forebay.broker.runtime.sink.state import Sink
 from forebay.broker.runtime.sinks import Sinks
 from forebay.broker.settings import BrokerSettings
@@ -185,7 +185,7 @@ def build(
     )
     quarantine = Quarantine(found.quarantined)
     quota = Quota(bounds.stored_bytes)
-    marks = DeliveryMarks(delivered or AcceptedUnknown(), stopped=found.stopped, damaged=bool(found.mended))
+    marks = DeliveryMarks(delivered or AcceptedUnknown(), stopped=found.stopped, damaged=bool(found.repairs))
     used = {reserve.slot for stored in found.sinks for reserve in stored.reserves.values()}
 
     def dead_letter_sink(origin: Sink) -> Target:
@@ -226,7 +226,7 @@ def build(
         on_deleted=on_deleted,
     )
     pages.holds.on_over = sinks.wake
-    sinks.restore(found.sinks, Restarting(journal, accepted.found, marks, at_us=clock.wall_us()), reclaimer)
+    sinks.restore(found.sinks, SinkRecovery(journal, accepted.found, marks, at_us=clock.wall_us()), reclaimer)
     journal.commit([], [PutCounting(start_count)])  # a start killed before it leaves the counts as they are
     accepted.begin()
     marks.begin()
@@ -280,5 +280,5 @@ def build(
         housekeeping=housekeeping,
         supervisor=supervisor,
         ending=ending,
-        mended=found.mended,
+        repairs=found.repairs,
     )

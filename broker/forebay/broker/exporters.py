@@ -30,7 +30,7 @@ METRICS_CONNECTIONS_MAX: Final = 32
 METRICS_SILENCE_S: Final = 10.0
 """Time that a connection to the endpoint for Prometheus may be silent."""
 CLIENT_SERVICE: Final = "forebay-client"
-"""Service name of a process whose providers OpenTelemetry asked for by name."""
+"""Service name of a process whose providers OpenTelemetry creates by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ def bound(server: Any) -> None:
 
 
 def _prometheus(host: str, port: int) -> _Endpoint:
-    # Only who is asked by Prometheus needs its client.
+    # Only a process with a Prometheus endpoint needs its client.
     from opentelemetry.exporter.prometheus import PrometheusMetricReader  # noqa: PLC0415
     from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server  # noqa: PLC0415
 

@@ -67,7 +67,7 @@ def _names(signal: str, environment: Mapping[str, str]) -> tuple[str, ...]:
         text = "otlp" if any(environment.get(name, "").strip() for name in endpoints) else "none"
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if "none" in names and len(names) > 1:
-        raise ExportingError(f"{variable} = {text!r}: none stands alone")
+        raise ExportingError(f"{variable} = {text!r}: none must be the only value")
     return tuple(_otlp(signal, environment) if name == "otlp" else name for name in names if name != "none")
 
 

@@ -108,7 +108,7 @@ OF_BROKER: Final[dict[Metric, Callable[[Broker], float]]] = {
         "{failure}",
         "Background work of the broker that failed and was restarted",
     ): lambda broker: sum(failed.count for failed in list(broker.supervisor.failures.values())),
-    Metric("forebay.quarantine.pages", GAUGE, "{page}", "Damaged pages whose bytes are kept aside"): (
+    Metric("forebay.quarantine.pages", GAUGE, "{page}", "Damaged pages in quarantine"): (
         lambda broker: broker.quarantine.pages
     ),
     Metric("forebay.quarantine.evicted.pages", COUNTER, "{page}", "Quarantined pages given up for newer ones"): (

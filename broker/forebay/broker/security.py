@@ -140,8 +140,8 @@ def _credentials(settings: BrokerSettings) -> Credentials | None:
     try:
         return parse(_content("token_hashes_file", path).decode())
     except (CredentialsInvalid, UnicodeDecodeError) as error:
-        said = str(error) if isinstance(error, CredentialsInvalid) else "it is no text"
-        raise SettingsError(f"token_hashes_file = {path}: {said}") from error
+        problem = str(error) if isinstance(error, CredentialsInvalid) else "it is not UTF-8 text"
+        raise SettingsError(f"token_hashes_file = {path}: {problem}") from error
 
 
 def _content(name: str, path: str) -> bytes:

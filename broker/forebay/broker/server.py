@@ -39,14 +39,14 @@ from forebay.broker.rpc.schema_service import SchemaServicer
 from forebay.broker.rpc.sinks.service import SinkServicer
 from forebay.broker.rpc.transport.health import BoundedHealth
 from forebay.broker.rpc.transport.interceptor import StatusInterceptor
-from forebay.broker.rpc.transport.listener import Listening
+from forebay.broker.rpc.transport.listener import Listener
 from forebay.broker.rpc.transport.registration import GenericRegistration
 from forebay.broker.runtime.clock import Clock, SystemClock
 from forebay.broker.runtime.resources.connections import Connections
 from forebay.broker.runtime.resources.memory import resident_bytes
 from forebay.broker.runtime.resources.sockets import Sockets
-from forebay.broker.runtime.resources.stopping import StopFailed, Stopping
-from forebay.broker.runtime.resources.supervision import Kept
+from forebay.broker.runtime.resources.stop_steps import StopFailed, StopSteps
+from forebay.broker.runtime.resources.supervision import SupervisedWork
 from forebay.broker.security import (
     Security,
     close_audit_log,
@@ -113,7 +113,7 @@ def options(settings: BrokerSettings, connections_max: int) -> list[tuple[str, i
         ("grpc.max_connection_idle_ms", int(settings.connection_idle_s * 1_000)),
         ("grpc.keepalive_time_ms", int(settings.keepalive_s * 1_000)),
         ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_S * 1_000),
-        # Without it a probe that stays unanswered ends the connection after a minute, whatever stands above.
+        # Without it an unanswered probe ends the connection after a minute, whatever the options above.
         ("grpc.http2.ping_timeout_ms", KEEPALIVE_TIMEOUT_S * 1_000),
     ]
 
@@ -159,14 +159,14 @@ class Serving:
             started_at_us=clock.wall_us(),
             data_dir=data_dir,
         )
-        self._watching: list[Kept] = []
+        self._watching: list[SupervisedWork] = []
         self._audit_log: logging.Handler | None = None
         self._health = BoundedHealth()
         self._security = security
         self._report = CredentialReport(
             credential_files(settings), log=_log, clock=time.monotonic, now=lambda: datetime.now(UTC)
         )
-        self._listening = Listening(
+        self._listening = Listener(
             security.certificates, security.credentials, time.monotonic, self.instruments.call_refused
         )
         total = min(settings.connections_max, connections_max or settings.connections_max)
@@ -213,13 +213,13 @@ class Serving:
         self.instruments.watch(broker)
         self.instruments.watch_connections(self.connections)
         sockets = Sockets(self.port)
-        self._watching.append(broker.supervisor.keep("connections", lambda: self.connections.run(sockets)))
+        self._watching.append(broker.supervisor.keep_running("connections", lambda: self.connections.run(sockets)))
         await self._server.start()
         warn_of_open_access(self.settings, self._security)
         await self._say(health_pb2.HealthCheckResponse.SERVING)
-        self._watching.append(broker.supervisor.keep("health", self._until_fenced))
+        self._watching.append(broker.supervisor.keep_running("health", self._until_fenced))
         if self._security != Security(None, None):
-            self._watching.append(broker.supervisor.keep("credentials", self._watch_files))
+            self._watching.append(broker.supervisor.keep_running("credentials", self._watch_files))
         _log.info("broker is serving endpoint=%s sinks=%d", self.endpoint, len(broker.sinks))
 
     def renew(self) -> None:
@@ -248,7 +248,7 @@ class Serving:
 
         Raises ``StopFailed`` at the end if a step failed.
         """
-        stopping = Stopping()
+        stopping = StopSteps()
         await stopping.step("health", lambda: self._say(health_pb2.HealthCheckResponse.NOT_SERVING))
         await stopping.step("drain", self.broker.drain)
         await stopping.step("streams", lambda: self._server.stop(self.settings.drain_s))

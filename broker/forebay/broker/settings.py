@@ -312,7 +312,7 @@ def _over(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def address(text: str, *, name: str = "listen") -> tuple[str, int]:
-    """Host and port of HOST:PORT; raises ``SettingsError``, which speaks of the setting ``name``."""
+    """Host and port of HOST:PORT; raises ``SettingsError``, which names the setting ``name``."""
     host, colon, port = text.rpartition(":")
     is_number = port.isascii() and port.isdigit() and len(port) <= PORT_DIGITS_MAX
     if not colon or not host or not is_number or int(port) > 65_535:

@@ -124,7 +124,7 @@ def _context(part: Part) -> trace.SpanContext | None:
 def instruments(settings: BrokerSettings, *, instance: str = "") -> OpenTelemetryInstruments:
     """The broker's instruments: with exporters where the environment or ``metrics_listen`` asks for them.
 
-    ``instance`` tells brokers apart that send to one place. Raises OSError when the Prometheus address cannot be had
+    ``instance`` distinguishes brokers that send to one place. Raises OSError when the Prometheus address cannot be had
     and ``ExportingError`` when an ``OTEL_…`` variable is wrong.
     """
     exporting = wanted(os.environ)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from forebay.broker.core.dead_letters.letters import DeadLetter, dead_letter_sink_name, unburied
+from forebay.broker.core.dead_letters.letters import DeadLetter, dead_letter_sink_name, from_dead_letter
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.rpc.pages.codec import PageCodec
 from forebay.broker.runtime.broker import Broker
@@ -23,7 +23,7 @@ async def letters_of(buffer: Buffer, broker: Broker, partition: int = 0) -> list
     bodies, _ = await pages.bodies(buffer.record.id, partition, entries, realtime=True)
     found = [(entry, body) for entry, body in zip(entries, bodies, strict=True) if body is not None]
     return [
-        unburied(cut)
+        from_dead_letter(cut)
         for entry, body in found
         for cut in PageCodec().cut(entry, body, [Range(entry.base, entry.end)], buffer.schemas.stored)
     ]

@@ -82,7 +82,7 @@ class Hand:
 
     async def take(self, partition: int = 0, *, records_max: int | None = None) -> Event | None:
         """The next thing of a partition."""
-        return await self.consumer.take(partition, self.subscription.lanes[partition], records_max=records_max)
+        return await self.consumer.next_event(partition, self.subscription.lanes[partition], records_max=records_max)
 
     async def take_all(self, partition: int = 0) -> list[Event]:
         """Everything that may be sent now."""
@@ -161,8 +161,8 @@ class Mortal:
     def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
         return self.store.get_many(family, keys)
 
-    def expect(self, keys: Sequence[bytes]) -> None:
-        self.store.expect(keys)
+    def prefetch(self, keys: Sequence[bytes]) -> None:
+        self.store.prefetch(keys)
 
     def scan(
         self, family: Family, first: bytes, end: bytes, limit: int, *, reverse: bool = False

@@ -320,7 +320,7 @@ class BufferDriver(RuleBasedStateMachine):
             if all(partition.count(PENDING) == 0 for partition in self.model):
                 break
             self.clock.advance(1.0)
-            self.hand.subscription.let_time_pass()
+            self.hand.subscription.process_timers()
             self.notice()
         assert [partition.count(PENDING) for partition in self.model] == [0] * len(self.model)
         for number in range(len(self.model)):

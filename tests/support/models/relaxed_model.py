@@ -77,7 +77,7 @@ class RelaxedPartition(Partition):
 
     def expired(self, lane: Lane, deadline_s: float) -> None:
         """Time has passed: what stepped aside was late, and for each page its lowest record has failed."""
-        late = [offset for offset in self.in_flight if lane.side.parked.within(Range(offset, offset + 1))]
+        late = [offset for offset in self.in_flight if lane.retry.queue.within(Range(offset, offset + 1))]
         found = dict(lane.cursor.attempts)
         for offset in late:
             assert self.now - self.sent_at[offset] >= deadline_s, f"{offset} expired too early"
@@ -139,7 +139,7 @@ class RelaxedPartition(Partition):
 
     def check(self, log: PartitionLog, lane: Lane) -> None:
         Partition.check(self, log, lane)
-        parked = {offset for one in lane.side.parked for offset in range(one.first, one.end)}
+        parked = {offset for one in lane.retry.queue for offset in range(one.first, one.end)}
         assert not parked & set(self.in_flight), "in flight and parked"
         assert not parked & set(self.leased), "leased and parked"
         for offset, holder in self.leased.items():

@@ -216,14 +216,14 @@ class StoreConformance:
         store.ingest(values[5:])
         store.write([Delete(Family.BULK, b"003")])
 
-        store.expect([b"none", *(key for key, _ in values), b"999"])
+        store.prefetch([b"none", *(key for key, _ in values), b"999"])
 
         found = store.get_many(Family.BULK, [key for key, _ in values])
         assert found == [None if key == b"003" else value for key, value in values]
-        store.expect([])
+        store.prefetch([])
         store.close()
         with pytest.raises(StoreClosed):
-            store.expect([b"000"])
+            store.prefetch([b"000"])
 
     def test_the_highest_key_of_each_file_is_known(self, host: Host) -> None:
         host.store.write([Put(Family.INDEX, page_key(9, 9), b"")])

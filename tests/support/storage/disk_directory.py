@@ -126,9 +126,9 @@ def _moved(sink: int) -> list[Write]:
     )
     last = 1_000_000 + PAGES - 1
     settled = SETTLED * RECORDS
-    cursor = Cursor(watermark=settled, beyond=(GAP,), acked=settled, dropped=RECORDS, told=settled, sent=settled)
+    cursor = Cursor(watermark=settled, beyond=(GAP,), acked=settled, dropped=RECORDS, notified=settled, sent=settled)
     early = Cursor(
-        watermark=TRIMMED * RECORDS, beyond=(GAP,), acked=TRIMMED * RECORDS, dropped=RECORDS, told=TRIMMED * RECORDS
+        watermark=TRIMMED * RECORDS, beyond=(GAP,), acked=TRIMMED * RECORDS, dropped=RECORDS, notified=TRIMMED * RECORDS
     )
     return [
         PutHead(sink, 0, head),
@@ -177,7 +177,7 @@ async def judge(store: Store) -> Verdict:
     """Start a broker, read all sinks to their ends as both subscriptions, append, and compare with what was stored."""
     verdict = Verdict()
     found = recover(store)
-    verdict.mended = len(found.mended)
+    verdict.mended = len(found.repairs)
     broker = begin(store, FakeClock())
     try:
         for sink, name in enumerate(NAMES, start=1):
@@ -226,7 +226,7 @@ async def _read(verdict: Verdict, subscription: object, sink: int, name: str, fi
     verdict.lost[name] = max(verdict.lost.get(name, 0), lost)
     verdict.again += sum(1 for offset, what in seen.items() if offset < first and what == "record")
     lane, log = subscription.lanes[0], subscription.log(0)
-    verdict.mended += log.mended
+    verdict.mended += log.repairs
     records = sum(1 for what in seen.values() if what == "record")
     pending = lane.cursor.pending(log.tail.next_offset)
     if not lane.cursor.balances(log.next_offset) or pending != records:

@@ -42,7 +42,7 @@ def test_the_standard_variables_say_what_is_exported(environment: dict[str, str]
     ("environment", "message"),
     [
         ({**ENDPOINT, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"}, "must be one of grpc, http/protobuf"),
-        ({"OTEL_METRICS_EXPORTER": "none,otlp"}, "OTEL_METRICS_EXPORTER = 'none,otlp': none stands alone"),
+        ({"OTEL_METRICS_EXPORTER": "none,otlp"}, "OTEL_METRICS_EXPORTER = 'none,otlp': none must be the only value"),
         ({"OTEL_METRICS_EXPORTER": "prometheus", "OTEL_EXPORTER_PROMETHEUS_PORT": "x"}, "a port of 0 to 65535"),
     ],
 )

@@ -191,7 +191,7 @@ async def test_what_is_leased_in_a_set_counts_as_sent_again_and_what_runs_out_as
         subscription.retry(0, Answer(first.owner_epoch, first.revision), [Range(1, 2)], delay_s=0.0, reason="")
         await subscription.leasing.lease("spark", Wanted(10), 60.0)
         clock.advance(60)
-        subscription.let_time_pass()
+        subscription.process_timers()
 
         assert seen.values("forebay.redelivered.records", "sink", "partition") == {("orders", "0"): 1}
         assert seen.values("forebay.delivered.records", "sink", "partition", "group") == {("orders", "0", "default"): 3}

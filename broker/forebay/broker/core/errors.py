@@ -125,9 +125,9 @@ class EpochNotFound(BrokerError):
     """The epoch was never committed, or none of its pages is left."""
 
     def __init__(self, producer: str, epoch: int | None, last: int | None) -> None:
-        asked = "committed epoch" if epoch is None else f"committed epoch {epoch}"
+        requested = "committed epoch" if epoch is None else f"committed epoch {epoch}"
         known = "" if last is None else f"; the last one is {last}"
-        super().__init__(Reason.EPOCH_NOT_FOUND, f"{asked}{known}", producer=producer)
+        super().__init__(Reason.EPOCH_NOT_FOUND, f"{requested}{known}", producer=producer)
 
 
 class OffsetTrimmed(BrokerError):

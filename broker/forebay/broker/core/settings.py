@@ -182,7 +182,7 @@ class SinkSettings:
         _DAY_US, _MINUTE_US, 365 * _DAY_US, guarantee="a publisher that retries a page later appends it twice"
     )
     staging_ttl_us: int = _setting(
-        _DAY_US, _MINUTE_US, 365 * _DAY_US, guarantee="an epoch that is committed later is rejected; stage it anew"
+        _DAY_US, _MINUTE_US, 365 * _DAY_US, guarantee="an epoch that is committed later is rejected; stage it again"
     )
     realtime: bool = _setting(True)
     max_age_us: int = _setting(
@@ -289,11 +289,11 @@ class SinkSettings:
         invalid = [(name, _BY_NAME[name].error(getattr(self, name), allowed)) for name, allowed in self._invalid()]
         if not invalid:  # nearly always, for each sink of a start
             return self, []
-        mended = {name: getattr(DEFAULTS, name) for name, _ in invalid}
-        if "retry_backoff_max_us" in mended or "retry_backoff_min_us" in mended:
-            mended["retry_backoff_min_us"] = DEFAULTS.retry_backoff_min_us
-            mended["retry_backoff_max_us"] = DEFAULTS.retry_backoff_max_us
-        corrected = replace(self, **mended)
+        defaults = {name: getattr(DEFAULTS, name) for name, _ in invalid}
+        if "retry_backoff_max_us" in defaults or "retry_backoff_min_us" in defaults:
+            defaults["retry_backoff_min_us"] = DEFAULTS.retry_backoff_min_us
+            defaults["retry_backoff_max_us"] = DEFAULTS.retry_backoff_max_us
+        corrected = replace(self, **defaults)
         if corrected.buffer_mode != BufferMode.DISK:  # a page fits into memory
             threshold = max(corrected.memory_cache_threshold, corrected.buffer_page_size)
             corrected = replace(corrected, memory_cache_threshold=threshold)

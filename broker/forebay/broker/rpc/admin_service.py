@@ -12,7 +12,7 @@ from forebay.page.format import PAGE_BYTES_MAX
 from forebay.v1 import admin_service_pb2 as pb
 from forebay.v1 import admin_service_pb2_grpc as pb_grpc
 
-TOLD_MAX: Final = 100
+LISTED_MAX: Final = 100
 """Sentences of one kind."""
 
 
@@ -29,7 +29,7 @@ class Identity:
 
 
 class AdminServicer(pb_grpc.AdminServiceServicer):
-    """The broker's description over gRPC."""
+    """Identity and state of the broker over gRPC."""
 
     def __init__(self, broker: Broker, identity: Identity, warnings: Callable[[], Sequence[str]]) -> None:
         self._broker = broker
@@ -62,10 +62,10 @@ class AdminServicer(pb_grpc.AdminServiceServicer):
             groups=broker.committer.groups,
             quarantined_pages=broker.quarantine.pages,
             quarantined_bytes=broker.quarantine.size,
-            mended=[str(one) for one in broker.mended[:TOLD_MAX]],
-            unreadable=broker.unreadable()[:TOLD_MAX],
+            mended=[str(one) for one in broker.repairs[:LISTED_MAX]],
+            unreadable=broker.unreadable()[:LISTED_MAX],
             read_failures=broker.pages.holds.failures,
-            background_failures=broker.background_failures()[:TOLD_MAX],
+            background_failures=broker.background_failures()[:LISTED_MAX],
             quarantine_evicted_pages=broker.quarantine.evicted,
-            warnings=self._warnings()[:TOLD_MAX],
+            warnings=self._warnings()[:LISTED_MAX],
         )

@@ -126,7 +126,7 @@ def ranges(wanted: Sequence[record_pb2.OffsetRange]) -> list[Range]:
         if item.last_offset < item.first_offset:
             raise BrokerError(
                 Reason.INVALID_RANGE,
-                f"the range {item.first_offset} to {item.last_offset} is upside down",
+                f"the range {item.first_offset} to {item.last_offset} has its end before its start",
                 field="ranges.last_offset",
             )
         if item.last_offset > NUMBER_MAX:

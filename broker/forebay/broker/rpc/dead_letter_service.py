@@ -12,7 +12,7 @@ from forebay.broker.rpc.convert import timestamp, timestamp_us
 from forebay.broker.rpc.pages.records import record_message
 from forebay.broker.rpc.sinks.page_tokens import page_token, place_of
 from forebay.broker.runtime.broker import Broker
-from forebay.broker.runtime.dead_letters.box import DeadLetterBox, Position
+from forebay.broker.runtime.dead_letters.operations import DeadLetterOperations, Position
 from forebay.errors.reasons import Reason
 from forebay.v1 import dead_letter_service_pb2 as pb
 from forebay.v1 import dead_letter_service_pb2_grpc as pb_grpc
@@ -30,7 +30,7 @@ class DeadLetterServicer(pb_grpc.DeadLetterServiceServicer):
         self._broker = broker
 
     async def ListDeadLetters(self, request: pb.ListDeadLettersRequest, context: Any) -> pb.ListDeadLettersResponse:
-        box = DeadLetterBox(self._broker, request.sink)
+        box = DeadLetterOperations(self._broker, request.sink)
         size = _bounded(request.page_size, *LIST)
         found, after = await box.list(filter_of(request.filter), size, _position(box, request.page_token))
         letters = [dead_letter(partition, letter) for partition, letter in found]
@@ -40,28 +40,28 @@ class DeadLetterServicer(pb_grpc.DeadLetterServiceServicer):
         self, request: pb.RedriveDeadLettersRequest, context: Any
     ) -> pb.RedriveDeadLettersResponse:
         self._broker.check_serving()
-        box = DeadLetterBox(self._broker, request.sink, request.incarnation, ends=request.end_offsets)
+        box = DeadLetterOperations(self._broker, request.sink, request.incarnation, ends=request.end_offsets)
         size = _bounded(request.max_records, *REDRIVE)
         done = await box.redrive(filter_of(request.filter), size, _position(box, request.page_token))
         return pb.RedriveDeadLettersResponse(redriven=done.records, next_page_token=_token(box, done.next))
 
     async def PurgeDeadLetters(self, request: pb.PurgeDeadLettersRequest, context: Any) -> pb.PurgeDeadLettersResponse:
         self._broker.check_serving()
-        box = DeadLetterBox(self._broker, request.sink, request.incarnation, ends=request.end_offsets)
+        box = DeadLetterOperations(self._broker, request.sink, request.incarnation, ends=request.end_offsets)
         size = _bounded(request.max_records, *PURGE)
         done = await box.purge(filter_of(request.filter), size, _position(box, request.page_token))
         return pb.PurgeDeadLettersResponse(purged=done.records, next_page_token=_token(box, done.next))
 
 
-def _bounded(asked: int, default: int, most: int) -> int:
-    return min(asked or default, most)
+def _bounded(requested: int, default: int, most: int) -> int:
+    return min(requested or default, most)
 
 
-def _position(box: DeadLetterBox, token: str) -> Position | None:
+def _position(box: DeadLetterOperations, token: str) -> Position | None:
     return Position.parse(place_of(box.record, token)) if token and box.record is not None else None
 
 
-def _token(box: DeadLetterBox, position: Position | None) -> str:
+def _token(box: DeadLetterOperations, position: Position | None) -> str:
     return page_token(box.record, position.text()) if position is not None and box.record is not None else ""
 
 
@@ -82,7 +82,7 @@ def filter_of(message: pb.DeadLetterFilter) -> Filter:
         if wanted.last_offset < wanted.first_offset:
             raise BrokerError(
                 Reason.INVALID_FILTER,
-                f"the range {wanted.first_offset} to {wanted.last_offset} is upside down",
+                f"the range {wanted.first_offset} to {wanted.last_offset} has its end before its start",
                 field="filter.origin_offsets",
             )
         offsets = Range(wanted.first_offset, wanted.last_offset + 1)

@@ -21,7 +21,7 @@ _Request = pb.LeaseResendsRequest | pb.SettleResendsRequest | pb.ReleaseResendsR
 
 
 class ResendServicer(pb_grpc.ResendServiceServicer):
-    """Sets over gRPC."""
+    """Resend sets over gRPC."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -71,7 +71,7 @@ def _wanted(request: pb.LeaseResendsRequest) -> Wanted:
 def _parts(named: Sequence[pb.ResendRanges]) -> list[Part]:
     """Return the parts that a request names, checked: each partition once."""
     if not named or len({one.partition for one in named}) != len(named):
-        raise BrokerError(Reason.INVALID_RANGE, "name ranges, and each partition once", field="partitions")
+        raise BrokerError(Reason.INVALID_RANGE, "name each partition once, with at least one range", field="partitions")
     return [Part(one.partition, one.account, tuple(convert.ranges(one.ranges))) for one in named]
 
 

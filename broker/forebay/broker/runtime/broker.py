@@ -14,7 +14,7 @@ from typing import Any
 
 from forebay.broker.core.dead_letters.letters import RecordCodec
 from forebay.broker.core.errors import BrokerError, Draining
-from forebay.broker.core.partition.repair import Mended
+from forebay.broker.core.partition.repair import RepairReport
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.core.writes import PutStopped, Write
 from forebay.broker.runtime.backups.backups import Backups
@@ -35,7 +35,7 @@ from forebay.broker.runtime.read.quarantine import Quarantine
 from forebay.broker.runtime.read.tail import Tail
 from forebay.broker.runtime.resources.memory import MemoryGuard
 from forebay.broker.runtime.resources.quota import Quota
-from forebay.broker.runtime.resources.stopping import Stopping
+from forebay.broker.runtime.resources.stop_steps import StopSteps
 from forebay.broker.runtime.resources.stream_memory import StreamMemory
 from forebay.broker.runtime.resources.supervision import Supervisor
 from forebay.broker.runtime.sink.buffer import Buffer
@@ -99,7 +99,7 @@ class Broker:
     supervisor: Supervisor
     ending: asyncio.Event
     """Set when the broker drains or is fenced: streams end then."""
-    mended: Sequence[Mended]
+    repairs: Sequence[RepairReport]
     """Repairs of the start."""
     streams: int = 0
     """Number of open streams."""
@@ -200,7 +200,7 @@ class Broker:
 
         Raises ``StopFailed`` at the end if a step failed.
         """
-        stopping, each = Stopping(), self.registry.each
+        stopping, each = StopSteps(), self.registry.each
         await stopping.step("drain", self.drain)
         await stopping.step("backups", self.backups.close)
         await stopping.step("deletions", self.registry.deleted)

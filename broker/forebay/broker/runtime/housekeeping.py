@@ -72,9 +72,9 @@ class Housekeeping:
         jobs: list[tuple[str, Callable[[], float], Work]] = [
             ("sinks", lambda: SWEEP_S, self._sweep_sinks),
             ("epochs", lambda: SWEEP_S, self._epoch_sweep.sweep),
-            ("disk", lambda: SWEEP_S, self._look_at_disk),
-            ("memory", lambda: SWEEP_S, self._look_at_memory),
-            ("streams", lambda: SWEEP_S, self._look_at_streams),
+            ("disk", lambda: SWEEP_S, self._check_disk),
+            ("memory", lambda: SWEEP_S, self._check_memory),
+            ("streams", lambda: SWEEP_S, self._check_streams),
             ("age", lambda: SWEEP_S, self.store_age),
             ("expiry", lambda: expiry.EXPIRE_S, self._expirer.sweep_all),
             ("reads", lambda: PROBE_S, self._pages.probe),
@@ -112,16 +112,16 @@ class Housekeeping:
             if wants_lag and lag_is_due(self._sweeps, buffer.record.id, lanes):
                 await self._measure(buffer)
 
-    async def _look_at_disk(self) -> None:
-        self._committer.look_at_disk()
+    async def _check_disk(self) -> None:
+        self._committer.check_disk()
         if self._ballast is not None:
-            await self._ballast.look(self._committer.free_bytes)
+            await self._ballast.check(self._committer.free_bytes)
 
-    async def _look_at_memory(self) -> None:
-        self._memory.look()
+    async def _check_memory(self) -> None:
+        self._memory.check()
 
-    async def _look_at_streams(self) -> None:
-        self._stream_memory.look()
+    async def _check_streams(self) -> None:
+        self._stream_memory.check()
         if self._stream_memory.calmed():
             await asyncio.to_thread(self._on_memory)
 

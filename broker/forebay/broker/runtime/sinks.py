@@ -27,7 +27,7 @@ from forebay.broker.runtime.publish.writers import Writers
 from forebay.broker.runtime.read.quarantine import Quarantine
 from forebay.broker.runtime.resources.supervision import Supervisor
 from forebay.broker.runtime.sink.buffer import Buffer
-from forebay.broker.runtime.sink.recovery import Found, Restarting, Stored
+from forebay.broker.runtime.sink.recovery import Found, SinkRecovery, Stored
 from forebay.broker.runtime.sink.state import Sink
 from forebay.errors.reasons import Reason
 
@@ -94,12 +94,12 @@ class Sinks:
 
     # -- the start
 
-    def restore(self, found: Iterable[StoredSink], restarting: Restarting, reclaimer: Reclaimer) -> None:
+    def restore(self, found: Iterable[StoredSink], restarting: SinkRecovery, reclaimer: Reclaimer) -> None:
         """Restore the stored sinks. Blocks, before the first call is served."""
         for stored in sorted(found, key=lambda one: one.record.id):
             self._restore(stored, restarting, reclaimer)
 
-    def _restore(self, stored: StoredSink, restarting: Restarting, reclaimer: Reclaimer) -> None:
+    def _restore(self, stored: StoredSink, restarting: SinkRecovery, reclaimer: Reclaimer) -> None:
         settings, wrong = stored.record.settings.corrected()
         staged = [partition for pages in stored.epochs.staged.values() for partition, _ in pages]
         found = [*stored.tails, *stored.heads, *staged, *(partition for _, partition in stored.cursors)]
@@ -110,7 +110,7 @@ class Sinks:
         record = replace(stored.record, settings=settings)
         made_at_us = {one.name: one.created_at_us for one in stored.subscriptions.values()}
         made_at_us.setdefault(DEFAULT_SUBSCRIPTION, record.created_at_us)
-        standing = restarting.go_on(stored, settings, made_at_us)
+        standing = restarting.recover(stored, settings, made_at_us)
         reclaimer.add(standing.due)
         logs = [
             PartitionLog(p, standing.tails.get(p), standing.heads.get(p), tuple(standing.gaps.get(p, ())))

@@ -1,6 +1,6 @@
-"""The byte level: what is kept on disk, in which family, and when it is durable.
+"""Storage on disk: stored values and pages, their families of keys, and their durability.
 
-``contract`` says what a store does, ``rocks`` does it on disk and ``memory`` in memory.
+``contract`` defines a store, ``rocks`` implements it on disk and ``memory`` in memory.
 RocksDB is imported by ``rocks`` alone, so nothing is re-exported here.
 """
 

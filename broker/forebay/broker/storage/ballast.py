@@ -25,22 +25,19 @@ class Ballast:
     """Ballast file in the directory of a store. Only the owner of the directory uses it."""
 
     def __init__(self, directory: Path) -> None:
-        """Nothing is done yet."""
+        """Set the directory. Does no I/O."""
         self.path: Final = directory / NAME
 
     @property
     def size(self) -> int:
-        """Bytes that it holds; 0 when it is not there."""
+        """Allocated bytes; 0 without a ballast."""
         try:
             return self.path.stat().st_size
         except FileNotFoundError:
             return 0
 
     def make(self, size: int) -> None:
-        """Make it hold ``size`` bytes, allocated; without it when that cannot be. Raises ``OSError``.
-
-        Where the system cannot allocate, there is none.
-        """
+        """Allocate ``size`` bytes, or none where the system cannot allocate. Raises ``OSError``."""
         if not hasattr(os, "posix_fallocate"):
             return
         file = os.open(self.path, os.O_RDWR | os.O_CREAT, FILE_MODE)
@@ -56,11 +53,11 @@ class Ballast:
             os.close(file)
 
     def release(self) -> None:
-        """Give its room back."""
+        """Release the space."""
         self.path.unlink(missing_ok=True)
 
     def release_where_full(self) -> None:
-        """Give its room back when less than that is free."""
+        """Release the space if less than the ballast is free."""
         size = self.size
         free = shutil.disk_usage(self.path.parent).free
         if free < size:

@@ -1,19 +1,19 @@
-"""The directory of a store: its layout, its format number and its one owner.
+"""Directory of a store: its layout, its format number and its single owner.
 
     FORMAT        the number of the layout, written and synced before anything else
-    owner.json    who has the store open; locked for as long as it is
+    owner.json    process that has the store open; locked while it does
     db/           RocksDB
     bulk/         files of pages, see ``bulk_file``
-    ballast       room that a start on a full device gives up first; see ``ballast``
-    synced        how far the log was synced; see ``synced``
-    accepted      how far memory accepted records; see ``accepted``
-    delivered     how far records were delivered; the same form
+    ballast       reserved space that a start on a full device releases first; see ``ballast``
+    synced        position up to which the log was synced; see ``synced``
+    accepted      ends of the records that memory accepted; see ``accepted``
+    delivered     ends of the records that were delivered; the same form
     snapshot/     a backup that is being transferred; removed by the next start
 
-The locks are the operating system's and end with the process, however that ends: a file left behind by
-a dead owner says nothing. What the file says is for people and for the error, never for a decision. There are two, on
-the directory and on ``owner.json``, so that removing the file lets no second owner in. A file system that cannot lock
-a directory (NFS) leaves the one on the file.
+The locks are advisory locks of the operating system and end with the process: the file of a dead owner has no effect.
+Its content is for people and for the error, never for a decision. There are two locks, on the directory and on
+``owner.json``, so that a removed file admits no second owner. On a file system that cannot lock a directory (NFS) only
+the lock on the file is used.
 
 The directory and all in it belong to the account that runs the broker; see ``permissions``.
 """
@@ -41,16 +41,16 @@ if TYPE_CHECKING:
 
 _log: Final = logging.getLogger(__name__)
 FORMAT: Final = 3
-"""The layout this version writes and reads. Changed only with a way to read the one before."""
+"""Number of the layout that this version writes and reads. A new number needs a migration from the one before."""
 
 SNAPSHOT: Final = "snapshot"
 """Folder of a snapshot; see ``backup.snapshot``."""
 
 _NOT_LOCKABLE: Final = {EBADF, EINVAL, ENOLCK, EOPNOTSUPP}
-"""Answers of file systems that lock files only."""
+"""Error numbers of file systems that lock files only."""
 
 _BLOCK_BYTES: Final = 512
-"""The unit of ``st_blocks``, whatever the file system's blocks are."""
+"""Unit of ``st_blocks``, on every file system."""
 
 
 class StoreDirectory:
@@ -91,7 +91,7 @@ class StoreDirectory:
         for folder, _, names in os.walk(self.path):
             for name in names:
                 if name == BALLAST:
-                    continue  # it is no data
+                    continue  # it holds no data
                 try:
                     found = os.lstat(os.path.join(folder, name))
                 except FileNotFoundError:
@@ -104,7 +104,7 @@ class StoreDirectory:
         return shutil.disk_usage(self.path).free
 
     def is_there(self) -> bool:
-        """Return whether the directory that was opened still stands at its path."""
+        """Return whether the path still leads to the directory that was opened."""
         try:
             found = self.database.stat()
         except OSError:
@@ -112,7 +112,7 @@ class StoreDirectory:
         return (found.st_dev, found.st_ino) == self._opened
 
     def release(self) -> None:
-        """Let another process have the directory. Releasing twice does nothing."""
+        """Release the locks. A second call has no effect."""
         while self._locks:
             os.close(self._locks.pop())
 
@@ -138,11 +138,11 @@ class StoreDirectory:
 
 
 def make_directory(path: Path) -> None:
-    """Create ``path`` and what is above it, so that a power loss does not take their names away."""
+    """Create ``path`` and its parents, durably."""
     if path.is_dir():
         return
     if path.exists():
-        raise NotADirectoryError(ENOTDIR, "It is there and is no directory", str(path))
+        raise NotADirectoryError(ENOTDIR, "It exists and is not a directory", str(path))
     make_directory(path.parent)
     path.mkdir(DIRECTORY_MODE, exist_ok=True)
     sync_path(path.parent)
@@ -159,7 +159,7 @@ def sync_path(path: Path) -> None:
 
 
 def _write_durably(path: Path, content: bytes) -> None:
-    """Write a file that is there as a whole or not at all."""
+    """Write a file atomically and durably."""
     draft = path.with_name(f"{path.name}.new")
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
     try:
@@ -205,7 +205,7 @@ def _lock_file(path: Path, *, directory: Path) -> int:
         except BaseException:
             os.close(handle)
             raise
-        os.close(handle)  # it was removed before it was locked: another one may be there
+        os.close(handle)  # it was removed before it was locked: another one may exist
 
 
 def _is_at(handle: int, path: Path) -> bool:
@@ -243,5 +243,5 @@ def _owner_pid(content: bytes) -> int | None:
     try:
         pid = json.loads(content)["pid"]
     except (ValueError, KeyError, TypeError):
-        return None  # the owner is only just writing it
+        return None  # the owner is writing it at this moment
     return pid if isinstance(pid, int) else None

@@ -2,9 +2,9 @@
 
     StoreError
     ├── StoreFailed               acknowledge nothing that waits; end the process; open the store again
-    │   └── StoreNoSpace          the same, once there is room
-    ├── StoreUnreadable           hold what needs it and read again later; drop and reclaim nothing for it
-    ├── StoreShortage             nothing was done; wait a moment and try again
+    │   └── StoreNoSpace          the same, once there is free space
+    ├── StoreUnreadable           retry the read later; drop and reclaim nothing because of it
+    ├── StoreShortage             nothing was done; retry after a moment
     ├── StoreCorrupt              read around the damage, or rebuild what it covers
     ├── StoreClosed               nothing: the process is stopping
     ├── StoreLocked               end the owner, or use another directory
@@ -36,10 +36,9 @@ class StoreError(Exception):
 
 
 class StoreFailed(StoreError):
-    """The store did not do ``action``, and no later write on this handle will be tried.
+    """A write failed; every later write on this handle fails too.
 
-    Acknowledge nothing that waits for it, stop the process, open the store again. What was written
-    and not synced may or may not be there then.
+    Acknowledge nothing that waits for it, stop the process, open the store again. Unsynced writes may be lost then.
     """
 
     def __init__(self, action: str, reason: str) -> None:
@@ -50,17 +49,17 @@ class StoreFailed(StoreError):
 
 
 class StoreNoSpace(StoreFailed):
-    """The disk or the quota is full. Make room, then open the store again: that needs room too."""
+    """The disk or the quota is full. Free some space, then open the store again, which needs space too."""
 
 
 class StoreUnreadable(StoreError):
-    """Read failure that says nothing about the bytes: an I/O error, or a temporary shortage.
+    """Read failure that does not prove damage: an I/O error, or a temporary shortage.
 
-    Read again later. Nothing may be dropped, reclaimed or rebuilt because of it.
+    Retry later. Nothing may be dropped, reclaimed or rebuilt because of it.
     """
 
     def __init__(self, reason: str, *, family: Family | None = None) -> None:
-        """Name the family, where it is known, and the reason."""
+        """Set the reason, and the family if it is known."""
         where = "store" if family is None else f"family {family}"
         super().__init__(f"{where} could not be read: {reason}")
         self.family = family
@@ -78,16 +77,16 @@ class StoreShortage(StoreError):
 
 
 class StoreCorrupt(StoreError):
-    """Bytes could not be read back. Read around them or rebuild them; the rest of the store is good.
+    """Stored bytes are damaged. Read around them or rebuild them; the rest of the store is intact.
 
-    If the store did not open ``directory`` says which one, and ``family`` is ``None``. ``key`` is known for reads of
+    If the store could not be opened, ``directory`` is set and ``family`` is ``None``. ``key`` is known for reads of
     single keys only.
     """
 
     def __init__(
         self, family: Family | None, reason: str, *, key: bytes | None = None, directory: Path | None = None
     ) -> None:
-        """Tell where the damage is, and, for a whole store, what to do."""
+        """Set the place of the damage; for a whole store the text has the remedies."""
         where = f"family {family}" if family is not None else "store" if directory is None else f"store {directory}"
         at = "" if key is None else f" at key {key.hex()}"
         remedy = "" if directory is None else f"; {REMEDY}"
@@ -102,14 +101,14 @@ class StoreClosed(StoreError):
     """The store was closed before the call, which did nothing."""
 
     def __init__(self) -> None:
-        """There is nothing to tell."""
+        """Set the text."""
         super().__init__("store is closed")
 
 
 class StoreLocked(StoreError):
     """Another process owns the directory. End it or use another directory; do not delete files.
 
-    ``pid`` is ``None`` when the owner has not written it yet or runs where it cannot be seen.
+    ``pid`` is ``None`` if the owner has not written it yet or runs in another PID namespace.
     """
 
     def __init__(self, directory: Path, pid: int | None) -> None:
@@ -123,7 +122,7 @@ class StoreLocked(StoreError):
 class StoreFormatUnsupported(StoreError):
     """Another version of Forebay wrote the store. Use that version, or another directory.
 
-    ``found`` is ``None`` when there is data without a readable format number.
+    ``found`` is ``None`` if there is data without a readable format number.
     """
 
     def __init__(self, directory: Path, *, found: int | None, supported: int) -> None:

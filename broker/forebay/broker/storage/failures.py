@@ -1,18 +1,18 @@
-"""Classification of failures: the one place that reads what RocksDB and the system say.
+"""Classification of failures: the only code that parses the error texts of RocksDB and the system.
 
-rocksdict raises bare ``Exception`` with RocksDB's text, so the text has to be read. The tables below decide by the
-cause of a failure and by what was being done:
+rocksdict raises bare ``Exception`` with RocksDB's text, so the text has to be parsed. The class of an error follows
+from the cause of the failure and the action:
 
 | cause | read | ingest | write, sync, compact, close | open |
 |---|---|---|---|---|
 | damage | `StoreCorrupt` | `StoreFailed` | `StoreFailed` | `StoreCorrupt` |
-| a file of RocksDB is missing | `StoreCorrupt` | `StoreFailed` | `StoreFailed` | `StoreCorrupt` |
+| missing file of RocksDB | `StoreCorrupt` | `StoreFailed` | `StoreFailed` | `StoreCorrupt` |
 | no space | `StoreUnreadable` | `StoreNoSpace` | `StoreNoSpace` | `StoreNoSpace` |
-| shortage that passes | `StoreUnreadable` | `StoreShortage` | `StoreFailed` | `StoreFailed` |
+| temporary shortage | `StoreUnreadable` | `StoreShortage` | `StoreFailed` | `StoreFailed` |
 | any other error of the system | `StoreUnreadable` | `StoreFailed` | `StoreFailed` | `StoreFailed` |
 
-So only bytes that were read and are wrong are damage. A shortage at a write of RocksDB still fences: its handle is
-dead after a write that failed half-way. An ingest begins with a file of its own, which can be written again.
+So only bytes that were read and fail their checksum are damage. A shortage at a write of RocksDB still fences, because
+its handle is unusable after a partial write. An ingest begins with a file of its own, which can be written again.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def classified(
 ) -> Iterator[None]:
     """Raise what fails inside as ``StoreError``; mistakes of the caller (``TypeError``, ...) pass.
 
-    What is known of the place is given: the ``family`` and ``key`` that are read, the ``directory`` that is opened.
+    The arguments are the known place: the ``family`` and ``key`` of a read, the ``directory`` of an open.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""File names in errors of the system: calls on an open descriptor raise without one."""
+"""File names for errors of calls on an open descriptor, which have none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Name ``path`` in an ``OSError`` that is raised inside and names no file."""
+    """Add ``path`` to each ``OSError`` without a file name that is raised inside."""
     try:
         yield
     except OSError as error:

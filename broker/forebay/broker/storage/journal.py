@@ -1,8 +1,8 @@
-"""Writes of the core as keys and bytes: the store as the rest of the broker sees it.
+"""Journal: writes of the core as keys and values of the store.
 
-One batch carries everything that was decided together. Bulk pages are ingested, as one file, before the batch that
-names them, so a crash between the two leaves a file without a name, which the next start puts into the reclaim ledger.
-Calls block; which thread may call what is said by the byte store's contract.
+One batch has all writes of one decision. Bulk pages are ingested, as one file, before the batch with their index
+entries, so a crash between the two leaves an orphaned file, which the next start adds to the reclaim ledger.
+Calls block; the contract of the byte store names the thread of each call.
 """
 
 from __future__ import annotations
@@ -37,19 +37,17 @@ _log: Final = logging.getLogger(__name__)
 
 
 class Journal:
-    """A store of bytes that speaks of pages, entries and cursors."""
+    """Store of pages, entries and cursors over a store of bytes."""
 
     def __init__(self, store: Store, store_id: bytes) -> None:
         self.store = store
         self.store_id = store_id
         self.records = 0
-        """Records ever stored, also noted beside the log.
-
-        A start then knows how many are missing after damage.
+        """Records ever stored, also noted outside of the log: a start derives the missing ones after damage.
         """
         self.start_count = 0
         self._highest = 0
-        """Of the pages written by this start: one that was held in memory has a number from then."""
+        """Highest page number that this start has written. A page from memory keeps the number it got there."""
 
     # -- writing: the commit thread
 
@@ -57,7 +55,7 @@ class Journal:
         """Store pages and apply writes, atomically and, with ``sync``, durably.
 
         Raises:
-            StoreFenced: it failed; nothing may be acknowledged and nothing is tried again.
+            StoreFenced: it failed; nothing may be acknowledged and nothing is retried.
         """
         operations: list[Operation] = []
         bulk: list[tuple[bytes, Value]] = []
@@ -87,7 +85,7 @@ class Journal:
             raise StoreFenced(str(error)) from error
 
     def put_number(self, kind: Kind[int], number: int) -> None:
-        """Write one of the store's own numbers, durably."""
+        """Write a number that belongs to the store as a whole, durably."""
         try:
             self.store.write([kind.put(kind.key(), number)])
             self.store.sync()
@@ -95,7 +93,7 @@ class Journal:
             raise StoreFenced(str(error)) from error
 
     def rewrite_index(self) -> list[tuple[bytes, bytes]]:
-        """Write the index anew without what is damaged; returns the ranges of keys that were left out.
+        """Rewrite the index without its damaged part; returns the ranges of keys that were left out.
 
         Raises:
             ReadFailed: a read failed for another reason; the index is as it was.
@@ -107,7 +105,7 @@ class Journal:
     # -- reclaiming: the reclaim thread, after the commit of a `Reclaim`
 
     def compact(self, dues: Sequence[Due]) -> None:
-        """Give the space of what was deleted with these back; they are all bulk, or all small."""
+        """Release the space of reclaimed ranges: all bulk, or all small."""
         spans = [span_of(due) for due in dues]
         family = Family.BULK if dues[0].bulk else Family.SMALL
         try:
@@ -118,12 +116,12 @@ class Journal:
     # -- reading: any thread
 
     def read_pages(self, sink: int, partition: int, entries: Sequence[Entry]) -> list[Body | None]:
-        """The bodies of pages, in order: None where one is missing or does not check out, which is logged.
+        """Return the bodies of pages in order; None for a missing or damaged one, which is logged.
 
-        What does not check out is read twice: only the second answer counts.
+        A damaged page is read a second time, and only that result counts.
 
         Raises:
-            ReadFailed: the store could not read, for a reason that is not damage.
+            ReadFailed: a read failed for a reason other than damage.
         """
         found: list[Body | None] = [None] * len(entries)
         for family in (Family.BULK, Family.SMALL):
@@ -136,22 +134,22 @@ class Journal:
                 found[i] = self._body(value, sink, partition, entries[i])
                 if found[i] is None:
                     [again] = self.get(family, [key])
-                    found[i] = self._body(again, sink, partition, entries[i], tell=True)
+                    found[i] = self._body(again, sink, partition, entries[i], log_damage=True)
         return found
 
-    def expect(self, sink: int, partition: int, numbers: Sequence[int]) -> None:
-        """Let the system begin to read pages of bulk that will be asked for soon.
+    def prefetch(self, sink: int, partition: int, numbers: Sequence[int]) -> None:
+        """Start to prefetch bulk pages that will be read soon, without waiting.
 
         Raises:
-            ReadFailed: the store could not look for them, for a reason that is not damage.
+            ReadFailed: the lookup failed for a reason other than damage.
         """
         with _refusing():
-            self.store.expect([BULK_PAGE.key(number, sink, partition) for number in numbers])
+            self.store.prefetch([BULK_PAGE.key(number, sink, partition) for number in numbers])
 
     def get(self, family: Family, wanted: list[bytes]) -> list[bytes | None]:
-        """Values in order; None where there is none, or where it is damaged, which is logged.
+        """Return values in order; None for a missing or damaged one, which is logged.
 
-        Raises ``ReadFailed`` where the reason is not damage.
+        Raises ``ReadFailed`` for a reason other than damage.
         """
         try:
             return self.store.get_many(family, wanted)
@@ -163,13 +161,15 @@ class Journal:
         except StoreError as error:
             raise _refusal(error) from error
 
-    def _body(self, value: bytes | None, sink: int, partition: int, entry: Entry, *, tell: bool = False) -> Body | None:
+    def _body(
+        self, value: bytes | None, sink: int, partition: int, entry: Entry, *, log_damage: bool = False
+    ) -> Body | None:
         if value is None:
             return None
         try:
             return body_of(value, self._header(sink, partition, entry, 0))
         except Damaged as damage:
-            if tell:
+            if log_damage:
                 place = (sink, partition, entry.number)
                 _log.error("page was damaged sink=%d partition=%d number=%d cause=%s", *place, damage)
             return None
@@ -179,7 +179,7 @@ class Journal:
         return Header(*place, entry.count, entry.encoding, crc32, stage)
 
     def bulk_of_sink(self, sink: int) -> list[Due]:
-        """All bulk pages of a sink, named or not, as runs of their numbers."""
+        """Return all bulk pages of a sink, even orphaned ones, as runs of their numbers."""
         runs: list[Due] = []
         with _refusing():
             for number, owner, partition in map(BULK_PAGE.parts, bulk_keys_all(self.store, *ALL_BULK)):
@@ -192,12 +192,12 @@ class Journal:
         return runs
 
     def entries(self, sink: int, partition: int, first: int, end: int, limit: int) -> list[Entry]:
-        """Up to ``limit`` entries with bases in ``[first, end)``, by offset."""
+        """Return up to ``limit`` entries with bases in ``[first, end)``, by offset."""
         low, high = ENTRY.between(sink, partition, first=first, end=end)
         return self._entries(self.scan(Family.INDEX, low, high, min(limit, SLICE)))
 
     def entry_before(self, sink: int, partition: int, first: int, end: int) -> Entry | None:
-        """The entry with the highest base in ``[first, end)``."""
+        """Return the entry with the highest base in ``[first, end)``."""
         low, high = ENTRY.between(sink, partition, first=first, end=end)
         found = self._entries(self.scan(Family.INDEX, low, high, 1, reverse=True))
         return found[0] if found else None
@@ -212,14 +212,14 @@ class Journal:
         return entries
 
     def slots(self, sink: int, writer_id: str, epoch: int) -> dict[int, list[Slot]]:
-        """The window of a writer's epoch, per partition."""
+        """Return the window of a writer's epoch, per partition."""
         found: dict[int, list[Slot]] = {}
         try:
             stored = list(self.scan_all(Family.META, *SLOT.under(sink, writer_id)))
         except StoreFenced as failure:
             if not isinstance(failure.__cause__, StoreCorrupt):
                 raise
-            _log.error("writer's window could not be read, it is dropped writer=%s cause=%s", writer_id, failure)
+            _log.error("window of a writer could not be read and was dropped writer=%s cause=%s", writer_id, failure)
             return {}
         for key, value in stored:
             try:
@@ -245,13 +245,13 @@ class Journal:
         return found
 
     def scan_all(self, family: Family, first: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """All keys of a range, in slices."""
+        """Yield all keys and values of a range, in slices."""
         return sliced(lambda start: self.scan(family, start, end, SLICE), first, key_of=lambda found: found[0])
 
     def scan(
         self, family: Family, first: bytes, end: bytes, limit: int, *, reverse: bool = False
     ) -> list[tuple[bytes, bytes]]:
-        """A bounded slice of a family; see ``Store.scan``."""
+        """Return a bounded slice of a family; see ``Store.scan``."""
         try:
             return self.store.scan(family, first, end, limit, reverse=reverse)
         except StoreCorrupt as error:
@@ -260,17 +260,17 @@ class Journal:
             raise _refusal(error) from error
 
     def live_bytes(self) -> int:
-        """Bytes that the store takes up on its device. Raises ``ReadFailed``."""
+        """Return the bytes of the store on its device. Raises ``ReadFailed``."""
         with _refusing():
             return self.store.live_bytes()
 
     def free_bytes(self) -> int:
-        """Bytes that its device has left. Raises ``ReadFailed``."""
+        """Return the free bytes of its device. Raises ``ReadFailed``."""
         with _refusing():
             return self.store.free_bytes()
 
     def close(self) -> None:
-        """Give the store up."""
+        """Close the store."""
         self.store.close()
 
 

@@ -1,4 +1,4 @@
-"""Pages of one partition by their numbers, whatever names them."""
+"""Pages of one partition by their numbers, with index entries or without."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VALUES: Final = 10
 def pages_between(
     journal: Journal, sink: int, partition: int, low: int, high: int
 ) -> Iterator[tuple[int, bool, bytes]]:
-    """Number, whether bulk, and bytes of the partition's pages with numbers in ``(low, high)``."""
+    """Yield (number, is bulk, value) of the partition's pages with numbers in ``(low, high)``."""
     for key in bulk_keys_all(journal.store, bulk_from(low + 1), bulk_from(high)):
         number, *owner = BULK_PAGE.parts(key)
         if owner == [sink, partition]:

@@ -39,8 +39,8 @@ def close_to_others(directory: Path) -> int:
     if changed:
         _log.warning("rights of other accounts were removed from files directory=%s files=%d", directory, changed)
     if refused:
-        told = (directory, refused)
-        _log.warning("files of another owner stay open to other accounts directory=%s files=%d", *told)
+        facts = (directory, refused)
+        _log.warning("files of another owner stay open to other accounts directory=%s files=%d", *facts)
     return changed
 
 

@@ -1,13 +1,12 @@
 """State that a start reads: sinks, counters, cursors, gaps, writers and the reclaim ledger.
 
 It reads no page and no index entry. A start count is written and synced before anything else, so page numbers and owner
-epochs of two starts never meet. It is above that of every page in a file too: a damaged log resets the count, but not
-the files.
+epochs of two starts never collide. It is also above the start count of every page in a file, because a damaged log
+resets the stored count.
 
-Pages that no key names (a crash came between their ingest and their batch) go into the reclaim ledger.
+Orphaned pages (of a crash between their ingest and their batch) are added to the reclaim ledger.
 
-Damage is repaired, by the rules in ``repair.partitions``, before anything is served, and reported. Only then is more
-read.
+Damage is repaired, by the rules in ``repair.partitions``, and reported before anything is served.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from typing import Final
 from forebay.broker.core.backups.values import Restored
 from forebay.broker.core.errors import ReadFailed, StoreFenced
 from forebay.broker.core.partition.log import Tail
-from forebay.broker.core.partition.repair import IndexDamaged, Mended
+from forebay.broker.core.partition.repair import IndexDamaged, RepairReport
 from forebay.broker.core.writes import (
     NUMBER_BITS,
     DropEntriesFrom,
@@ -68,14 +67,14 @@ class Recovered:
     journal: SurveyingJournal
     start_count: int
     counting: int
-    """The start whose counts of what memory accepted are those of the last process that accepted anything."""
+    """Last start that counted accepted records; ``accepted`` trusts only its counts."""
 
     stopped: bool
-    """True if that process stopped in order: its cursors are up to date."""
+    """True if that start ended with an orderly stop: its cursors are up to date."""
 
     next_sink: int
     age: PutAge
-    """The broker's own clock, and the machine's, when it was last stored."""
+    """Last stored readings of the broker's own clock and of the machine's clocks."""
 
     sinks: tuple[StoredSink, ...]
     due: tuple[Due, ...]
@@ -85,7 +84,7 @@ class Recovered:
     quarantined: tuple[PutQuarantine, ...] = ()
     """Quarantined pages."""
 
-    mended: tuple[Mended, ...] = ()
+    repairs: tuple[RepairReport, ...] = ()
     """Damage and its repair."""
 
     restored: Restored | None = None
@@ -101,14 +100,14 @@ def recover(store: Store) -> Recovered:
     """Begin a start on ``store``: count it, read its state, repair damage, add orphans to the ledger.
 
     Raises ``StoreError``: ``StoreCorrupt`` where the state is damaged beyond repair, ``StoreUnreadable`` where reads
-    fail for another reason, also when they are tried again. Blocks.
+    fail for another reason after all retries. Blocks.
     """
 
     def begin() -> Recovered:
         with errors_of_a_start():
             return _recover(store)
 
-    # What was written before a read failed is what a start that was killed there leaves behind.
+    # Writes before a failed read leave the same state as a start that was killed there.
     return patiently(begin, START_READ_DELAYS_S, passing=StoreUnreadable)
 
 
@@ -131,7 +130,7 @@ def _recover(store: Store) -> Recovered:
     damage = Damage(state)
     journal = SurveyingJournal(store, store_values.store_id(damage))
     if state.lost:
-        detail = "could not be read; gaps, writers and ledger entries that were in them are gone"
+        detail = "could not be read; their gaps, writers and ledger entries are lost"
         damage.report("state", None, None, f"{len(state.lost)} ranges of keys {detail}")
     if not journal.store_id:
         journal.store_id = secrets.token_bytes(16)
@@ -150,7 +149,7 @@ def _recover(store: Store) -> Recovered:
     discarded = [write.due for write in writes if isinstance(write, PutDue)]
     due = [*_due(damage, writes), *discarded]
     if in_files > highest and not missing:
-        _log.warning("orphaned pages of a crash were found")
+        _log.warning("orphaned pages of a crash were added to the reclaim ledger")
         orphans = Due(0, 0, bulk=True, first=highest + 1, last=in_files, size=0)
         writes.append(PutDue(orphans))
         due = [
@@ -188,7 +187,7 @@ def _recover(store: Store) -> Recovered:
         due=tuple(due),
         positions=positions,
         quarantined=quarantined,
-        mended=tuple(damage.reported),
+        repairs=tuple(damage.reported),
         restored=restored,
     )
 
@@ -198,7 +197,7 @@ def _repaired(
 ) -> list[Write]:
     """Repair all state of the sinks; returns the writes.
 
-    ``missing`` records are gone with the end of the log.
+    ``missing`` records were lost with the end of the log.
     """
     writes: list[Write] = []
     for kind in BY_PREFIX.values():
@@ -212,14 +211,14 @@ def _repaired(
     writes += repair_epochs(damage, journal, sinks)
     if missing:
         adopt(damage, journal, sinks)
-        detail = f"its end is gone: {missing} records, but for those that stand in files"
+        detail = f"its end is lost: {missing} records, except for those in files"
         damage.report("log", None, None, detail)
     writes += partitions.repair(sinks)
     return writes + repair_schemas(damage, sinks, partitions.with_rows if missing else ())
 
 
 def _cut_off(state: State, sinks: Mapping[int, StoredSink]) -> Iterator[Write]:
-    """Remove what a commit has written behind the ends of a sink's partitions, and a crash has cut off."""
+    """Remove the entries of a commit that a crash has interrupted, behind the ends of a sink's partitions."""
     for key, value in state.all(PLACING):
         sink = sinks.get(PLACING.sink_of(key))
         if sink is None:
@@ -263,7 +262,7 @@ def _sinks(damage: Damage, journal: SurveyingJournal) -> list[StoredSink]:
                 _log.warning("state without a sink was left unchanged kind=%d sink=%d", *place)
                 continue
             try:
-                kind.take(sink, key, value)
+                kind.load(sink, key, value)
             except Undecodable:
                 damage.add(kind, key)
     return list(sinks.values())

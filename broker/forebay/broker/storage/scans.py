@@ -1,4 +1,4 @@
-"""Scans of long ranges of keys, slice by slice: one scan holds other threads up."""
+"""Scans of long ranges of keys in slices, because one scan blocks other threads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def bulk_keys_all(store: Store, first: bytes, end: bytes) -> Iterator[bytes]:
 
 
 def sliced(scan: Callable[[bytes], list[T]], first: bytes, *, key_of: Callable[[T], bytes]) -> Iterator[T]:
-    """Yield what ``scan`` finds from a key on, at most ``SLICE`` at once, until it finds less."""
+    """Yield the results of ``scan`` from a key on, in slices of at most ``SLICE``."""
     while True:
         found = scan(first)
         yield from found

@@ -26,15 +26,15 @@ _T = TypeVar("_T")
 
 
 class State:
-    """All state but slots, in memory."""
+    """State of a store in memory, without the slots of writers."""
 
     def __init__(self, store: Store) -> None:
-        """Read it. Raises ``StoreFailed``, and ``StoreCorrupt`` where writing it anew did not help."""
+        """Read it. Raises ``StoreFailed``, and ``StoreCorrupt`` where a rewrite did not help."""
         self.store = store
         self.lost: list[tuple[bytes, bytes]] = []
         """Ranges of keys that could not be read."""
         self.index_lost: list[tuple[bytes, bytes]] = []
-        """The same, of the index, as far as it was looked at."""
+        """The same of the index, as far as it was read."""
         self._copies: dict[int, SinkRecord] | None = None
         try:
             self._items = self._read()
@@ -47,7 +47,7 @@ class State:
         return {kind.prefix: dict(scan_all(self.store, Family.META, *kind.under())) for kind in read}
 
     def _expected(self) -> Iterator[bytes]:
-        """Keys that ought to be there: some can be read although nothing around them can."""
+        """Return keys that should exist: some can be read singly although a scan around them fails."""
         yield from (kind.key() for kind in BY_PREFIX.values() if kind.of_store)
         for number, sink in self.copies().items():
             yield SINK.key(number)
@@ -57,7 +57,7 @@ class State:
                 yield CURSOR.key(number, partition, "default")
 
     def copies(self) -> dict[int, SinkRecord]:
-        """The sinks as the index family knows them."""
+        """Return the copies of the sinks in the index family, by number."""
         if self._copies is None:
             self._copies = {}
             for key, value in self.index(lambda: list(scan_all(self.store, Family.INDEX, *SINK_COPY.under(0)))):
@@ -90,10 +90,10 @@ class State:
         return self.is_lost(kind.key()) if value is None else kind.decoded(value) is None
 
     def all(self, kind: Kind[Any]) -> Iterable[tuple[bytes, bytes]]:
-        """Keys and values of a kind, in order."""
+        """Return keys and values of a kind, in order."""
         return self._items[kind.prefix].items()
 
     @property
     def empty(self) -> bool:
-        """Nothing was ever stored."""
+        """True if nothing was ever stored."""
         return not self.lost and not any(self._items.values())

@@ -16,7 +16,7 @@ from forebay.broker.core.writes import SchemaRecord, SinkRecord, SubscriptionRec
 
 @dataclass(slots=True)
 class StoredSink:
-    """A sink as it was found."""
+    """Sink as a start found it."""
 
     record: SinkRecord
     tails: dict[int, Tail] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class StoredSink:
 
     @property
     def epochs(self) -> StoredEpochs:
-        """Its producers, and what they have staged."""
+        """Producers of the sink, with their stages."""
         return StoredEpochs(self.producers.values(), self.stages.values(), self.staged)
 
     schemas: dict[int, SchemaRecord] = field(default_factory=dict)

@@ -1,7 +1,6 @@
-"""Calls in progress on a store, so that it is not closed under a call.
+"""Calls in progress on a store, so that it is not closed during a call.
 
-A call of RocksDB after its close crashes the process, and the thread that closes cannot know of another thread's read.
-So every call passes through here.
+A call of RocksDB after its close crashes the process, so every call is counted here, and a close waits for them.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ if TYPE_CHECKING:
 
 
 class Usage:
-    """Counts the calls under way until ``end``."""
+    """Counter of the calls in progress, until ``end``."""
 
     def __init__(self) -> None:
-        """Start open, without a call."""
+        """Start open, without calls."""
         self._changed = threading.Condition()  # guards the next two; only ``end`` waits on it
         self._calls = 0
         self._ended = False
 
     @contextmanager
     def call(self) -> Iterator[None]:
-        """Be inside for a while. Raises ``StoreClosed`` after ``end``."""
+        """Count a call in progress. Raises ``StoreClosed`` after ``end``."""
         with self._changed:
             if self._ended:
                 raise StoreClosed

@@ -9,9 +9,9 @@ from forebay.broker.core.settings import SinkSettings
 
 def test_an_ack_up_to_an_offset_is_not_the_one_that_settles_what_is_on_its_way() -> None:
     lane = Lane(Cursor(), SinkSettings())
-    lane.take("consumer", 1, InFlight())
+    lane.assign("consumer", 1, InFlight())
     lane.sender.send(0, 4, 100, 0.0)
-    lane.set_out([Range(1, 2)], 0.0, 4, answered=True)
+    lane.begin_transfer([Range(1, 2)], 0.0, 4, answered=True)
 
     results = lane.settle_until(Answer(1, lane.revision), Range(0, 4), 0.0, 4)
 
@@ -21,4 +21,4 @@ def test_an_ack_up_to_an_offset_is_not_the_one_that_settles_what_is_on_its_way()
         (Range(2, 4), Outcome.OK),
     ]
     assert (lane.cursor.acked, lane.cursor.watermark) == (3, 1)
-    assert lane.moving.within(Range(1, 2))
+    assert lane.transfers.within(Range(1, 2))

@@ -10,7 +10,7 @@ import pytest
 from forebay.broker.core.delivery.in_flight import InFlight
 from forebay.broker.core.delivery.lane import HOLES_MAX, Answer, Lane, Outcome, Results, Revocation
 from forebay.broker.core.delivery.redelivery import State
-from forebay.broker.core.delivery.retry_lane import Kind
+from forebay.broker.core.delivery.retry_scheduler import Kind
 from forebay.broker.core.partition.cursor import Cursor, Settlement
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import DEFAULTS, Ordering
@@ -18,7 +18,7 @@ from forebay.broker.core.settings import DEFAULTS, Ordering
 NOW = 1_000.0
 NEXT = 1_000_000
 OK, ALREADY, STALE, UNKNOWN = Outcome.OK, Outcome.ALREADY_SETTLED, Outcome.STALE, Outcome.UNKNOWN
-LIVE, PARKED = Kind.LIVE, Kind.PARKED
+LIVE, PARKED = Kind.LIVE, Kind.RETRY
 
 
 class Held:
@@ -28,7 +28,7 @@ class Held:
         self.usage = InFlight()
         chosen = {"ordering": Ordering.RELAXED, "retry_backoff_max_us": 100_000, **settings}
         self.lane = Lane(cursor or Cursor(), replace(DEFAULTS, **chosen))
-        self.lane.take("a", 7, self.usage)
+        self.lane.assign("a", 7, self.usage)
 
     def answer(self, revision: int | None = None) -> Answer:
         return Answer(7, self.lane.revision if revision is None else revision)
@@ -41,9 +41,9 @@ class Held:
 
     def resend(self, base: int, end: int, at: float = NOW, **more: Any) -> list[Range]:
         """Send what of a page is parked, if that is allowed."""
-        if self.lane.side.resends_allowed(at) == 0:
+        if self.lane.retry.resends_allowed(at) == 0:
             return []
-        return self.lane.sender.send_parked(base, end, 10 * (end - base), at, **more)
+        return self.lane.sender.send_retry(base, end, 10 * (end - base), at, **more)
 
     def ack(self, first: int, end: int, *, revision: int | None = None, at: float = NOW) -> Results:
         return self.lane.settle(self.answer(revision), Range(first, end), Settlement.ACKED, at, NEXT)
@@ -51,14 +51,14 @@ class Held:
     def nack(
         self, *ranges: tuple[int, int], revision: int | None = None, delay_s: float | None = 0.0, at: float = NOW
     ) -> tuple[Results, Revocation | None]:
-        asked = [Range(*one) for one in ranges]
-        return self.lane.nack(self.answer(revision), asked, at, delay_s=delay_s, random=0.5, reason="it said 503")
+        requested = [Range(*one) for one in ranges]
+        return self.lane.nack(self.answer(revision), requested, at, delay_s=delay_s, random=0.5, reason="it said 503")
 
     def state(self) -> State:
         return self.lane.resend.state
 
     def parked(self) -> list[tuple[int, int]]:
-        return [(one.first, one.end) for one in self.lane.side.parked]
+        return [(one.first, one.end) for one in self.lane.retry.queue]
 
 
 # -- stepping aside
@@ -71,7 +71,7 @@ def test_a_nack_parks_what_it_names_and_leaves_the_rest_in_flight() -> None:
     results, revocation = held.nack((3, 5), (12, 13))
 
     assert results == [(Range(3, 5), OK), (Range(12, 13), OK)]
-    assert revocation == Revocation(3, 1, to_be_told=False)
+    assert revocation == Revocation(3, 1, notify=False)
     assert held.parked() == [(3, 5), (12, 13)]
     assert held.lane.cursor.attempts == ((3, 1), (12, 1))
     assert (held.usage.records, held.lane.records_in_flight, held.lane.sender.position) == (17, 17, 20)
@@ -132,7 +132,7 @@ def test_the_live_lane_passes_over_what_is_parked() -> None:
     held.ack(0, 2)
     held.nack((3, 5))
     held.lane.release(failed=False)
-    held.lane.take("b", 8, held.usage)
+    held.lane.assign("b", 8, held.usage)
 
     assert held.lane.sender.send(0, 10, 100, NOW) == [Range(2, 3), Range(5, 10)]
     assert (held.usage.records, held.usage.size) == (6, 100)
@@ -199,7 +199,7 @@ def test_one_probe_goes_out_after_the_back_off_and_then_the_rest() -> None:
     assert held.state() is State.BACKING_OFF
     assert held.lane.next_timer(NOW) == pytest.approx(NOW + 0.1)
     assert held.resend(0, 10, at=NOW + 0.1) == [Range(1, 2)]
-    assert held.lane.side.resends_allowed(NOW + 0.1) == 0
+    assert held.lane.retry.resends_allowed(NOW + 0.1) == 0
     held.ack(1, 2, at=NOW + 0.1)
     assert held.state() is State.RESENDING
     assert held.resend(10, 20, at=NOW + 0.1) == [Range(11, 12)]
@@ -241,8 +241,8 @@ def test_one_record_that_fails_for_ever_does_not_hold_back_the_other_parked_ones
     tried: list[int] = []
 
     for _ in range(4):
-        held.lane.side.resends_allowed(NOW)
-        first = held.lane.side.next_due(NOW)
+        held.lane.retry.resends_allowed(NOW)
+        first = held.lane.retry.next_due(NOW)
         assert first is not None
         held.resend(first, first + 1)
         tried.append(first)
@@ -267,7 +267,7 @@ def test_by_age_an_older_live_record_goes_first() -> None:
     held.send(10)
     held.nack((3, 4))
     held.lane.release(failed=False)
-    held.lane.take("b", 8, held.usage)
+    held.lane.assign("b", 8, held.usage)
 
     assert (held.lane.sender.position, held.lane.sender.order(NOW)) == (0, (LIVE, PARKED))
 
@@ -292,13 +292,13 @@ def test_too_many_failures_in_a_row_stop_the_live_lane_until_a_probe_succeeds() 
 
     held.nack((2, 3), delay_s=None)
 
-    assert (held.lane.side.live_stopped, held.lane.sender.pages_allowed(NOW)) == (True, 0)
+    assert (held.lane.retry.live_stopped, held.lane.sender.pages_allowed(NOW)) == (True, 0)
     held.ack(3, 4)  # it was sent before
-    assert held.lane.side.live_stopped
+    assert held.lane.retry.live_stopped
     assert held.resend(0, 1, at=NOW + 0.1) == [Range(0, 1)]
     assert held.lane.sender.pages_allowed(NOW + 0.1) == 0
     held.ack(0, 1, at=NOW + 0.1)
-    assert (held.lane.side.live_stopped, held.lane.sender.pages_allowed(NOW + 0.1)) == (False, None)
+    assert (held.lane.retry.live_stopped, held.lane.sender.pages_allowed(NOW + 0.1)) == (False, None)
 
 
 def test_a_success_in_between_begins_the_count_anew() -> None:
@@ -309,7 +309,7 @@ def test_a_success_in_between_begins_the_count_anew() -> None:
     held.ack(1, 2)
     held.nack((2, 3))
 
-    assert not held.lane.side.live_stopped
+    assert not held.lane.retry.live_stopped
 
 
 def test_a_delivery_counts_once_however_many_of_its_records_fail() -> None:
@@ -320,7 +320,7 @@ def test_a_delivery_counts_once_however_many_of_its_records_fail() -> None:
     for offset in range(20):
         held.nack((offset, offset + 1))
 
-    assert not held.lane.side.live_stopped
+    assert not held.lane.retry.live_stopped
 
 
 def test_while_all_is_stopped_the_delay_of_a_nack_holds_for_the_probes() -> None:
@@ -329,8 +329,8 @@ def test_while_all_is_stopped_the_delay_of_a_nack_holds_for_the_probes() -> None
 
     held.nack((0, 1), delay_s=30.0)
 
-    assert (held.lane.sender.pages_allowed(NOW + 29.9), held.lane.side.resends_allowed(NOW + 29.9)) == (0, 0)
-    assert (held.lane.sender.pages_allowed(NOW + 30), held.lane.side.resends_allowed(NOW + 30)) == (1, 1)
+    assert (held.lane.sender.pages_allowed(NOW + 29.9), held.lane.retry.resends_allowed(NOW + 29.9)) == (0, 0)
+    assert (held.lane.sender.pages_allowed(NOW + 30), held.lane.retry.resends_allowed(NOW + 30)) == (1, 1)
 
 
 def test_probes_are_taken_in_turn_from_both_lanes_so_that_one_bad_record_does_not_stop_all() -> None:
@@ -344,10 +344,10 @@ def test_probes_are_taken_in_turn_from_both_lanes_so_that_one_bad_record_does_no
     assert held.lane.sender.order(NOW) == (LIVE, PARKED)
     assert held.lane.sender.pages_allowed(NOW) == 1
     held.send(2)
-    assert (held.lane.sender.pages_allowed(NOW), held.lane.side.resends_allowed(NOW)) == (0, 0)
+    assert (held.lane.sender.pages_allowed(NOW), held.lane.retry.resends_allowed(NOW)) == (0, 0)
     held.ack(1, 2)
 
-    assert not held.lane.side.live_stopped
+    assert not held.lane.retry.live_stopped
     assert held.parked() == [(0, 1)]
 
 
@@ -359,11 +359,11 @@ def test_with_nothing_parked_any_more_a_stopped_live_lane_probes_by_itself() -> 
     assert held.lane.sender.order(NOW) == (LIVE,)
 
     assert held.lane.sender.pages_allowed(NOW) == 1
-    held.lane.sender.tell(1)
+    held.lane.sender.note_gap_sent(1)
     held.send(2)
     held.ack(1, 2)
 
-    assert (held.lane.side.live_stopped, held.state()) == (False, State.FLOWING)
+    assert (held.lane.retry.live_stopped, held.state()) == (False, State.FLOWING)
 
 
 # -- deadlines
@@ -376,7 +376,7 @@ def test_every_page_has_a_deadline_of_its_own() -> None:
 
     assert held.lane.deadline() == NOW + 10
     assert held.lane.expire(NOW + 9.9, 0.5) is None
-    assert held.lane.expire(NOW + 10, 0.5) == Revocation(0, 1, to_be_told=False)
+    assert held.lane.expire(NOW + 10, 0.5) == Revocation(0, 1, notify=False)
 
     assert (held.parked(), held.lane.cursor.attempts, held.lane.records_in_flight) == ([(0, 5)], ((0, 1),), 5)
     assert held.lane.deadline() == NOW + 14
@@ -432,7 +432,7 @@ def test_an_owner_that_leaves_parks_the_page_at_the_head_and_what_was_sent_again
     assert held.lane.cursor.attempts == ((3, 1), (12, 1))
     assert held.parked() == [(3, 10), (12, 14)]
     assert held.usage.records == held.usage.size == 0
-    held.lane.take("b", 8, held.usage)
+    held.lane.assign("b", 8, held.usage)
     assert held.lane.sender.send(0, 10, 100, NOW) == []
     assert held.lane.sender.send(10, 20, 100, NOW) == [Range(10, 12), Range(14, 20)]
 
@@ -446,7 +446,7 @@ def test_a_pause_takes_all_back_and_parks_what_had_been_parked() -> None:
 
     assert held.lane.pause("maintenance") == Revocation(0, 2)
 
-    assert (held.lane.sender.pages_allowed(NOW), held.lane.side.resends_allowed(NOW)) == (0, 0)
+    assert (held.lane.sender.pages_allowed(NOW), held.lane.retry.resends_allowed(NOW)) == (0, 0)
     assert (held.parked(), held.lane.sender.position, held.lane.idle) == ([(3, 4)], 0, True)
     held.lane.resend.resume()
     assert held.lane.sender.send(0, 10, 100, NOW) == [Range(0, 3)]
@@ -477,7 +477,7 @@ def test_a_parked_record_that_is_dropped_is_told_and_nothing_behind_it_comes_aga
     assert held.lane.drop([Range(0, 10)], NOW, NEXT) == 1
 
     assert (held.parked(), held.lane.sender.position) == ([], 3)
-    held.lane.sender.tell(10)
+    held.lane.sender.note_gap_sent(10)
     assert held.lane.sender.send(10, 20, 100, NOW) == []
     assert (held.lane.sender.position, held.lane.records_in_flight) == (20, 10)
 
@@ -490,16 +490,16 @@ def test_such_a_gap_counts_as_told_only_once_something_that_was_sent_after_it_is
     held.nack((3, 4))
     held.lane.drop([Range(0, 10)], NOW, NEXT)
     held.ack(10, 15)  # sent before the gap was
-    assert (held.lane.cursor.watermark, held.lane.cursor.told) == (15, 3)
-    held.lane.sender.tell(10)
+    assert (held.lane.cursor.watermark, held.lane.cursor.notified) == (15, 3)
+    held.lane.sender.note_gap_sent(10)
     held.ack(15, 20)
-    assert held.lane.cursor.told == 3
+    assert held.lane.cursor.notified == 3
 
     held.lane.sender.send(10, 20, 100, NOW)
     held.send(30)
     held.ack(20, 21)
 
-    assert held.lane.cursor.told == 21
+    assert held.lane.cursor.notified == 21
 
 
 # -- the budget
@@ -578,16 +578,16 @@ def test_an_answer_to_what_was_sent_before_a_gap_notice_does_not_confirm_the_not
     held.nack((2, 3))
     held.lane.release(failed=False)
     held.lane.drop([Range(0, 1)], NOW, NEXT)
-    held.lane.take("b", 7, held.usage)
+    held.lane.assign("b", 7, held.usage)
 
     assert held.resend(2, 3) == [Range(2, 3)]
-    held.lane.sender.tell(1)
+    held.lane.sender.note_gap_sent(1)
     held.ack(2, 3)
-    assert held.lane.cursor.told == 0
+    assert held.lane.cursor.notified == 0
 
     held.send(2)
     held.ack(1, 2)
-    assert held.lane.cursor.told == 2
+    assert held.lane.cursor.notified == 2
 
 
 def test_a_gap_is_told_to_the_next_consumer_while_no_answer_has_confirmed_its_notice() -> None:
@@ -595,10 +595,10 @@ def test_a_gap_is_told_to_the_next_consumer_while_no_answer_has_confirmed_its_no
     held.send(1, 2)
     held.lane.release(failed=False)
     held.lane.drop([Range(0, 1)], NOW, NEXT)
-    held.lane.take("b", 7, held.usage)
-    held.lane.sender.tell(1)
+    held.lane.assign("b", 7, held.usage)
+    held.lane.sender.note_gap_sent(1)
     held.lane.release(failed=False)
 
-    held.lane.take("c", 8, held.usage)
+    held.lane.assign("c", 8, held.usage)
 
     assert held.lane.sender.position == 0

@@ -119,8 +119,8 @@ def test_a_change_is_checked() -> None:
 
 def test_differences_are_named_for_people() -> None:
     assert DEFAULTS.differences(DEFAULTS) == ""
-    asked = replace(DEFAULTS, partitions=2, ack_deadline_us=1_500_000, overflow=Overflow.DROP_OLDEST)
-    assert DEFAULTS.differences(asked) == (
+    requested = replace(DEFAULTS, partitions=2, ack_deadline_us=1_500_000, overflow=Overflow.DROP_OLDEST)
+    assert DEFAULTS.differences(requested) == (
         "partitions is 1, asked is 2, overflow is REJECT, asked is DROP_OLDEST, ack_deadline is 30 s, asked is 1,500 ms"
     )
 

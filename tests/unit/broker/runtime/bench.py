@@ -10,7 +10,7 @@ from forebay.broker.core.errors import StoreFenced
 from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.commit.committer import Committer, Synced
-from forebay.broker.runtime.commit.group import Append, Lineup
+from forebay.broker.runtime.commit.group import Append, AppendQueue
 from forebay.broker.runtime.read.tail import Tail
 from forebay.broker.storage.journal import Journal
 from forebay.broker.storage.recovery import recover
@@ -29,7 +29,7 @@ class Bench:
         self.confirmed: list[int] = []
         self.order: list[int] = []
         self.log = PartitionLog(0)
-        self.lineup = Lineup(1, self.log, lambda _, entries: self.confirmed.extend(e.base for e in entries))
+        self.lineup = AppendQueue(1, self.log, lambda _, entries: self.confirmed.extend(e.base for e in entries))
         self.committer = Committer(
             self.journal,
             FakeClock(),
@@ -41,7 +41,7 @@ class Bench:
             on_synced=self.synced.append,
         )
 
-    def append(self, *found: bytes, page_records: int = 256, to: Lineup | None = None) -> Append:
+    def append(self, *found: bytes, page_records: int = 256, to: AppendQueue | None = None) -> Append:
         """Let values wait as one append."""
         to = to or self.lineup
         asked = page(*found, partition=to.log.number)

@@ -13,7 +13,7 @@ from forebay.broker.runtime import housekeeping
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.resources import supervision
-from forebay.broker.runtime.resources.stopping import StopFailed
+from forebay.broker.runtime.resources.stop_steps import StopFailed
 from forebay.broker.storage.errors import StoreUnreadable
 from forebay.broker.storage.store.memory import MemoryStore
 from tests.support.brokers.held_store import HeldStore

@@ -165,7 +165,7 @@ async def test_a_failed_delivery_tells_why_and_what_is_sent_again_is_told_as_suc
         await taker.nack(1, 2, reason="the target said so")
         await taker.all_offsets()
         clock.advance(buffer.settings.ack_deadline_us / 1e6)
-        buffer.subscription("").let_time_pass()
+        buffer.subscription("").process_timers()
         clock.advance(60)
         await taker.one()
         buffer.subscription("").leave(taker.consumer)

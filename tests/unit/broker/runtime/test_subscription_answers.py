@@ -160,7 +160,7 @@ async def test_an_unanswered_record_comes_again_after_its_deadline() -> None:
         await taker.ack(0, 3)
 
         clock.advance(2.0)
-        buffer.subscription("").let_time_pass()
+        buffer.subscription("").process_timers()
         clock.advance(0.1)
 
         assert taker.told_revoked() == [(0, 3, 1)]
@@ -179,7 +179,7 @@ async def test_whoever_asks_for_more_time_gets_it_and_nobody_else() -> None:
         assert subscription.extend(0, taker.lane().owner_epoch)
         assert not subscription.extend(0, taker.lane().owner_epoch + 1)
         clock.advance(1.5)
-        subscription.let_time_pass()
+        subscription.process_timers()
 
         assert taker.told_revoked() == []
 

@@ -148,12 +148,12 @@ async def test_pulls_take_what_stepped_aside_too() -> None:
     async with filled_sink(records=3, ordering=RELAXED) as buffer:
         at = buffer.subscription("")
         puller = at.pullers.get("p")
-        await puller.take(2, 0.0)
+        await puller.pull(2, 0.0)
         lane = at.lanes[0]
         answer = Answer(lane.owner_epoch, lane.revision)
         await at.retry(0, answer, [Range(0, 1)], delay_s=0.0, reason="")
 
-        taken = await puller.take(10, 0.0)
+        taken = await puller.pull(10, 0.0)
 
         found = [([o for o, _ in delivered_values(e)], e.resend) for e in taken if isinstance(e, Delivered)]
         assert found == [([0], True), ([2], False)]

@@ -170,7 +170,7 @@ class Filter:
     until_us: int | None = None
     """End of that time range, exclusive."""
 
-    def takes(self, letter: DeadLetter) -> bool:
+    def matches(self, letter: DeadLetter) -> bool:
         """Return whether a dead letter is selected."""
         origin = letter.origin
         if origin is None:
@@ -223,7 +223,7 @@ def whole_page(entry: Entry, body: Body, wanted: Sequence[Range], *, with_body: 
     ]
 
 
-def buried(record: PlainRecord, origin: Origin, uncut: str = "") -> PlainRecord:
+def to_dead_letter(record: PlainRecord, origin: Origin, uncut: str = "") -> PlainRecord:
     """Return a record as a dead letter; ``uncut`` is why it could not be cut out of its page."""
     texts = (
         origin.reason.name,
@@ -242,7 +242,7 @@ def buried(record: PlainRecord, origin: Origin, uncut: str = "") -> PlainRecord:
     return replace(record, headers=(*record.headers, *ours, *last))
 
 
-def unburied(cut: Cut) -> DeadLetter:
+def from_dead_letter(cut: Cut) -> DeadLetter:
     """Return a record of a dead-letter sink as the original record with its origin."""
     headers, uncut = cut.record.headers, ""
     if headers and headers[-1][0] == UNCUT:

@@ -45,7 +45,7 @@ class Revocation:
 
     first: int
     revision: int
-    to_be_told: bool = True
+    notify: bool = True
     """False in RELAXED order: only the failed records are void, and the consumer need not be notified."""
 
 
@@ -72,11 +72,11 @@ class History:
     def __init__(self) -> None:
         self._revoked: list[tuple[int, int]] = []
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Clear the history for a new owner."""
         self._revoked = []
 
-    def remember(self, revision: int, first: int) -> None:
+    def add(self, revision: int, first: int) -> None:
         """Record that ``revision`` voided every delivery from ``first`` on."""
         while self._revoked and self._revoked[-1][1] >= first:
             self._revoked.pop()

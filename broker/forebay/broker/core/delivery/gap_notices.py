@@ -17,7 +17,7 @@ ALL: Final = 1 << 64
 """Above every offset."""
 
 
-class Told:
+class GapNotices:
     """Gap notices of one owner that are not confirmed."""
 
     __slots__ = ("_unconfirmed",)
@@ -26,26 +26,26 @@ class Told:
         self._unconfirmed: deque[tuple[int, int]] = deque()
         """(number of the last delivery before the notice, first offset), by number; one entry for each number."""
 
-    def tell(self, first: int, sent: int) -> None:
+    def add(self, first: int, sent: int) -> None:
         """Record that the notice of a gap at ``first`` is sent after the deliveries up to number ``sent``."""
         if self._unconfirmed and self._unconfirmed[-1][0] == sent:
             first = min(first, self._unconfirmed.pop()[1])
         self._unconfirmed.append((sent, first))
 
-    def back_to(self, offset: int) -> None:
+    def rewind(self, offset: int) -> None:
         """Drop the notices from ``offset`` on: everything there is sent again, including its notices."""
         self._unconfirmed = deque(each for each in self._unconfirmed if each[1] < offset)
 
     @property
-    def heard(self) -> int:
+    def confirmed_end(self) -> int:
         """Offset below which every notice that was sent is confirmed."""
         return min((first for _, first in self._unconfirmed), default=ALL)
 
-    def settled_by_number(self, end: int) -> None:
+    def confirm_below(self, end: int) -> None:
         """Move the notices below ``end`` up to it: an ack of everything below ``end`` confirms the gaps there."""
         self._unconfirmed = deque((sent, max(first, end)) for sent, first in self._unconfirmed)
 
-    def answered(self, flights: Sequence[Flight]) -> None:
+    def confirm(self, flights: Sequence[Flight]) -> None:
         """Confirm the notices that were sent before the newest of these answered flights."""
         if flights and self._unconfirmed:
             number = max(flight.number for flight in flights)

@@ -83,7 +83,7 @@ class Flights:
     def __iter__(self) -> Iterator[Flight]:
         return iter(self._flights)
 
-    def count_in(self, usage: InFlight) -> None:
+    def count_for(self, usage: InFlight) -> None:
         """Count the flights in the usage of another consumer. Requires that nothing is in flight."""
         self._usage = usage
 
@@ -143,7 +143,7 @@ class Flights:
             self._pushes += 1
             heapq.heappush(self._deadlines, (flight.since, self._pushes, flight))
 
-    def _take_out(self, flight: Flight) -> Flight:
+    def _remove(self, flight: Flight) -> Flight:
         """Stop counting a flight; returns a copy of it as it was before."""
         was = replace(flight)
         self._usage.records -= flight.unsettled
@@ -154,7 +154,7 @@ class Flights:
     def void(self, first: int, cursor: Cursor) -> None:
         """Remove everything from ``first`` on from flight."""
         while self._flights and self._flights[-1].end > first:
-            was = self._take_out(self._flights.pop())
+            was = self._remove(self._flights.pop())
             if was.first < first:
                 kept = sum(r.size for r in cursor.unsettled(Range(was.first, first)))
                 if kept:
@@ -188,12 +188,12 @@ class Flights:
         self._flights[touched] = left
         return found
 
-    def take_back(self, number: int) -> list[Range]:
+    def revoke(self, number: int) -> list[Range]:
         """Remove all flights of one delivery; returns their ranges, parts of which may be settled."""
         found = [Range(flight.first, flight.end) for flight in self._flights if flight.number == number]
         for flight in self._flights:
             if flight.number == number:
-                self._take_out(flight)
+                self._remove(flight)
         self._flights = [flight for flight in self._flights if flight.number != number]
         return found
 
@@ -255,7 +255,7 @@ class Flights:
             heapq.heappop(self._deadlines)
         return None
 
-    def take_settled_ages(self) -> list[int]:
+    def pop_settled_ages(self) -> list[int]:
         """Return the age stamps of the flights that were completely answered since the last call."""
         found, self._settled_ages = self._settled_ages, []
         return found

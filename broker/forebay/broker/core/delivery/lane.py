@@ -14,25 +14,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from forebay.broker.core.dead_letters.transfer import Moving
+from forebay.broker.core.dead_letters.transfers import Transfers
 from forebay.broker.core.delivery.answers import Answer, History, Outcome, Results, Revocation
 from forebay.broker.core.delivery.in_flight import Flight, Flights, InFlight
+from forebay.broker.core.delivery.lease_manager import LeaseManager
 from forebay.broker.core.delivery.leases import Leases
-from forebay.broker.core.delivery.lessor import Lessor
 from forebay.broker.core.delivery.progress import Progress
 from forebay.broker.core.delivery.redelivery import Resend
-from forebay.broker.core.delivery.retry_lane import Sidelane
-from forebay.broker.core.delivery.sender import HOLES_MAX, MOVING_MAX, Sender
+from forebay.broker.core.delivery.retry_scheduler import RetryScheduler
+from forebay.broker.core.delivery.sender import HOLES_MAX, TRANSFERS_MAX, Sender
 from forebay.broker.core.partition import ranges as sets
 from forebay.broker.core.partition.cursor import Cursor, Settlement
 from forebay.broker.core.partition.ranges import Range, RangeSet
 from forebay.broker.core.settings import SECOND_US, SinkSettings
 
-__all__ = ["HOLES_MAX", "MOVING_MAX", "Answer", "Judged", "Lane", "Outcome", "Results", "Revocation"]
+__all__ = ["HOLES_MAX", "TRANSFERS_MAX", "Answer", "Judgement", "Lane", "Outcome", "Results", "Revocation"]
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class Judgement:
     """Outcomes of an answer that is not applied yet, and the state of the lane that they hold for."""
 
     state: tuple[object, ...]
@@ -51,18 +51,18 @@ class Lane:
         "owner_epoch",
         "progress",
         "resend",
+        "retry",
         "sender",
-        "side",
     )
 
     def __init__(self, cursor: Cursor, settings: SinkSettings) -> None:
         self.progress = Progress(cursor)
         self.resend = Resend(settings)
         self.flights = Flights()
-        self.side = Sidelane(self.resend, self.flights)
+        self.retry = RetryScheduler(self.resend, self.flights)
         self.leases = Leases()
         """Ranges of the retry queue that are leased as sets."""
-        self.sender = Sender(self.progress, self.resend, self.flights, self.side, self.leases)
+        self.sender = Sender(self.progress, self.resend, self.flights, self.retry, self.leases)
         self.owner: str | None = None
         self.owner_epoch = 0
         self.deadline_not_before = 0.0
@@ -70,9 +70,9 @@ class Lane:
         self._history = History()
 
     @property
-    def lessor(self) -> Lessor:
+    def lease_manager(self) -> LeaseManager:
         """Operations of lease holders: without state of their own, so that no lane keeps them in memory."""
-        return Lessor(self.progress, self.sender, self.resend, self.flights, self.side, self.leases)
+        return LeaseManager(self.progress, self.sender, self.resend, self.flights, self.retry, self.leases)
 
     @property
     def cursor(self) -> Cursor:
@@ -85,9 +85,9 @@ class Lane:
         return self.progress.view
 
     @property
-    def moving(self) -> Moving:
+    def transfers(self) -> Transfers:
         """Records that are being moved to another sink."""
-        return self.progress.moving
+        return self.progress.transfers
 
     @property
     def settings(self) -> SinkSettings:
@@ -104,7 +104,7 @@ class Lane:
         return self.sender.revision
 
     @property
-    def place(self) -> tuple[int, int, int]:
+    def send_state(self) -> tuple[int, int, int]:
         """State that must not change while a page is read for the live lane."""
         sender = self.sender
         return self.owner_epoch, 0 if sender.relaxed else sender.revision, sender.position
@@ -112,7 +112,7 @@ class Lane:
     @property
     def records_in_flight(self) -> int:
         """Unsettled records in flight, plus the records being moved to another sink."""
-        return self.flights.records + self.moving.records
+        return self.flights.records + self.transfers.records
 
     @property
     def idle(self) -> bool:
@@ -121,15 +121,15 @@ class Lane:
 
     def pages_in_flight(self) -> set[int]:
         """Base offsets of the pages in flight or leased, or with records being moved to another sink."""
-        return self.flights.bases() | self.leases.bases() | self.moving.bases
+        return self.flights.bases() | self.leases.bases() | self.transfers.bases
 
     # -- ownership
 
-    def take(self, owner: str, owner_epoch: int, usage: InFlight) -> None:
+    def assign(self, owner: str, owner_epoch: int, usage: InFlight) -> None:
         """Assign the lane to a consumer. Requires that nothing is in flight."""
         self.owner, self.owner_epoch = owner, owner_epoch
-        self.flights.count_in(usage)
-        self._history.forget()
+        self.flights.count_for(usage)
+        self._history.clear()
         self.sender.revision = self.sender.failed_from = 0
         self.sender.restart()
         self.deadline_not_before = 0.0
@@ -145,52 +145,52 @@ class Lane:
             if self.relaxed:
                 page = Range(head, next(iter(self.flights)).end)
                 self.flights.void_part(page, self.view)
-                self.side.parked.park(page, not_before=0.0)
+                self.retry.queue.add(page, not_before=0.0)
         self.sender.void(0)
         self.owner = None
         self.sender.restart()
 
     # -- answers
 
-    def settle(self, answer: Answer, asked: Range, how: Settlement, now: float, next_offset: int) -> Results:
-        """Settle those deliveries in flight that ``asked`` covers."""
-        results = self._judged(answer, asked)
+    def settle(self, answer: Answer, requested: Range, how: Settlement, now: float, next_offset: int) -> Results:
+        """Settle those deliveries in flight that ``requested`` covers."""
+        results = self._judge(answer, requested)
         self._apply(_taken(results), how, now, next_offset)
         return results
 
     def settle_all(
-        self, answer: Answer, asked: Sequence[Range], how: Settlement, now: float, next_offset: int
+        self, answer: Answer, requested: Sequence[Range], how: Settlement, now: float, next_offset: int
     ) -> Results:
-        """Settle each of ``asked`` in turn, as ``settle`` does.
+        """Settle each of ``requested`` in turn, as ``settle`` does.
 
         Ranges that are disjoint and sorted update the cursor once.
         """
-        if not sets.are_apart(asked):
-            return [found for each in asked for found in self.settle(answer, each, how, now, next_offset)]
-        results = [found for each in asked for found in self._judged(answer, each)]
+        if not sets.are_apart(requested):
+            return [found for each in requested for found in self.settle(answer, each, how, now, next_offset)]
+        results = [found for each in requested for found in self._judge(answer, each)]
         self._apply(_taken(results), how, now, next_offset)
         return results
 
-    def settle_until(self, answer: Answer, asked: Range, now: float, next_offset: int) -> Results:
-        """Settle everything up to ``asked.end``, delivered or not. Only for the owner."""
+    def settle_until(self, answer: Answer, requested: Range, now: float, next_offset: int) -> Results:
+        """Settle everything up to ``requested.end``, delivered or not. Only for the owner."""
         stale = self._stale_from(answer)
-        if stale is None or asked.end > next_offset:
-            return [(asked, Outcome.STALE if stale is None else Outcome.UNKNOWN)]
-        end = min(asked.end, max(stale, self.cursor.watermark))
+        if stale is None or requested.end > next_offset:
+            return [(requested, Outcome.STALE if stale is None else Outcome.UNKNOWN)]
+        end = min(requested.end, max(stale, self.cursor.watermark))
         results: Results = []
         if end > self.cursor.watermark:
-            whole, told = Range(self.cursor.watermark, end), Range(min(asked.first, end - 1), end)
-            fresh = tuple(self.view.unsettled(told))
-            self.sender.notices.settled_by_number(end)
-            parts = list(self.view.unsettled(whole)) if self.moving else [whole]
+            whole, below = Range(self.cursor.watermark, end), Range(min(requested.first, end - 1), end)
+            fresh = tuple(self.view.unsettled(below))
+            self.sender.notices.confirm_below(end)
+            parts = list(self.view.unsettled(whole)) if self.transfers else [whole]
             self._apply(parts, Settlement.ACKED, now, next_offset)
             self.sender.position = max(self.sender.position, end)
-            before = [(part, Outcome.ALREADY_SETTLED) for part in sets.missing(fresh, told)]
+            before = [(part, Outcome.ALREADY_SETTLED) for part in sets.missing(fresh, below)]
             results += sorted([(part, Outcome.OK) for part in fresh] + before)
-        elif end >= asked.end:
-            results.append((asked, Outcome.ALREADY_SETTLED))
-        if asked.end > end:
-            results.append((Range(max(asked.first, end), asked.end), Outcome.STALE))
+        elif end >= requested.end:
+            results.append((requested, Outcome.ALREADY_SETTLED))
+        if requested.end > end:
+            results.append((Range(max(requested.first, end), requested.end), Outcome.STALE))
         return results
 
     def settle_below(self, end: int, now: float, next_offset: int) -> int:
@@ -202,44 +202,44 @@ class Lane:
         parts = list(self.view.unsettled(Range(self.cursor.watermark, max(end, self.cursor.watermark))))
         self._apply(parts, Settlement.ACKED, now, next_offset, answered=False)  # it proves nothing about a target
         self.sender.position = max(self.sender.position, end)
-        self.sender.notices.settled_by_number(end)
-        self.sender.note_told()
+        self.sender.notices.confirm_below(end)
+        self.sender.update_notified()
         return self.cursor.acked - before
 
-    def settle_leased(self, holder: str, asked: Range, now: float, next_offset: int) -> Results:
-        """Settle those records of ``asked`` that are in a holder's set or idle; its lease may have expired.
+    def settle_leased(self, holder: str, requested: Range, now: float, next_offset: int) -> Results:
+        """Settle those records of ``requested`` that are in a holder's set or idle; its lease may have expired.
 
         The success says nothing about the consumer's target. Records that another holder or the consumer has are not
         settled.
         """
-        results = self.lessor.judged_for(holder, asked)
+        results = self.lease_manager.judge(holder, requested)
         self._apply(_taken(results), Settlement.ACKED, now, next_offset, answered=False)
         return results
 
-    def take_settled_ages(self) -> list[int]:
+    def pop_settled_ages(self) -> list[int]:
         """Return the age stamps of the pages that were completely answered since the last call."""
-        return self.flights.take_settled_ages() + self.leases.take_settled_ages()
+        return self.flights.pop_settled_ages() + self.leases.pop_settled_ages()
 
     def nack(
         self,
         answer: Answer,
-        asked: Sequence[Range],
+        requested: Sequence[Range],
         now: float,
         *,
         delay_s: float | None,
         random: float,
         reason: str,
-        judged: Judged | None = None,
+        judged: Judgement | None = None,
     ) -> tuple[Results, Revocation | None]:
         """Reject records: in STRICT order the lowest one failed, and everything from it on is redelivered.
 
         In RELAXED order each range failed, its lowest record counts the attempt, and nothing else is redelivered.
-        ``judged`` is an earlier judgement of the same answer and ranges; it is used if the lane has not changed since.
+        ``judge`` is an earlier judgement of the same answer and ranges; it is used if the lane has not changed since.
         """
         if judged is not None and judged.state == self.answer_state:
             results = judged.results
         else:
-            results = [found for wanted in asked for found in self._judged(answer, wanted)]
+            results = [found for wanted in requested for found in self._judge(answer, wanted)]
         failed = sets.union(_taken(results))
         if not failed:
             return results, None
@@ -290,7 +290,7 @@ class Lane:
         times = (
             self.deadline(),
             self.resend.next_timer(now),
-            self.side.parked.next_timer(now),
+            self.retry.queue.next_timer(now),
             self.leases.next_timer(),
         )
         return min((time for time in times if time is not None), default=None)
@@ -307,20 +307,20 @@ class Lane:
         if self.leases:
             unsettled = [part for each in dropped for part in self.view.unsettled(each)]
             lost += [each for part in unsettled for each, lease in self.leases.within(part) if lease]
-        if self.side.parked:
-            lost += [part for each in dropped for part in self.side.parked.remove(each)]
+        if self.retry.queue:
+            lost += [part for each in dropped for part in self.retry.queue.remove(each)]
         if lost:
-            self.sender.back_to(min(part.first for part in lost))
-        loose = [part for each in dropped for part in self.moving.loose(each)] if self.moving else dropped
+            self.sender.rewind(min(part.first for part in lost))
+        loose = [part for each in dropped for part in self.transfers.cancellable(each)] if self.transfers else dropped
         self._apply(loose, Settlement.DROPPED, now, next_offset, answered=False)
-        for part in loose if self.moving else ():
-            self.moving.give_back(part)
+        for part in loose if self.transfers else ():
+            self.transfers.cancel(part)
         return self.cursor.dropped - before
 
     def seek(self, offset: int, next_offset: int) -> Revocation:
         """Close the account and open a new one at ``offset``; everything in flight is void."""
         self.flights.void(0, self.view)
-        self.side.clear()
+        self.retry.clear()
         self.leases.clear()
         self.progress.reopen(offset, next_offset)
         self.sender.restart()
@@ -348,17 +348,17 @@ class Lane:
         self.resend.settings = settings
         if self.relaxed == was_relaxed:
             return None
-        revocation = self._revoke(0) if self.flights or self.side.parked or self.leases else None
+        revocation = self._revoke(0) if self.flights or self.retry.queue or self.leases else None
         if was_relaxed:
-            self.side.clear()
+            self.retry.clear()
             self.leases.clear()
             self.sender.position = min(self.sender.position, self.cursor.watermark)
             self.sender.failed_from = self.cursor.watermark
             self.resend.backlog_end = self.cursor.sent
-        elif self.resend.waits and not self.view.is_settled(self.sender.failed_from):
+        elif self.resend.is_waiting and not self.view.is_settled(self.sender.failed_from):
             waited_for = Range(self.sender.failed_from, self.sender.failed_from + 1)
-            self.side.parked.park(waited_for, not_before=self.resend.named_until)
-        self.side.rest()
+            self.retry.queue.add(waited_for, not_before=self.resend.nack_delay_until)
+        self.retry.reset_if_idle()
         return revocation
 
     # -- records that are moved to another sink
@@ -371,9 +371,9 @@ class Lane:
         """
         return self.owner, self.owner_epoch, self.revision, self.view
 
-    def judged(self, answer: Answer, asked: Range) -> Results:
-        """Return the outcome that an answer has for each part of ``asked``; OK for records in flight."""
-        return self._judged(answer, asked)
+    def judge(self, answer: Answer, requested: Range) -> Results:
+        """Return the outcome that an answer has for each part of ``requested``; OK for records in flight."""
+        return self._judge(answer, requested)
 
     def exhausted(self) -> list[int]:
         """Return the offsets that failed `max_attempts` times and are not in flight: they are not redelivered."""
@@ -385,37 +385,37 @@ class Lane:
         """Settle unsettled records as skipped."""
         self._apply([part], Settlement.SKIPPED, now, next_offset, answered=False)
 
-    def set_out(self, parts: Sequence[Range], now: float, next_offset: int, *, answered: bool) -> None:
+    def begin_transfer(self, parts: Sequence[Range], now: float, next_offset: int, *, answered: bool) -> None:
         """Begin to move unsettled records to another sink. ``answered``: the target has judged them.
 
         The parts are disjoint and sorted.
         """
         self._apply(parts, None, now, next_offset, answered=answered)
 
-    def moved(self, parts: Sequence[Range], how: Settlement) -> int:
+    def confirm_transfer(self, parts: Sequence[Range], how: Settlement) -> int:
         """Settle moved records, whose batch is durable; returns their number."""
-        found = self.moving.confirm(parts, how)
+        found = self.transfers.confirm(parts, how)
         records = self.progress.settle_confirmed(found, how)
-        for part in found if self.side.parked else ():
-            self.side.parked.remove(part)
+        for part in found if self.retry.queue else ():
+            self.retry.queue.remove(part)
         if self.relaxed:
-            self.side.rest()
-        self.sender.note_told()
+            self.retry.reset_if_idle()
+        self.sender.update_notified()
         return records
 
-    def arrived_settled(self, part: Range) -> int:
+    def skip_new(self, part: Range) -> int:
         """Settle new records that are not for this subscription as skipped; returns their number."""
-        return self.progress.settle_confirmed(self.moving.confirm_ahead(part), Settlement.SKIPPED)
+        return self.progress.settle_confirmed(self.transfers.confirm_ahead(part), Settlement.SKIPPED)
 
-    def give_back(
+    def fail_transfer(
         self, parts: Sequence[Range], now: float, *, delay_s: float | None, random: float, reason: str
     ) -> Revocation | None:
         """Fail records that could not be moved to another sink, as a nack would."""
         back: RangeSet = ()
         for part in parts:
-            for found in self.moving.give_back(part):
+            for found in self.transfers.cancel(part):
                 back = sets.add(back, found)
-                self.side.parked.remove(found)  # its page was put back into the retry queue
+                self.retry.queue.remove(found)  # its page was put back into the retry queue
         if not back:
             return None
         if not self.relaxed:
@@ -433,9 +433,9 @@ class Lane:
         self.progress.fail(*(part.first for part in failed))
         for part in failed:
             sent = self.flights.void_part(part, self.view)
-            self.side.fail(part, sent, now, delay_s=delay_s, random=random, reason=reason)
+            self.retry.fail(part, sent, now, delay_s=delay_s, random=random, reason=reason)
         self.sender.revision += 1
-        return Revocation(failed[0].first, self.revision, to_be_told=False)
+        return Revocation(failed[0].first, self.revision, notify=False)
 
     def _revoke(self, first: int) -> Revocation:
         self.sender.void(first)
@@ -444,7 +444,7 @@ class Lane:
     def _revision_from(self, first: int) -> Revocation:
         """Begin a new revision: older answers are stale from ``first`` on."""
         self.sender.revision += 1
-        self._history.remember(self.revision, first)
+        self._history.add(self.revision, first)
         return Revocation(first, self.revision)
 
     def _stale_from(self, answer: Answer) -> int | None:
@@ -456,13 +456,13 @@ class Lane:
             return None
         return self._history.stale_from(answer.revision)
 
-    def _judged(self, answer: Answer, asked: Range) -> Results:
-        """Return the outcome that an answer has for each part of ``asked``; OK for records in flight."""
+    def _judge(self, answer: Answer, requested: Range) -> Results:
+        """Return the outcome that an answer has for each part of ``requested``; OK for records in flight."""
         stale = self._stale_from(answer)
         if stale is None:
-            return [(asked, Outcome.STALE)]
+            return [(requested, Outcome.STALE)]
         results: Results = []
-        fresh = Range(asked.first, min(asked.end, stale))
+        fresh = Range(requested.first, min(requested.end, stale))
         at = fresh.first
         if fresh.size > 0:
             for part in self.view.unsettled(fresh):
@@ -470,19 +470,19 @@ class Lane:
                     results.append((Range(at, part.first), Outcome.ALREADY_SETTLED))
                 for each, flight in self.flights.within(part):
                     if flight is None:
-                        results += self._not_flying(each)
+                        results += self._outcomes_outside_flight(each)
                     else:
                         results.append((each, Outcome.OK if flight.revision <= answer.revision else Outcome.STALE))
                 at = part.end
             if at < fresh.end:
                 results.append((Range(at, fresh.end), Outcome.ALREADY_SETTLED))
-        if asked.end > stale:
-            results.append((Range(max(asked.first, stale), asked.end), Outcome.STALE))
+        if requested.end > stale:
+            results.append((Range(max(requested.first, stale), requested.end), Outcome.STALE))
         return results
 
-    def _not_flying(self, part: Range) -> Results:
+    def _outcomes_outside_flight(self, part: Range) -> Results:
         leased = [each for each, lease in self.leases.within(part) if lease] if self.leases else []
-        away = sorted([*self.side.parked.within(part), *leased])
+        away = sorted([*self.retry.queue.within(part), *leased])
         unknown = sets.missing(tuple(away), part)
         return sorted([(one, Outcome.STALE) for one in away] + [(one, Outcome.UNKNOWN) for one in unknown])
 
@@ -500,11 +500,11 @@ class Lane:
         flights: list[Flight] = []
         for part in settled:
             if how is None:
-                self.moving.bases |= self.flights.bases_in(part)
+                self.transfers.bases |= self.flights.bases_in(part)
             if self.flights:
                 flights += self.flights.settle(part, before, answered=answered and how is not None)
-            if self.side.parked:
-                self.side.parked.remove(part)
+            if self.retry.queue:
+                self.retry.queue.remove(part)
             if self.leases:
                 self.leases.settle(part, before, answered=how is Settlement.ACKED)
         fresh = self.progress.settle(settled, how)
@@ -514,13 +514,13 @@ class Lane:
             self._restart(flights, before, now)
         if answered:
             if fresh and relaxed:
-                self.side.settled(flights, now)
+                self.retry.settled(flights, now)
             elif fresh and settled[-1].end > self.sender.failed_from:
                 self.resend.settled(now, watermark=self.view.watermark, next_offset=next_offset)
-            self.sender.notices.answered(flights)
-            self.sender.note_told()
+            self.sender.notices.confirm(flights)
+            self.sender.update_notified()
         if relaxed:
-            self.side.rest()
+            self.retry.reset_if_idle()
 
     def _restart(self, flights: Sequence[Flight], before: Cursor, now: float) -> None:
         """In RELAXED order, restart the deadlines of flights whose lowest record was settled."""

@@ -90,7 +90,7 @@ class Room:
         """Return whether a page fits; the first one always does."""
         return not self.full and (self._size is None or self.ranges == RANGES_MAX or entry.size <= self._size)
 
-    def take(self, entry: Entry, taken: Sequence[Range]) -> None:
+    def add(self, entry: Entry, taken: Sequence[Range]) -> None:
         """Count ranges of a page as taken."""
         self.ranges -= len(taken)
         self.records -= sum(part.size for part in taken)

@@ -48,7 +48,7 @@ class Leases:
         """Number of unsettled records."""
         return self._flights.records
 
-    def take(self, holder: str, until: float, page: Flight, ranges: Iterable[Range]) -> None:
+    def lease(self, holder: str, until: float, page: Flight, ranges: Iterable[Range]) -> None:
         """Lease unsettled ranges of a page to the holder, and extend its lease to ``until``."""
         lease = self._by_holder.get(holder)
         if lease is None:
@@ -99,9 +99,9 @@ class Leases:
         """Subtract the records that a range is about to settle. ``cursor`` is the cursor before that."""
         self._flights.settle(settled, cursor, answered=answered)
 
-    def take_settled_ages(self) -> list[int]:
+    def pop_settled_ages(self) -> list[int]:
         """Return the age stamps of the ranges that were completely answered since the last call."""
-        return self._flights.take_settled_ages()
+        return self._flights.pop_settled_ages()
 
     def release(self, holder: str) -> list[Range]:
         """Release all ranges of a holder and return them; parts of them may be settled."""
@@ -109,14 +109,14 @@ class Leases:
         if lease is None:
             return []
         self._forget(lease)
-        return self._flights.take_back(lease.number)
+        return self._flights.revoke(lease.number)
 
     @property
     def held(self) -> bool:
         """True if there is a lease, even an empty one."""
         return bool(self._by_holder)
 
-    def run_out(self, now: float) -> list[Range]:
+    def expire(self, now: float) -> list[Range]:
         """End the expired leases and return their ranges, parts of which may be settled."""
         if not self._by_holder:
             return []

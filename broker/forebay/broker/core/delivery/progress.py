@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from forebay.broker.core.dead_letters.transfer import Moving
+from forebay.broker.core.dead_letters.transfers import Transfers
 from forebay.broker.core.partition.cursor import Cursor, Settlement
 from forebay.broker.core.partition.ranges import Range
 
@@ -13,11 +13,11 @@ from forebay.broker.core.partition.ranges import Range
 class Progress:
     """Cursor of a lane, and the records that are being moved to another sink."""
 
-    __slots__ = ("cursor", "moving", "redelivered")
+    __slots__ = ("cursor", "redelivered", "transfers")
 
     def __init__(self, cursor: Cursor) -> None:
         self.cursor = cursor
-        self.moving = Moving()
+        self.transfers = Transfers()
         """Records that are being moved to another sink."""
         self.redelivered = 0
         """Records redelivered since this process started."""
@@ -25,17 +25,17 @@ class Progress:
     @property
     def view(self) -> Cursor:
         """Cursor for deliveries: records that are being moved to another sink count as settled."""
-        return self.moving.over(self.cursor) if self.moving else self.cursor
+        return self.transfers.view_of(self.cursor) if self.transfers else self.cursor
 
     @property
     def stored(self) -> Cursor:
         """Cursor as it is written to the store now."""
-        return self.moving.stored(self.cursor) if self.moving else self.cursor
+        return self.transfers.cursor_to_store(self.cursor) if self.transfers else self.cursor
 
     @property
     def begin(self) -> int:
         """Offset from which a new owner is sent records and gap notices."""
-        return min(self.cursor.watermark, self.cursor.told)
+        return min(self.cursor.watermark, self.cursor.notified)
 
     def fail(self, *offsets: int) -> None:
         """Count a failed attempt of each record."""
@@ -48,19 +48,19 @@ class Progress:
         if ranges[-1].end > sent:
             self.cursor = replace(self.cursor, sent=ranges[-1].end)
 
-    def notified(self, offset: int) -> None:
+    def note_notified(self, offset: int) -> None:
         """Record that the gap notices below ``offset`` were confirmed."""
-        if offset > self.cursor.told:
-            self.cursor = replace(self.cursor, told=offset)
+        if offset > self.cursor.notified:
+            self.cursor = replace(self.cursor, notified=offset)
 
     def settle(self, parts: Sequence[Range], how: Settlement | None) -> int:
         """Update the account, or hold records for another sink; returns how many of them are new to it."""
         if how is None:
-            self.moving.hold(parts)
+            self.transfers.begin(parts)
             return sum(part.size for part in parts)
         before = self.cursor
         self.cursor, fresh = before.settle_all(parts, how)
-        self.moving.settled(before, self.cursor, parts)
+        self.transfers.settled(before, self.cursor, parts)
         return fresh
 
     def settle_confirmed(self, parts: Sequence[Range], how: Settlement) -> int:
@@ -70,5 +70,5 @@ class Progress:
 
     def reopen(self, offset: int, next_offset: int) -> None:
         """Close the account and open a new one at ``offset``."""
-        self.moving.forget()
-        self.cursor = Cursor(start=offset, watermark=offset, told=offset, sent=min(self.cursor.sent, next_offset))
+        self.transfers.close()
+        self.cursor = Cursor(start=offset, watermark=offset, notified=offset, sent=min(self.cursor.sent, next_offset))

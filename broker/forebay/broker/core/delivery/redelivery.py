@@ -6,7 +6,7 @@
     any ──pause──▶ PAUSED ──resume──▶ the state before
 
 The caller passes in the clock; the machine never waits for new input. In RELAXED order it governs the retry queue, see
-`retry_lane`. Times are seconds on a monotonic clock. A random number in [0, 1) comes with each failure.
+`retry_scheduler`. Times are seconds on a monotonic clock. A random number in [0, 1) comes with each failure.
 """
 
 from __future__ import annotations
@@ -116,11 +116,11 @@ class Resend:
         """Record that the target accepted a record in flight (or, for a dead letter, answered)."""
         if self.state is State.PROBING:
             self.backlog_end = next_offset
-        self.taken(now)
+        self.succeeded(now)
         if self.state is State.RESENDING and watermark >= self.backlog_end:
             self.state = State.FLOWING
 
-    def taken(self, now: float) -> None:
+    def succeeded(self, now: float) -> None:
         """Record a success of the target; the caller checks if the backlog is empty."""
         if self.state is State.PROBING:
             self.state = State.RESENDING
@@ -139,18 +139,18 @@ class Resend:
         self._failures = 0
 
     @property
-    def rests(self) -> bool:
+    def is_idle(self) -> bool:
         """True if nothing has failed since the last success: ``cleared`` would change nothing."""
         return self.state is State.FLOWING and not self._failures
 
     @property
-    def waits(self) -> bool:
+    def is_waiting(self) -> bool:
         """True if the failed record has not been settled since, paused or not."""
         current = self._before_pause if self.state is State.PAUSED else self.state
         return current in (State.BACKING_OFF, State.PROBING)
 
     @property
-    def named_until(self) -> float:
+    def nack_delay_until(self) -> float:
         """End of the delay that a nack named; 0 for a computed back-off."""
         return 0.0 if self._computed else self.until
 

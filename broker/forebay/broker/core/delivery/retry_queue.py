@@ -23,7 +23,7 @@ PUT_BACK: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Aside:
+class QueuedRange:
     """One queued range; the cursor knows which records of it are settled meanwhile."""
 
     first: int
@@ -35,13 +35,13 @@ class Aside:
     """Rises with each failure: the range that failed longest ago is retried first."""
 
 
-class Parked:
+class RetryQueue:
     """Queued ranges by offset, disjoint."""
 
-    __slots__ = ("_asides", "_none_before", "_times", "_turns")
+    __slots__ = ("_none_before", "_ranges", "_times", "_turns")
 
     def __init__(self) -> None:
-        self._asides: list[Aside] = []
+        self._ranges: list[QueuedRange] = []
         self._turns = PUT_BACK
         self._times: list[float] = []
         """Heap of due times; some ranges may have been removed."""
@@ -49,87 +49,87 @@ class Parked:
         """No range is due before this time."""
 
     def __len__(self) -> int:
-        return len(self._asides)
+        return len(self._ranges)
 
     def __bool__(self) -> bool:
-        return bool(self._asides)
+        return bool(self._ranges)
 
-    def __iter__(self) -> Iterator[Aside]:
-        return iter(self._asides)
+    def __iter__(self) -> Iterator[QueuedRange]:
+        return iter(self._ranges)
 
     def records(self, cursor: Cursor) -> int:
         """Return the number of unsettled records in the queue."""
-        return sum(r.size for aside in self._asides for r in cursor.unsettled(Range(aside.first, aside.end)))
+        return sum(r.size for queued in self._ranges for r in cursor.unsettled(Range(queued.first, queued.end)))
 
-    def park(self, failed: Range, not_before: float) -> None:
+    def add(self, failed: Range, not_before: float) -> None:
         """Add a range that has failed."""
         self._turns += 1
-        self._add(Aside(failed.first, failed.end, not_before, self._turns))
+        self._insert(QueuedRange(failed.first, failed.end, not_before, self._turns))
 
     def put_back(self, voided: Range) -> None:
         """Add a redelivered range that was revoked without a failure: it is due at once."""
-        self._add(Aside(voided.first, voided.end, 0.0, PUT_BACK))
+        self._insert(QueuedRange(voided.first, voided.end, 0.0, PUT_BACK))
 
-    def _add(self, aside: Aside) -> None:
-        insort(self._asides, aside, key=_FIRST)
-        heapq.heappush(self._times, aside.not_before)
-        self._none_before = min(self._none_before, aside.not_before)
+    def _insert(self, queued: QueuedRange) -> None:
+        insort(self._ranges, queued, key=_FIRST)
+        heapq.heappush(self._times, queued.not_before)
+        self._none_before = min(self._none_before, queued.not_before)
 
     def remove(self, gone: Range) -> list[Range]:
         """Remove the range ``gone``; returns the parts that were queued."""
         low, high = self._touched(gone)
         found, kept = [], []
-        for aside in self._asides[low:high]:
-            found.append(Range(max(aside.first, gone.first), min(aside.end, gone.end)))
-            if aside.first < gone.first:
-                kept.append(Aside(aside.first, gone.first, aside.not_before, aside.turn))
-            if gone.end < aside.end:
-                kept.append(Aside(gone.end, aside.end, aside.not_before, aside.turn))
-        self._asides[low:high] = kept
+        for queued in self._ranges[low:high]:
+            found.append(Range(max(queued.first, gone.first), min(queued.end, gone.end)))
+            if queued.first < gone.first:
+                kept.append(QueuedRange(queued.first, gone.first, queued.not_before, queued.turn))
+            if gone.end < queued.end:
+                kept.append(QueuedRange(gone.end, queued.end, queued.not_before, queued.turn))
+        self._ranges[low:high] = kept
         return found
 
     def clear(self) -> None:
         """Remove all ranges."""
-        self._asides, self._times, self._none_before = [], [], 0.0
+        self._ranges, self._times, self._none_before = [], [], 0.0
 
     def within(self, part: Range) -> list[Range]:
         """Return the queued parts of a range."""
         low, high = self._touched(part)
-        return [Range(max(one.first, part.first), min(one.end, part.end)) for one in self._asides[low:high]]
+        return [Range(max(one.first, part.first), min(one.end, part.end)) for one in self._ranges[low:high]]
 
-    def at(self, offset: int) -> Aside | None:
+    def at(self, offset: int) -> QueuedRange | None:
         """Return the queued range that holds an offset."""
         low, high = self._touched(Range(offset, offset + 1))
-        return self._asides[low] if low < high else None
+        return self._ranges[low] if low < high else None
 
     def _touched(self, part: Range) -> tuple[int, int]:
-        low = bisect_right(self._asides, part.first, key=_END)
-        return low, max(low, bisect_left(self._asides, part.end, key=_FIRST))
+        low = bisect_right(self._ranges, part.first, key=_END)
+        return low, max(low, bisect_left(self._ranges, part.end, key=_FIRST))
 
     def due_within(self, part: Range, now: float) -> list[Range]:
         """Return the parts of a range that are queued and due."""
         low, high = self._touched(part)
         return [
             Range(max(one.first, part.first), min(one.end, part.end))
-            for one in self._asides[low:high]
+            for one in self._ranges[low:high]
             if one.not_before <= now
         ]
 
     def next_from(self, offset: int, now: float | None) -> int | None:
         """Return the first queued offset at or above ``offset`` that is due; without ``now``, due or not."""
         low, _ = self._touched(Range(offset, offset + 1))
-        found = (one for one in self._asides[low:] if now is None or one.not_before <= now)
+        found = (one for one in self._ranges[low:] if now is None or one.not_before <= now)
         first = next(found, None)
         return None if first is None else max(first.first, offset)
 
-    def next_due(self, now: float, *, singly: bool) -> Aside | None:
+    def next_due(self, now: float, *, singly: bool) -> QueuedRange | None:
         """Return the next range to redeliver: the lowest that is due or, ``singly``, the first to have failed."""
         if now < self._none_before:
             return None
-        due = (aside for aside in self._asides if aside.not_before <= now)
+        due = (queued for queued in self._ranges if queued.not_before <= now)
         found = min(due, key=lambda one: (one.turn, one.first), default=None) if singly else next(due, None)
         if found is None:
-            self._none_before = min((aside.not_before for aside in self._asides), default=0.0)
+            self._none_before = min((queued.not_before for queued in self._ranges), default=0.0)
         return found
 
     def next_timer(self, now: float) -> float | None:

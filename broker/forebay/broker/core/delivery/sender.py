@@ -1,8 +1,8 @@
 """Sender of a lane: the pages of a partition that go to its owner, and their order.
 
-It has two sources: the log from the position on and, in RELAXED order, the retry queue (see `retry_lane`). An unsettled
-record below the position is either in flight, in the retry queue, leased, or being moved to another sink. Times are
-seconds on a monotonic clock and are passed in.
+It has two sources: the log from the position on and, in RELAXED order, the retry queue (see `retry_scheduler`). An
+unsettled record below the position is either in flight, in the retry queue, leased, or being moved to another sink.
+Times are seconds on a monotonic clock and are passed in.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from forebay.broker.core.delivery.gap_notices import Told
+from forebay.broker.core.delivery.gap_notices import GapNotices
 from forebay.broker.core.delivery.in_flight import Flight, Flights
 from forebay.broker.core.delivery.leases import Leases
 from forebay.broker.core.delivery.progress import Progress
 from forebay.broker.core.delivery.redelivery import Resend
-from forebay.broker.core.delivery.retry_lane import Kind, Sidelane
+from forebay.broker.core.delivery.retry_scheduler import Kind, RetryScheduler
 from forebay.broker.core.partition import ranges as sets
 from forebay.broker.core.partition.cursor import Cursor
 from forebay.broker.core.partition.ranges import Range
@@ -27,7 +27,7 @@ HOLES_MAX: Final = 4096
 
 It is exceeded at most by the ranges that were in flight when it was reached.
 """
-MOVING_MAX: Final = 65_536
+TRANSFERS_MAX: Final = 65_536
 """Records being moved to another sink; at the bound nothing is sent until some have arrived."""
 
 
@@ -39,7 +39,7 @@ class Sender:
         "_leases",
         "_progress",
         "_resend",
-        "_side",
+        "_retry",
         "deadline_base",
         "failed_from",
         "held",
@@ -48,11 +48,13 @@ class Sender:
         "revision",
     )
 
-    def __init__(self, progress: Progress, resend: Resend, flights: Flights, side: Sidelane, leases: Leases) -> None:
+    def __init__(
+        self, progress: Progress, resend: Resend, flights: Flights, retry: RetryScheduler, leases: Leases
+    ) -> None:
         self._progress = progress
         self._resend = resend
         self._flights = flights
-        self._side = side
+        self._retry = retry
         self._leases = leases
         self.revision = 0
         self.deadline_base = 0.0
@@ -63,12 +65,12 @@ class Sender:
         """In STRICT order, the offset of the last failure: flights from here on were sent after it."""
         self.position = progress.begin
         """Offset of the next page or gap notice to send."""
-        self.notices = Told()
+        self.notices = GapNotices()
         """Gap notices that are not confirmed."""
 
     def restart(self) -> None:
         """Continue at the begin of the account without unconfirmed notices, for a new owner or after a seek."""
-        self.position, self.notices = self._progress.begin, Told()
+        self.position, self.notices = self._progress.begin, GapNotices()
 
     @property
     def relaxed(self) -> bool:
@@ -78,34 +80,34 @@ class Sender:
     @property
     def holes(self) -> int:
         """Number of ranges settled beyond the watermark, queued for retry or leased: bounded by ``HOLES_MAX``."""
-        return len(self._progress.view.beyond) + len(self._side.parked) + len(self._leases)
+        return len(self._progress.view.beyond) + len(self._retry.queue) + len(self._leases)
 
     @property
     def waits_for_holes(self) -> bool:
         """True if the bound of holes is reached: nothing new is sent until some are closed."""
         return self.holes >= HOLES_MAX and bool(
-            self._flights or self._side.parked or self._leases or self._progress.moving
+            self._flights or self._retry.queue or self._leases or self._progress.transfers
         )
 
     @property
-    def waits_for_moving(self) -> bool:
+    def waits_for_transfers(self) -> bool:
         """True if too many records are being moved to another sink: nothing is sent until some have arrived."""
-        moving = self._progress.moving
-        return bool(moving) and moving.records >= MOVING_MAX
+        transfers = self._progress.transfers
+        return bool(transfers) and transfers.records >= TRANSFERS_MAX
 
     def order(self, now: float) -> tuple[Kind, ...]:
         """Return the lanes in the order in which they may send."""
-        return () if self.held or self.waits_for_moving else self._side.order(now, self.position)
+        return () if self.held or self.waits_for_transfers else self._retry.order(now, self.position)
 
     def pages_allowed(self, now: float) -> int | None:
         """Return the number of pages that the live lane may send now; None is unlimited but for the credit.
 
         A probe does not wait for answers to deliveries that were sent before the failure, nor do these decide it.
         """
-        if self.held or self.waits_for_holes or self.waits_for_moving:
+        if self.held or self.waits_for_holes or self.waits_for_transfers:
             return 0
         if self.relaxed:
-            return self._side.live_allowed(now)
+            return self._retry.live_allowed(now)
         return self._resend.pages_allowed(now, self.sent_since_failure)
 
     @property
@@ -119,7 +121,7 @@ class Sender:
         These are not settled, queued for retry, leased, in flight or being moved.
         """
         for part in self._progress.view.unsettled(within):
-            away = self._side.parked.within(part) + [found for found, flight in self._flights.within(part) if flight]
+            away = self._retry.queue.within(part) + [found for found, flight in self._flights.within(part) if flight]
             if self._leases:
                 away += [found for found, lease in self._leases.within(part) if lease]
             yield from sets.missing(tuple(sorted(away)), part)
@@ -127,7 +129,7 @@ class Sender:
     def idle_in(self, within: Range) -> list[Range]:
         """Return the unsettled ranges of ``within`` that are idle: not in flight, leased or being moved."""
         unsettled = self._progress.view.unsettled(within)
-        idle = [each for part in unsettled for each, flying in self._flights.within(part) if not flying]
+        idle = [each for part in unsettled for each, flight in self._flights.within(part) if not flight]
         if not self._leases:
             return idle
         return [each for part in idle for each, lease in self._leases.within(part) if not lease]
@@ -152,9 +154,11 @@ class Sender:
         if records_max is not None:
             ranges, end = first_of(ranges, records_max, end)
         self.position = max(self.position, end)
-        return self._fly(Flight(base, 0, 0, size, 0, age_us, resent=self._side.live_stopped), ranges, now, more=more)
+        return self._put_in_flight(
+            Flight(base, 0, 0, size, 0, age_us, resent=self._retry.live_stopped), ranges, now, more=more
+        )
 
-    def send_parked(
+    def send_retry(
         self,
         base: int,
         end: int,
@@ -166,16 +170,16 @@ class Sender:
         more: bool = False,
     ) -> list[Range]:
         """Put the due ranges of a page from the retry queue in flight, as ``send`` does."""
-        parked, view = self._side.parked, self._progress.view
-        due = parked.due_within(Range(base, end), now)
+        queue, view = self._retry.queue, self._progress.view
+        due = queue.due_within(Range(base, end), now)
         ranges = [found for part in due for found in view.unsettled(part)]
         if records_max is not None:
             ranges, end = first_of(ranges, records_max, end)
         for part in due:
-            parked.remove(Range(part.first, min(part.end, end)))
-        return self._fly(Flight(base, 0, 0, size, 0, age_us, resent=True), ranges, now, more=more)
+            queue.remove(Range(part.first, min(part.end, end)))
+        return self._put_in_flight(Flight(base, 0, 0, size, 0, age_us, resent=True), ranges, now, more=more)
 
-    def _fly(self, page: Flight, ranges: list[Range], now: float, *, more: bool) -> list[Range]:
+    def _put_in_flight(self, page: Flight, ranges: list[Range], now: float, *, more: bool) -> list[Range]:
         if not ranges:
             return []
         if not self._flights:
@@ -189,10 +193,10 @@ class Sender:
         self._progress.sent(ranges)
         return ranges
 
-    def tell(self, end: int) -> None:
+    def note_gap_sent(self, end: int) -> None:
         """Record that the notice of a gap up to ``end`` was sent to the consumer."""
         if end > self.position:
-            self.notices.tell(self.position, self._flights.sent)
+            self.notices.add(self.position, self._flights.sent)
             self.position = end
 
     def void(self, first: int) -> None:
@@ -204,22 +208,22 @@ class Sender:
         for flight in self._flights:
             if flight.end > first:
                 if flight.resent:
-                    self._side.parked.put_back(Range(max(first, flight.first), flight.end))
+                    self._retry.queue.put_back(Range(max(first, flight.first), flight.end))
                 else:
                     begin = min(begin, max(first, flight.first))
         self._flights.void(first, self._progress.view)
         self.position = begin
-        self.notices.back_to(begin)
+        self.notices.rewind(begin)
 
-    def back_to(self, offset: int) -> None:
+    def rewind(self, offset: int) -> None:
         """Return to a gap to send its notice; the records above it are not sent again."""
         if offset < self.position:
             self.position = offset
-            self.notices.back_to(offset)
+            self.notices.rewind(offset)
 
-    def note_told(self) -> None:
+    def update_notified(self) -> None:
         """Move the cursor's end of confirmed gap notices."""
-        self._progress.notified(min(self._progress.cursor.watermark, self.position, self.notices.heard))
+        self._progress.note_notified(min(self._progress.cursor.watermark, self.position, self.notices.confirmed_end))
 
 
 def first_of(ranges: list[Range], records: int, end: int) -> tuple[list[Range], int]:

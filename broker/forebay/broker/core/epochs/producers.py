@@ -44,7 +44,7 @@ class Producers:
     _committed_at_us: int = 0
     """Highest commit time assigned: commit times rise within a sink, so that they order the commits."""
 
-    def recall(self, records: Iterable[ProducerRecord], now_us: int) -> None:
+    def restore(self, records: Iterable[ProducerRecord], now_us: int) -> None:
         """Load the stored producers; ``now_us`` is the time of the start on the broker's own clock."""
         for record in sorted(records, key=lambda each: each.committed_at_us):
             self._keep(record)

@@ -59,4 +59,4 @@ class Totals:
 def opened(start: int, gaps: Iterable[Gap]) -> Cursor:
     """Return a new account at ``start``: gaps from there on count as dropped and need a gap notice."""
     missing = [Range(max(gap.first, start), gap.end) for gap in gaps if gap.end > start]
-    return Cursor(start=start, watermark=start, told=start).settle_all(missing, Settlement.DROPPED)[0]
+    return Cursor(start=start, watermark=start, notified=start).settle_all(missing, Settlement.DROPPED)[0]

@@ -56,7 +56,7 @@ class Cursor:
     attempts: tuple[tuple[int, int], ...] = ()
     """(offset, failed attempts) of unsettled records that failed, by offset."""
 
-    told: int = 0
+    notified: int = 0
     """Offset below which the consumer was notified of every gap."""
 
     sent: int = 0
@@ -84,7 +84,7 @@ class Cursor:
             dropped=self.dropped + fresh if how is Settlement.DROPPED else self.dropped,
             skipped=self.skipped + fresh if how is Settlement.SKIPPED else self.skipped,
             attempts=self._attempts_outside(settled) if self.attempts else (),
-            told=self.told,
+            notified=self.notified,
             sent=self.sent,
         ), fresh
 

@@ -83,7 +83,7 @@ class Owner:
     """Records in flight in all its partitions, or buffered until it reads."""
 
     used_size: int
-    asks: bool
+    accepts: bool
     """True if it accepts deliveries. False: it pulls, and none of its calls is active."""
 
 
@@ -317,7 +317,7 @@ def _held_back(lane: Lane, offset: int, moment: Moment) -> Waiting | None:
     In RELAXED order it applies to the retry queue only, or to all records while the live lane is stopped.
     """
     resend, now = lane.resend, moment.now
-    if lane.relaxed and not lane.side.live_stopped and lane.side.parked.at(offset) is None:
+    if lane.relaxed and not lane.retry.live_stopped and lane.retry.queue.at(offset) is None:
         return None
     if resend.state is State.BACKING_OFF and now < resend.until:
         return Waiting(Wait.BACKING_OFF, resend.until, resend.reason)
@@ -333,17 +333,17 @@ def _held_back(lane: Lane, offset: int, moment: Moment) -> Waiting | None:
 
 def _at_a_bound(lane: Lane) -> Waiting | None:
     """Return the wait at the bound of out-of-order acks, or of moves to another sink."""
-    if lane.sender.waits_for_moving:
+    if lane.sender.waits_for_transfers:
         return Waiting(Wait.DEAD_LETTERS_FULL)
     return Waiting(Wait.ACK_HOLES_FULL) if lane.sender.waits_for_holes else None
 
 
 def _parked(lane: Lane, offset: int, moment: Moment) -> Waiting | None:
     """Return the wait of a queued range that is not due yet."""
-    aside = lane.side.parked.at(offset)
-    if aside is None or moment.now >= aside.not_before:
+    queued = lane.retry.queue.at(offset)
+    if queued is None or moment.now >= queued.not_before:
         return None
-    return Waiting(Wait.PARKED, aside.not_before, lane.resend.reason)
+    return Waiting(Wait.PARKED, queued.not_before, lane.resend.reason)
 
 
 def _without_credit(lane: Lane, moment: Moment) -> Waiting | None:
@@ -358,4 +358,4 @@ def _without_credit(lane: Lane, moment: Moment) -> Waiting | None:
     if spent or owner.used_records >= owner.credit_records:
         used = f"{owner.used_records} of {owner.credit_records} records, {owner.used_size} of {owner.credit_size} bytes"
         return Waiting(Wait.NO_CREDIT, detail=used)
-    return None if owner.asks else Waiting(Wait.PULL)
+    return None if owner.accepts else Waiting(Wait.PULL)

@@ -96,13 +96,13 @@ class PartitionLog:
         "decided",
         "head",
         "held",
-        "mended",
         "next_offset",
         "number",
         "oldest",
         "queued_bytes",
         "recent",
         "rejections",
+        "repairs",
         "synced",
         "tail",
         "usage",
@@ -128,7 +128,7 @@ class PartitionLog:
         """Last entries: everything from ``recent[0].base`` on."""
         self.oldest: deque[Entry] = deque()
         """First entries, as far as loaded; used when ``recent`` does not reach down to them."""
-        self.mended = 0
+        self.repairs = 0
         """Number of index repairs while it was read: readers reload their entries after each."""
         self._loaded_to = 0
         """Offset below which ``oldest`` is complete."""
@@ -142,7 +142,7 @@ class PartitionLog:
         """Records and bytes of this log in the sum."""
         self._count()
 
-    def count_in(self, usage: LiveUsage) -> None:
+    def count_for(self, usage: LiveUsage) -> None:
         """Become part of the sum of a sink."""
         self.usage, self._counted = usage, (0, 0)
         self._count()
@@ -360,7 +360,7 @@ class PartitionLog:
         begins = min(entries[0].base if entries else self.tail.next_offset, self.tail.next_offset)
         return at < min(begins, gap.first if gap is not None else begins)
 
-    def take_mended(self, head: Head, made: list[Gap]) -> None:
+    def apply_repair(self, head: Head, made: list[Gap]) -> None:
         """Apply a repair: a recounted head, and gaps for the missing records."""
         self.head = head
         self._count()

@@ -32,7 +32,7 @@ class IndexDamaged(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
+class RepairReport:
     """Damage found in the store, and its repair."""
 
     what: str
@@ -124,7 +124,7 @@ def head_of(found: Survey, gaps: Iterable[Gap]) -> Head:
 
 def cursor_from(earliest: int, gaps: Iterable[Gap], sent: int) -> Cursor:
     """Return a cursor in place of a lost one: every stored record is redelivered, none is skipped."""
-    cursor = Cursor(start=earliest, watermark=earliest, told=earliest, sent=sent)
+    cursor = Cursor(start=earliest, watermark=earliest, notified=earliest, sent=sent)
     return dropped_for(cursor, [Range(max(gap.first, earliest), gap.end) for gap in gaps if gap.end > earliest])
 
 

@@ -43,7 +43,7 @@ class StreamBudget:
         bound = self.bytes_max // 2 if share.held else self.bytes_max
         return self.used == 0 or self.used + size <= bound
 
-    def take(self, share: StreamShare, size: int, now: float) -> None:
+    def add(self, share: StreamShare, size: int, now: float) -> None:
         """Add bytes, whether they fit or not."""
         if not share.held:
             share.progress_at = now
@@ -52,7 +52,7 @@ class StreamBudget:
         if share.held:
             self._holders[share] = None
 
-    def give(self, share: StreamShare, size: int, now: float) -> None:
+    def remove(self, share: StreamShare, size: int, now: float) -> None:
         """Remove bytes that the peer received."""
         size = min(size, share.held)
         share.held -= size

@@ -3,7 +3,7 @@
 gRPC collects a request before it passes it on, and does not report how much it holds. The system reports how much a
 connection received, and the broker knows how much of that it read. The rest is held, except for the frames around each
 request, TLS, and what answers cause: an allowance is made for these. Calls that ended hold nothing, so that the count
-begins anew whenever no call is open.
+restarts whenever no call is open.
 """
 
 from __future__ import annotations

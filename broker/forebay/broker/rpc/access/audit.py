@@ -16,7 +16,7 @@ from forebay.broker.core.errors import BrokerError
 AUDIT_LOGGER: Final = "forebay.audit"
 INTERVAL_S: Final = 10.0
 KINDS_MAX: Final = 100
-"""Kinds of refusals that have a line of their own in one interval."""
+"""Kinds of refusals with a line of their own in one interval."""
 SHOWN_MAX: Final = 140
 
 _log: Final = logging.getLogger(AUDIT_LOGGER)
@@ -41,7 +41,7 @@ class Audit:
         self._refusals: dict[tuple[str, str, str], int] = {}
 
     def managed(self, caller: Caller, method: str, sinks: Sequence[str], outcome: str) -> None:
-        """Log a managing call that was let through. ``outcome`` is `OK` or the code of its status."""
+        """Log an admitted managing call. ``outcome`` is `OK` or the code of its status."""
         _log.info(
             "call principal=%s method=%s sinks=%s outcome=%s peer=%s",
             _shown(caller.principal),
@@ -52,7 +52,7 @@ class Audit:
         )
 
     def refused(self, caller: Caller, method: str, error: BrokerError) -> None:
-        """Log a call that was refused, or count it where its kind has had a line."""
+        """Log a refused call, or count it if its kind has a line already."""
         self._begin_interval()
         kind = (caller.principal, method, error.reason.name)
         counted = kind if kind in self._refusals or len(self._refusals) < KINDS_MAX else ("", "", "")

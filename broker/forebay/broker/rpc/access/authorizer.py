@@ -1,6 +1,6 @@
 """Interceptor that authorizes decoded requests of known principals, and applies their rate limits.
 
-It stands behind the one that decodes requests, so that a right is judged by what the service will act on.
+It runs after the one that decodes requests, so that a right is checked against the request that the service executes.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Authorizer(grpc.aio.ServerInterceptor):
         """``controlled`` is false where every caller may do everything: only audited calls are looked at."""
         self._controlled = controlled
         self._wrapped: dict[str, tuple[Any, Any]] = {}
-        """By method: the handler as it was found, and authorizing. Both are the same for each call."""
+        """Handler and its authorizing wrapper, by method. Both are the same for each call."""
 
     async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
-        """Put an authorizing handler in the place of the handler."""
+        """Wrap a handler with authorization."""
         handler = await continuation(handler_call_details)
         method = handler_call_details.method
         rule = RULES.get(method)
@@ -46,7 +46,7 @@ class Authorizer(grpc.aio.ServerInterceptor):
 class CallContext:
     """Context of a stream that authorizes the first request and charges messages.
 
-    Everything else is gRPC's own.
+    Everything else is passed on to gRPC.
     """
 
     def __init__(self, context: Any, call: OpenCall) -> None:

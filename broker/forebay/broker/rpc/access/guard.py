@@ -56,11 +56,11 @@ class AccessGuard(grpc.aio.ServerInterceptor):
 
     @property
     def open_calls(self) -> int:
-        """Number of calls under way that are authenticated."""
+        """Number of authenticated calls in progress."""
         return len(self._calls)
 
     def renew(self, credentials: Credentials) -> None:
-        """Accept these credentials from now on. Open calls whose credential lost its right end at once."""
+        """Accept these credentials from now on. Open calls whose credential has lost its right end at once."""
         self._credentials = credentials
         known = {one.principal for one in credentials.every}
         self._rates = {principal: rates for principal, rates in self._rates.items() if principal in known}
@@ -68,7 +68,7 @@ class AccessGuard(grpc.aio.ServerInterceptor):
             call.renew(credentials.principal_of(call.proof), TokenRefused("unknown"))
 
     async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
-        """Put a guarded handler in the place of the handler."""
+        """Wrap a handler with authentication."""
         handler = await continuation(handler_call_details)
         method = handler_call_details.method
         if handler is None or method.startswith(OPEN):
@@ -82,7 +82,7 @@ class AccessGuard(grpc.aio.ServerInterceptor):
         return self._guarded(handler, method, rule, token)
 
     def _refusal(self, token: str | None) -> TokenRefused | None:
-        """Return why a call cannot be that of a principal, as far as its token tells."""
+        """Return the reason to refuse a call by its token alone; None if there is none."""
         if self._credentials is None:
             return None
         if token is None:
@@ -109,7 +109,7 @@ class AccessGuard(grpc.aio.ServerInterceptor):
                 await self._refused(method, error)(request, context)
                 return None
             work = behaviour(request, context)
-            del request  # it may be large, and its decoder releases it
+            del request  # it may be large, and is released after decoding
             return await self._run(call, work, context)
 
         make = getattr(grpc, f"{kind}_rpc_method_handler")
@@ -189,6 +189,7 @@ def _kind(handler: Any) -> str:
 def _in_place_of(refuse: Callable[[Any, Any], Any]) -> Any:
     """Return a handler that reads no request: gRPC reads those of unary calls before it calls a handler.
 
-    On the wire all kinds of calls are the same, so that a stream of requests of which none is read stands for each.
+    On the wire all kinds of calls are the same, so that one handler of a stream of requests, of which none is read,
+    serves for all.
     """
     return grpc.stream_stream_rpc_method_handler(refuse, None, None)

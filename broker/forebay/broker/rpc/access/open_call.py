@@ -19,7 +19,7 @@ from forebay.errors.reasons import Reason
 _current: ContextVar[OpenCall | None] = ContextVar("forebay_call", default=None)
 
 DELAY_MAX_S: Final = 2.0
-"""A unary call over a rate limit waits up to here; beyond it is refused."""
+"""Longest wait of a unary call for its rate limit; beyond it the call is rejected."""
 
 
 class Rates:
@@ -110,7 +110,7 @@ class OpenCall:
         self.sinks = sinks
 
     def renew(self, principal: Principal | None, gone: BrokerError) -> None:
-        """Take the rights that the credential gives now; end the call where it gives none."""
+        """Apply the current rights of the credential; end the call if it has none left."""
         if principal is None:
             self._end(gone)
             return

@@ -1,4 +1,4 @@
-"""Right that each rpc needs, as one table. A test holds it to the services: no rpc is without a rule."""
+"""Right that each rpc needs, as one table. A test checks that every rpc has a rule."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _no_sink(request: Any) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Right that a call needs, and the sinks it needs it for."""
+    """Right that a call needs, and the sinks that it applies to."""
 
     right: Right
     sinks: Sinks
@@ -50,7 +50,7 @@ class Rule:
 
     @property
     def audited(self) -> bool:
-        """Tell whether a call is written to the audit log although it was allowed."""
+        """Return whether an admitted call is written to the audit log."""
         return self.right in {Right.MANAGE, Right.ADMIN}
 
 

@@ -26,7 +26,7 @@ Results = tuple[tuple[int, Range, Outcome], ...]
 DELAY_MAX_US: Final = 24 * 3_600 * 1_000_000
 REASON_MAX: Final = 1_024
 SLICE: Final = 64
-"""Ranges answered before other tasks get a turn: a few milliseconds of work at most."""
+"""Ranges processed before the loop yields to other tasks: a few milliseconds of work."""
 
 
 async def acked(subscription: Subscription, ack: pb.AckRanges) -> Awaitable[Results]:

@@ -119,7 +119,7 @@ class DeliverStream:
         while True:
             await self._room_for_results()
             request = await self._context.read()
-            consumer.heard()
+            consumer.note_message()
             kind = "close" if request is grpc.aio.EOF else request.WhichOneof("request")
             if kind == "ack":
                 owed = self._owing(request.ack)
@@ -136,7 +136,7 @@ class DeliverStream:
                 await self._outbox.join()
                 return
             elif kind == "pong":
-                pass  # heard is all
+                pass  # it only proves that the consumer is alive
             elif kind == "credit":
                 consumer.credit = _credit(request.credit)
             else:

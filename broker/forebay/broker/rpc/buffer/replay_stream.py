@@ -55,7 +55,7 @@ class ReplayStream:
         finally:
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)  # the reader may be gone, and take nothing more
+            await asyncio.gather(*tasks, return_exceptions=True)  # the reader may be gone
 
     async def _send(self, buffer: Buffer, request: pb.ReplayRequest, memory: Share) -> None:
         replay = buffer.replay(request.partition, memory, ahead=True)

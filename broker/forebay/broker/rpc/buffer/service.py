@@ -43,16 +43,16 @@ LARGE_BATCH_RECORDS: Final = 500
 PULL_RECORDS: Final = (100, 10_000)
 PULL_WAIT_US_MAX: Final = 60_000_000
 PULL_BYTES: Final = 28 << 20
-"""Bytes of an answer: more would not fit into a message. Only rows may become as large."""
+"""Bound of an answer's bytes, below that of a message. Only rows can reach it."""
 LARGE_PAGE_BYTES: Final = 64 << 10
 """Size of a page above which its records are decoded in a thread."""
 PULL_CONSUMER: Final = "pull"
 ANSWERS_MAX: Final = 1_024
 PEEK_RECORDS: Final = (10, 1_000)
 PEEK_BYTES: Final = 8 << 20
-"""Bytes of an answer above which no more is added."""
+"""Bytes of an answer above which no page is added."""
 PEEK_RECORD_BYTES: Final = 8 << 10
-"""Memory reserved per record of an answer: value and key are cut, the headers may take more."""
+"""Memory reserved per record of an answer; value and key are shortened, headers may take more."""
 
 _T = TypeVar("_T")
 
@@ -125,7 +125,7 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
         puller = subscription.pullers.get(consumer_id)
         memory = self._memory.of(context, puller.consumer.wakeup.set)
         taken = await self._unless_over(
-            buffer, puller.take(request.max_records or default, wait_us / 1_000_000, memory)
+            buffer, puller.pull(request.max_records or default, wait_us / 1_000_000, memory)
         )
         response = pb.PullResponse(
             incarnation=buffer.record.incarnation, subscription_incarnation=subscription.record.incarnation

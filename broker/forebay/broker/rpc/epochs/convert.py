@@ -31,7 +31,7 @@ def claim(sink: str, message: buffer_service_pb2.PublishStage | epoch_service_pb
 
 
 def wanted(message: epoch_service_pb2.EpochCommit) -> Wanted:
-    """One epoch that is to be committed."""
+    """Return an epoch to commit."""
     tokens = ((each.token, _staged(each)) for each in message.tokens)
     content = Content(message.content.records, message.content.digest) if message.HasField("content") else None
     return Wanted(claim(message.sink, message), tuple(tokens), content, _check(message.check))
@@ -55,7 +55,7 @@ def _check(value: int) -> EpochCheck:
 
 
 def epoch(sink: str, record: EpochRecord) -> epoch_service_pb2.Epoch:
-    """A committed epoch for the wire."""
+    """Return a committed epoch for the wire."""
     message = epoch_service_pb2.Epoch(
         sink=sink,
         producer=record.producer,
@@ -71,7 +71,7 @@ def epoch(sink: str, record: EpochRecord) -> epoch_service_pb2.Epoch:
 
 
 def producer(record: ProducerRecord, stages: Sequence[Stage]) -> epoch_service_pb2.Producer:
-    """A producer, and what it has staged, for the wire."""
+    """Return a producer with its stages for the wire."""
     message = epoch_service_pb2.Producer(
         producer=record.producer,
         write_name=record.write_name,

@@ -1,4 +1,4 @@
-"""Committing epochs: the service. It translates; it decides nothing."""
+"""EpochService: tickets, commits and their queries. It translates; it decides nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bounds of a page's content that hold before protobuf decodes it."""
+"""Bounds of a page's content, checked before protobuf decodes it."""
 
 from __future__ import annotations
 

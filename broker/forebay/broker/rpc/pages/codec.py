@@ -1,7 +1,7 @@
-"""Cuts single records out of stored pages, and makes pages of records: what dead letters need.
+"""Codec of single records within pages, for dead letters.
 
-Everything else in the broker carries pages without a look inside. Columns are sliced where they are; only the records
-that are wanted become objects. A row becomes a record whose value is one JSON object.
+The rest of the broker handles pages without decoding them. Columns are sliced in place; only the wanted records become
+objects. A row becomes a record whose value is one JSON object.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from forebay.broker.rpc.pages.rows import SchemaOf, json_rows, version_header
 from forebay.page.encoding import encode_columns
 
 GROWTH_MAX: Final = 64
-"""Rows that are cut out of a page become at most so many times its bytes as JSON ..."""
+"""Bound of the JSON of rows that are cut out of a page: this many times its bytes ..."""
 GROWTH_BYTES: Final = 64 << 10
-"""... plus this many bytes, since names of columns and dictionaries add some."""
+"""... plus this many bytes, for names of columns and dictionaries."""
 
 
 class PageCodec:
-    """Cuts pages of both encodings, and makes those with ``Encoding.RECORDS``."""
+    """``RecordCodec`` that cuts pages of both encodings, and builds those with ``Encoding.RECORDS``."""
 
     def cut(self, entry: Entry, body: Body, wanted: Sequence[Range], schema_of: SchemaOf) -> list[Cut]:
         """See ``RecordCodec``."""

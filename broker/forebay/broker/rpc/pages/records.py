@@ -1,4 +1,4 @@
-"""Records one by one: for calls that carry plain messages."""
+"""Records one by one, for calls with plain messages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from forebay.v1 import record_pb2
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A record and its place."""
+    """Record with its place."""
 
     offset: int
     accepted_at_us: int
@@ -30,12 +30,12 @@ class Placed:
 
     @property
     def size(self) -> int:
-        """Bytes that it takes of an answer, about; without its headers where it is a row."""
+        """Approximate bytes in an answer, without the headers of a row."""
         return self.record.ByteSize() + 64
 
 
 def pages_of(records: Sequence[record_pb2.Record], partition: int, traceparent: str = "") -> Iterator[Incoming]:
-    """Records of one partition as pages, each within the bounds of a page."""
+    """Return records of one partition as pages, each within the bounds of a page."""
     first = size = 0
     for index, record in enumerate(records):
         length = _size(record)
@@ -72,7 +72,7 @@ def _event_time_us(time: Timestamp) -> int:
 
 
 def placed(entry: Entry, body: Body, within: Range, schema_of: SchemaOf) -> Iterator[Placed]:
-    """The records of a page whose offsets are in ``within``; see ``rows`` for what it may raise."""
+    """Return the records of a page with offsets in ``within``. Raises as ``rows``."""
     if entry.encoding == Encoding.ARROW:
         yield from _placed_rows(entry, body, within, schema_of)
         return
@@ -81,7 +81,7 @@ def placed(entry: Entry, body: Body, within: Range, schema_of: SchemaOf) -> Iter
 
 
 def record_message(plain: PlainRecord) -> record_pb2.Record:
-    """A record for the wire."""
+    """Return a record for the wire."""
     record = record_pb2.Record(
         value=plain.value,
         headers=[record_pb2.Header(key=name, value=value) for name, value in plain.headers],
@@ -94,7 +94,7 @@ def record_message(plain: PlainRecord) -> record_pb2.Record:
 
 
 def _placed_rows(entry: Entry, body: Body, within: Range, schema_of: SchemaOf) -> Iterator[Placed]:
-    """The rows; for one that cannot be decoded an empty record with a header that says why."""
+    """Return the rows; for an undecodable one an empty record with the reason in a header."""
     for row in json_rows(entry, body, [within], schema_of, whole_page_may_be_unreadable=True):
         if row.unreadable:
             header = record_pb2.Header(key=UNREADABLE_HEADER, value=row.unreadable.encode())

@@ -11,13 +11,13 @@ from forebay.v1 import buffer_service_pb2 as pb
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """A request that holds a page."""
+    """Request with a page."""
 
     page: pb.PublishPage
-    """All of it but the body."""
+    """The page without its body."""
 
     body: Bytes
-    """A view of the message where that is large."""
+    """Bytes of the body; a view of a large message."""
 
 
 def cut(message: bytes) -> PageRequest | None:
@@ -27,7 +27,7 @@ def cut(message: bytes) -> PageRequest | None:
 
 
 def decode(message: bytes) -> PageRequest | pb.PublishRequest:
-    """Return any request of a publish stream. Raises ``DecodeError`` for what is none."""
+    """Return any request of a publish stream. Raises ``DecodeError`` for an invalid one."""
     request = pb.PublishRequest.FromString(message)
     return PageRequest(request.page, request.page.body) if request.WhichOneof("request") == "page" else request
 

@@ -1,7 +1,7 @@
 """Rows one by one, for calls that carry plain records and for people: each is one JSON object.
 
-The only place of the broker that looks into rows, and the only one that imports pyarrow: a broker without pages of rows
-never loads it. Decoding takes time, so it is done in a read thread.
+The only module of the broker that decodes rows and imports pyarrow: a broker without pages of rows never loads it.
+Decoding takes time, so it runs in a read thread.
 """
 
 from __future__ import annotations
@@ -18,49 +18,49 @@ from forebay.broker.core.writes import SchemaRecord
 from forebay.page.rows import encode_rows, rows_of
 
 VERSION_HEADER: Final = "forebay.schema_version"
-"""A row's header: the version of the sink's schema that it has, in decimal digits."""
+"""Header of a row: its schema version, in decimal digits."""
 
 JSON_BYTES_MAX: Final = 28 << 20
-"""Bytes of JSON that a call for plain records takes from one page."""
+"""Bound of the JSON of one page in a call for plain records."""
 SHOWN_BYTES: Final = 4 << 20
-"""Bytes of JSON up to which rows that are shown are made as a whole."""
+"""Bytes of JSON up to which displayed rows are rendered completely."""
 LARGE_ROWS_MAX: Final = 32
-"""Rows that are shown of those that become more."""
+"""Number of displayed rows beyond that bound."""
 
 SchemaOf: TypeAlias = Callable[[int], SchemaRecord]
-"""A version of the schema of the sink that the page is in; raises ``SchemaNotFound``."""
+"""Lookup of a schema version of the page's sink; raises ``SchemaNotFound``."""
 
 
 UNREADABLE_HEADER: Final = "forebay.unreadable"
-"""Header of a record that stands for a row which cannot be decoded: why. Its value is empty."""
+"""Header with the reason why a row cannot be decoded. The value of its record is empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class CutRow:
-    """A row by itself."""
+    """Row that was cut out of its page."""
 
     offset: int
     value: bytes
     """JSON object of the row.
 
-    For a row that cannot be decoded it is the body of a page with this row only, as it was published.
+    For an undecodable row it is the body of a page with this row only, as it was published.
     """
     unreadable: str = ""
-    """Why it cannot be decoded."""
+    """Reason why it cannot be decoded."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownRow:
-    """A row as a person is shown it."""
+    """Row for display."""
 
     offset: int
     text: str
     """Its JSON object, or the first characters of that."""
     size: int
-    """Bytes of its JSON object; of one that was not made as a whole, at most so many."""
+    """Bytes of its JSON object; an upper bound if it was not rendered completely."""
     is_whole: bool
     unreadable: bool = False
-    """It cannot be decoded, and the text says why."""
+    """Reason why the row cannot be decoded; empty if it can."""
 
 
 def json_rows(
@@ -72,12 +72,12 @@ def json_rows(
     bytes_max: int = JSON_BYTES_MAX,
     whole_page_may_be_unreadable: bool = False,
 ) -> list[CutRow]:
-    """The rows whose offsets are in ``wanted`` (sorted, apart), by offset.
+    """Return the rows with offsets in ``wanted`` (sorted, disjoint), by offset.
 
-    Raises ``InvalidPage`` for rows that become more than ``bytes_max`` of JSON; little more than that is made. Where
-    no row of the page can be decoded, ``InvalidPage`` and ``SchemaNotFound`` too, unless that may be so.
+    Raises ``InvalidPage`` for more than ``bytes_max`` of JSON, without rendering much more. If no row of the page can
+    be decoded, it raises ``InvalidPage`` or ``SchemaNotFound``, unless ``whole_page_may_be_unreadable``.
     """
-    from forebay import arrow  # noqa: PLC0415 - heavy, and only for those who have rows
+    from forebay import arrow  # noqa: PLC0415 - heavy, and needed only for rows
 
     found: list[CutRow] = []
     left = bytes_max
@@ -94,7 +94,7 @@ def json_rows(
                 left -= sum(map(len, made)) if made else size
                 if left < 0:
                     raise arrow.RowsUnreadable(
-                        f"they become more than {bytes_max} bytes of JSON: take the page as it is"
+                        f"they become more than {bytes_max} bytes of JSON: read the page with Deliver or Replay"
                     )
                 found += [CutRow(offset, value) for offset, value in enumerate(made, first + at)]
     return found
@@ -103,10 +103,10 @@ def json_rows(
 def shown_rows(entry: Entry, body: Body, within: Range, schema_of: SchemaOf, *, chars_max: int) -> Iterator[ShownRow]:
     """Yield the rows of a page whose offsets are in ``within``, up to ``chars_max`` characters of each.
 
-    Where they become much JSON, only the first characters of a row are made, and it ends after ``LARGE_ROWS_MAX``
-    rows. A row that cannot be decoded says why. Raises ``InvalidPage`` where no JSON can be made.
+    Of large rows only the first characters are rendered, and it ends after ``LARGE_ROWS_MAX`` rows. An undecodable row
+    has its reason. Raises ``InvalidPage`` if no JSON can be rendered.
     """
-    from forebay import arrow  # noqa: PLC0415 - heavy, and only for those who have rows
+    from forebay import arrow  # noqa: PLC0415 - heavy, and needed only for rows
 
     with _reading(entry):
         decoded = _decoded_if_possible(entry, body, schema_of)
@@ -128,8 +128,8 @@ def shown_rows(entry: Entry, body: Body, within: Range, schema_of: SchemaOf, *, 
 
 
 def _decoded(entry: Entry, body: Body, schema_of: SchemaOf) -> Any:
-    """The rows of a page that can be read, and where there are none."""
-    from forebay import arrow  # noqa: PLC0415 - heavy, and only for those who have rows
+    """Return the decodable rows of a page, and the ranges without any."""
+    from forebay import arrow  # noqa: PLC0415 - heavy, and needed only for rows
 
     page = rows_of(body.data)
     schema = schema_of(page.schema_version).arrow_schema
@@ -137,8 +137,8 @@ def _decoded(entry: Entry, body: Body, schema_of: SchemaOf) -> Any:
 
 
 def _decoded_if_possible(entry: Entry, body: Body, schema_of: SchemaOf) -> Any:
-    """As ``_decoded``, but a page of which nothing can be read has unreadable rows only."""
-    from forebay import arrow  # noqa: PLC0415 - heavy, and only for those who have rows
+    """Return the same as ``_decoded``, but only unreadable rows for an undecodable page."""
+    from forebay import arrow  # noqa: PLC0415 - heavy, and needed only for rows
 
     try:
         decoded = _decoded(entry, body, schema_of)
@@ -163,14 +163,14 @@ def _slices(decoded: Any, entry: Entry, wanted: Sequence[Range]) -> Iterator[tup
 
 
 def _alone(body: Body, messages: bytes) -> bytes:
-    """The body of a page of one row of another one."""
+    """Return the body of a page with one row of another page."""
     version = rows_of(body.data).schema_version
     return encode_rows(version, 1, messages)
 
 
 @contextmanager
 def _reading(entry: Entry) -> Iterator[None]:
-    from forebay import arrow  # noqa: PLC0415 - heavy, and only for those who have rows
+    from forebay import arrow  # noqa: PLC0415 - heavy, and needed only for rows
 
     try:
         yield
@@ -182,5 +182,5 @@ def _reading(entry: Entry) -> Iterator[None]:
 
 
 def version_header(body: Body) -> tuple[str, bytes]:
-    """The header that says which schema the rows of a page have."""
+    """Header with the schema version of the rows of a page."""
     return VERSION_HEADER, str(rows_of(body.data).schema_version).encode()

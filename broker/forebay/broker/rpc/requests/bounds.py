@@ -14,35 +14,35 @@ from typing import Final
 from forebay.broker.core.epochs.values import COMMITS_MAX, TOKENS_MAX
 
 MESSAGE_BYTES_MAX: Final = 32 << 20
-"""Largest message that the transport takes."""
+"""Largest message that the transport accepts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The largest request of a call, and the most that it may hold."""
+    """Bounds of a call's request: its bytes and its elements."""
 
     bytes_max: int = 64 << 10
 
     elements_max: int = 2_048
-    """Sub-messages, map entries and elements of repeated fields, in all."""
+    """Total of sub-messages, map entries and elements of repeated fields."""
 
     counts: Mapping[str, int] = field(default_factory=dict)
-    """Most occurrences of a field in the whole request, by its dotted path."""
+    """Maximum of occurrences of a field in the whole request, by its dotted path."""
 
     def __post_init__(self) -> None:
         assert all(count <= self.elements_max for count in self.counts.values()), "a count above that of all elements"
 
     @property
     def harmless_bytes(self) -> int:
-        """A request up to here is too short to hold too much: an element takes two bytes."""
+        """Size up to which a request cannot exceed the bounds: an element takes two bytes."""
         return 2 * min((self.elements_max, *self.counts.values()))
 
 
 QUESTION: Final = Bounds()
-"""Names, numbers, settings, and offsets of each of 1,024 partitions."""
+"""Bounds of a query: names, numbers, settings, and offsets of each of 1,024 partitions."""
 
 FOREIGN: Final = Bounds(bytes_max=4 << 10, elements_max=64)
-"""Health and reflection, which are no services of Forebay."""
+"""Bounds of health and reflection, which are not services of Forebay."""
 
 _ANSWERS: Final = Bounds(bytes_max=4 << 20, elements_max=100_000)
 """Ranges of offsets of several partitions."""
@@ -64,7 +64,7 @@ BOUNDS: Final[Mapping[str, Bounds]] = {
     ),
     "/forebay.v1.EpochService/AbortEpoch": Bounds(bytes_max=16 << 20, elements_max=2 * TOKENS_MAX),
 }
-"""Calls that need more than a question."""
+"""Calls with larger bounds than a query."""
 
 
 def bounds_of(method: str) -> Bounds:

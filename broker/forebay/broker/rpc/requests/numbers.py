@@ -1,7 +1,7 @@
 """Ranges of the numbers in requests: each can be stored and shown.
 
-Each call's fields are found from its descriptor, so that a new field is held to its range without a line here. Tighter
-ranges are decided where a number is used.
+The fields of each call come from its descriptor, so that a new field is checked without a change here. Narrower ranges
+are checked where a number is used.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def check_number(value: int, field: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Fields of a message that hold numbers, themselves or inside."""
+    """Fields of a message with numbers, in themselves or in sub-messages."""
 
     plain: tuple[str, ...] = ()
     repeated: tuple[str, ...] = ()
@@ -89,7 +89,7 @@ def _check_time(value: Any, kind: str, field: str) -> None:
 
 
 def numbers_of(message: Any, around: tuple[Any, ...] = ()) -> Numbers:
-    """Return the fields of a descriptor that hold numbers. A message inside itself is left out."""
+    """Return the fields of a descriptor that hold numbers. Recursive messages are left out."""
     plain: list[str] = []
     repeated: list[str] = []
     mapped: list[str] = []

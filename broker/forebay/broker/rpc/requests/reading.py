@@ -1,6 +1,6 @@
 """Readers of requests: bytes to a message, or the error that ends the call.
 
-Each call has one, built from its descriptor, so that a new call is bounded without a change here.
+Each call has a reader that is built from its descriptor, so that a new call is bounded without a change here.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class RequestReader:
 
 
 class PublishReader(RequestReader):
-    """Reader of the messages of a publish stream: of a page in the usual form it skips the body."""
+    """Reader of the messages of a publish stream: it skips the body of a page in the usual form."""
 
     def __init__(self) -> None:
         super().__init__(PUBLISH, page_requests.decode)
 
     def __call__(self, message: bytes) -> Any:
-        """As for all; a page that is cut out holds nothing that could be counted."""
+        """Build the reader; a page that was cut out has no elements to count."""
         found = page_requests.cut(message)
         if found is None:
             return super().__call__(message)

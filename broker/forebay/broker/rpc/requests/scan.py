@@ -1,4 +1,4 @@
-"""Count of a request's elements from its bytes: nothing is built, and it ends at an exceeded bound.
+"""Count of a request's elements from its bytes, without decoding; it ends at an exceeded bound.
 
 It accepts everything that protobuf accepts, and rejects what it cannot parse: an incorrect count would bound nothing.
 Groups are rejected too; no message of this version has any.
@@ -99,4 +99,4 @@ class _Scan:
 
 
 def _damaged() -> InvalidRequest:
-    return InvalidRequest("the request is not a message of its type: it is cut off or damaged")
+    return InvalidRequest("the request is not a message of its type: it is truncated or damaged")

@@ -1,7 +1,7 @@
-"""Places in a message that multiply memory: sub-messages, map entries and elements of repeated fields.
+"""Fields of a message that multiply memory: sub-messages, map entries and elements of repeated fields.
 
-A sub-message without content takes two bytes of a request and about a hundred of memory. Singular sub-messages count
-too: a oneof that is set again and again makes a new one each time.
+An empty sub-message takes two bytes of a request and about a hundred of memory. Singular sub-messages count too: each
+repetition of a oneof field creates a new one.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ _DELIMITED: Final = frozenset({FieldDescriptor.TYPE_MESSAGE, FieldDescriptor.TYP
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A field whose occurrences count."""
+    """Field whose occurrences count."""
 
     path: str
     """Dotted names from the request."""
 
     inside: Shape | None
-    """Places inside of it, None where there are none."""
+    """Counted fields inside of it; None without any."""
 
     packed_bytes: int = 0
-    """Bytes of one element where it may be packed, else 0."""
+    """Bytes of one element of a field that may be packed, else 0."""
 
 
 @dataclass(slots=True)
 class Shape:
-    """The counted fields of a message, by number."""
+    """Counted fields of a message, by number."""
 
     places: dict[int, Place] = field(default_factory=dict)
 
 
 def shape_of(message: Any, path: str = "", around: tuple[Any, ...] = ()) -> Shape:
-    """Return the counted fields of a descriptor. A message inside itself counts, and ends there."""
+    """Return the counted fields of a descriptor. A recursive message counts, and ends there."""
     shape = Shape()
     for each in message.fields:
         if each.message_type is None and not each.is_repeated:

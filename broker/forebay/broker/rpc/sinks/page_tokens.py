@@ -1,4 +1,4 @@
-"""Page tokens: the place in a list where the next call continues, in one incarnation of a sink.
+"""Page token: the place in a list at which the next call continues, in one incarnation of a sink.
 
     INCARNATION/PLACE
 

@@ -67,7 +67,7 @@ async def gaps_response(buffer: Buffer, request: pb.ListGapsRequest) -> pb.ListG
     chosen: list[tuple[int, Gap]] = []
     for log in buffer.logs[max(first, after[0]) : end]:
         begin = after[1] if log.number == after[0] else 0
-        # Gaps of several subscriptions may begin at one offset: so many more than are wanted lie before the place.
+        # Gaps of several subscriptions may begin at one offset: read as many more as may lie before the place.
         gaps = log.all_gaps_from(begin, size + 1 + len(buffer.subscriptions) + 1)
         chosen += [(log.number, gap) for gap in gaps if (log.number, gap.first, gap.subscription) > after]
         if len(chosen) > size:

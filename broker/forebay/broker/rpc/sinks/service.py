@@ -26,7 +26,7 @@ REASON_MAX: Final = 1_024
 
 
 class SinkServicer(SubscriptionCalls, pb_grpc.SinkServiceServicer):
-    """Sinks over gRPC; their subscriptions in a file of their own."""
+    """Sinks over gRPC, with the subscriptions of ``SubscriptionCalls``."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker

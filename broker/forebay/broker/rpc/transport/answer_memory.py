@@ -13,7 +13,7 @@ from forebay.broker.runtime.resources.connections import Address
 from forebay.broker.runtime.resources.stream_memory import COPIES, Share, StreamMemory
 
 HangUp = Callable[[Address], None]
-"""Closes a connection whose peer reads nothing."""
+"""Function that closes a connection whose peer reads nothing."""
 
 
 class AnswerMemory:
@@ -40,7 +40,7 @@ class AnswerMemory:
 
 
 def becomes(share: Share, size: int) -> None:
-    """Count an answer of ``size`` bytes, in place of what was read for it.
+    """Count an answer of ``size`` bytes, in place of the pages read for it.
 
     It is held as a message and as its copy on output.
     """

@@ -1,4 +1,4 @@
-"""Health service with a bound: it needs no credential, and each watch of it is a long-lived stream."""
+"""Health service with bounded watches: it needs no credential, and each watch is a long-lived stream."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class BoundedHealth(health.aio.HealthServicer):  # type: ignore[misc]
         super().__init__()
         self._watches_max = watches_max
         self.watches = 0
-        """Open now."""
+        """Number of open watches."""
 
     async def Watch(self, request: health_pb2.HealthCheckRequest, context: Any) -> None:
         if self.watches >= self._watches_max:

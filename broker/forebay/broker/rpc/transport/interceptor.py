@@ -46,7 +46,7 @@ class StatusInterceptor(grpc.aio.ServerInterceptor):
         self._connections = connections
         self._large = asyncio.Semaphore(LARGE_AT_ONCE)
         self._wrapped: dict[str, tuple[Any, Callable[[], Any]]] = {}
-        """By method: the handler as it was found, and what wraps it for one call."""
+        """Handler and its wrapper for one call, by method."""
 
     async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
         """Wrap a handler: all requests are bounded, and the answers of our own services may be bytes."""
@@ -107,7 +107,7 @@ class StatusInterceptor(grpc.aio.ServerInterceptor):
                             await self._large.acquire()
                     request = await self._decoded(read, message)
                     work = behaviour(request, context)
-                    del message, request  # not needed after decoding, perhaps 32 MiB
+                    del message, request  # up to 32 MiB, not needed after decoding
                     return await self._in_use(caller, _results(work, context), is_ours=is_ours)
                 finally:
                     caller.intake.bytes += size
@@ -202,7 +202,7 @@ async def _results(work: Any, context: Any) -> Any:
 
 def _gone(error: grpc.aio.InternalError) -> asyncio.CancelledError:
     """Return the cancellation for a failed write or status: the caller is gone, and it is pending."""
-    _log.info("a call ended while it was written to cause=%s", error)
+    _log.info("a call ended during a write cause=%s", error)
     return asyncio.CancelledError()
 
 

@@ -1,4 +1,4 @@
-"""Listening addresses of a broker, with or without TLS, and the authentication of callers."""
+"""Listener of a broker: its addresses, with or without TLS, and the authentication of callers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from forebay.broker.rpc.access.authorizer import Authorizer
 from forebay.broker.rpc.access.guard import AccessGuard, OnRefused
 
 
-class Listening:
+class Listener:
     """Certificates and credentials of one server. Existing ones can be renewed, missing ones not added."""
 
     def __init__(

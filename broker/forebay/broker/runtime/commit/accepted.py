@@ -50,7 +50,7 @@ class Slots:
         self._used = used
         self._lowest = 0
 
-    def take(self) -> int | None:
+    def allocate(self) -> int | None:
         """Return a free slot, or None if there is no room for one."""
         while self._lowest in self._used:
             self._lowest += 1
@@ -60,7 +60,7 @@ class Slots:
         self.accepted.note(self._lowest, 0)
         return self._lowest
 
-    def give(self, slot: int) -> None:
+    def free(self, slot: int) -> None:
         """Free the slot of a deleted partition."""
         self._used.discard(slot)
         self._lowest = min(self._lowest, slot)

@@ -71,7 +71,7 @@ class Committer:
         self._disk_reserve_bytes = disk_reserve_bytes
         self._free_bytes = 0
         self._room_unknown = False
-        self.look_at_disk()
+        self.check_disk()
         self._committed_at = clock.monotonic()
         self._on_fenced = on_fenced
         self._on_synced = on_synced
@@ -142,7 +142,7 @@ class Committer:
         """Free bytes of the device, as last reported."""
         return self._free_bytes
 
-    def look_at_disk(self) -> None:
+    def check_disk(self) -> None:
         """Read the free bytes of the device: after every batch, and once a second.
 
         After a failure the last known number is kept.
@@ -207,7 +207,7 @@ class Committer:
             controls, self._writes = self._writes, []
             pages, self._pages = self._pages, []
             sync, self._sync_wanted = self._sync_wanted or not (controls or group.shares), False
-            served = {id(share.lineup) for share in group.shares}
+            served = {id(share.queue) for share in group.shares}
             waiting = [(key, lineup) for key, lineup in self._lineups.items() if lineup.waiting]
             self._lineups = dict(sorted(waiting, key=lambda item: id(item[1]) in served))  # left-out queues are first
             if not self._lineups:
@@ -266,14 +266,14 @@ class Committer:
             return
         self.groups += 1
         self._committed_at = self._clock.monotonic()
-        self.look_at_disk()
+        self.check_disk()
         self._on_synced(Synced(self._clock.monotonic() - began, len(group.pages), group.size, written))
         for page in group.pages:
             self._tail.put(page.entry.number, page.body)
         logs: list[PartitionLog] = []
         for share in group.shares:
             self.waiting_bytes -= share.size
-            log = share.lineup.confirm(share)
+            log = share.queue.confirm(share)
             if log is not None:
                 logs.append(log)
             for append in share.appends:
@@ -287,7 +287,7 @@ class Committer:
             for append in share.appends:
                 if not append.done.done():
                     append.done.set_result(None)
-            share.lineup.told(share)
+            share.queue.notify_readers(share)
         self.committed.fire()
 
     def _note_synced(self, logs: list[PartitionLog], began: float, *, sync: bool) -> None:

@@ -75,12 +75,12 @@ class Queue(Protocol):
     def confirm(self, share: Share) -> PartitionLog | None:
         """Apply the durable group before any waiter is notified; returns the log that has grown."""
 
-    def told(self, share: Share) -> None:
+    def notify_readers(self, share: Share) -> None:
         """Note that the waiters of the appends were notified."""
 
 
 @dataclass(slots=True)
-class Lineup:
+class AppendQueue:
     """Pending appends of one partition, in the order of their offsets."""
 
     sink: int
@@ -115,7 +115,7 @@ class Lineup:
         self.log.confirm(share.tail, share.entries, share.size)
         return self.log
 
-    def told(self, share: Share) -> None:
+    def notify_readers(self, share: Share) -> None:
         """Notify readers of the pages; see ``Queue``."""
         self.on_commit(self.log.number, share.entries)
 
@@ -124,7 +124,7 @@ class Lineup:
 class Share:
     """Share of one partition in a group."""
 
-    lineup: Queue
+    queue: Queue
     appends: list[Append] = field(default_factory=list)
     size: int = 0
     bulk: bool = False
@@ -159,20 +159,20 @@ def cut(lineups: Iterable[Queue], next_number: Callable[[], int]) -> Group:
     while turn and total < GROUP_BYTES:
         share = turn.popleft()
         given = 0
-        while share.lineup.waiting and given < QUANTUM_BYTES:
-            append = share.lineup.waiting.popleft()
+        while share.queue.waiting and given < QUANTUM_BYTES:
+            append = share.queue.waiting.popleft()
             given += len(append.page.body)
             share.appends.append(append)
         share.size += given
-        share.lineup.size -= given
+        share.queue.size -= given
         total += given
-        if share.lineup.waiting:
+        if share.queue.waiting:
             turn.append(share)
-    total += sum(_take_companions(share) for share in shares.values() if share.lineup.waiting)
+    total += sum(_take_companions(share) for share in shares.values() if share.queue.waiting)
     taken = [share for share in shares.values() if share.appends]
     group = Group(taken, [], [], total)
     for share in taken:
-        share.lineup.fill(group, share, next_number)
+        share.queue.fill(group, share, next_number)
     return group
 
 
@@ -182,13 +182,13 @@ def _take_companions(share: Share) -> int:
     Writes without pages are in the next group. Those of a purge or seek after a dead letter would overtake it, and
     after a crash in between the account of its origin would count a dead letter that does not exist.
     """
-    waiting = share.lineup.waiting
+    waiting = share.queue.waiting
     count = next((len(waiting) - at for at, each in enumerate(reversed(waiting)) if each.companion is not None), 0)
     appends = [waiting.popleft() for _ in range(count)]
     size = sum(len(append.page.body) for append in appends)
     share.appends += appends
     share.size += size
-    share.lineup.size -= size
+    share.queue.size -= size
     return size
 
 

@@ -18,7 +18,7 @@ from forebay.broker.core.errors import StoreFenced
 from forebay.broker.core.writes import WHOLE_SINK, Due, Reclaim, Reclaimed
 from forebay.broker.runtime.commit.committer import Committer
 from forebay.broker.runtime.commit.store import Journal
-from forebay.broker.runtime.resources.supervision import Kept, Supervisor
+from forebay.broker.runtime.resources.supervision import SupervisedWork, Supervisor
 
 _log: Final = logging.getLogger(__name__)
 BATCH_BYTES: Final = 64 << 20
@@ -48,14 +48,14 @@ class Reclaimer:
         self._bulk_lock = asyncio.Lock()
         """Held while bulk pages are reclaimed, and while they must not be."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="forebay-reclaim")
-        self._running: Kept | None = None
+        self._running: SupervisedWork | None = None
         self.reclaimed_bytes = 0
         """Bytes of bodies reclaimed by this process."""
         self.add(due)
 
     def start(self) -> None:
         """Begin to reclaim."""
-        self._running = self._supervisor.keep("reclaimer", self._run)
+        self._running = self._supervisor.keep_running("reclaimer", self._run)
 
     async def close(self) -> None:
         """Stop after the current range; the ledger continues at the next start."""

@@ -33,27 +33,27 @@ class Journal(Protocol):
         ...
 
     def bulk_of_sink(self, sink: int) -> list[Due]:
-        """All bulk pages of a sink, named or not, as runs of their numbers. The reclaim thread."""
+        """Return all bulk pages of a sink, even orphaned ones, as runs of their numbers. The reclaim thread."""
         ...
 
     def read_pages(self, sink: int, partition: int, entries: Sequence[Entry]) -> list[Body | None]:
         """Bodies in order; None where one is missing or damaged. A read thread."""
         ...
 
-    def expect(self, sink: int, partition: int, numbers: Sequence[int]) -> None:
+    def prefetch(self, sink: int, partition: int, numbers: Sequence[int]) -> None:
         """Start read-ahead of bulk pages that will be read soon, without waiting. A read thread."""
         ...
 
     def entries(self, sink: int, partition: int, first: int, end: int, limit: int) -> list[Entry]:
-        """Up to ``limit`` entries with bases in ``[first, end)``, by offset. A read thread."""
+        """Return up to ``limit`` entries with bases in ``[first, end)``, by offset. A read thread."""
         ...
 
     def entry_before(self, sink: int, partition: int, first: int, end: int) -> Entry | None:
-        """The entry with the highest base in ``[first, end)``. A read thread."""
+        """Return the entry with the highest base in ``[first, end)``. A read thread."""
         ...
 
     def slots(self, sink: int, writer_id: str, epoch: int) -> dict[int, list[Slot]]:
-        """The window of a writer's epoch, per partition. A read thread."""
+        """Return the window of a writer's epoch, per partition. A read thread."""
         ...
 
     def epochs(self, sink: int, producer: str, first: int, limit: int) -> list[EpochRecord]:

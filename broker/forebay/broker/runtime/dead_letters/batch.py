@@ -14,9 +14,9 @@ from forebay.broker.core.dead_letters.letters import (
     PlainRecord,
     Reason,
     RecordCodec,
-    buried,
     chunks,
     ranges_of,
+    to_dead_letter,
     whole_page,
 )
 from forebay.broker.core.errors import InvalidPage, SchemaNotFound, TooManyWaiting
@@ -134,7 +134,7 @@ class PageMaker:
                     at_us=request.at_us,
                     traceparent=cut.traceparent,
                 )
-                letters.append((cut.offset, buried(cut.record, origin, uncut or cut.uncut), cut.traceparent))
+                letters.append((cut.offset, to_dead_letter(cut.record, origin, uncut or cut.uncut), cut.traceparent))
         return [
             Page(
                 page_of(self.codec, chunk, self.partition),
@@ -153,7 +153,7 @@ class PageMaker:
             return whole_page(entry, body, wanted, with_body=entry.base not in self.kept), str(cause)
 
 
-class Burial:
+class TransferCompanion:
     """Companion of a page of dead letters: the cursor of their origin."""
 
     def __init__(
@@ -176,11 +176,11 @@ class Burial:
     def cut(self, first: int) -> Sequence[Write]:
         if self._lanes.sink.deleted or self._lanes.deleted:
             return ()
-        self._lanes[self._partition].moving.seal(self._ranges, Settlement.DEAD_LETTERED)
+        self._lanes[self._partition].transfers.seal(self._ranges, Settlement.DEAD_LETTERED)
         return [self._lanes.cursor_write(self._partition)]
 
     def committed(self) -> None:
-        records = self._lanes[self._partition].moved(self._ranges, Settlement.DEAD_LETTERED)
+        records = self._lanes[self._partition].confirm_transfer(self._ranges, Settlement.DEAD_LETTERED)
         self._accounts.settled(self._partition, "dead_lettered", records)
         self._removal.trim_soon(self._partition)
         self._owners.wake(self._partition)

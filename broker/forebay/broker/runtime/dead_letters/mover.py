@@ -38,12 +38,12 @@ from forebay.broker.core.partition.ranges import Range, are_apart, common, union
 from forebay.broker.runtime.commit.committer import Committer
 from forebay.broker.runtime.commit.group import Append
 from forebay.broker.runtime.dead_letters.batch import (
-    Burial,
     Holder,
     Page,
     PageMaker,
     Request,
     Target,
+    TransferCompanion,
     Withdrawn,
     append_when_room,
     at_partition,
@@ -69,7 +69,7 @@ Moved = tuple[Page, Sink, Append]
 """A page of dead letters that was appended to a sink."""
 
 
-class DeadLetters:
+class DeadLetterMover:
     """Rejected records of one subscription."""
 
     def __init__(
@@ -134,7 +134,7 @@ class DeadLetters:
         return self._sink.settings.dlq
 
     @property
-    def at_the_end(self) -> bool:
+    def is_last(self) -> bool:
         """True for a dead-letter sink itself: its rejected records are retried."""
         return is_dead_letter_sink(self._sink.name)
 
@@ -143,10 +143,10 @@ class DeadLetters:
         lane = self._lanes.checked(partition)
         results: list[tuple[int, Range, Outcome]] = []
         taken: list[Range] = []
-        for some in [ranges] if are_apart(ranges) else [[asked] for asked in ranges]:
-            found = self._rejected([each for asked in some for each in joined(lane.judged(answer, asked))])
+        for some in [ranges] if are_apart(ranges) else [[requested] for requested in ranges]:
+            found = self._rejected([each for requested in some for each in joined(lane.judge(answer, requested))])
             held = [part for part, outcome in found if outcome is Outcome.OK]
-            self._set_out(partition, held, answered=True)
+            self._begin_transfer(partition, held, answered=True)
             taken += held
             results += [(partition, part, outcome) for part, outcome in found]
         self._open_breaker()
@@ -176,13 +176,13 @@ class DeadLetters:
         """Write attempts that failed without an answer, and dead-letter exhausted records."""
         self._accounts.save(partition)
         self._accounts.failed(kind)
-        self.look_for_exhausted(partition, why)
+        self.move_exhausted(partition, why)
         self._owners.wake(partition)
 
-    def look_for_exhausted(self, partition: int, error: str) -> None:
+    def move_exhausted(self, partition: int, error: str) -> None:
         """Dead-letter records whose last attempt has failed."""
         lane = self._lanes[partition]
-        if self.at_the_end or self._lanes.deleted:
+        if self.is_last or self._lanes.deleted:
             return
         taken: list[Range] = []
         for offset in lane.exhausted():
@@ -194,7 +194,7 @@ class DeadLetters:
             if self._judge(1):
                 taken.append(Range(offset, offset + 1))
         if taken:
-            self._set_out(partition, taken, answered=False)
+            self._begin_transfer(partition, taken, answered=False)
             self._hold(partition, taken, Reason.MAX_ATTEMPTS, error)
             self._owners.wake(partition)
         self._open_breaker()
@@ -209,9 +209,9 @@ class DeadLetters:
         if self.breaker.opened and self._sink.record.paused is None:
             self._pause(f"DLQ_BREAKER: {self.breaker.opened}")
 
-    def _set_out(self, partition: int, parts: Sequence[Range], *, answered: bool) -> None:
+    def _begin_transfer(self, partition: int, parts: Sequence[Range], *, answered: bool) -> None:
         end = self._lanes.log(partition).tail.next_offset
-        self._lanes[partition].set_out(parts, self._lanes.now(), end, answered=answered)
+        self._lanes[partition].begin_transfer(parts, self._lanes.now(), end, answered=answered)
 
     def _hold(self, partition: int, parts: Sequence[Range], reason: Reason, error: str) -> Request:
         """Queue held records for the worker."""
@@ -243,15 +243,15 @@ class DeadLetters:
             await asyncio.wait([request.done])
             request.done.result()
         moved = union(*(request.moved for request in requests))
-        told: list[tuple[int, Range, Outcome]] = []
+        found: list[tuple[int, Range, Outcome]] = []
         for _, part, outcome in results:
             if outcome is Outcome.OK:
-                told += [(partition, *each) for each in self._became(partition, part, moved)]
+                found += [(partition, *each) for each in self._outcomes(partition, part, moved)]
             else:
-                told.append((partition, part, outcome))
-        return await self.join(partition, tuple(told))
+                found.append((partition, part, outcome))
+        return await self.join(partition, tuple(found))
 
-    def _became(self, partition: int, part: Range, moved: Sequence[Range]) -> list[tuple[Range, Outcome]]:
+    def _outcomes(self, partition: int, part: Range, moved: Sequence[Range]) -> list[tuple[Range, Outcome]]:
         """Return the outcomes of held records."""
         cursor = self._lanes[partition].cursor
         found: list[tuple[Range, Outcome]] = []
@@ -273,12 +273,12 @@ class DeadLetters:
         """Delay an answer about records in transfer until their outcome is known."""
         lane, committer = self._lanes[partition], self._committer
         spoken_of = {
-            part for _, part, outcome in results if outcome is Outcome.ALREADY_SETTLED and lane.moving.within(part)
+            part for _, part, outcome in results if outcome is Outcome.ALREADY_SETTLED and lane.transfers.within(part)
         }
         if not spoken_of:
             return results
         moment = committer.committed.next()
-        while any(lane.moving.within(part) for part in spoken_of) and not self._sink.deleted:
+        while any(lane.transfers.within(part) for part in spoken_of) and not self._sink.deleted:
             if committer.fenced is not None:
                 raise committer.fenced
             await moment.wait()
@@ -352,7 +352,7 @@ class DeadLetters:
         lane = self._lanes[partition]
         parts = [part for request in requests for part in request.parts]
         random = self._sink.clock.random()
-        revocation = lane.give_back(parts, self._lanes.now(), delay_s=delay_s, random=random, reason=reason)
+        revocation = lane.fail_transfer(parts, self._lanes.now(), delay_s=delay_s, random=random, reason=reason)
         if revocation is not None:
             self._accounts.save(partition)
             self._owners.notify(partition, revocation)
@@ -361,13 +361,13 @@ class DeadLetters:
     async def _move(self, partition: int, requests: Sequence[Request], appends: list[Moved]) -> bool:
         """Append everything that is waiting; returns True if records were withdrawn meanwhile."""
         lane = self._lanes[partition]
-        parts = sorted(w for request in requests for part in request.parts for w in lane.moving.waiting_in(part))
+        parts = sorted(w for request in requests for part in request.parts for w in lane.transfers.waiting_in(part))
         withdrawn = False
         while parts:
             places, parts = await self._places(partition, parts)
             if not places:
                 continue
-            lane.moving.bases |= {entry.base for entry, _ in places}
+            lane.transfers.bases |= {entry.base for entry, _ in places}
             for page in await self._cut(partition, places, requests):
                 try:
                     appends.append((page, *await self._append(partition, page, lane)))
@@ -421,13 +421,13 @@ class DeadLetters:
 
     async def _append(self, partition: int, page: Page, lane: Lane) -> tuple[Sink, Append]:
         def check() -> None:
-            if any(lane.moving.waiting_in(part) != [part] for part in page.ranges):
+            if any(lane.transfers.waiting_in(part) != [part] for part in page.ranges):
                 raise Withdrawn
             if not page.relies_on <= self._held(partition):
                 raise Withdrawn  # the holder of the body was just purged: one of these has to hold it
-            lane.moving.queue(page.ranges)
+            lane.transfers.queue(page.ranges)
 
-        burial = Burial(
+        burial = TransferCompanion(
             self._lanes, self._accounts, self._owners, self._removal, partition=partition, ranges=page.ranges
         )
         while True:

@@ -12,7 +12,7 @@ from forebay.broker.runtime.delivery.subscription import Subscription
 from forebay.broker.runtime.sink.buffer import Buffer
 
 
-class Redriven:
+class RedriveCompanion:
     """Companion of a page that returns to its origin.
 
     It settles the dead letters, and skips the records for the other subscriptions of the origin.
@@ -44,19 +44,19 @@ class Redriven:
         if self._dead.state.deleted or any(lane.sender.idle_in(part) != [part] for part in self._ranges):
             raise Withdrawn
         for part in self._ranges:
-            lane.set_out([part], now, keeper.log(self._partition).tail.next_offset, answered=False)
-        lane.moving.queue(self._ranges)
+            lane.begin_transfer([part], now, keeper.log(self._partition).tail.next_offset, answered=False)
+        lane.transfers.queue(self._ranges)
 
     def cut(self, first: int) -> Sequence[Write]:
         writes: list[Write] = []
         if not self._dead.state.deleted:
             keeper = self._dead.subscription("")
-            keeper.lanes[self._partition].moving.seal(self._ranges, Settlement.ACKED)
+            keeper.lanes[self._partition].transfers.seal(self._ranges, Settlement.ACKED)
             writes.append(keeper.cursor_write(self._partition))
         brought = Range(first, first + self._records)
         for name, subscription in self._origin.subscriptions.items():
             if name != self._subscription:
-                subscription.lanes[self._target].moving.seal_ahead(brought)
+                subscription.lanes[self._target].transfers.seal_ahead(brought)
                 writes.append(subscription.cursor_write(self._target))
                 self._ahead.append((subscription, brought))
         return writes
@@ -64,10 +64,10 @@ class Redriven:
     def committed(self) -> None:
         keeper = self._dead.subscription("")
         lane = keeper.lanes[self._partition]
-        keeper.accounts.settled(self._partition, "acked", lane.moved(self._ranges, Settlement.ACKED))
+        keeper.accounts.settled(self._partition, "acked", lane.confirm_transfer(self._ranges, Settlement.ACKED))
         self._dead.removal.trim_soon(self._partition)
         keeper.wake(self._partition)
         for subscription, brought in self._ahead:
-            skipped = subscription.lanes[self._target].arrived_settled(brought)
+            skipped = subscription.lanes[self._target].skip_new(brought)
             subscription.accounts.settled(self._target, "skipped", skipped)
         self._origin.removal.trim_soon(self._target)

@@ -70,7 +70,7 @@ class Accounts:
         self.settled(partition, "acked", records)
         self._breaker.acked(records)
         sink, age_now_us = self._lanes.sink, self._lanes.sink.age.now_us()
-        seconds = [(age_now_us - age_us) / SECOND_US for age_us in self._lanes[partition].take_settled_ages()]
+        seconds = [(age_now_us - age_us) / SECOND_US for age_us in self._lanes[partition].pop_settled_ages()]
         self._instruments.resided(sink.name, self._lanes.name, seconds)
 
     def settled(self, partition: int, outcome: str, records: int) -> None:
@@ -103,7 +103,7 @@ class Accounts:
         """Return the totals of the accounts that were closed in a partition."""
         return self._totals.get(partition, Totals())
 
-    def recall(self, partition: int, totals: Totals) -> None:
+    def load(self, partition: int, totals: Totals) -> None:
         """Load the totals that a start found."""
         self._totals[partition] = totals
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from forebay.broker.core.delivery.filling import Filling
 from forebay.broker.core.delivery.in_flight import InFlight
 from forebay.broker.core.delivery.lane import Lane
-from forebay.broker.core.delivery.retry_lane import Kind
+from forebay.broker.core.delivery.message_builder import MessageBuilder
+from forebay.broker.core.delivery.retry_scheduler import Kind
 from forebay.broker.core.errors import ReadFailed
 from forebay.broker.core.partition.pages import Body, Entry
 from forebay.broker.core.partition.ranges import Range
@@ -135,10 +135,10 @@ class Consumer:
 
     # -- the session
 
-    def heard(self) -> None:
+    def note_message(self) -> None:
         """Note a message of the consumer: deadlines that waited for a sign of life may pass now."""
         if self.session is not None:
-            self.session.heard(self._lanes.now())
+            self.session.note_message(self._lanes.now())
             for lane in self._lanes.of(self.id):
                 lane.deadline_not_before = 0.0
 
@@ -146,17 +146,17 @@ class Consumer:
         """Return whether a ping was left unanswered; sends one where it is due."""
         if self.session is None or not self._busy:
             return False
-        if self.session.ask(now):
+        if self.session.ping_is_due(now):
             self.emit(Pinged())
         ends_at = self.session.ends_at
         return ends_at is not None and now >= ends_at
 
-    def spare(self, lane: Lane, now: float) -> None:
+    def defer_deadlines(self, lane: Lane, now: float) -> None:
         """Defer the deadlines of a lane while it is unknown if the consumer was alive at them."""
         deadline = lane.deadline()
         if self.session is None or deadline is None or now < deadline or self.session.heard_at >= deadline:
             return
-        if self.session.ask(now, since=deadline):
+        if self.session.ping_is_due(now, since=deadline):
             self.emit(Pinged())
         lane.deadline_not_before = max(now + self.session.timeout_s / PINGS_PER_TIMEOUT, self.session.ends_at or 0.0)
 
@@ -187,7 +187,7 @@ class Consumer:
         timers = [at for lane in self._lanes.of(self.id) if (at := lane.next_timer(looked_at)) is not None]
         reads = [at for _, at in self._failed_reads.values() if at > looked_at]
         session = [self.session.next_timer()] if self.session is not None and self._busy else []
-        return min([*timers, *reads, *session, *self._lanes.moving.values()], default=None)
+        return min([*timers, *reads, *session, *self._lanes.handovers.values()], default=None)
 
     async def _sleep(self, looked_at: float) -> None:
         """Wait for a change, or for the next timer after the lanes were checked."""
@@ -200,12 +200,12 @@ class Consumer:
 
     async def _step(self, lane: Lane) -> bool:
         partition = self._lanes.partition_of(lane)
-        if partition in self._lanes.moving:
+        if partition in self._lanes.handovers:
             return False
-        taken = await self.take(partition, lane, records_max=None)
+        taken = await self.next_event(partition, lane, records_max=None)
         return taken is not None
 
-    async def take(self, partition: int, lane: Lane, *, records_max: int | None) -> Event | None:
+    async def next_event(self, partition: int, lane: Lane, *, records_max: int | None) -> Event | None:
         """Return the next event of a lane, in flight and emitted; None if nothing may be sent now.
 
         A failed read drops nothing: the lane waits, and a timer retries the read.
@@ -214,7 +214,7 @@ class Consumer:
         if tries and self._lanes.now() < again_at and self._source.reads_fail(partition):
             return None
         try:
-            event = await self._take(partition, lane, records_max)
+            event = await self._next_event(partition, lane, records_max)
         except ReadFailed:
             delay_s = READ_AGAIN_S[min(tries, len(READ_AGAIN_S) - 1)]
             self._failed_reads[partition] = (tries + 1, self._lanes.now() + delay_s)
@@ -222,31 +222,31 @@ class Consumer:
         self._failed_reads.pop(partition, None)
         return event
 
-    async def _take(self, partition: int, lane: Lane, records_max: int | None) -> Event | None:
+    async def _next_event(self, partition: int, lane: Lane, records_max: int | None) -> Event | None:
         for kind in lane.sender.order(self._lanes.now()):
             if kind is Kind.LIVE:
-                event = await self._take_live(partition, lane, records_max)
+                event = await self._next_live(partition, lane, records_max)
             else:
-                event = await self._take_parked(partition, lane, records_max)
+                event = await self._next_retry(partition, lane, records_max)
             if event is not None:
                 return event
         return None
 
-    async def _take_parked(self, partition: int, lane: Lane, records_max: int | None) -> Event | None:
+    async def _next_retry(self, partition: int, lane: Lane, records_max: int | None) -> Event | None:
         """Send due ranges of the retry queue, of as many pages as one delivery holds."""
         source = self._source
-        first = lane.side.next_due(self._lanes.now())
+        first = lane.retry.next_due(self._lanes.now())
         if first is None or not self._may_resend(lane):
             return None
-        entries = await self.reader(partition, Kind.PARKED).upcoming(first)
+        entries = await self.reader(partition, Kind.RETRY).upcoming(first)
         now = self._lanes.now()
-        allowed = lane.side.resends_allowed(now)
+        allowed = lane.retry.resends_allowed(now)
         filling = self._filling(allowed)
         for entry in entries:
-            due = lane.side.parked.due_within(Range(entry.base, entry.end), now)
+            due = lane.retry.queue.due_within(Range(entry.base, entry.end), now)
             if not due:
                 continue
-            if not filling.takes(entry):
+            if not filling.fits(entry):
                 break
             filling.add(entry, sum(part.size for part in due))
         chosen = filling.entries
@@ -262,25 +262,25 @@ class Consumer:
             if not self._may_resend(lane):
                 self.wakeup.set()
                 return None
-            return room.kept(self._send(partition, lane, Kind.PARKED, chosen, bodies, records_max))
+            return room.kept(self._send(partition, lane, Kind.RETRY, chosen, bodies, records_max))
 
     def _may_resend(self, lane: Lane) -> bool:
         """Return whether the retry queue may send, as ``_may_send``."""
         now = self._lanes.now()
-        if self.closed is not None or lane.owner != self.id or lane.sender.held or lane.side.resends_allowed(now) == 0:
+        if self.closed is not None or lane.owner != self.id or lane.sender.held or lane.retry.resends_allowed(now) == 0:
             return False
         return self.has_credit(self._lanes.settings.in_flight_bytes_max)
 
-    async def _take_live(self, partition: int, lane: Lane, records_max: int | None) -> Event | None:
+    async def _next_live(self, partition: int, lane: Lane, records_max: int | None) -> Event | None:
         source, log = self._source, self._lanes.log(partition)
         chosen: list[Entry] = []
         while not chosen:
             if not self._may_send(lane):
                 return None
             allowed = lane.sender.pages_allowed(self._lanes.now())
-            place = lane.place
+            place = lane.send_state
             entries = await self.reader(partition).upcoming(lane.sender.position)
-            if place != lane.place:
+            if place != lane.send_state:
                 self.wakeup.set()
                 return None
             if log.hole_at(lane.sender.position, entries):
@@ -291,7 +291,7 @@ class Consumer:
             if gap is not None and (not entries or gap.first <= max(entries[0].base, lane.sender.position)):
                 drop = source.unsynced_drop(partition)
                 if drop is None:
-                    return self._tell(partition, lane, gap.end)
+                    return self._emit_gap(partition, lane, gap.end)
                 if drop.done():
                     return None  # the write failed: the store is fenced
                 await asyncio.wait([drop])
@@ -299,15 +299,15 @@ class Consumer:
             if source.drop_expired(partition, entries):
                 continue
             chosen = self._choose(lane, entries, allowed, gap.first if gap is not None else None)
-            if not chosen and place == lane.place:
+            if not chosen and place == lane.send_state:
                 return None
-        place = lane.place
+        place = lane.send_state
         with _Room(self.memory, chosen) as room:
             if not room:
                 return None
             bodies, from_memory = await source.bodies(partition, chosen)
             dropped = any(log.gap_at(entry.base) is not None for entry in chosen)  # its gap notice has to be sent first
-            if dropped or place != lane.place or not self._may_send(lane):
+            if dropped or place != lane.send_state or not self._may_send(lane):
                 self.wakeup.set()
                 return None
             source.read_from(partition, realtime=from_memory)
@@ -322,12 +322,12 @@ class Consumer:
             return False
         return self.has_credit(self._lanes.settings.in_flight_bytes_max)
 
-    def _tell(self, partition: int, lane: Lane, end: int) -> Event | None:
+    def _emit_gap(self, partition: int, lane: Lane, end: int) -> Event | None:
         gap = self._lanes.log(partition).next_gap(lane.sender.position)
         if gap is None:
             return None
         event = GapMet(partition, gap.cut(lane.sender.position))
-        lane.sender.tell(end)
+        lane.sender.note_gap_sent(end)
         self.emit(event)
         return event
 
@@ -342,22 +342,22 @@ class Consumer:
             first = max(entry.base, lane.sender.position)
             if next(lane.sender.wanted(Range(first, entry.end)), None) is None:
                 if not filling.entries:
-                    lane.sender.tell(entry.end)
+                    lane.sender.note_gap_sent(entry.end)
                 continue
             if filling.entries and entry.base >= lane.cursor.sent > filling.entries[0].base:
                 break  # redelivered and new records are sent separately
-            if not filling.takes(entry):
+            if not filling.fits(entry):
                 break
             filling.add(entry, entry.count)
         return filling.entries
 
-    def _filling(self, pages_max: int | None) -> Filling:
+    def _filling(self, pages_max: int | None) -> MessageBuilder:
         """Return an empty delivery with the remaining credit."""
         size_max = min(self.credit.size, self._lanes.settings.in_flight_bytes_max)
         records_left, bytes_left = self.credit.records - self.usage.records, size_max - self.usage.size
         if (step := self.memory.step_bytes) is not None:
             bytes_left = min(bytes_left, step)
-        return Filling(records_left=records_left, bytes_left=bytes_left, pages_max=pages_max)
+        return MessageBuilder(records_left=records_left, bytes_left=bytes_left, pages_max=pages_max)
 
     def _send(
         self,
@@ -372,7 +372,7 @@ class Consumer:
         pages: list[tuple[Entry, Body]] = []
         ranges: list[Range] = []
         sent_before, redelivered_before = lane.cursor.sent, lane.progress.redelivered
-        send = lane.sender.send if kind is Kind.LIVE else lane.sender.send_parked
+        send = lane.sender.send if kind is Kind.LIVE else lane.sender.send_retry
         for entry, body in zip(entries, bodies, strict=False):  # the bodies end at a failed read
             if body is None:
                 if not pages:
@@ -397,7 +397,7 @@ class Consumer:
             pages=tuple(pages),
             ranges=tuple(ranges),
             attempts=lane.cursor.attempts_within(ranges),
-            resend=kind is Kind.PARKED or ranges[0].first < sent_before,
+            resend=kind is Kind.RETRY or ranges[0].first < sent_before,
             relaxed=lane.relaxed,
             durability=min(self._lanes.log(partition).level(entry.base, entry.end) for entry, _ in pages),
         )

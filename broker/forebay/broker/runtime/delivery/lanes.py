@@ -26,7 +26,7 @@ class Lanes:
         self.record = record
         self.deleted = False
         """True after the deletion of the subscription: it is not stored any more."""
-        self.moving: dict[int, float] = {}
+        self.handovers: dict[int, float] = {}
         """Partitions to hand over when nothing is in flight, with the time until which the owner keeps them."""
         self._lanes = sink.lanes[record.name] = list(lanes)
         self._partitions = {id(lane): number for number, lane in enumerate(self._lanes)}

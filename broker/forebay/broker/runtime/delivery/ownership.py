@@ -61,7 +61,7 @@ class Ownership:
         """Tell the owner of a partition that records in flight were revoked, and wake it."""
         consumer = self.of(partition)
         if consumer is not None:
-            if revocation.to_be_told:
+            if revocation.notify:
                 consumer.emit(Revoked(partition, revocation.first, revocation.revision))
             consumer.wakeup.set()
 
@@ -91,7 +91,7 @@ class Ownership:
     def end_hung(self, now: float) -> None:
         """End the consumers that left a ping unanswered; their records did not fail."""
         for consumer in [each for each in self.consumers.values() if each.is_hung(now)]:
-            assert consumer.session is not None, "it was asked"
+            assert consumer.session is not None, "only a consumer with a session can hang"
             _log.warning("consumer hangs sink=%s consumer=%s", self._lanes.sink.name, consumer.id)
             del self.consumers[consumer.id]
             self._end(
@@ -117,31 +117,31 @@ class Ownership:
         for partition, owner in plan.items():
             lane = self._lanes[partition]
             if lane.owner == owner:
-                self._lanes.moving.pop(partition, None)
+                self._lanes.handovers.pop(partition, None)
             elif lane.owner is None or lane.idle:
                 touched |= {owner} | ({lane.owner} if lane.owner else set())
                 self._give(partition, owner)
-            elif partition not in self._lanes.moving:
+            elif partition not in self._lanes.handovers:
                 deadline_s = self._lanes.settings.ack_deadline_us / SECOND_US
-                self._lanes.moving[partition] = self._lanes.now() + deadline_s
+                self._lanes.handovers[partition] = self._lanes.now() + deadline_s
         for consumer_id in touched:
-            self._tell_assignment(consumer_id)
+            self._notify_assignment(consumer_id)
 
     def balance_if_idle(self, partition: int) -> None:
         """Hand over a partition that has nothing in flight any more."""
-        if partition in self._lanes.moving and self._lanes[partition].idle:
+        if partition in self._lanes.handovers and self._lanes[partition].idle:
             self.balance()
 
-    def let_time_pass(self, now: float) -> None:
+    def process_timers(self, now: float) -> None:
         """Revoke partitions from owners that did not finish in time; their records did not fail."""
-        overdue = [partition for partition, until in self._lanes.moving.items() if now >= until]
+        overdue = [partition for partition, until in self._lanes.handovers.items() if now >= until]
         for partition in overdue:
             lane = self._lanes[partition]
             previous = lane.owner
             lane.release(failed=False)
             if previous is not None:
-                self._tell_assignment(previous)
-        if overdue or any(self._lanes[p].idle for p in self._lanes.moving):
+                self._notify_assignment(previous)
+        if overdue or any(self._lanes[p].idle for p in self._lanes.handovers):
             self.balance()
 
     # -- inside
@@ -158,17 +158,17 @@ class Ownership:
                 lane.release(failed=tried)
                 if tried:
                     self._on_failed(partition)
-                self._lanes.moving.pop(partition, None)
+                self._lanes.handovers.pop(partition, None)
 
     def _give(self, partition: int, owner: str) -> None:
         lane = self._lanes[partition]
         if lane.owner is not None:
             lane.release(failed=False)
-        lane.take(owner, next(self._owner_epochs), self.consumers[owner].usage)
-        self._lanes.moving.pop(partition, None)
+        lane.assign(owner, next(self._owner_epochs), self.consumers[owner].usage)
+        self._lanes.handovers.pop(partition, None)
         self.consumers[owner].wakeup.set()
 
-    def _tell_assignment(self, consumer_id: str) -> None:
+    def _notify_assignment(self, consumer_id: str) -> None:
         consumer = self.consumers.get(consumer_id)
         if consumer is not None:
             owned = [

@@ -50,7 +50,7 @@ class Puller:
         self.lease_until = self._lanes.now() + deadline_s
 
     @property
-    def asks(self) -> bool:
+    def is_pulling(self) -> bool:
         """True while a call is active."""
         return self._lock.locked()
 
@@ -60,7 +60,7 @@ class Puller:
         held = self._lock.locked() or self._lanes.now() < self.lease_until
         return self.consumer.closed is None and held
 
-    async def take(self, records_max: int, wait_s: float, memory: Share | None = None) -> list[Delivered | GapMet]:
+    async def pull(self, records_max: int, wait_s: float, memory: Share | None = None) -> list[Delivered | GapMet]:
         """Take up to ``records_max`` records, and not many more bytes than one message holds well.
 
         Waits up to ``wait_s`` seconds for the first one, and at least ``ROOM_S`` where ``memory``, which wakes the
@@ -69,19 +69,19 @@ class Puller:
         async with self._lock:
             memory = self.consumer.memory = memory or Share()
             try:
-                return await self._take(records_max, wait_s, memory)
+                return await self._pull(records_max, wait_s, memory)
             finally:
                 memory.stop_waiting()
                 self.consumer.memory = Share()
 
-    async def _take(self, records_max: int, wait_s: float, memory: Share) -> list[Delivered | GapMet]:
+    async def _pull(self, records_max: int, wait_s: float, memory: Share) -> list[Delivered | GapMet]:
         begun_at = self._lanes.now()
         while self.consumer.closed is None:
             self.extend()
             self.consumer.wakeup.clear()
             began = self._lanes.now()
             self._on_timer()
-            taken = await self._take_now(records_max)
+            taken = await self._pull_now(records_max)
             now = self._lanes.now()
             until = begun_at + (max(wait_s, ROOM_S) if memory.is_short else wait_s)
             if taken or now >= until:
@@ -95,13 +95,13 @@ class Puller:
                 continue
         return []
 
-    async def _take_now(self, records_max: int) -> list[Delivered | GapMet]:
+    async def _pull_now(self, records_max: int) -> list[Delivered | GapMet]:
         taken: list[Delivered | GapMet] = []
         left, size = records_max, 0
         for lane in self._lanes.of(self.consumer.id):
             partition = self._lanes.partition_of(lane)
-            while left > 0 and size < ANSWER_BYTES and partition not in self._lanes.moving:
-                event = await self.consumer.take(partition, lane, records_max=left)
+            while left > 0 and size < ANSWER_BYTES and partition not in self._lanes.handovers:
+                event = await self.consumer.next_event(partition, lane, records_max=left)
                 if event is None:
                     break
                 if isinstance(event, Delivered):
@@ -139,12 +139,12 @@ class Pullers:
             found = self._pullers[consumer_id] = Puller(consumer_id, self._lanes, self._owners, self._on_timer)
         return found
 
-    def asks(self, consumer_id: str) -> bool:
+    def accepts(self, consumer_id: str) -> bool:
         """Return whether a consumer accepts deliveries; one that pulls does so only during a call."""
         found = self._pullers.get(consumer_id)
-        return found is None or found.asks or found.consumer.closed is not None
+        return found is None or found.is_pulling or found.consumer.closed is not None
 
-    def heard_of(self, consumer_id: str) -> None:
+    def renew(self, consumer_id: str) -> None:
         """Restart the lease of a consumer that answered or extended its deadline."""
         found = self._pullers.get(consumer_id)
         if found is not None and found.alive:

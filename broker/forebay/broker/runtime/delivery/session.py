@@ -32,12 +32,12 @@ class Session:
         self._blocked_since: float | None = None
         """Time at which the current write began."""
 
-    def heard(self, now: float) -> None:
+    def note_message(self, now: float) -> None:
         """Note a message of the consumer."""
         self.heard_at = now
         self._asked, self._pinged_at = False, None
 
-    def ask(self, now: float, *, since: float | None = None) -> bool:
+    def ping_is_due(self, now: float, *, since: float | None = None) -> bool:
         """Return whether to send a ping now: nothing was received ``since`` a time, or for a while."""
         silent = self.heard_at < since if since is not None else now >= self._ping_at
         if self._asked or not silent:

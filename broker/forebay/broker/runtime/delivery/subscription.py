@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from forebay.broker.core.dead_letters.breaker import Breaker
 from forebay.broker.core.dead_letters.letters import RecordCodec
-from forebay.broker.core.delivery.lane import Answer, Judged, Lane, Outcome
+from forebay.broker.core.delivery.lane import Answer, Judgement, Lane, Outcome
 from forebay.broker.core.partition.cursor import Settlement
 from forebay.broker.core.partition.gaps import DETAIL_MAX
 from forebay.broker.core.partition.log import PartitionLog
@@ -22,12 +22,12 @@ from forebay.broker.core.settings import SinkSettings
 from forebay.broker.core.writes import DropGap, PutCursor, PutGap, PutHead, SubscriptionRecord, Write
 from forebay.broker.runtime.commit.committer import Committer
 from forebay.broker.runtime.dead_letters.batch import Target
-from forebay.broker.runtime.dead_letters.mover import DeadLetters
+from forebay.broker.runtime.dead_letters.mover import DeadLetterMover
 from forebay.broker.runtime.delivery.accounts import Accounts
 from forebay.broker.runtime.delivery.consumer import Consumer, Credit
 from forebay.broker.runtime.delivery.events import Event
 from forebay.broker.runtime.delivery.lanes import Lanes
-from forebay.broker.runtime.delivery.lessor import LeasedSets
+from forebay.broker.runtime.delivery.leased_sets import LeasedSets
 from forebay.broker.runtime.delivery.marks import DeliveryMarks
 from forebay.broker.runtime.delivery.ownership import Ownership
 from forebay.broker.runtime.delivery.puller import Pullers
@@ -78,8 +78,8 @@ class Subscription:
         self.accounts = Accounts(self.lanes, breaker, committer=committer, instruments=instruments, marks=marks)
         self.source = Source(self.lanes, pages, removal)
         self.owners = Ownership(self.lanes, owner_epochs, self._connect, self._owner_failed)
-        self.pullers = Pullers(self.lanes, self.owners, self.let_time_pass)
-        self.dead_letters = DeadLetters(
+        self.pullers = Pullers(self.lanes, self.owners, self.process_timers)
+        self.dead_letters = DeadLetterMover(
             self.lanes,
             self.source,
             self.accounts,
@@ -105,7 +105,7 @@ class Subscription:
         )
 
     def _connect(self, consumer_id: str, credit: Credit, emit: Callable[[Event], None]) -> Consumer:
-        on_timer = self.let_time_pass
+        on_timer = self.process_timers
         return Consumer(
             consumer_id, self.lanes, self.source, self.accounts, credit=credit, emit=emit, on_timer=on_timer
         )
@@ -149,7 +149,7 @@ class Subscription:
             self.owners.leave(consumer, orderly=True)
         self.dead_letters.close()
 
-    def let_time_pass(self) -> None:
+    def process_timers(self) -> None:
         """Process what is due: deadlines, leases of sets and handovers."""
         now = self.now()
         self.leasing.sweep()
@@ -157,13 +157,13 @@ class Subscription:
         for partition, lane in enumerate(self.lanes):
             consumer = self.owners.of(partition)
             if consumer is not None:
-                consumer.spare(lane, now)
+                consumer.defer_deadlines(lane, now)
             if lane.owner is not None:
                 revocation = lane.expire(now, self._sink.clock.random())
                 if revocation is not None:
                     self.owners.notify(partition, revocation)
                     self.dead_letters.failed(partition, "deadline", "the deadline passed without an answer")
-        self.owners.let_time_pass(now)
+        self.owners.process_timers(now)
 
     # -- answers
 
@@ -172,11 +172,11 @@ class Subscription:
     ) -> Awaitable[Results]:
         """Settle ranges. The result is available when the batch that carries it is durable."""
         lane = self.lane(partition)
-        self._heard(lane, answer.owner_epoch)
+        self._note_alive(lane, answer.owner_epoch)
         now, end = self.now(), self.log(partition).tail.next_offset
         before = lane.cursor.acked
         if until:
-            found = [result for asked in ranges for result in lane.settle_until(answer, asked, now, end)]
+            found = [result for requested in ranges for result in lane.settle_until(answer, requested, now, end)]
         else:
             found = lane.settle_all(answer, ranges, Settlement.ACKED, now, end)
         results = tuple((partition, part, outcome) for part, outcome in found)
@@ -194,19 +194,19 @@ class Subscription:
         *,
         delay_s: float | None,
         reason: str,
-        judged: Judged | None = None,
+        judged: Judgement | None = None,
     ) -> Awaitable[Results]:
         """Reject records for redelivery. ``judged`` is an earlier judgement of the same answer and ranges."""
         return self._nack(partition, answer, ranges, delay_s=delay_s, reason=reason or "nack", judged=judged)
 
-    async def judged(self, partition: int, answer: Answer, ranges: Sequence[Range], slices: Slices) -> Judged:
+    async def judged(self, partition: int, answer: Answer, ranges: Sequence[Range], slices: Slices) -> Judgement:
         """Judge an answer while other tasks run: for thousands of ranges that are applied at once."""
         lane = self.lane(partition)
         state, results = lane.answer_state, []
-        for asked in ranges:
-            results += lane.judged(answer, asked)
+        for requested in ranges:
+            results += lane.judge(answer, requested)
             await slices.turn()
-        return Judged(state, results)
+        return Judgement(state, results)
 
     def reject(self, partition: int, answer: Answer, ranges: Sequence[Range], *, reason: str) -> Awaitable[Results]:
         """Move records that the target will never accept to the dead-letter sink.
@@ -214,10 +214,10 @@ class Subscription:
         Without one the sink is paused, and they stay pending; in a dead-letter sink they are redelivered.
         """
         lane = self.lane(partition)
-        if self.dead_letters.at_the_end:
+        if self.dead_letters.is_last:
             return self._nack(partition, answer, ranges, delay_s=None, reason=reason)
         if self.dead_letters.enabled:
-            self._heard(lane, answer.owner_epoch)
+            self._note_alive(lane, answer.owner_epoch)
             return self.dead_letters.reject(partition, answer, ranges, reason)
         before = lane.revision
         done = self._nack(partition, answer, ranges, delay_s=0.0, reason=reason)
@@ -231,14 +231,14 @@ class Subscription:
     def discard(self, partition: int, answer: Answer, ranges: Sequence[Range], *, reason: str) -> Awaitable[Results]:
         """Settle rejected records as dropped, with a gap of this subscription only."""
         lane, log = self.lane(partition), self.log(partition)
-        self._heard(lane, answer.owner_epoch)
+        self._note_alive(lane, answer.owner_epoch)
         now, end = self.now(), log.tail.next_offset
         found = lane.settle_all(answer, ranges, Settlement.DROPPED, now, end)
         results = tuple((partition, part, outcome) for part, outcome in found)
         dropped = [part for part, outcome in found if outcome is Outcome.OK]
         if not dropped:
             return self._answered(partition, results, changed=False)
-        lane.take_settled_ages()
+        lane.pop_settled_ages()
         at_us, sink = self._sink.clock.wall_us(), self._sink.id
         gone, made = log.reject(
             self.name, dropped, settled_to=lane.cursor.watermark, at_us=at_us, detail=reason[:DETAIL_MAX]
@@ -263,10 +263,10 @@ class Subscription:
         *,
         delay_s: float | None,
         reason: str,
-        judged: Judged | None = None,
+        judged: Judgement | None = None,
     ) -> Awaitable[Results]:
         lane = self.lane(partition)
-        self._heard(lane, answer.owner_epoch)
+        self._note_alive(lane, answer.owner_epoch)
         found, revocation = lane.nack(
             *(answer, ranges, self.now()),
             delay_s=delay_s,
@@ -276,16 +276,16 @@ class Subscription:
         )
         if revocation is not None:
             self.accounts.failed("nack")
-            first = min(asked.first for asked in ranges)
+            first = min(requested.first for requested in ranges)
             settled = Range(first, revocation.first)
-            if revocation.to_be_told and settled.size > 0 and next(lane.view.unsettled(settled), None) is None:
+            if revocation.notify and settled.size > 0 and next(lane.view.unsettled(settled), None) is None:
                 # The consumer does not know that these are settled: it expects a revocation from its first nack.
                 revocation = replace(revocation, first=first)
             self.owners.notify(partition, revocation)
         results = tuple((partition, part, outcome) for part, outcome in found)
         answered = self._answered(partition, results, changed=revocation is not None)
         if revocation is not None:
-            self.dead_letters.look_for_exhausted(partition, reason)
+            self.dead_letters.move_exhausted(partition, reason)
         return answered
 
     async def _wait(self, partition: int, results: Results, written: asyncio.Future[None] | None) -> Results:
@@ -298,7 +298,7 @@ class Subscription:
         if changed:
             self.owners.wake(partition)
             return asyncio.ensure_future(self._wait(partition, results, self.accounts.save(partition)))
-        if self.lanes[partition].moving:
+        if self.lanes[partition].transfers:
             return asyncio.ensure_future(self._wait(partition, results, None))
         done: asyncio.Future[Results] = asyncio.get_running_loop().create_future()
         done.set_result(results)
@@ -307,13 +307,13 @@ class Subscription:
     def extend(self, partition: int, owner_epoch: int, ranges: Sequence[Range] = ()) -> bool:
         """Restart the deadline of a partition; in RELAXED order those of ``ranges``, or all."""
         lane = self.lane(partition)
-        self._heard(lane, owner_epoch)
+        self._note_alive(lane, owner_epoch)
         return lane.extend(owner_epoch, self.now(), ranges)
 
-    def _heard(self, lane: Lane, owner_epoch: int) -> None:
+    def _note_alive(self, lane: Lane, owner_epoch: int) -> None:
         """Note that the owner is alive: one that pulls keeps its lease."""
         if lane.owner is not None and lane.owner_epoch == owner_epoch:
-            self.pullers.heard_of(lane.owner)
+            self.pullers.renew(lane.owner)
 
     # -- changes of the sink
 
@@ -324,8 +324,8 @@ class Subscription:
         """
         lane, log = self.lanes[partition], self.log(partition)
         end, cursor = log.tail.next_offset, lane.cursor
-        gone = Settlement.ACKED if self.dead_letters.at_the_end else Settlement.DEAD_LETTERED
-        for part in lane.moving.fixed:  # these can no longer be stopped
+        gone = Settlement.ACKED if self.dead_letters.is_last else Settlement.DEAD_LETTERED
+        for part in lane.transfers.fixed:  # these can no longer be stopped
             cursor, records = cursor.settle(part, gone)
             self.accounts.settled(partition, gone.value, records)
         self.accounts.settled(partition, "skipped", cursor.pending(end))
@@ -333,7 +333,7 @@ class Subscription:
         revocation = lane.seek(offset, end)
         self.drop(partition, [Range(max(gap.first, offset), gap.end) for gap in log.gaps_from(offset)])
         self.owners.notify(partition, revocation)
-        if partition in self.lanes.moving:
+        if partition in self.lanes.handovers:
             self.owners.balance()
         sink = self._sink.id
         vanished, made = log.rejections.take_back(self.name, offset)
@@ -369,17 +369,17 @@ class Subscription:
         records = self.lanes[partition].drop(dropped, self.now(), self.log(partition).tail.next_offset)
         self.accounts.settled(partition, "dropped", records)
 
-    def hold(self, partition: int) -> None:
-        """Void everything in flight for a purge, and send nothing until ``let_go``."""
+    def begin_purge(self, partition: int) -> None:
+        """Void everything in flight for a purge, and send nothing until ``end_purge``."""
         lane = self.lanes[partition]
         if not lane.sender.held or not lane.idle:
             lane.sender.held = True
             self.owners.notify(partition, lane.purge())
 
-    def let_go(self, partition: int) -> None:
+    def end_purge(self, partition: int) -> None:
         """End the hold of a purge."""
         self.lanes[partition].sender.held = False
-        if partition in self.lanes.moving:
+        if partition in self.lanes.handovers:
             self.owners.balance()
         self.owners.wake(partition)
 

@@ -59,7 +59,7 @@ class Settled:
 MakeSubscription = Callable[[SubscriptionRecord, Sequence[Lane]], Subscription]
 
 
-class Subscribing:
+class Subscriptions:
     """Subscriptions of one sink, stored and running. Used on the loop."""
 
     def __init__(
@@ -94,14 +94,14 @@ class Subscribing:
         self._waiting: dict[str, asyncio.Future[None]] = {}
         """Creations that are not durable yet."""
 
-    def recall(self, cursors: Mapping[tuple[str, int], Cursor], totals: Mapping[tuple[str, int], Totals]) -> None:
+    def restore(self, cursors: Mapping[tuple[str, int], Cursor], totals: Mapping[tuple[str, int], Totals]) -> None:
         """Start all stored subscriptions, with the cursors and the totals that a start found."""
         for name in self.names:
             lanes = [Lane(cursors.get((name, log.number), Cursor()), self._sink.settings) for log in self._sink.logs]
             self._start(self._records[name], lanes)
         for (name, partition), closed in totals.items():
             if name in self._running:
-                self._running[name].accounts.recall(partition, closed)
+                self._running[name].accounts.load(partition, closed)
 
     def _start(self, record: SubscriptionRecord, lanes: Sequence[Lane]) -> Subscription:
         subscription = self._running[record.name] = self._make(record, lanes)
@@ -277,7 +277,7 @@ class Subscribing:
             if lane.owner is not None:
                 user = f"consumer {lane.owner!r} owns"
                 raise BrokerError(Reason.SUBSCRIPTION_IN_USE, user, **place, consumer_id=lane.owner)
-            holder = lane.lessor.leased_below(offset)
+            holder = lane.lease_manager.leased_below(offset)
             if holder is not None:
                 user = f"holder {holder!r} has a leased set of"
                 raise BrokerError(Reason.SUBSCRIPTION_IN_USE, user, **place, holder=holder)

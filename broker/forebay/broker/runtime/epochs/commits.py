@@ -161,7 +161,7 @@ class _Placing:
         """Last placed pages: at least as many as memory keeps."""
         self._first, self._last = OFFSET_MAX, 0
 
-    def take(self, stages: Iterable[Stage]) -> Iterator[tuple[Write, int]]:
+    def place(self, stages: Iterable[Stage]) -> Iterator[tuple[Write, int]]:
         """Place the staged pages of the partition; yields writes with the number of their entries."""
         partition, waiting, parts = self._log.number, self._pages, self.stages
         for stage in stages:
@@ -271,7 +271,7 @@ class Epochs:
                 buffer.staging.check_there(stages)
             placed = await self._write(targets, found, slices)
             for each in placed:
-                await self._tell(each, slices)
+                await self._wake_readers(each, slices)
         for each in placed:
             _log.debug("epoch was committed sink=%s epoch=%d", each.buffer.name, each.record.epoch)
         return Outcome(tuple(each.record for each in placed), already=False)
@@ -426,7 +426,7 @@ class Epochs:
             placing = _Placing(sink, log, tail, accepted_at_us, buffer.state.age.now_us())
             here = of_partition.pop(partition)
             for at in range(0, len(here), STAGES_TOGETHER):
-                for write, size in placing.take(here[at : at + STAGES_TOGETHER]):
+                for write, size in placing.place(here[at : at + STAGES_TOGETHER]):
                     await store.put(write, size)
                 await slices.turn()
             for write, size in placing.rest():
@@ -465,7 +465,7 @@ class Epochs:
         buffer.staging.discard(buffer.staging.leftover(claim))  # stages begun while the batch was pending
         buffer.staging.spent.discard(claim.producer)
 
-    async def _tell(self, placed: _Placed, slices: Slices) -> None:
+    async def _wake_readers(self, placed: _Placed, slices: Slices) -> None:
         """Wake the readers of the partitions."""
         for part in placed.record.parts:
             entries = placed.entries[part.partition]

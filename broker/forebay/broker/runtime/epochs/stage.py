@@ -65,12 +65,12 @@ class Stage:
         stage = Stage(record, now, written=True)
         for (partition, sequence), page in sorted(pages.items()):
             if sequence == stage.admitted.get(partition, 0):
-                stage.takes(partition, page.count, page.size)
+                stage.admit(partition, page.count, page.size)
                 stage.pages.setdefault(partition, []).append(page)
                 stage.durable[partition] = sequence + 1
         return stage
 
-    def takes(self, partition: int, records: int, size: int) -> None:
+    def admit(self, partition: int, records: int, size: int) -> None:
         """Count a page as admitted."""
         self.admitted[partition] = self.admitted.get(partition, 0) + 1
         self.counts[partition] = self.counts.get(partition, 0) + records
@@ -123,7 +123,7 @@ AppendStaged = Callable[["StageSession", Incoming, int], Awaitable[StagedAppend]
 
 
 @dataclass(slots=True)
-class StageLineup:
+class StageQueue:
     """Pending pages of one partition, of all its stages."""
 
     sink: int
@@ -161,7 +161,7 @@ class StageLineup:
                 durable = append.stage.durable
                 durable[self.partition] = durable.get(self.partition, 0) + 1
 
-    def told(self, share: Share) -> None:
+    def notify_readers(self, share: Share) -> None:
         """Do nothing: staged pages have no readers."""
 
 

@@ -30,7 +30,7 @@ from forebay.broker.runtime.commit.committer import Committer
 from forebay.broker.runtime.commit.durable import Durable
 from forebay.broker.runtime.commit.reclaimer import Reclaimer
 from forebay.broker.runtime.commit.runs import due_runs
-from forebay.broker.runtime.epochs.stage import Stage, StagedAppend, StageLineup, StageSession
+from forebay.broker.runtime.epochs.stage import Stage, StagedAppend, StageQueue, StageSession
 from forebay.broker.runtime.read.pages import Pages
 from forebay.broker.runtime.resources.quota import Quota
 from forebay.broker.runtime.resources.slices import Slices
@@ -76,10 +76,10 @@ class Staging:
         self._quota = quota
         self._start_count = start_count
         self.producers = Producers(sink.name, restored_at_us)
-        self.producers.recall(producers, sink.age.now_us())
+        self.producers.restore(producers, sink.age.now_us())
         self._stages: dict[tuple[str, int, str], Stage] = {}
         """Stages by producer, epoch and token."""
-        self._lineups: dict[int, StageLineup] = {}
+        self._lineups: dict[int, StageQueue] = {}
         self.waiting = 0
         """Pages that wait for their batch."""
         self.committing = 0
@@ -105,7 +105,7 @@ class Staging:
     def _count(self, records: int, size: int) -> None:
         self._sink.staged.records += records
         self._sink.staged.size += size
-        self._quota.take(size)
+        self._quota.add(size)
 
     # -- staging
 
@@ -160,7 +160,7 @@ class Staging:
 
     def _queue(self, stage: Stage, page: Incoming, sequence: int) -> StagedAppend:
         partition, records, size = page.partition, page.record_count, len(page.body)
-        lineup = self._lineups.setdefault(partition, StageLineup(self._sink.id, partition))
+        lineup = self._lineups.setdefault(partition, StageQueue(self._sink.id, partition))
         append = StagedAppend(
             page=page,
             first=sequence,
@@ -171,7 +171,7 @@ class Staging:
             done=Durable(),
             stage=stage,
         )
-        stage.takes(partition, records, size)
+        stage.admit(partition, records, size)
         stage.active = self._sink.now()
         self._count(records, size)
         self.waiting += 1
@@ -202,7 +202,7 @@ class Staging:
             found.append(stage)
         named = sum(stage.records for stage in found)
         if wanted.content is not None and wanted.content.records != named:
-            problem = f"the epoch is said to have {wanted.content.records} records, and its tokens have {named} staged"
+            problem = f"the commit states {wanted.content.records} records, and its tokens have {named} staged"
             raise BrokerError(Reason.STAGED_INCOMPLETE, problem, sink=self._sink.name, token="*")
         return found
 
@@ -273,7 +273,7 @@ class Staging:
 
     def _due(self, stage: Stage) -> Iterator[Due]:
         """Release the memory of a removed stage; yields its pages for the reclaimer."""
-        self._quota.give(stage.size)
+        self._quota.remove(stage.size)
         for partition, pages in stage.pages.items():
             yield from due_runs(self._sink.id, partition, pages)
             for page in pages:
@@ -286,7 +286,7 @@ class Staging:
         self._leaving |= {stage.record.number for stage in stored}
         for stage in gone:
             if not stage.written:
-                self._quota.give(stage.size)
+                self._quota.remove(stage.size)
         task = asyncio.get_running_loop().create_task(self._delete_names(stored), name="forebay-discard")
         self._discards.add(task)
         task.add_done_callback(self._over)
@@ -307,7 +307,7 @@ class Staging:
             await written
             self._reclaimer.add(due)
         for stage in stages:  # the sink is deleted, and their bytes with it
-            self._quota.give(stage.size)
+            self._quota.remove(stage.size)
 
     def _over(self, task: asyncio.Task[None]) -> None:
         self._discards.discard(task)
@@ -358,7 +358,7 @@ class Staging:
         """Release all stages of a sink that is being deleted."""
         stages = self.stages
         self.release(stages)
-        self._quota.give(sum(stage.size for stage in stages))
+        self._quota.remove(sum(stage.size for stage in stages))
 
 
 def _is_older(record: StageRecord, claim: Claim) -> bool:

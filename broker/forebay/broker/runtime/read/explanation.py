@@ -39,7 +39,7 @@ async def explained(buffer: Buffer, subscription: Subscription, partition: int, 
     moment = Moment(
         now=subscription.now(),
         owner=_owner(subscription, partition),
-        moving_until=subscription.lanes.moving.get(partition),
+        moving_until=subscription.lanes.handovers.get(partition),
         entry=entry,
         recent=entry is not None and buffer.settings.realtime and subscription.source.is_recent(entry),
         unreadable=hold.reason if (hold := buffer.read_hold(partition)) is not None else "",
@@ -73,5 +73,5 @@ def _owner(subscription: Subscription, partition: int) -> Owner | None:
         credit_size=consumer.credit.size,
         used_records=max(consumer.usage.records, consumer.unsent.records),
         used_size=max(consumer.usage.size, consumer.unsent.size),
-        asks=subscription.pullers.asks(consumer.id),
+        accepts=subscription.pullers.accepts(consumer.id),
     )

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any, Final, Generic, TypeVar
 
-from forebay.broker.core.delivery.filling import MESSAGE_BYTES
+from forebay.broker.core.delivery.message_builder import MESSAGE_BYTES
 from forebay.broker.core.partition.pages import Entry
 from forebay.broker.runtime.read.pages import Pages
 
@@ -35,7 +35,7 @@ class ReadAhead(Generic[_T]):
         """Begin to read the next step."""
         self._step = asyncio.create_task(step)
 
-    async def take(self) -> _T | None:
+    async def result(self) -> _T | None:
         """Return the step that was begun; None without one, or where there was nothing to read."""
         begun, self._step = self._step, None
         return await begun if begun is not None else None
@@ -56,7 +56,7 @@ class ReadAhead(Generic[_T]):
         pages, numbers = self._pages, [entry.number for entry in soon if entry.bulk]
         wanted = [number for number in numbers if number not in pages.held and not (realtime and number in pages.tail)]
         if wanted:
-            hint = pages.call(pages.journal.expect, self._sink, self._partition, wanted)
+            hint = pages.call(pages.journal.prefetch, self._sink, self._partition, wanted)
             self._hints.add(asyncio.create_task(hint))
 
     async def close(self) -> None:

@@ -1,6 +1,6 @@
 """Partitions whose reads fail: the time, the reason and the pages.
 
-A read error says nothing about the bytes. So their readers wait and retry, nothing is dropped, and operators see the
+A read error does not prove damage. So their readers wait and retry, nothing is dropped, and operators see the
 partition here meanwhile. It is removed when the failed pages were read or removed.
 """
 
@@ -42,7 +42,7 @@ class ReadHold:
         return (_EPOCH + timedelta(microseconds=self.since_us)).isoformat(timespec="seconds")
 
     @property
-    def over(self) -> bool:
+    def resolved(self) -> bool:
         """True if everything that failed was read."""
         return not self.index and not self.pages
 
@@ -95,7 +95,7 @@ class ReadHolds:
             self._close(sink, partition, hold)
 
     def _close(self, sink: int, partition: int, hold: ReadHold) -> None:
-        if hold.over:
+        if hold.resolved:
             del self._held[sink, partition]
             _log.warning("reads work again sink=%d partition=%d failures=%d", sink, partition, hold.failures)
             self.on_over(sink, partition)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
-from forebay.broker.core.delivery.filling import Filling
+from forebay.broker.core.delivery.message_builder import MessageBuilder
 from forebay.broker.core.errors import BrokerError, OffsetAhead, OffsetTrimmed
 from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.partition.pages import Body, DropReason, Entry, Gap
@@ -111,7 +111,7 @@ class Replay:
             while stop is None or position < stop:
                 moment = self._sink.changed.next()
                 self._sink.check_alive()
-                step = await ahead.take() if ahead is not None else None
+                step = await ahead.result() if ahead is not None else None
                 if step is None:  # also where there was nothing when it was read ahead: ``moment`` is younger
                     step = await self._next(position, stop, is_first=position == start)
                 if step is None:
@@ -143,7 +143,7 @@ class Replay:
             raise OffsetTrimmed(position, log.earliest, log.tail.next_offset)
         if not entries:
             return None
-        filling = Filling(
+        filling = MessageBuilder(
             pages_max=1 if self._ahead is not None and is_first else None, bytes_left=self._memory.step_bytes
         )
         chosen = filling.entries
@@ -151,7 +151,7 @@ class Replay:
             beyond = (stop is not None and entry.base >= stop) or (gap is not None and entry.base >= gap.first)
             if chosen and entry.base != chosen[-1].end:
                 break  # what is missing is looked for when its turn comes
-            if beyond or not filling.takes(entry):
+            if beyond or not filling.fits(entry):
                 break
             filling.add(entry, entry.count)
         realtime = self._sink.settings.realtime
@@ -165,7 +165,7 @@ class Replay:
     async def _read(self, position: int, chosen: list[Entry], *, realtime: bool) -> Batch | Gap | None:
         log = self._log
         bodies, _ = await self._pages.bodies(self._sink.id, log.number, chosen, realtime=realtime)
-        found = zip(chosen, bodies, strict=False)  # bodies end where a read failed, and the next step tells it
+        found = zip(chosen, bodies, strict=False)  # bodies end where a read failed; the next step raises its error
         pages = [(entry, body) for entry, body in found if body is not None]
         if len(pages) < len(chosen):
             return await self._around_damage(position, chosen[0], pages)

@@ -39,7 +39,7 @@ class BallastKeeper:
         self._reserve_bytes = reserve_bytes
         self._failed = False
 
-    async def look(self, free_bytes: int) -> None:
+    async def check(self, free_bytes: int) -> None:
         """Allocate a missing ballast if the free bytes of the device allow it."""
         held = self._ballast.size
         if held == self._size:

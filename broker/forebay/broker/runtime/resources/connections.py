@@ -40,7 +40,7 @@ CALM_PARTS: Final = 4
 CALM_S: Final = 10.0
 """Time without too many unread bytes before free memory is returned, which delays all other work."""
 
-TOLD_S: Final = 10.0
+LOG_INTERVAL_S: Final = 10.0
 """Interval between log lines about closed connections, each with their number."""
 
 Address = tuple[str, int]
@@ -172,8 +172,8 @@ class Connections:
         self._calmed_at = clock()
         self._closing: dict[int, Accepted] = {}
         """Connections that were shut down and still exist, by inode."""
-        self._told_at: float | None = None
-        self._untold = 0
+        self._logged_at: float | None = None
+        self._unlogged = 0
         self._doomed: set[Address] = set()
         """Peers to close at the next check."""
         self._hurry = asyncio.Event()
@@ -217,7 +217,7 @@ class Connections:
             now = self._clock()
             is_full = now - full_at >= LOOK_S
             full_at = now if is_full else full_at
-            busy = await self.look(sockets, is_full=is_full)
+            busy = await self.check(sockets, is_full=is_full)
             self._hurry.clear()
             until = self._clock() + (BUSY_LOOK_S if busy else LOOK_S)
             grown = self._resident() + GROWTH_BYTES
@@ -229,7 +229,7 @@ class Connections:
                 except TimeoutError:
                     continue
 
-    async def look(self, sockets: FindsSockets, *, is_full: bool = True) -> bool:
+    async def check(self, sockets: FindsSockets, *, is_full: bool = True) -> bool:
         """Check once; True if there were too many.
 
         Unless it is full, known connections without an open call are as they were. Of thousands of idle connections
@@ -368,17 +368,17 @@ class Connections:
             self._closing[accepted.inode] = accepted
             self._remove(accepted.inode)
         self._on_closed(reason, len(over))
-        self._tell(reason, over)
+        self._log_closed(reason, over)
 
-    def _tell(self, reason: str, over: Sequence[Accepted]) -> None:
-        self._untold += len(over)
+    def _log_closed(self, reason: str, over: Sequence[Accepted]) -> None:
+        self._unlogged += len(over)
         now = self._clock()
-        if self._told_at is None or now - self._told_at >= TOLD_S:
+        if self._logged_at is None or now - self._logged_at >= LOG_INTERVAL_S:
             _log.warning(
                 "connections were closed count=%d reason=%s peer=%s open=%d",
-                self._untold,
+                self._unlogged,
                 reason,
                 over[0].host,
                 sum(self.counts.values()),
             )
-            self._told_at, self._untold = now, 0
+            self._logged_at, self._unlogged = now, 0

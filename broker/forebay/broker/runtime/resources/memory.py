@@ -136,7 +136,7 @@ class MemoryGuard:
         self._waiting_bytes_max = max(1, waiting_bytes_max // SHARE)
         self._on_change = on_change
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Measure the use, once a second."""
         readings = self._measure()
         worst = max(readings, key=lambda each: each.used / each.limit, default=None)
@@ -148,8 +148,8 @@ class MemoryGuard:
             return
         self.overloaded = overloaded
         log = _log.warning if overloaded else _log.info
-        said = "was passed" if overloaded else "is no longer passed"
-        log("memory's high watermark %s by=%s used=%d limit=%d", said, worst.what, worst.used, worst.limit)
+        change = "was exceeded" if overloaded else "is no longer exceeded"
+        log("the high watermark of memory %s by=%s used=%d limit=%d", change, worst.what, worst.used, worst.limit)
         self._on_change(overloaded)
 
     def admit(self, waiting: int, size: int) -> None:

@@ -18,10 +18,10 @@ class Quota:
         if self.bytes_max and self.used + size > self.bytes_max:
             raise BrokerFull(self.used, self.bytes_max)
 
-    def take(self, size: int) -> None:
+    def add(self, size: int) -> None:
         """Add bytes."""
         self.used += size
 
-    def give(self, size: int) -> None:
+    def remove(self, size: int) -> None:
         """Remove bytes."""
         self.used -= size

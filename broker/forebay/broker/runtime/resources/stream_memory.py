@@ -75,7 +75,7 @@ class Share:
 
     async def settled(self) -> None:
         """Wait until the held memory fits again: a stream with memory continues only if others have room."""
-        while self._memory is not None and not self._memory.may_go_on(self, self._account):
+        while self._memory is not None and not self._memory.may_continue(self, self._account):
             self._room.clear()
             await self._room.wait()
 
@@ -128,7 +128,7 @@ class StreamMemory:
         self._going_on: dict[Share, int] = {}
         """Streams that hold memory and wait for more; the others take precedence."""
         self._called: set[Share] = set()
-        """Streams that were woken and have not asked again: they take precedence."""
+        """Streams that were woken and have not retried yet: they take precedence."""
         self._shares: dict[StreamShare, Share] = {}
         self._peak = 0
         self._calmed_at = now()
@@ -142,12 +142,12 @@ class StreamMemory:
         turn = self._turn_of(share)
         if turn and self.budget.fits(account, size):
             self._shares[account] = share
-            self.budget.take(account, size, self._now())
+            self.budget.add(account, size, self._now())
             return True
         (self._going_on if account.held else self._beginning)[share] = size
         return False
 
-    def may_go_on(self, share: Share, account: StreamShare) -> bool:
+    def may_continue(self, share: Share, account: StreamShare) -> bool:
         """See ``Share.settled``."""
         turn = self._turn_of(share)
         if not account.held or (turn and self.budget.fits(account, 0)):
@@ -158,11 +158,11 @@ class StreamMemory:
     def take(self, share: Share, account: StreamShare, size: int) -> None:
         """See ``Share.take``."""
         self._shares[account] = share
-        self.budget.take(account, size, self._now())
+        self.budget.add(account, size, self._now())
 
     def give(self, account: StreamShare, size: int) -> None:
         """See ``Share.release``."""
-        self.budget.give(account, size, self._now())
+        self.budget.remove(account, size, self._now())
         self._wake()
 
     def withdraw(self, share: Share) -> None:
@@ -172,7 +172,7 @@ class StreamMemory:
 
     def leave(self, share: Share, account: StreamShare) -> None:
         """Remove an ended stream."""
-        self.budget.give(account, account.held, self._now())
+        self.budget.remove(account, account.held, self._now())
         self._shares.pop(account, None)
         self._turn_of(share)
         self._wake()
@@ -190,7 +190,7 @@ class StreamMemory:
         self._peak, self._calmed_at = self.budget.used, now
         return True
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Wake streams that have room now, and end stalled ones while others wait: once a second."""
         self._wake()
         if not self._beginning:

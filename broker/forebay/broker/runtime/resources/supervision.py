@@ -70,13 +70,13 @@ class Supervisor:
         self.failures: dict[str, Failures] = {}
         """Failures by the name of the work."""
         self._ended = ended
-        self.kept: set[Kept] = set()
+        self.kept: set[SupervisedWork] = set()
         """Work that is restarted whenever it ends."""
         self._repeated: set[asyncio.Task[None]] = set()
 
-    def keep(self, name: str, work: Forever) -> Kept:
+    def keep_running(self, name: str, work: Forever) -> SupervisedWork:
         """Run ``work``, which never returns, until the returned object is stopped, or until ``close``."""
-        return Kept(name, work, self.kept, self.note)
+        return SupervisedWork(name, work, self.kept, self.note)
 
     def repeat(self, name: str, period_s: Callable[[], float], job: Work) -> None:
         """Run ``job`` once per period until the broker ends."""
@@ -122,11 +122,11 @@ class Supervisor:
         return True
 
 
-class Kept:
+class SupervisedWork:
     """Work that is restarted whenever it ends, until ``stop``."""
 
     def __init__(
-        self, name: str, work: Forever, kept: set[Kept], on_failure: Callable[[str, BaseException], bool]
+        self, name: str, work: Forever, kept: set[SupervisedWork], on_failure: Callable[[str, BaseException], bool]
     ) -> None:
         """``kept`` holds it until it stops; ``on_failure`` returns False if it is not to be restarted."""
         self._kept = kept

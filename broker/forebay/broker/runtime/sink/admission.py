@@ -1,7 +1,7 @@
 """Admission: the decision whether records, live or staged, are accepted now.
 
 It is one ordered list of gates. A gate lets the request pass, raises, or returns something to wait for: then all gates
-are asked again, because anything may have changed meanwhile. When the last gate passes, the records may be queued
+are checked again, because anything may have changed meanwhile. When the last gate passes, the records may be queued
 without a wait. Appends of a sink are admitted one at a time, under the sink's admission lock.
 """
 
@@ -16,13 +16,13 @@ from forebay.broker.core.partition.pages import DropReason, Incoming
 from forebay.broker.core.publish.limits import Demand, Drop, Wait, admit, demand, oldest
 from forebay.broker.core.settings import BufferMode, Overflow
 from forebay.broker.runtime.commit.committer import Committer
-from forebay.broker.runtime.commit.reservation import Reserving
+from forebay.broker.runtime.commit.reservations import Reservations
 from forebay.broker.runtime.read.pages import Pages
 from forebay.broker.runtime.resources.memory import MemoryGuard
 from forebay.broker.runtime.resources.quota import Quota
 from forebay.broker.runtime.sink.memory_tier import MemoryTier
 from forebay.broker.runtime.sink.removal import Removal
-from forebay.broker.runtime.sink.retention import Retaining
+from forebay.broker.runtime.sink.retention import Retention
 from forebay.broker.runtime.sink.state import Sink
 
 
@@ -49,10 +49,10 @@ class Admission:
     def __init__(
         self,
         sink: Sink,
-        offsets: Reserving,
+        offsets: Reservations,
         tier: MemoryTier,
         removal: Removal,
-        retaining: Retaining,
+        retaining: Retention,
         *,
         committer: Committer,
         pages: Pages,

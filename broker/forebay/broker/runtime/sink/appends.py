@@ -11,7 +11,7 @@ from forebay.broker.core.partition.pages import Entry, Incoming
 from forebay.broker.core.writes import PutSlot
 from forebay.broker.runtime.commit.committer import Committer
 from forebay.broker.runtime.commit.durable import Durable
-from forebay.broker.runtime.commit.group import Append, Companion, Lineup
+from forebay.broker.runtime.commit.group import Append, AppendQueue, Companion
 from forebay.broker.runtime.instruments import Instruments
 from forebay.broker.runtime.resources.quota import Quota
 from forebay.broker.runtime.sink.admission import Admission
@@ -85,9 +85,9 @@ class Appends:
     ) -> Append:
         sink, log = self._sink, self._sink.logs[page.partition]
         # A page with companion writes is written in one batch with them, in every mode, and synced.
-        to_memory = companion is None and self._tier.takes(log, page.record_count)
+        to_memory = companion is None and self._tier.accepts(log, page.record_count)
         first = log.reserve(page.record_count, len(page.body))
-        self._quota.take(len(page.body))
+        self._quota.add(len(page.body))
         append = Append(
             page=page,
             first=first,
@@ -106,8 +106,8 @@ class Appends:
         self._committer.append(self._lineups[page.partition], append)
         return append
 
-    def _lineup(self, log: PartitionLog) -> Lineup:
-        return Lineup(self._sink.id, log, self.committed, beside=lambda: self._tier.beside(log))
+    def _lineup(self, log: PartitionLog) -> AppendQueue:
+        return AppendQueue(self._sink.id, log, self.committed, beside=lambda: self._tier.beside(log))
 
     def grow(self, logs: Sequence[PartitionLog]) -> None:
         """Add the queues of new partitions."""

@@ -29,11 +29,11 @@ from forebay.broker.runtime.clock import AgeClock, Clock
 from forebay.broker.runtime.commit.accepted import Slots
 from forebay.broker.runtime.commit.committer import Committer
 from forebay.broker.runtime.commit.reclaimer import Reclaimer
-from forebay.broker.runtime.commit.reservation import Reserving
+from forebay.broker.runtime.commit.reservations import Reservations
 from forebay.broker.runtime.dead_letters.batch import Target
 from forebay.broker.runtime.delivery.marks import DeliveryMarks
 from forebay.broker.runtime.delivery.subscription import Subscription
-from forebay.broker.runtime.delivery.subscriptions import Subscribing
+from forebay.broker.runtime.delivery.subscriptions import Subscriptions
 from forebay.broker.runtime.epochs.staging import Staging
 from forebay.broker.runtime.instruments import Instruments
 from forebay.broker.runtime.read.pages import Pages
@@ -50,7 +50,7 @@ from forebay.broker.runtime.sink.fronts import Fronts
 from forebay.broker.runtime.sink.memory_tier import MemoryTier
 from forebay.broker.runtime.sink.recovery import Found
 from forebay.broker.runtime.sink.removal import Removal
-from forebay.broker.runtime.sink.retention import Retaining
+from forebay.broker.runtime.sink.retention import Retention
 from forebay.broker.runtime.sink.schemas import Schemas
 from forebay.broker.runtime.sink.state import Sink
 
@@ -92,11 +92,11 @@ class Buffer:
         self.state = state = Sink(record, logs, clock, age)
         self._committer, self._reclaimer, self._pages = committer, reclaimer, pages
         self._quota = quota
-        quota.take(sum(log.size for log in state.logs))
+        quota.add(sum(log.size for log in state.logs))
         self.subscriptions: dict[str, Subscription] = {}
-        self.offsets = Reserving(state, committer, slots, found.reserves)
+        self.offsets = Reservations(state, committer, slots, found.reserves)
         self.tier = MemoryTier(state, self.offsets, committer=committer, pages=pages, memory=memory)
-        self.retaining = Retaining(state, committer, pages, found.marks)
+        self.retaining = Retention(state, committer, pages, found.marks)
         self.removal = Removal(
             state,
             self.subscriptions,
@@ -144,7 +144,7 @@ class Buffer:
         )
         self.append, self.append_with = self.appends.append, self.appends.append_with
         self.append_all = self.appends.append_all
-        self.subscribing = Subscribing(
+        self.subscribing = Subscriptions(
             state,
             self.subscriptions,
             found.subscriptions,
@@ -169,10 +169,10 @@ class Buffer:
                 pause=self.stop,
             ),
         )
-        self.subscribing.recall(found.cursors, found.totals)
+        self.subscribing.restore(found.cursors, found.totals)
         self.purges = asyncio.Lock()
         """Held by the purge that drops pages; another one waits for it."""
-        self._trimming = supervisor.keep(f"trim of {record.name}", self.removal.run)
+        self._trimming = supervisor.keep_running(f"trim of {record.name}", self.removal.run)
 
     @property
     def record(self) -> SinkRecord:
@@ -191,7 +191,7 @@ class Buffer:
         return self.state.logs
 
     def subscription(self, name: str, incarnation: str = "") -> Subscription:
-        """See ``Subscribing.get``."""
+        """See ``Subscriptions.get``."""
         return self.subscribing.get(name, incarnation)
 
     def replay(self, partition: int, memory: Share | None = None, *, ahead: bool = False) -> Replay:
@@ -230,7 +230,7 @@ class Buffer:
             self.removal.trim_now(log.number)
         put = [PutSink(self.record)]
         if forgets and not settings.forgets:
-            return self.offsets.forget(put)
+            return self.offsets.end(put)
         return self._committer.write(put)
 
     def _grow(self, partitions: int) -> None:
@@ -261,12 +261,12 @@ class Buffer:
         self.state.end()
         await self.settled_in()
         await self.close()
-        self._quota.give(sum(log.size for log in self.logs))
+        self._quota.remove(sum(log.size for log in self.logs))
         self.tier.clear()
         self.staging.clear()
         self.state.changed.fire()
         await self._committer.write([DropSink(self.state.id)])
-        self.offsets.give_slots()
+        self.offsets.free_slots()
         for subscription in self.subscriptions.values():
             subscription.accounts.forget_marks()
         whole = [Due(self.state.id, WHOLE_SINK, bulk, 0, 0, 0) for bulk in (True, False)]

@@ -31,7 +31,7 @@ class DropLog:
     def __init__(self, sink: str, clock: Clock) -> None:
         self._sink = sink
         self._clock = clock
-        self._told_at: float | None = None
+        self._logged_at: float | None = None
         self._bursts: dict[tuple[int, DropReason], _Burst] = {}
         """Drops that are not logged yet: at most one burst per partition and reason."""
 
@@ -45,14 +45,14 @@ class DropLog:
 
     def sweep(self) -> None:
         """Log the pending bursts, unless the last line is too recent."""
-        if self._told_at is None or self._clock.monotonic() - self._told_at >= EVERY_S:
+        if self._logged_at is None or self._clock.monotonic() - self._logged_at >= EVERY_S:
             self.flush()
 
     def flush(self) -> None:
         """Log all pending bursts now."""
         bursts, self._bursts = self._bursts, {}
         for (partition, reason), burst in bursts.items():
-            self._told_at = self._clock.monotonic()
+            self._logged_at = self._clock.monotonic()
             _log.warning(
                 "records were dropped sink=%s partition=%d reason=%s records=%d drops=%d first=%d end=%d",
                 *(self._sink, partition, reason.name, burst.records, burst.drops, burst.first, burst.end),

@@ -39,7 +39,7 @@ class Fronts:
         recent = log.recent_from(position)
         if recent is not None:
             return True, recent[0] if recent else None
-        if self._mended.get(log.number) != log.mended:
+        if self._mended.get(log.number) != log.repairs:
             return False, None
         front = self._read.get(log.number, {}).get(position)
         return front is not None, front
@@ -49,17 +49,17 @@ class Fronts:
 
         A position without an entry is left out, as all positions are when reads fail. Raises ``StoreFenced``.
         """
-        earliest, end, mended = log.head.earliest, log.tail.next_offset, log.mended
-        asked = sorted(positions)
+        earliest, end, mended = log.head.earliest, log.tail.next_offset, log.repairs
+        wanted = sorted(positions)
         # As held in memory now: the index read may miss pages that are written meanwhile.
-        held = [log.held_in(max(position, earliest), end)[:1] for position in asked]
+        held = [log.held_in(max(position, earliest), end)[:1] for position in wanted]
         journal, sink, number = self._pages.journal, self._sink, log.number
         try:
-            found = await self._pages.index(sink, number, lambda: _fronts(journal, sink, number, earliest, asked, end))
+            found = await self._pages.index(sink, number, lambda: _fronts(journal, sink, number, earliest, wanted, end))
         except ReadFailed:
             return {}  # only sizes and ages are unknown, and the reason is reported
         fronts: dict[int, Entry] = {}
-        for position, in_memory, entry in zip(asked, held, found, strict=True):
+        for position, in_memory, entry in zip(wanted, held, found, strict=True):
             front = min((*in_memory, *([entry] if entry is not None else ())), key=_base, default=None)
             if front is not None:
                 fronts[position] = front

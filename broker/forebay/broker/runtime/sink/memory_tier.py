@@ -30,7 +30,7 @@ from forebay.broker.core.writes import (
 )
 from forebay.broker.runtime.commit.committer import Committer
 from forebay.broker.runtime.commit.group import Append, page_of
-from forebay.broker.runtime.commit.reservation import Reserving
+from forebay.broker.runtime.commit.reservations import Reservations
 from forebay.broker.runtime.read.pages import Pages
 from forebay.broker.runtime.resources.memory import MemoryGuard
 from forebay.broker.runtime.sink.state import Sink
@@ -52,7 +52,7 @@ class MemoryTier:
     """Pages of one sink that are only in memory."""
 
     def __init__(
-        self, sink: Sink, offsets: Reserving, *, committer: Committer, pages: Pages, memory: MemoryGuard
+        self, sink: Sink, offsets: Reservations, *, committer: Committer, pages: Pages, memory: MemoryGuard
     ) -> None:
         self._sink = sink
         self._offsets = offsets
@@ -65,7 +65,7 @@ class MemoryTier:
         """Numbers of pages that are being written to disk."""
         self._disk_end = {log.number: log.tail.next_offset for log in sink.logs if log.pages}
         """End of the last page sent to disk, for partitions where it may be unsettled."""
-        self._told: set[int] = set()
+        self._notified: set[int] = set()
         """Partitions whose stored tail counts pages that are only in memory."""
         self._writing = asyncio.Lock()
         """Held by the task that spills the tier; another one waits and finds fewer pages."""
@@ -87,7 +87,7 @@ class MemoryTier:
         """True if pages may be held in memory only."""
         return self._mode != BufferMode.DISK
 
-    def takes(self, log: PartitionLog, records: int) -> bool:
+    def accepts(self, log: PartitionLog, records: int) -> bool:
         """Return whether the next page of a partition, with ``records`` records, goes to memory."""
         if log.next_offset != log.tail.next_offset:
             return False  # pages that wait for their batch come first
@@ -147,8 +147,8 @@ class MemoryTier:
         held = held_runs(entry for entry in log.held.values() if entry.number not in self._leaving)
         sink = self._sink.id
         writes: list[Write] = [PutHead(sink, log.number, log.head)]
-        if held or log.number in self._told:
-            (self._told.add if held else self._told.discard)(log.number)
+        if held or log.number in self._notified:
+            (self._notified.add if held else self._notified.discard)(log.number)
             writes.append(PutHeld(sink, log.number, held))
         return writes
 
@@ -165,9 +165,9 @@ class MemoryTier:
     def forget(self, entries: Sequence[Entry]) -> None:
         """Release the memory of pages that left the log."""
         for entry in entries:
-            self._let_go(entry.number)
+            self._release(entry.number)
 
-    def _let_go(self, number: int) -> None:
+    def _release(self, number: int) -> None:
         page = self._held.pop(number, None)
         if page is not None:
             self._pages.held.pop(number, None)
@@ -219,7 +219,7 @@ class MemoryTier:
                 if log.held.pop(page.entry.base, None) is not None:
                     log.synced = max(log.synced, page.entry.end)
                     self._pages.tail.put(page.entry.number, page.body)
-                self._let_go(page.entry.number)
+                self._release(page.entry.number)
 
         written.add_done_callback(done)
         return written
@@ -252,7 +252,7 @@ class MemoryTier:
                 left = (self._sink.name, self.records, full)
                 _log.error("memory could not be written out and is lost sink=%s records=%d cause=%s", *left)
         writes: list[Write] = []
-        for number, put in self._offsets.ended():
+        for number, put in self._offsets.final():
             writes += [*self.beside_head(self._sink.logs[number]), put]
         if writes:
             await self._committer.write(writes)
@@ -260,4 +260,4 @@ class MemoryTier:
     def clear(self) -> None:
         """Release all memory of a sink that is being deleted."""
         for number in list(self._held):
-            self._let_go(number)
+            self._release(number)

@@ -103,7 +103,7 @@ async def _purge(buffer: Buffer, log: PartitionLog, until: Until, committer: Com
             if not entries:
                 break
             for subscription in buffer.subscriptions.values():
-                subscription.hold(log.number)
+                subscription.begin_purge(log.number)
             buffer.removal.drop(log.number, entries, DropReason.PURGED, at_us=at_us)
             records += sum(entry.count for entry in entries)
             size += sum(entry.size for entry in entries)
@@ -111,7 +111,7 @@ async def _purge(buffer: Buffer, log: PartitionLog, until: Until, committer: Com
             await asyncio.sleep(0)  # yield during a long purge
     finally:
         for subscription in buffer.subscriptions.values():
-            subscription.let_go(log.number)
+            subscription.end_purge(log.number)
     await buffer.removal.drops_durable(log.number)
     return Purged(log.number, records, size, count, log.earliest)
 

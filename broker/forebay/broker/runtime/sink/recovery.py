@@ -63,7 +63,7 @@ class Stored(Protocol):
 
 
 @dataclass(slots=True)
-class Standing:
+class RecoveredSink:
     """State of a sink after recovery, and the writes for it."""
 
     tails: dict[int, Tail]
@@ -88,7 +88,7 @@ class Found:
     schemas: Sequence[SchemaRecord] = ()
 
 
-class Restarting:
+class SinkRecovery:
     """Recovery of one start: the state that the last process left, as far as its counts show."""
 
     def __init__(self, journal: Journal, accepted: tuple[int, ...] | None, marks: DeliveryMarks, *, at_us: int) -> None:
@@ -98,12 +98,12 @@ class Restarting:
         self._accepted = accepted
         self._at_us = at_us
 
-    def go_on(self, stored: Stored, settings: SinkSettings, subscriptions: Mapping[str, int]) -> Standing:
+    def recover(self, stored: Stored, settings: SinkSettings, subscriptions: Mapping[str, int]) -> RecoveredSink:
         """Return the recovered state of a sink, and write it. Blocks. Raises ``StoreFenced``.
 
         ``subscriptions`` holds the creation times by name.
         """
-        standing = Standing(
+        standing = RecoveredSink(
             dict(stored.tails),
             dict(stored.heads),
             {partition: list(gaps) for partition, gaps in stored.gaps.items()},
@@ -112,7 +112,7 @@ class Restarting:
         )
         names = list(subscriptions)
         for partition in range(settings.partitions):
-            self._mend(stored, settings, names, partition, standing)
+            self._recover(stored, settings, names, partition, standing)
         if not self._marks.none_found:
             for partition in range(settings.partitions):
                 self._mark_delivered(stored, subscriptions, partition, standing)
@@ -120,8 +120,8 @@ class Restarting:
             self._journal.commit([], standing.writes)
         return standing
 
-    def _mend(
-        self, stored: Stored, settings: SinkSettings, names: list[str], partition: int, standing: Standing
+    def _recover(
+        self, stored: Stored, settings: SinkSettings, names: list[str], partition: int, standing: RecoveredSink
     ) -> None:
         sink = stored.record.id
         tail, head = stored.tails.get(partition, Tail()), stored.heads.get(partition, Head())
@@ -165,7 +165,7 @@ class Restarting:
             _log.warning("records are lost sink=%s partition=%d reason=%s %s=%d first=%d end=%d", *place)
 
     def _mark_delivered(
-        self, stored: Stored, subscriptions: Mapping[str, int], partition: int, standing: Standing
+        self, stored: Stored, subscriptions: Mapping[str, int], partition: int, standing: RecoveredSink
     ) -> None:
         """Mark records as possibly delivered before; with unknown marks, all unsettled ones."""
         sink, end = stored.record.id, standing.tails.get(partition, Tail()).next_offset
@@ -186,7 +186,7 @@ class Restarting:
             return self._accepted[reserve.slot] if reserve.slot < len(self._accepted) else None
         return tail.next_offset if settings.buffer_mode == BufferMode.DISK else None
 
-    def _wipe(self, sink: int, partition: int, first: int, end: int, standing: Standing) -> None:
+    def _wipe(self, sink: int, partition: int, first: int, end: int, standing: RecoveredSink) -> None:
         """Delete all index entries, so that none names a page; the counters follow last."""
         while entries := self._journal.entries(sink, partition, first, end, WIPED_PAGES):
             due = due_runs(sink, partition, entries)

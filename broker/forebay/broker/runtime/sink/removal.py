@@ -28,7 +28,7 @@ from forebay.broker.runtime.resources.quota import Quota
 from forebay.broker.runtime.sink.drop_log import DropLog
 from forebay.broker.runtime.sink.memory_tier import MemoryTier
 from forebay.broker.runtime.sink.repair import Repair, Subscriber
-from forebay.broker.runtime.sink.retention import Retaining
+from forebay.broker.runtime.sink.retention import Retention
 from forebay.broker.runtime.sink.state import Sink
 
 _log: Final = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class Removal:
         sink: Sink,
         subscribers: Mapping[str, Subscriber],
         tier: MemoryTier,
-        retaining: Retaining,
+        retaining: Retention,
         *,
         committer: Committer,
         reclaimer: Reclaimer,
@@ -179,7 +179,7 @@ class Removal:
         sink, log = self._sink.id, self._sink.logs[partition]
         stored = [entry for entry in entries if self._tier.is_stored(entry)]
         self._tier.forget(entries)
-        self._quota.give(sum(entry.size for entry in entries))
+        self._quota.remove(sum(entry.size for entry in entries))
         if not stored and not writes:  # none of it was ever written
             synced: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             synced.set_result(None)
@@ -245,7 +245,7 @@ class Removal:
 
     async def _select_retained(self) -> None:
         try:
-            for partition in await self._retaining.look():
+            for partition in await self._retaining.select():
                 self.trim_now(partition)
         except (ReadFailed, StoreFenced) as damage:
             _log.error("retained pages were not counted sink=%s cause=%s", self._sink.name, damage)

@@ -71,9 +71,9 @@ class Repair:
 
         Raises ``StoreFenced``.
         """
-        seen = log.mended
+        seen = log.repairs
         async with self._sink.admission:
-            if seen == log.mended and not self._sink.deleted:
+            if seen == log.repairs and not self._sink.deleted:
                 await self._survey(log)
 
     async def _survey(self, log: PartitionLog) -> None:
@@ -88,7 +88,7 @@ class Repair:
             if log.head is head:
                 if not found.sound:
                     await asyncio.shield(self._apply(log, tail, found))  # index reads now find the rebuilt entries
-                log.mended += 1
+                log.repairs += 1
                 return
         raise StoreFenced(f"partition {log.number} of {self._sink.name} changed whenever it was surveyed")
 
@@ -96,8 +96,8 @@ class Repair:
         sink, partition = self._sink.id, log.number
         made = gaps_for(found.lost, self._sink.clock.wall_us())
         before = log.size
-        log.take_mended(recounted(log.head, tail, found), made)
-        self._quota.give(before - log.size)
+        log.apply_repair(recounted(log.head, tail, found), made)
+        self._quota.remove(before - log.size)
         writes: list[Write] = [PutEntry(sink, partition, entry) for entry in found.rebuilt]
         writes += [DropEntry(sink, partition, base) for base in found.broken]
         writes += [PutGap(sink, partition, gap) for gap in made]

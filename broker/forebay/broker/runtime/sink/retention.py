@@ -23,7 +23,7 @@ YIELD_BYTES: Final = 64 << 20
 """Bytes that a sink gives up per sweep while the device is full."""
 
 
-class Retaining:
+class Retention:
     """Retained pages of one sink. Used on the loop."""
 
     def __init__(self, sink: Sink, committer: Committer, pages: Pages, marks: Mapping[int, Marks]) -> None:
@@ -89,7 +89,7 @@ class Retaining:
 
     # -- the trim
 
-    async def look(self) -> Collection[int]:
+    async def select(self) -> Collection[int]:
         """Select the pages to give up for lack of bytes; returns their partitions, for the trim."""
         self._yielded = {}
         bound = self._sink.settings.retain_acked_bytes

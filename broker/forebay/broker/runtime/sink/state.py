@@ -82,7 +82,7 @@ class Sink:
     def add_logs(self, logs: Iterable[PartitionLog]) -> None:
         """Add partitions."""
         for log in logs:
-            log.count_in(self.live)
+            log.count_for(self.live)
             self.logs.append(log)
 
     def now(self) -> float:

@@ -102,8 +102,8 @@ async def sink_state(buffer: Buffer) -> SinkState:
     """Return the state of a sink, partition by partition; yields to other tasks between them."""
     subscriptions = list(buffer.subscriptions.values())
     partitions, lanes = await _states(buffer, subscriptions)
-    told = zip(subscriptions, lanes, strict=True)
-    return SinkState(partitions, [(each.name, len(each.owners.consumers), found) for each, found in told])
+    states = zip(subscriptions, lanes, strict=True)
+    return SinkState(partitions, [(each.name, len(each.owners.consumers), found) for each, found in states])
 
 
 async def sink_states(buffer: Buffer) -> list[SubscriptionState]:
@@ -243,11 +243,11 @@ def _lane_state(buffer: Buffer, subscription: Subscription, log: PartitionLog, l
         balances=cursor.balances(end),
         lifetime=subscription.accounts.totals_of(partition).with_open(cursor),
         holes=lane.sender.holes,
-        parked_ranges=len(lane.side.parked),
-        parked_records=lane.side.parked.records(lane.view),
+        parked_ranges=len(lane.retry.queue),
+        parked_records=lane.retry.queue.records(lane.view),
         leased_records=lane.leases.records,
         waits_for_holes=lane.sender.waits_for_holes,
-        live_stopped=lane.side.live_stopped,
+        live_stopped=lane.retry.live_stopped,
     )
 
 

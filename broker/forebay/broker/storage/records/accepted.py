@@ -1,13 +1,13 @@
 """Counts of accepted records that are only in memory, in a file that stays exact after a kill.
 
-A second file of the same form holds how far records were delivered; see ``runtime.delivery_marks``.
+A second file of the same form has the ends of the delivered records; see ``runtime.delivery.marks``.
 
-The file is mapped: a count is one aligned store of eight bytes before the receipt, and no call of the system.
-The pages of the map belong to the system and survive the process; a power loss may leave any of them behind. So the
-file is headed by the boot of the machine and the start of the broker that wrote it: a start believes it only when this
-is still the same boot, and the store names the same start as the last that began to count. One that was killed before
-it had taken over everything accepted nothing, and leaves the counts to the next. The file is allocated before it is
-mapped: a store into a hole on a full disk kills the process.
+The file is mapped into memory: a count is one aligned write of eight bytes before the receipt, without a system call.
+The mapped pages belong to the kernel and survive the process, but a power loss may leave any mix of old and new ones.
+So the file begins with the boot id of the machine and the number of the start that wrote it. A later start trusts the
+counts only under the same boot id, and if the store has the same start as the last that began to count. A start that
+was killed before it had taken over the old state accepted nothing, and leaves the counts to the next. The file is
+allocated before it is mapped: a write into a hole on a full disk would kill the process.
 
     magic 8 bytes, boot id 16 bytes, start count u64, CRC-32 of these u32, zeros up to 64 bytes, then one u64 per slot
 """
@@ -52,7 +52,7 @@ class AcceptedFile:
     def __init__(
         self, path: Path, *, counting: int, start_count: int, boot: bytes | None, magic: bytes = ACCEPTED
     ) -> None:
-        """Read what start ``counting`` left; ``begin`` makes the file the own one of ``start_count``."""
+        """Read the counts of start ``counting``; ``begin`` resets the file for ``start_count``."""
         self._path: Final = path
         self._magic = magic
         self._counting = counting
@@ -62,11 +62,9 @@ class AcceptedFile:
         self._map: mmap.mmap | None = None
         self._slots: memoryview[int] | None = None
         self.found: tuple[int, ...] | None = None
-        """The counts by slot when the last process of this boot was killed, else None."""
+        """Counts by slot if the last process of this boot was killed, else None."""
         if boot is None:
-            _log.warning(
-                "the system names no boot: after a kill it is not known what memory held and what was delivered"
-            )
+            _log.warning("the system has no boot id: after a kill the accepted and delivered counts are unknown")
             return
         try:
             self._handle = os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
@@ -87,14 +85,14 @@ class AcceptedFile:
         return struct.unpack_from(f"={slots}Q", content, _SLOTS_AT)
 
     def begin(self) -> None:
-        """Make the file this start's own, with no counts: what it said is stored elsewhere by now."""
+        """Reset the file for this start; the counts of the last one are stored elsewhere by now."""
         if self._handle is None or self._boot is None:
             return
         try:
             self._allocate(STEP_SLOTS)
             with naming(self._path):
-                os.pwrite(self._handle, bytes(_SLOTS_AT), 0)  # a kill from here on finds a file that says nothing
-            assert self._slots is not None, "what is allocated is mapped"
+                os.pwrite(self._handle, bytes(_SLOTS_AT), 0)  # a kill from here on leaves a file without counts
+            assert self._slots is not None, "an allocated file is mapped"
             for slot in range(len(self._slots)):
                 self._slots[slot] = 0
             fixed = _HEADER.pack(self._magic, self._boot, self._start_count)
@@ -112,18 +110,18 @@ class AcceptedFile:
                 self._allocate(-(-(slot + 1) // STEP_SLOTS) * STEP_SLOTS)
             except OSError as error:
                 _log.warning(
-                    "no room for more counts: a kill cannot be distinguished from a power loss cause=%s", error
+                    "the counts could not be extended: a kill cannot be distinguished from a power loss cause=%s", error
                 )
                 return False
         return True
 
     def note(self, slot: int, count: int) -> None:
-        """Remember that all offsets below ``count`` were accepted."""
+        """Store the end of the accepted offsets."""
         if self._slots is not None:
             self._slots[slot] = count
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file."""
         self._unmap()
         if self._handle is not None:
             os.close(self._handle)
@@ -148,16 +146,16 @@ class AcceptedFile:
             self._map = None
 
     def _give_up(self, error: OSError) -> None:
-        _log.warning("counts cannot be kept: a kill cannot be distinguished from a power loss cause=%s", error)
+        _log.warning("the counts could not be stored: a kill cannot be distinguished from a power loss cause=%s", error)
         self.close()
 
 
 IN_MEMORY: Final = 64
-"""Places that the one in memory has at least."""
+"""Slots of the counts in memory, at least."""
 
 
 class AcceptedInMemory:
-    """The same for a broker in memory: for tests, which say what the next start finds."""
+    """Counts of a broker in memory; a test sets those that the next start finds."""
 
     def __init__(self, found: tuple[int, ...] | None = None) -> None:
         self.found = found

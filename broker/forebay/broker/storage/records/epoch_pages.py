@@ -1,8 +1,8 @@
-"""Pages that were staged, put back into the index by what the records of epochs say of them.
+"""Index entries of staged pages, rebuilt from the records of their epochs.
 
-The header of such a page knows its stage, not its offset. The record of its epoch knows where its pages begin in a
-partition and between which numbers they stand. Beside it the stages are stored in their order, with the pages and
-records of each; the order of the pages of a stage is that of their numbers.
+The header of a staged page has its stage, not its offset. The record of its epoch has the first offset of its pages in
+a partition and the range of their numbers. Beside it the stages are stored in their order, with the pages and records
+of each; the order of the pages of a stage is that of their numbers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class EpochPages:
-    """The epochs of one partition, read from the store when they are asked for first. Blocks then."""
+    """Epochs of one partition, read from the store at the first use. Blocks then."""
 
     def __init__(self, journal: Journal, sink: int, partition: int) -> None:
         self._journal = journal
@@ -34,16 +34,16 @@ class EpochPages:
         self._partition = partition
         self._parts: list[tuple[EpochRecord, EpochPart]] | None = None
         self._found: tuple[EpochPart, list[Entry]] | None = None
-        """Entries of the epoch that was looked at last: holes of one epoch come one after the other."""
+        """Entries of the last examined epoch: holes of one epoch are examined in succession."""
 
     def holds(self, offset: int) -> bool:
-        """The record at an offset was staged."""
+        """Return whether the record at an offset was staged."""
         return any(part.base <= offset < part.end for _, part in self._read())
 
     def entries_in(self, holes: Sequence[Range], sample: Entry | None) -> Iterator[Entry]:
         """Yield entries for pages of epochs in holes of the index; they get the age of ``sample``.
 
-        A stage with a missing page is skipped: the places of its pages are unknown.
+        A stage with a missing page is skipped: the offsets of its pages are unknown.
         """
         age_us = sample.age_us if sample is not None else 0
         for epoch, part in self._read():
@@ -93,7 +93,7 @@ class EpochPages:
             return ()
 
     def _pages(self, part: EpochPart) -> Iterator[tuple[int, tuple[int, bool, int, int, int]]]:
-        """Stage, and number, whether bulk, records, bytes and encoding of staged pages: never the bodies."""
+        """Yield the stage and the header fields of staged pages, without the bodies."""
         for number, bulk, value in pages_between(
             self._journal, self._sink, self._partition, part.first - 1, part.last + 1
         ):

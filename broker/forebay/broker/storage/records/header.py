@@ -1,11 +1,10 @@
-"""The header in front of every stored page: what the bytes are, without any key.
+"""Header of a stored page: identifies the page without its key.
 
     magic "FBPG", layout u8, encoding u8, CRC-32 of the body u32, store id 16 bytes, sink u32, partition u32,
     page number u64, base offset u64, records u32, CRC-32 of all this u32; then the body.
 
-Layout 1 is that of a page that was appended. A page that was staged has layout 2, and the number of its stage in the
-place of the offset, which it gets only when it is committed. The index can be rebuilt from headers, and a page that
-ended up under a wrong key is noticed.
+Layout 1 is that of an appended page. A staged page has layout 2, and the number of its stage in place of the offset,
+which it gets at the commit. The index can be rebuilt from headers, and a page under a wrong key is detected.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ HEADER_BYTES: Final = _LAYOUT.size + _CRC.size
 
 
 class Damaged(Undecodable):
-    """The bytes are not the page that they should be."""
+    """The bytes are not the expected page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class Header:
     """Of the body."""
 
     stage: int = 0
-    """Number of the stage of a page that was staged: its base is not known here."""
+    """Number of the stage of a staged page, whose base offset is not in the header."""
 
     def encode(self) -> bytes:
         fixed = _LAYOUT.pack(
@@ -67,20 +66,20 @@ class Header:
 
 
 def decode_header(value: bytes) -> Header:
-    """The header of a stored page; raises ``Damaged``."""
+    """Return the header of a stored page; raises ``Damaged``."""
     if len(value) < HEADER_BYTES:
         raise Damaged(f"{len(value)} bytes are too few for a page")
     fixed = value[: _LAYOUT.size]
     magic, version, encoding, crc32, store, sink, partition, number, base, count = _LAYOUT.unpack(fixed)
     known = magic == _MAGIC and version in {_APPENDED, _STAGED}
     if not known or zlib.crc32(fixed) != _CRC.unpack_from(value, _LAYOUT.size)[0]:
-        raise Damaged("the header does not check out")
+        raise Damaged("the checksum of the header does not match")
     stage, base = (base, 0) if version == _STAGED else (0, base)
     return Header(store, sink, partition, number, base, count, encoding, crc32, stage)
 
 
 def body_of(value: bytes, expected: Header) -> Body:
-    """The body of a stored page, checked against its place and CRC; raises ``Damaged``."""
+    """Return the body of a stored page, checked against its place and CRC; raises ``Damaged``."""
     found = decode_header(value)
     if (found.store, found.sink, found.partition, found.number, found.count) != (
         expected.store,
@@ -89,8 +88,8 @@ def body_of(value: bytes, expected: Header) -> Body:
         expected.number,
         expected.count,
     ) or (found.base != expected.base and not found.stage):
-        raise Damaged("the page is in a wrong place")
+        raise Damaged("the page belongs to another place")
     body = memoryview(value)[HEADER_BYTES:]
     if crc32(body) != found.crc32:
-        raise Damaged("the checksum of the body does not fit")
+        raise Damaged("the checksum of the body does not match")
     return Body(found.crc32, body)

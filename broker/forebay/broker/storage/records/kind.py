@@ -1,7 +1,7 @@
 """Kinds of stored values: key layout, value codec, lifetime, and repair, in one value per kind.
 
 A kind is defined in a file below this folder, together with the kinds that are written and deleted with it, and listed
-in ``registry``, from which everything that goes through all stored values is derived.
+in ``registry``, from which all code that handles every kind is derived.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Replaced(NamedTuple):
     """For the report, about the value with the name of its kind."""
 
     value: Any = None
-    """The state goes on with this value; None: without one."""
+    """Value that replaces the damaged one; None if there is none."""
 
     write: Write | None = None
 
@@ -38,24 +38,24 @@ class Kind(KeyLayout, Generic[V]):
     """One kind of stored value."""
 
     name: str
-    """For people."""
+    """Name in reports and in the documentation."""
 
     codec: Codec[V]
     family: Family = Family.META
     lives: str
-    """Lifetime, for people."""
+    """Lifetime, for the documentation."""
 
     damaged: str
-    """Repair of a damaged value at a start, for people."""
+    """Repair of a damaged value at a start, for the documentation."""
 
     at_start: bool = True
-    """A start reads all of them."""
+    """True if a start reads all values of the kind."""
 
     surveyed: bool = False
-    """The partition of a damaged value is surveyed at a start; see ``repair.partitions``."""
+    """True if a start surveys the partition of a damaged value; see ``repair.partitions``."""
 
     into: Callable[[StoredSink], dict[Any, Any]] | None = None
-    """Values of a sink that a start passes on."""
+    """Field of ``StoredSink`` that gets the values."""
 
     index: Callable[[tuple[Any, ...]], Any] = itemgetter(1)
     """Place of a value in ``into``, by the parts of its key."""
@@ -91,7 +91,7 @@ class Kind(KeyLayout, Generic[V]):
         except Undecodable:
             return None
 
-    def take(self, sink: StoredSink, key: bytes, value: bytes) -> None:
+    def load(self, sink: StoredSink, key: bytes, value: bytes) -> None:
         """Add a value to the state of its sink. Raises ``Undecodable``."""
         assert self.into is not None, self.name
         self.into(sink)[self.index(self.parts(key))] = self.codec.decode(value)

@@ -1,7 +1,7 @@
-"""Saved position of a named consumer: a document that the broker does not look into.
+"""Saved position of a named consumer: an opaque document.
 
-It outlives its sink, so that its consumer detects a sink that was deleted and created again. A damaged one stays as it
-is and is reported to its consumer, which cannot know where it stopped: it is deleted by a person.
+It outlives its sink, so that its consumer detects a recreated sink. A damaged one stays and is reported to its
+consumer, which cannot know its position: an operator deletes it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ POSITION: Final = Kind(
     prefix=b"\x08",
     layout="key text",
     codec=Codec(_encode, _decode),
-    lives="until it is deleted by its consumer or by a person",
+    lives="until its consumer or an operator deletes it",
     damaged="it stays, and reading it is an error until it is deleted",
     puts=PutPosition,
     drops=DropPosition,

@@ -1,7 +1,7 @@
 """Registry of all kinds of stored values.
 
-Everything that goes through all of them is derived from it: the operations of the core's writes, what a start reads and
-repairs, what `verify` checks, the deletion of a sink, and the table in the documentation.
+Derived from it are the operations of the core's writes, the values that a start reads and repairs, the checks of
+`verify`, the deletion of a sink, and the table in the documentation.
 """
 
 from __future__ import annotations
@@ -74,13 +74,13 @@ def damaged_values(store: Store) -> Iterator[str]:
             if problem is not None:
                 yield problem
     except StoreCorrupt as damage:
-        yield f"state could not be read to its end: {damage}"
+        yield f"state could not be read completely: {damage}"
 
 
 def _problem(key: bytes, value: bytes) -> str | None:
     kind = BY_PREFIX.get(key[:1])
     if kind is None:
-        return f"value of no known kind at key {key.hex()}"
+        return f"value of an unknown kind at key {key.hex()}"
     try:
         kind.codec.decode(value)
     except Undecodable as damage:

@@ -1,7 +1,7 @@
 """Sealed values: a CRC-32 of the rest, the number of the layout, the content.
 
-Values on a hot path are packed structs; sinks, stages and producers are JSON, so that a person can read them. What does
-not match raises ``Undecodable``; it is never guessed at.
+Values on a hot path are packed structs; sinks, stages and producers are JSON, readable without tools. A value that does
+not match raises ``Undecodable``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def opened(value: bytes) -> bytes:
     if version != LAYOUT:
         raise Undecodable(f"layout {version} is not known")
     if zlib.crc32(content) != crc:
-        raise Undecodable("the checksum does not fit")
+        raise Undecodable("the checksum does not match")
     return content
 
 

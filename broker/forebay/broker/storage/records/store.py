@@ -20,7 +20,7 @@ STORE_ID: Final = Kind(
     prefix=b"\x01",
     layout="",
     codec=TEXT,
-    lives="the store's life; 16 random bytes as hex, which the header of every page has too",
+    lives="the life of the store; 16 random bytes as hex, which the header of every page has too",
     damaged="taken from any page",
 )
 START: Final = Kind(
@@ -28,15 +28,15 @@ START: Final = Kind(
     prefix=b"\x02",
     layout="",
     codec=NUMBER,
-    lives="the store's life; rises with every start",
-    damaged="goes on above that of every page",
+    lives="the life of the store; rises with every start",
+    damaged="continues above the number of every page",
 )
 COUNTING: Final = Kind(
     name="counting start",
     prefix=b"\x06",
     layout="",
     codec=NUMBER,
-    lives="the store's life; set by every start that has taken over the state of the last one",
+    lives="the life of the store; set by every start after it has taken over the state of the last one",
     damaged="taken for the last start",
     puts=PutCounting,
 )
@@ -45,7 +45,7 @@ STOPPED: Final = Kind(
     prefix=b"\x07",
     layout="",
     codec=NUMBER,
-    lives="the store's life; set by every orderly stop",
+    lives="the life of the store; set by every orderly stop",
     damaged="taken for a start that was killed",
     puts=PutStopped,
 )
@@ -78,7 +78,7 @@ HIGHEST: Final = Kind(
     prefix=b"\x03",
     layout="",
     codec=Codec(_encode_highest, _decode_highest),
-    lives="the store's life; written with every batch that names pages",
+    lives="the life of the store; written with every batch that names pages",
     damaged="taken from the files: pages of a crash may stay in them",
 )
 
@@ -95,7 +95,7 @@ def _decode_age(value: bytes) -> PutAge:
     age_us, wall_us, boot_us, named = unpack(_AGE, content)
     boot = content[_AGE.size :]
     if len(boot) != named:
-        raise Undecodable(f"the name of a boot has {len(boot)} bytes instead of {named}")
+        raise Undecodable(f"the boot id has {len(boot)} bytes instead of {named}")
     return PutAge(age_us, wall_us, boot, boot_us)
 
 
@@ -108,7 +108,7 @@ AGE: Final = Kind(
     prefix=b"\x05",
     layout="",
     codec=Codec(_encode_age, _decode_age),
-    lives="the store's life; written while the broker runs",
-    damaged="goes on at the age of the youngest page",
+    lives="the life of the store; written while the broker runs",
+    damaged="continues at the age of the youngest page",
     writes={PutAge: _put_age},
 )

@@ -1,7 +1,7 @@
 """Tools for the directory of a stopped broker: `verify` compares, `repair` salvages into a new one.
 
-Neither changes the directory. A repair applies the rules of a start to a copy of its database, turns what is still
-missing into gaps, and writes the result, with the files of pages, into a new directory.
+Neither changes the directory. A repair applies the rules of a start to a copy of its database, replaces missing records
+by gaps, and writes the result, with the files of pages, into a new directory.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class Report:
 
     @property
     def clean(self) -> bool:
-        """Nothing is damaged."""
+        """True if nothing is damaged."""
         return not self.damage and not any(one.problems for one in self.partitions)
 
 
 def verify(directory: Path) -> Report:
-    """Compare everything in a directory that no broker uses.
+    """Check everything in a directory that no broker uses.
 
     Raises ``StoreLocked``; ``StoreCorrupt`` or another ``StoreError`` where it cannot be read at all.
     """
@@ -66,7 +66,7 @@ def verify(directory: Path) -> Report:
 
 
 def _report(directory: Path, damage: list[str], checked: list[Checked], recovered: Recovered) -> Report:
-    damage += [str(one) for one in recovered.mended]
+    damage += [str(one) for one in recovered.repairs]
     return Report(str(directory), tuple(damage), tuple(one.report for one in checked))
 
 
@@ -75,7 +75,7 @@ def _unread(directory: Path) -> list[str]:
 
 
 def repair(directory: Path, into: Path) -> Report:
-    """Save what can be saved of ``directory`` into ``into``, which must not be there yet.
+    """Salvage ``directory`` into ``into``, which must not exist yet.
 
     Raises ``FileExistsError``, ``StoreLocked``, or ``StoreError`` where nothing can be opened.
     """
@@ -86,7 +86,7 @@ def repair(directory: Path, into: Path) -> Report:
         damage = _unread(directory)
         store, repaired = opened(copy, repair=True)
         if repaired:
-            damage.append("the database could not be opened: it was put together from its tables and logs")
+            damage.append("the database could not be opened: it was rebuilt from its tables and logs")
         try:
             damage += damaged_values(store)
             recovered = recover(store)
@@ -131,7 +131,7 @@ def _writes(one: Checked) -> Iterator[Write]:
 
 
 def _copy(store: RocksStore, directory: Path, into: Path) -> list[str]:
-    """Write what the store holds, and the files of pages; returns what of these could not be read."""
+    """Copy the content of the store and the files of pages; returns a sentence for each unreadable part."""
     made = RocksStore(into)
     try:
         for family in (Family.META, Family.INDEX, Family.SMALL):

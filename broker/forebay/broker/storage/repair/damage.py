@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from forebay.broker.core.partition.repair import Mended
+from forebay.broker.core.partition.repair import RepairReport
 from forebay.broker.core.writes import Write
 from forebay.broker.storage.records.kind import Kind
 from forebay.broker.storage.state import State
@@ -15,7 +15,7 @@ class Damage:
 
     def __init__(self, state: State) -> None:
         self.state = state
-        self.reported: list[Mended] = []
+        self.reported: list[RepairReport] = []
         """Repairs so far."""
         self.names: dict[int, str] = {}
         """Names of the sinks, for the report."""
@@ -24,7 +24,7 @@ class Damage:
     def report(self, what: str, sink: int | None, partition: int | None, detail: str) -> None:
         """Add a repair to the report."""
         name = "" if sink is None else self.names.get(sink, str(sink))
-        self.reported.append(Mended(what, name, partition, detail))
+        self.reported.append(RepairReport(what, name, partition, detail))
 
     def add(self, kind: Kind[Any], key: bytes) -> None:
         """Note that the value of a key is damaged."""

@@ -25,7 +25,7 @@ def repair_epochs(damage: Damage, journal: Journal, sinks: Mapping[int, StoredSi
         bad |= {(number, stage) for stage, pages in sink.staged.items() if not _whole(list(pages))}
     for number, stage in sorted(bad):
         writes += _discarded(sinks[number], stage)
-        detail = "what was staged is thrown away: its writer stages the epoch again"
+        detail = "the stage was discarded: its writer stages the epoch again"
         damage.report(STAGE.name, number, None, detail)
     for key in damage.keys(PRODUCER):
         number, name = PRODUCER.parts(key)
@@ -33,16 +33,16 @@ def repair_epochs(damage: Damage, journal: Journal, sinks: Mapping[int, StoredSi
         if found is not None:
             sinks[number].producers[name] = found
             writes.append(PutProducer(number, found))
-            detail = f"`{name}` goes on behind its last epoch, {found.epoch}"
+            detail = f"`{name}` continues after its last epoch, {found.epoch}"
         else:
             writes.append(DropProducer(number, name))
-            detail = f"`{name}` is forgotten: what it commits again comes twice"
+            detail = f"`{name}` was dropped: a repeated commit is stored twice"
         damage.report(PRODUCER.name, number, None, detail)
     return writes
 
 
 def _whole(pages: list[tuple[int, int]]) -> bool:
-    """No page is missing: the sequences of each partition begin at 0 and leave none out."""
+    """Return whether no page is missing: the sequences of each partition begin at 0, without holes."""
     seen: dict[int, int] = {}
     for partition, sequence in sorted(pages):
         if sequence != seen.get(partition, 0):

@@ -1,8 +1,8 @@
-"""Looking at a directory without changing it: what is opened is a copy of its database.
+"""Read-only inspection of a directory, through a copy of its database.
 
-Tables never change, so the copy has them as links where the file system allows it; the rest is small and copied. Files
-of pages are read where they are. What RocksDB cannot open is repaired in the copy: tables are taken for what they say
-of themselves, and the log for what it holds of families that are known. For that there is a table of each family.
+Tables never change, so the copy has hard links to them where the file system allows it; the rest is small and copied.
+Files of pages are read in place. A database that RocksDB cannot open is repaired in the copy, from its tables and the
+log. RocksDB's repair needs a table of each family to know its name: the seeds.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from forebay.broker.storage.store.settings import RocksSettings
 _SETTINGS: Final = RocksSettings(unreadable_is_damage=True)
 _SEED: Final = b"\x00seed"
 _SEED_NUMBER: Final = 90_000_000
-"""Tables of a real database have lower numbers."""
+"""File number of the first seed; tables of a real database have lower numbers."""
 
 
 @contextmanager
 def held(directory: Path) -> Iterator[None]:
-    """Keep a broker from starting on a directory. Raises ``StoreLocked`` where one runs."""
+    """Hold the lock of a directory, so that no broker starts on it. Raises ``StoreLocked`` if one runs."""
     handles = lock_directory(directory)
     path = directory / "owner.json"
     try:
@@ -53,13 +53,13 @@ def held(directory: Path) -> Iterator[None]:
 
 
 def snapshot(directory: Path, into: Path) -> None:
-    """Make ``into`` a directory that can be opened instead of ``directory``, which stays as it is."""
+    """Create a copy of ``directory`` in ``into`` that can be opened in its place."""
     (into / "db").mkdir(parents=True)
     (into / "FORMAT").write_text(f"{FORMAT}\n", encoding="ascii")
     for path in sorted((directory / "db").iterdir(), key=lambda each: each.suffix == ".log"):
         if path.name.startswith(("LOG", "LOCK", "IDENTITY")) or not path.is_file():
             continue
-        with suppress(FileNotFoundError):  # a broker that runs removes files
+        with suppress(FileNotFoundError):  # a running broker removes files
             if path.suffix == ".sst":
                 _link(path, into / "db" / path.name)
             else:
@@ -95,7 +95,7 @@ def opened(copy: Path, *, repair: bool) -> tuple[RocksStore, bool]:
 
 
 def repair_database(database: Path) -> None:
-    """Make a database that can be opened of the tables and logs that are there."""
+    """Rebuild a database from its tables and logs."""
     settings = RocksSettings()
     options = database_options(settings)
     with classified("open", directory=database.parent):
@@ -108,7 +108,7 @@ def repair_database(database: Path) -> None:
 
 
 def _seeds(folder: Path) -> list[Path]:
-    """A table of each family, as the first ones of a new database are: so their numbers are known."""
+    """Create a seed table of each family, numbered as in a new database."""
     options, cache = database_options(RocksSettings()), Cache(1 << 20)
     folder.mkdir()
     make_families(folder, options, cache)
@@ -128,7 +128,7 @@ def _seed(table: Rdict) -> None:
 
 
 def _keep_newest_generations(database: Path) -> None:
-    """A family that was written anew is there twice now: once as its seed."""
+    """Remove the seeds of families that also have a rewritten generation."""
     options, cache = database_options(RocksSettings()), Cache(1 << 20)
     names = [name for name in Rdict.list_cf(str(database), options) if name.partition(".")[0] in set(Family)]
     chosen, others = generations(names)

@@ -1,8 +1,8 @@
 """Repair of damaged partitions at a start.
 
 The rule of each kind of stored value is in its file (``Kind.damaged``). The values of a partition are repaired
-together: its index is surveyed, and what neither a page nor a gap stands for becomes a gap. Where the end of the log is
-gone, pages in files are named again, and offsets go on above all that was stored.
+together: its index is surveyed, and offsets that are neither in a page nor in a gap become a gap. Where the end of the
+log is lost, pages in files get new index entries, and offsets continue above all that was stored.
 
 Nothing here changes an intact store. All writes go into one batch, before anything is served.
 """
@@ -105,7 +105,7 @@ class PartitionRepair:
             sink.reserves[partition] = Reserve(end)
             writes.append(PutReserve(number, partition, sink.reserves[partition]))
             self._damage.report(
-                RESERVE.name, number, partition, f"offsets go on at {end} at the latest: none is given twice"
+                RESERVE.name, number, partition, f"offsets continue at {end} or below: none is assigned twice"
             )
         return writes
 
@@ -176,7 +176,7 @@ class PartitionRepair:
             sink.cursors[name, partition] = cursor
             writes.append(PutCursor(number, name, partition, cursor))
         if now != tail:
-            self._damage.report(TAIL.name, number, partition, f"offsets go on at {now.next_offset}")
+            self._damage.report(TAIL.name, number, partition, f"offsets continue at {now.next_offset}")
         if head_lost or (head_now != head and head is not None):
             self._damage.report(
                 HEAD.name, number, partition, f"counted again: {found.records} records from {head_now.earliest} on"
@@ -186,7 +186,7 @@ class PartitionRepair:
         if found.rebuilt:
             self._damage.report("index", number, partition, f"{len(found.rebuilt)} pages were named again")
         for gap in made:
-            self._damage.report(GAP.name, number, partition, f"nothing stands for offsets {gap.first} to {gap.end - 1}")
+            self._damage.report(GAP.name, number, partition, f"offsets {gap.first} to {gap.end - 1} were in no page")
         sink.tails[partition], sink.heads[partition], sink.gaps[partition] = now, head_now, [*gaps, *own]
         return [*writes, PutTail(number, partition, now), PutHead(number, partition, head_now)]
 
@@ -223,7 +223,7 @@ class PartitionRepair:
         return bad
 
     def _slots_end(self, sink: int, partition: int) -> int:
-        """Above the offsets that the windows of writers speak of."""
+        """Return the offset above all that the windows of writers contain."""
         ends = [0]
         try:
             for key, value in self._journal.scan_all(Family.META, *SLOT.under(sink)):

@@ -21,7 +21,7 @@ from forebay.broker.storage.store.rocks import RocksStore
 
 @dataclass(frozen=True, slots=True)
 class Quarantined:
-    """A damaged page."""
+    """Damaged page in quarantine."""
 
     sink: str
     partition: int
@@ -29,7 +29,7 @@ class Quarantined:
     last_offset: int
     records: int
     number: int
-    """Of the page."""
+    """Number of the page."""
 
     size: int
     """Remaining bytes; none if its file is gone."""
@@ -74,9 +74,9 @@ def _found(store: RocksStore) -> Iterator[tuple[Quarantined, bytes]]:
 
 def _cause(stored: bytes | None, store_id: bytes, sink: int, partition: int, entry: Entry) -> str:
     if stored is None:
-        return "its bytes are not there"
+        return "its bytes are missing"
     try:
         body_of(stored, Header(store_id, sink, partition, entry.number, entry.base, entry.count, entry.encoding, 0))
     except Damaged as damage:
         return str(damage)
-    return "it can be read now"
+    return "it is readable now"

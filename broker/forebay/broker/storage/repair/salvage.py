@@ -1,4 +1,4 @@
-"""Copy of a file for the tools that save what can be saved: parts that cannot be read are zeros in it."""
+"""Copy of a damaged file: unreadable parts are zeros in it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def copy_readable(source: Path, copy: Path) -> int:
 
 
 def _copy_part(reading: int, writing: int, at: int, size: int, step: int) -> int:
-    """Copy a part; where that fails, block by block."""
+    """Copy a part; after a failure, block by block."""
     try:
         found = os.pread(reading, size, at)
     except OSError:

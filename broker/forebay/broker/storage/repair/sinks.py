@@ -73,7 +73,7 @@ def _recovered(damage: Damage, number: int, taken: set[str]) -> SinkRecord:
 
 
 def adopt(damage: Damage, journal: Journal, sinks: dict[int, StoredSink]) -> None:
-    """Add sinks whose own record was lost with the log, and whose pages are in files."""
+    """Add sinks whose record was lost with the log, and whose pages are in files."""
     for _, number, partition in map(BULK_PAGE.parts, bulk_keys_all(damage.state.store, *ALL_BULK)):
         if number not in sinks:
             others = [sink.record for sink in sinks.values()]
@@ -98,7 +98,7 @@ def repair_schemas(damage: Damage, sinks: Mapping[int, StoredSink], cut_off: Col
         end = first + SCHEMAS_LEFT_OUT
         if damage.state.is_lost(SCHEMA.key(number, first)) or number in cut_off:
             lost += [(number, version) for version in range(first, end)]
-            detail = f"versions {first} to {end - 1} are left out: they may have been given"
+            detail = f"versions {first} to {end - 1} are skipped: they may have been assigned"
             damage.report(SCHEMA.name, number, None, detail)
     for number, version in lost:
         sinks[number].schemas[version] = SchemaRecord(version, 0, b"", "")

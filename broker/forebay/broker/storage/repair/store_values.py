@@ -1,4 +1,4 @@
-"""Repair of the values of the store as a whole, from what the rest of the store tells."""
+"""Repair of the values of the store as a whole, from the rest of the store."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def store_id(damage: Damage) -> bytes:
         return b""
     identity = found or secrets.token_bytes(16)
     put(state.store, STORE_ID, identity.hex())
-    damage.report(STORE_ID.name, None, None, "taken from a page" if found else "made anew: there is no page")
+    damage.report(STORE_ID.name, None, None, "taken from a page" if found else "created: the store has no page")
     return identity
 
 
@@ -77,7 +77,7 @@ def next_sink(damage: Damage, known: Iterable[int]) -> int:
     above = max([0, *known]) + 1
     if damage.state.is_damaged(NEXT_SINK) or above > (found or 1):
         if not damage.state.empty:
-            damage.report(NEXT_SINK.name, None, None, f"goes on at {above}")
+            damage.report(NEXT_SINK.name, None, None, f"continues at {above}")
         put(damage.state.store, NEXT_SINK, max(above, found or 0))
     return max(1, above, found or 0)
 

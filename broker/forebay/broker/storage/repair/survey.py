@@ -1,9 +1,9 @@
-"""Reading all of a partition's index, and finding the pages that it does not name any more.
+"""Survey of a partition: reads its whole index, and finds pages without an entry.
 
-A page says itself where it belongs, so an entry that was lost is made again from its page. The numbers of the pages
-that were appended to a partition rise with its offsets: only those between the neighbours of a hole are looked at. What
-such an entry cannot know again is when its records were accepted: it gets the times of the page behind it, which expire
-no record too early. Pages that were staged are found through their epochs.
+The header of a page has its place, so a lost entry is rebuilt from its page. The numbers of the
+pages that were appended to a partition rise with its offsets: only those between the neighbours of a hole are examined.
+The times of acceptance are not in the header: a rebuilt entry gets those of the page behind it, so that no record
+expires too early. Staged pages are found through their epochs.
 """
 
 from __future__ import annotations
@@ -26,39 +26,39 @@ from forebay.broker.storage.store.contract import Family
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A partition, and what is known of it."""
+    """Partition to survey, with its known bounds."""
 
     sink: int
     partition: int
     earliest: int
-    """Nothing below it is stored."""
+    """Lowest stored offset."""
 
     end: int | None
-    """Offset that the next record gets; None where that is to be found out."""
+    """Next offset; None if the survey is to find it."""
 
     gaps: Sequence[Gap] = ()
     numbers_max: int = OPEN_END
     """Pages with higher numbers are orphans: they were never reported as stored."""
 
     known: Sequence[Entry] = ()
-    """Entries that are in memory."""
+    """Entries in memory."""
 
     due: Sequence[Due] = ()
-    """Pages that were trimmed or dropped, and whose bytes are still there."""
+    """Trimmed or dropped pages whose bytes are not reclaimed yet."""
 
 
 class SurveyingJournal(Journal):
-    """A journal as a running broker uses it."""
+    """Journal with the survey of a partition, as a running broker uses it."""
 
     def survey(
         self, sink: int, partition: int, earliest: int, end: int, gaps: Sequence[Gap], known: Sequence[Entry]
     ) -> Survey:
-        """Read all of a partition's index, and find the pages that it lacks; see ``survey``."""
+        """Survey a partition; see ``survey``."""
         return survey(self, Place(sink, partition, earliest=earliest, end=end, gaps=gaps, known=known))
 
 
 def walk(journal: Journal, sink: int, partition: int) -> Iterator[tuple[int, Entry | None]]:
-    """All entries of a partition by base offset, None for one that does not check out."""
+    """Yield all entries of a partition by base offset, None for a damaged one."""
     for key, value in journal.scan_all(Family.INDEX, *ENTRY.between(sink, partition, first=0, end=OPEN_END)):
         base = base_of(key)
         try:
@@ -68,9 +68,9 @@ def walk(journal: Journal, sink: int, partition: int) -> Iterator[tuple[int, Ent
 
 
 def survey(journal: Journal, place: Place, *, look: Callable[[Entry], None] = lambda _: None) -> Survey:
-    """Survey a partition; ``look`` is called with every entry that is named. Blocks while it reads.
+    """Survey a partition; ``look`` is called with every entry. Blocks while it reads.
 
-    Raises ``IndexDamaged`` where the index has to be written anew first.
+    Raises ``IndexDamaged`` where the index has to be rewritten first.
     """
     counting = _Counting(journal, place, EpochPages(journal, place.sink, place.partition), at=place.earliest)
     broken: list[int] = []
@@ -131,7 +131,7 @@ class _Counting:
         self.size += entry.size
 
     def reach(self, end: int | None, behind: Entry | None) -> None:
-        """Advance to ``end``: holes up to it were lost or dropped. At an open end, search for more pages."""
+        """Advance to ``end``: holes up to it are lost or dropped records. At an open end, search for more pages."""
         holes = uncovered(Range(self.at, end if end is not None else OPEN_END), self.place.gaps)
         if not holes or (self.at == 0 and end is None and self.place.numbers_max == 0):
             self.at = max(self.at, end or 0)
@@ -184,7 +184,7 @@ class _Counting:
                 body_of(value, expected)
             except Damaged:
                 continue
-            if header.stage:  # it does not know where it stands; see the epochs
+            if header.stage:  # a staged page has no offset of its own; see the epochs
                 continue
             base, end = header.base, header.base + header.count
             due = any(one.bulk == bulk and one.first <= number <= one.last for one in self.place.due)

@@ -1,8 +1,8 @@
 """Verification of a store: counters against entries, entries against pages, accounts against both.
 
-It reads everything, and takes as long as that. Anything that a start would repair is damage here. The examined store is
-a copy, so it may be repaired to check the rest. Records in the memory of a killed broker are no damage: the next start
-counts them as lost.
+It reads the whole store. Everything that a start would repair counts as damage. The examined store is a copy, so it may
+be repaired to check the rest. Records in the memory of a killed broker are no damage: the next start counts them as
+lost.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ class PartitionReport:
     earliest: int
     next_offset: int
     records: int
-    """Stored, and readable."""
+    """Readable records."""
 
     pages: int
     size: int
     damaged_pages: int
-    """Named, and missing or not what they should be."""
+    """Pages with an index entry that are missing or damaged."""
 
     lost_records: int
-    """Neither stored nor counted as removed, those of damaged pages included."""
+    """Records that are neither stored nor counted as removed, including those of damaged pages."""
 
     problems: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Checked:
-    """A partition, and what was found in it."""
+    """Checked partition: its report, and its survey."""
 
     sink: StoredSink
     report: PartitionReport
@@ -57,7 +57,7 @@ class Checked:
 
 
 def check(recovered: Recovered) -> Iterator[Checked]:
-    """Look at each partition of each sink. Blocks while it reads."""
+    """Check each partition of each sink. Blocks while it reads."""
     for sink in recovered.sinks:
         cursors = sink.cursors_by_partition()
         for partition in range(sink.partitions):
@@ -111,7 +111,7 @@ def _check(recovered: Recovered, sink: StoredSink, partition: int, cursors: Mapp
     report.problems += [f"offset {entry.base}: its page is not in the index" for entry in found.rebuilt]
     counted = tail.next_offset - head.removed_records - sum(run.end - run.first for run in in_memory)
     if found.sound and counted != found.records:
-        report.problems.append(f"counters speak of {counted} records, {found.records} are stored")
+        report.problems.append(f"the counters have {counted} records, {found.records} are stored")
     handed_out = sink.handed_out(partition)
     for name, cursor in sorted(cursors.items()):
         if not cursor.balances(max(tail.next_offset, min(highest([cursor]), handed_out))):

@@ -1,4 +1,4 @@
-"""Table of the store backends, by the name that the setting `store` has."""
+"""Table of the store backends, by the value of the setting `store`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from forebay.broker.storage.store.contract import Store
 
 
 def _rocksdb(directory: Path) -> Store:
-    # Imported when it is chosen: a broker in memory runs without RocksDB.
+    # Imported only if it is selected: a broker in memory runs without RocksDB.
     from forebay.broker.storage.store.rocks import RocksStore  # noqa: PLC0415
 
     return RocksStore(directory)

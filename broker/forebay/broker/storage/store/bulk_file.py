@@ -1,4 +1,4 @@
-"""One file of bulk: values written once, one behind the other, and where each of them stands.
+"""Bulk file: values written once, one behind the other, and the table of their places.
 
     table     magic "FBBF", layout u8, items u32, bytes of what follows u32; per item: length of the key u16, key,
               length of the value u64; CRC-32 of all this u32
@@ -7,11 +7,11 @@
     table     once more, should the first one be damaged
     end       bytes of the table u32, magic "FBBE"
 
-A file is durable when ``write`` has returned, and is not changed after: what is deleted of it is known elsewhere, and
-its space can be given back. Its name is its first and last key in hexadecimal.
+A file is durable when ``write`` has returned, and its content does not change: deleted keys are recorded elsewhere, and
+their space can be released. Its name is its first and last key in hexadecimal.
 
-It is written past the page cache, where the file system allows it: what has just come in is kept by the broker already,
-and memory that the system has to find for it costs more processor time than everything else on the way to the disk.
+It is written with direct I/O where the file system allows it: the broker keeps recent pages itself, and allocating page
+cache for them costs more processor time than the rest of the write.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Final
 
 from forebay.broker.storage.file_errors import naming
 from forebay.broker.storage.store.contract import Value
-from forebay.broker.storage.store.writing import BLOCK_BYTES, Writing
+from forebay.broker.storage.store.file_writer import BLOCK_BYTES, FileWriter
 
 SUFFIX: Final = ".pages"
 _HEAD: Final = struct.Struct(">4sBII")
@@ -48,7 +48,7 @@ class Unreadable(ValueError):
 
 
 class BulkFile:
-    """File open for reading; closed when it has no user any more."""
+    """File open for reading; closed with its last reference."""
 
     def __init__(self, path: Path) -> None:
         """Open it and read its table. Raises ``OSError`` or ``Unreadable``."""
@@ -79,8 +79,8 @@ class BulkFile:
                 found += more
         return found
 
-    def expect(self, key: bytes) -> None:
-        """Let the system begin to read the value of a key, if there is one. Raises ``OSError``."""
+    def prefetch(self, key: bytes) -> None:
+        """Start to prefetch the value of a key, if there is one. Raises ``OSError``."""
         place = self.places.get(key)
         if place is not None and hasattr(os, "posix_fadvise"):
             os.posix_fadvise(self.handle, *place, os.POSIX_FADV_WILLNEED)
@@ -96,12 +96,12 @@ class BulkFile:
 
 
 def name_of(first: bytes, last: bytes) -> str:
-    """The name of a file with these keys."""
+    """Return the name of a file with these keys."""
     return f"{first.hex()}-{last.hex()}{SUFFIX}"
 
 
 def keys_in_name(name: str) -> tuple[bytes, bytes] | None:
-    """First and last key of the file of that name; None where it is no such name."""
+    """Return the first and last key of a file by its name; None for another file."""
     first, dash, last = name.removesuffix(SUFFIX).partition("-")
     try:
         return (bytes.fromhex(first), bytes.fromhex(last)) if dash and name.endswith(SUFFIX) else None
@@ -119,7 +119,7 @@ def write(path: Path, items: Sequence[tuple[bytes, Value]], buffer: mmap.mmap) -
     table = _table([key for key, _ in items], sizes)
     end = table + _END.pack(len(table), _END_MAGIC)
     padding = bytes(-(len(table) + sum(sizes) + len(end)) % BLOCK_BYTES)
-    with naming(path), Writing(path, buffer) as writing:
+    with naming(path), FileWriter(path, buffer) as writing:
         for piece in (table, *(piece for pieces in values for piece in pieces), padding, end):
             writing.add(piece)
         writing.finish()
@@ -140,12 +140,12 @@ def _places(handle: int, path: Path) -> dict[bytes, tuple[int, int]]:
         size, magic = _END.unpack(end) if len(end) == _END.size else (0, b"")
         found = _parsed(handle, max(0, last - size)) if magic == _END_MAGIC else None
     if found is None:
-        raise Unreadable(f"{path}: neither of its tables checks out")
+        raise Unreadable(f"{path}: both of its tables are damaged")
     return found
 
 
 def _parsed(handle: int, at: int) -> dict[bytes, tuple[int, int]] | None:
-    """The table at a place of the file, or None where none is that checks out."""
+    """Return the table at a place of the file; None if it is damaged."""
     head = os.pread(handle, _HEAD.size, at)
     if len(head) < _HEAD.size:
         return None

@@ -27,9 +27,9 @@ from forebay.broker.storage.store import bulk_file
 from forebay.broker.storage.store.bulk_file import BulkFile, Unreadable
 from forebay.broker.storage.store.contract import Value
 from forebay.broker.storage.store.file_ranges import give_back
+from forebay.broker.storage.store.file_writer import new_buffer
 from forebay.broker.storage.store.key_ranges import KeyRanges
 from forebay.broker.storage.store.open_files import SpareFiles
-from forebay.broker.storage.store.writing import new_buffer
 
 _log: Final = logging.getLogger(__name__)
 _SPARE_FILES: Final = 4
@@ -53,13 +53,13 @@ class _Listing:
     lasts: list[bytes] = field(default_factory=list)
 
     def at(self, key: bytes) -> _Named | None:
-        """The file that ``key`` is in, if it is in any."""
+        """Return the file whose range holds ``key``."""
         index = bisect_left(self.lasts, key)
         found = self.files[index] if index < len(self.files) else None
         return found if found is not None and found.first <= key else None
 
     def meeting(self, first: bytes, end: bytes) -> list[_Named]:
-        """The files that have keys in ``[first, end)``, or could have."""
+        """Return the files that may have keys in ``[first, end)``."""
         found: list[_Named] = []
         for each in self.files[bisect_left(self.lasts, first) :]:
             if each.first >= end:
@@ -88,13 +88,13 @@ class BulkFiles:
 
     @property
     def highest(self) -> bytes | None:
-        """The highest key that a file has, deleted or not."""
+        """Highest key of all files, deleted or not."""
         lasts = self._listing.lasts
         return lasts[-1] if lasts else None
 
     @property
     def lasts(self) -> list[bytes]:
-        """The last key of each file."""
+        """Last key of each file."""
         return list(self._listing.lasts)
 
     @property
@@ -123,28 +123,28 @@ class BulkFiles:
             self._spare.restore()
 
     def _sync_names(self) -> None:
-        """Make the names of files durable. A failure is never one that passes: a sync is not repeated."""
+        """Make the names of files durable. A failed sync is never retried."""
         try:
             os.fsync(self._handle)
         except OSError as error:
             raise OSError(EIO, f"names of files could not be synced: {error}", str(self._folder)) from error
 
     def _lend(self) -> None:
-        """Let the next call that opens a file have descriptors of ours."""
+        """Release spare descriptors for the next open."""
         with self._lock:
             self._spare.lend()
             if self._open:
                 self._open.popitem(last=False)
 
     def read(self, keys: Sequence[bytes], deleted: KeyRanges) -> list[bytes | None]:
-        """Values in the order of ``keys``, as they are found; None where there is none. Raises ``OSError``."""
+        """Return the stored values in the order of ``keys``, None for a missing one. Raises ``OSError``."""
         found: list[bytes | None] = []
         for key in keys:
             opened = self._file_of(key, deleted)
             found.append(opened.read(key) if opened is not None else None)
         return found
 
-    def expect(self, keys: Sequence[bytes], deleted: KeyRanges) -> None:
+    def prefetch(self, keys: Sequence[bytes], deleted: KeyRanges) -> None:
         """Start read-ahead of values without waiting; reads the table of a file that was not open.
 
         Read errors are left to the reads themselves.
@@ -153,10 +153,10 @@ class BulkFiles:
             for key in keys:
                 opened = self._file_of(key, deleted, quietly=True)
                 if opened is not None:
-                    opened.expect(key)
+                    opened.prefetch(key)
 
     def keys(self, first: bytes, end: bytes, deleted: KeyRanges, *, reverse: bool = False) -> Iterator[bytes]:
-        """The keys in ``[first, end)`` that are not deleted, in order, or in the opposite one."""
+        """Yield the keys in ``[first, end)`` that are not deleted, in rising or falling order."""
         files = self._listing.meeting(first, end)
         for named in reversed(files) if reverse else files:
             opened = self._opened(named)
@@ -166,10 +166,10 @@ class BulkFiles:
                     yield key
 
     def compact(self, first: bytes, end: bytes, deleted: KeyRanges) -> None:
-        """Give the space of what is deleted in ``[first, end)`` back. Raises ``OSError``."""
+        """Release the space of deleted keys in ``[first, end)``. Raises ``OSError``."""
         gone: list[_Named] = []
         for named in self._listing.meeting(first, end):
-            if deleted.covers(named.first, named.last):  # also one that was cut off while it was written
+            if deleted.covers(named.first, named.last):  # also one whose write a crash interrupted
                 gone.append(named)
                 continue
             opened = self._opened(named)
@@ -187,7 +187,7 @@ class BulkFiles:
         return bool(self._listing.meeting(first, end))
 
     def close(self) -> None:
-        """Let the files go."""
+        """Close the files."""
         with self._lock:
             self._open.clear()
             self._spare.close()
@@ -213,11 +213,11 @@ class BulkFiles:
         wanted = [key for key in opened.places if first <= key < end and key in deleted and key not in done]
         for begin, behind in _joined(opened.places[key] for key in wanted):
             if not give_back(opened.handle, begin, behind - begin):
-                return  # the space comes back with the file
+                return  # the space is released with the file
         done.update(wanted)
 
     def _file_of(self, key: bytes, deleted: KeyRanges, *, quietly: bool = False) -> BulkFile | None:
-        """The file of a key that is not deleted, ready to be read; None where there is none."""
+        """Return the open file of a key; None if the key is deleted or in no file."""
         named = self._listing.at(key) if key not in deleted else None
         return self._opened(named, quietly=quietly) if named is not None else None
 
@@ -240,7 +240,7 @@ class BulkFiles:
                 _log.error("file of pages cannot be read cause=%s", damage)
             return None
         with self._lock:
-            if self._is_listed(named):  # else it was removed meanwhile: its space comes back with the last descriptor
+            if self._is_listed(named):  # else it was removed meanwhile: its space is released with the last descriptor
                 self._open[named.path] = found
             while len(self._open) > self._open_max:
                 self._open.popitem(last=False)

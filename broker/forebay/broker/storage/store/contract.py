@@ -1,12 +1,12 @@
 """Contract of a byte store, independent of the implementation.
 
-A store keeps sorted keys in four families and knows nothing of sinks, pages or records. It has two
-ways in. ``ingest`` takes bulk and is durable when it returns. ``write`` takes one atomic batch and is
-durable once a later ``sync`` has returned. So a key that names bulk is written after the bulk, and a
-crash between the two leaves bytes without a name, never a name without bytes.
+A store has sorted keys in four families, independent of sinks, pages and records. There are two ways to write.
+``ingest`` adds bulk values and is durable when it returns. ``write`` applies one atomic batch, which is durable once a
+later ``sync`` has returned. So an index entry is written after its bulk value, and a crash between the two leaves an
+orphaned value, never an entry without a value.
 
 Threads: ``ingest``, ``write`` and ``sync`` are called from one thread, ``compact`` from one other, the
-reads and ``live_bytes`` from any. ``close`` waits for the calls under way.
+reads and ``live_bytes`` from any. ``close`` waits for the calls in progress.
 
 Every call can raise ``StoreClosed``. The other errors are named by the method, see ``errors``.
 """
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 
 class Family(StrEnum):
-    """Keys that live and are laid out alike."""
+    """Family of keys of one layout and lifetime."""
 
     BULK = "bulk"
-    """Values that came in by ``ingest``, and nothing else. They are never rewritten unasked.
+    """Values that ``ingest`` added. They are never rewritten by the store.
 
-    They carry their own checksums, as those of ``SMALL`` do: a store gives both back as it finds them.
+    They have their own checksums, like those of ``SMALL``: a store returns both unchecked.
     """
 
     SMALL = "small"
-    """The same sort of value, but too small for a file of its own: it came in by ``write``."""
+    """Values of the same kind that are too small for a file of their own; ``write`` adds them."""
 
     INDEX = "index"
     """Index of the values: many small entries, read in order."""
@@ -42,23 +42,23 @@ class Family(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Set ``key`` to ``value``, whether or not it was there."""
+    """Set ``key`` to ``value``; an existing value is replaced."""
 
     family: Family
     key: bytes
     value: bytes
 
     def __post_init__(self) -> None:
-        """Refuse bulk, which would make the compaction of small values rewrite large ones."""
+        """Reject bulk, which would make the compaction of small values rewrite large ones."""
         if self.family is Family.BULK:
             raise ValueError("the bulk family is filled by ingest, not by Put")
 
 
 @dataclass(frozen=True, slots=True)
 class PutAll:
-    """Set many keys, as a ``Put`` for each does in their order: a batch may have thousands of one sort.
+    """Set many keys in their order, as a ``Put`` for each does: a batch may have thousands.
 
-    Keys and values stand apart, because a pair each would be work for Python's garbage collection.
+    Keys and values are separate sequences, because a tuple for each would burden Python's garbage collector.
     """
 
     family: Family
@@ -66,14 +66,14 @@ class PutAll:
     values: Sequence[bytes]
 
     def __post_init__(self) -> None:
-        """Refuse bulk, as ``Put`` does."""
+        """Reject bulk, as ``Put`` does."""
         if self.family is Family.BULK:
             raise ValueError("the bulk family is filled by ingest, not by PutAll")
 
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Remove ``key``; nothing happens when it is not there."""
+    """Remove ``key``, if it exists."""
 
     family: Family
     key: bytes
@@ -83,8 +83,8 @@ class Delete:
 class DeleteRange:
     """Remove every key in ``[first, end)``.
 
-    Its cost does not depend on how many keys there are, but each one outstanding slows reads that
-    cross it. In ``BULK`` ranges that touch become one, and are forgotten when the files that they meet are gone.
+    Its cost does not depend on the number of keys, but each uncompacted range slows down reads across it. In ``BULK``
+    touching ranges are joined, and removed together with their files.
     """
 
     family: Family
@@ -92,13 +92,13 @@ class DeleteRange:
     end: bytes
 
     def __post_init__(self) -> None:
-        """Refuse a range that runs backwards; an empty one removes nothing."""
+        """Reject a range whose end is below its first key; an empty one removes nothing."""
         check_range(self.first, self.end)
 
 
 Operation: TypeAlias = Put | PutAll | Delete | DeleteRange
 Value: TypeAlias = bytes | tuple[bytes | memoryview, ...]
-"""A value to be ingested: whole, or in pieces that stand one behind the other."""
+"""Value to ingest: whole, or as consecutive pieces."""
 
 
 Marks: TypeAlias = tuple[int, int]
@@ -106,42 +106,42 @@ Marks: TypeAlias = tuple[int, int]
 
 
 class Store(Protocol):
-    """Sorted bytes, durable when it says so."""
+    """Sorted keys and values, durable as each method states."""
 
     def ingest(self, items: Sequence[tuple[bytes, Value]]) -> None:
         """Add ``items`` to ``BULK`` as one file: all of them, durably, or none.
 
-        Keys rise strictly, and are above those of every file that is there (``ValueError`` otherwise, with
-        nothing done). No items, no file. Other threads run meanwhile.
+        Keys rise strictly, and are above those of every existing file (``ValueError`` otherwise, without effect).
+        Without items there is no file. Other threads run meanwhile.
 
         Raises ``StoreFailed`` or ``StoreNoSpace``, and fences the store.
         """
         ...
 
     def write(self, operations: Sequence[Operation]) -> None:
-        """Apply ``operations`` as one atomic batch; where two touch a key, the later one wins.
+        """Apply ``operations`` as one atomic batch; of two on one key the later one wins.
 
-        Readers see it at once. A crash of the process keeps it; a crash of the machine may lose it,
-        and then every later batch too, until ``sync`` has returned.
+        Readers see it at once. It survives a crash of the process. Until ``sync`` has returned, a crash of the machine
+        may lose it and every later batch.
 
         Raises ``StoreFailed`` or ``StoreNoSpace``, and fences the store.
         """
         ...
 
     def sync(self) -> None:
-        """Make every batch written before durable. Other threads run meanwhile.
+        """Make every earlier batch durable. Other threads run meanwhile.
 
-        Raises ``StoreFailed`` or ``StoreNoSpace``, and fences the store: what was written since the
-        last sync may or may not be there after a restart.
+        Raises ``StoreFailed`` or ``StoreNoSpace``, and fences the store: writes since the
+        last sync may be lost after a restart.
         """
         ...
 
     def mark(self, marks: Marks) -> None:
-        """Keep two numbers, from the next ``sync`` on, in a place that damage of the log does not reach."""
+        """Store two numbers with the next ``sync``, outside of the log."""
         ...
 
     def marked(self) -> Marks:
-        """Return the numbers that the process before kept, zeros where there are none.
+        """Return the marks of the last process, zeros without any.
 
         After a power loss they may be older than the last ``sync``, never newer.
         """
@@ -150,9 +150,9 @@ class Store(Protocol):
     def rewrite(self, family: Family, wanted: Sequence[bytes] = ()) -> list[tuple[bytes, bytes]]:
         """Rewrite the readable part of a family without the unreadable one, so that every key is readable.
 
-        Returns the ranges ``[first, end)`` in which keys may have been left out, in order; none, where nothing was
-        damaged. A key of ``wanted`` that stands in one of them is kept if it can be read by itself. Not for ``BULK``.
-        Takes as long as reading the family; a crash leaves all as it was. Called where ``write`` is.
+        Returns the ranges ``[first, end)`` in which keys may be lost, in order; none without damage. A key of
+        ``wanted`` in one of them is kept if it can be read singly. Not for ``BULK``. Takes as long as reading the
+        family; a crash leaves it unchanged. Called from the thread of ``write``.
 
         Raises ``StoreUnreadable`` where a read failed for another reason than damage, with nothing changed, and
         ``StoreFailed`` or ``StoreNoSpace``, which fences the store.
@@ -160,18 +160,18 @@ class Store(Protocol):
         ...
 
     def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return the values of ``keys`` in their order, ``None`` where there is none.
+        """Return the values of ``keys`` in their order, ``None`` for a missing one.
 
-        A damaged value of ``BULK`` or ``SMALL`` comes back damaged, so that one bit costs one value
-        and its space can still be given back. Elsewhere ``StoreCorrupt`` names the first key that
-        cannot be read. Raises ``StoreUnreadable`` where the reason is not damage.
+        A damaged value of ``BULK`` or ``SMALL`` is returned as it is, so that one flipped bit costs one value and its
+        space can still be released. Elsewhere ``StoreCorrupt`` names the first key that cannot be read. Raises
+        ``StoreUnreadable`` for a reason other than damage.
         """
         ...
 
-    def expect(self, keys: Sequence[bytes]) -> None:
-        """Let the system begin to read these values of ``BULK``, which will be asked for soon.
+    def prefetch(self, keys: Sequence[bytes]) -> None:
+        """Start to prefetch these values of ``BULK``, without waiting.
 
-        A hint: it waits for no value, and passes over what is not there or cannot be read.
+        A hint: it waits for no value, and skips missing and unreadable ones.
         """
         ...
 
@@ -180,73 +180,72 @@ class Store(Protocol):
     ) -> list[tuple[bytes, bytes]]:
         """Return at most ``limit`` entries of ``[first, end)``: the lowest, or the highest if ``reverse``.
 
-        They come in the order they were met, so falling if ``reverse``. To go on, scan from the last
-        key with a zero byte added, or, in reverse, up to the last key. Other threads may stand still
+        They come in the order of the scan, so falling if ``reverse``. To continue, scan from the last
+        key with a zero byte added, or, in reverse, up to the last key. Other threads may be blocked
         meanwhile: keep ``limit`` near 1,000, and of ``BULK`` near 10.
 
-        Raises ``StoreCorrupt`` where a part cannot be read; it never ends early in silence. In
-        reverse that includes what stands just below ``first``. Raises ``StoreUnreadable`` where the
-        reason is not damage.
+        Raises ``StoreCorrupt`` if a part cannot be read; it never ends early without an error. In reverse that includes
+        the key just below ``first``. Raises ``StoreUnreadable`` for a reason other than damage.
         """
         ...
 
     def compact(self, family: Family, first: bytes, end: bytes) -> None:
-        """Give the space of what was deleted in ``[first, end)`` back. Other threads run meanwhile.
+        """Release the space of deleted keys in ``[first, end)``. Other threads run meanwhile.
 
-        Files outside the range stay as they are. It reads what it drops and can take seconds for a
-        few GiB. Raises ``StoreFailed``; it is refused once fenced. It does not fence, but where it
-        met damage in ``INDEX`` or ``META``, every write fails from then on.
+        Files outside the range do not change. It reads the values that it removes and can take seconds for a few GiB.
+        Raises ``StoreFailed``, also if the store is fenced. A failure does not fence, but after damage in ``INDEX`` or
+        ``META`` every write fails.
         """
         ...
 
     def bulk_keys(self, first: bytes, end: bytes, limit: int) -> list[bytes]:
         """Return the lowest keys of ``BULK`` in ``[first, end)``, at most ``limit``, without values.
 
-        What stands in a file whose tables are damaged is left out. Raises ``StoreUnreadable``.
+        Keys of a file whose tables are damaged are left out. Raises ``StoreUnreadable``.
         """
         ...
 
     def highest_keys(self) -> list[bytes]:
         """Return the largest key of each file of ``BULK``, in any order, from the names of the files.
 
-        It may have been deleted since: files keep their bounds until they are gone. Also a file is named that was
-        being written when the process died. Meant for the start.
+        A key may have been deleted since: files keep their bounds until they are removed. A file whose write a crash
+        interrupted is included. Used at a start.
         """
         ...
 
     def live_bytes(self) -> int:
-        """Return the bytes the store takes up, logs and files not yet compacted included.
+        """Return the bytes of the store on its device, including logs and files not yet compacted.
 
         Raises ``StoreUnreadable``.
         """
         ...
 
     def free_bytes(self) -> int:
-        """Return the bytes of the store's device that are free for this process. Cheap.
+        """Return the bytes of the device that are free for this process. Cheap.
 
         Raises ``StoreUnreadable``.
         """
         ...
 
     def close(self) -> None:
-        """Give up the store; another may open it when this returns. Closing twice does nothing.
+        """Close the store and release its directory. A second call has no effect.
 
-        It is not a ``sync``: whatever must be durable is synced before.
+        It is not a ``sync``: writes that must be durable are synced before.
         """
         ...
 
 
 def check_range(first: bytes, end: bytes) -> None:
-    """Raise ``ValueError`` unless ``[first, end)`` runs forward or is empty."""
+    """Raise ``ValueError`` unless ``first`` is not above ``end``."""
     if first > end:
-        raise ValueError(f"range [{first.hex()}, {end.hex()}) runs backwards")
+        raise ValueError(f"the end of the range [{first.hex()}, {end.hex()}) is below its first key")
 
 
 def check_scan(first: bytes, end: bytes, limit: int) -> None:
     """Raise ``ValueError`` unless the arguments are those of a bounded scan."""
     check_range(first, end)
     if limit < 1:
-        raise ValueError(f"limit is {limit}, at least 1 is needed")
+        raise ValueError(f"limit is {limit}; it must be at least 1")
 
 
 def check_ingest(items: Sequence[tuple[bytes, Value]], highest: bytes | None) -> None:
@@ -254,5 +253,5 @@ def check_ingest(items: Sequence[tuple[bytes, Value]], highest: bytes | None) ->
     before = highest
     for position, (key, _) in enumerate(items):
         if before is not None and before >= key:
-            raise ValueError(f"key {key.hex()} at position {position} does not rise")
+            raise ValueError(f"key {key.hex()} at position {position} is not above the one before")
         before = key

@@ -1,7 +1,7 @@
-"""Release of a part of a file: returns its space to the file system.
+"""Hole punching: returns the space of a part of a file to the file system.
 
-Python has no call for it, so it goes to the C library. Where there is none, or the file system does not know it,
-nothing happens: space comes back with the whole file.
+Python has no function for it, so it calls the C library. Without one, or without support by the file system, it has no
+effect, and the space is released with the whole file.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from errno import ENOSYS, EOPNOTSUPP
 from typing import Any, Final
 
 _KEEP_SIZE_AND_PUNCH_HOLE: Final = 1 | 2
-"""``FALLOC_FL_…`` of the same."""
+"""``FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE``."""
 
 
 def _found() -> Any:
@@ -27,9 +27,9 @@ _fallocate: Final = _found()
 
 
 def give_back(handle: int, first: int, size: int) -> bool:
-    """Give the space of a range back; it reads as zeros then, and the file keeps its size.
+    """Punch a hole: the range reads as zeros then, and the file keeps its size.
 
-    Says whether it could. Raises ``OSError``.
+    Returns False if that is not supported. Raises ``OSError``.
     """
     if _fallocate is None:
         return False

@@ -1,4 +1,4 @@
-"""Sets of keys, as ranges: which keys of a file that is never changed count as deleted.
+"""Sets of keys as ranges: the deleted keys of bulk files, which never change.
 
 A set is a value: sorted ranges, half open, not empty, not touching. All functions are pure.
 """
@@ -16,14 +16,14 @@ Span: TypeAlias = tuple[bytes, bytes]
 
 @dataclass(frozen=True, slots=True)
 class KeyRanges:
-    """A set of keys."""
+    """Set of keys."""
 
     firsts: tuple[bytes, ...] = ()
     ends: tuple[bytes, ...] = ()
 
     @classmethod
     def of(cls, spans: Iterable[Span]) -> KeyRanges:
-        """The set that is made of these, in any order."""
+        """Return the set of these ranges, which may be in any order."""
         made = cls()
         for first, end in spans:
             made = made.added(first, end)
@@ -42,7 +42,7 @@ class KeyRanges:
         return index >= 0 and last < self.ends[index]
 
     def added(self, first: bytes, end: bytes) -> KeyRanges:
-        """The set with one more range in it; ranges that touch become one."""
+        """Return the set with one more range; touching ranges are joined."""
         if first >= end:
             return self
         low, high = bisect_left(self.ends, first), bisect_right(self.firsts, end)

@@ -1,8 +1,7 @@
-"""A store in memory, with the crashes and failures of a real one on demand.
+"""Store in memory for tests, with injected crashes and failures.
 
-It keeps two images: what readers see, and what a power loss would leave. What was done since the last
-sync stands in a journal between them, so ``crash`` can show every state that a disk could.
-Made for tests, of Forebay and of what is built on it; it forgets everything when it is dropped.
+It has two images: the current one, and the one after a power loss. The writes since the last sync are in a journal
+between them, so that ``crash`` can produce every state of a disk. It is for the tests of Forebay and of its users.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ _Step: TypeAlias = _Batch | _Ingested | _Compacted
 
 @dataclass(slots=True)
 class _Table:
-    """The entries of one family, sorted."""
+    """Sorted entries of one family."""
 
     keys: list[bytes] = field(default_factory=list)
     values: dict[bytes, bytes] = field(default_factory=dict)
@@ -70,7 +69,7 @@ class _Table:
         return self.keys[bisect_left(self.keys, first) : bisect_left(self.keys, end)]
 
     def remove(self, keys: Sequence[bytes]) -> None:
-        """Remove keys that are all there, with none between them."""
+        """Remove consecutive keys, all of which exist."""
         if keys:
             position = bisect_left(self.keys, keys[0])
             del self.keys[position : position + len(keys)]
@@ -86,7 +85,7 @@ class _Table:
 
 @dataclass(slots=True)
 class _Image:
-    """All families at one moment, and the bulk files with what was deleted from them."""
+    """Image of all families at one moment, with the bulk files and their deleted keys."""
 
     tables: dict[Family, _Table] = field(default_factory=lambda: {family: _Table() for family in Family})
     files: list[tuple[bytes, bytes]] = field(default_factory=list)
@@ -106,7 +105,7 @@ class _Image:
             case _Compacted(Family.BULK, first, end):
                 self._compact_bulk(first, end)
             case _Compacted():
-                pass  # what is deleted elsewhere takes no space here
+                pass  # only deleted bulk has space to release
 
     def copy(self) -> _Image:
         tables = {family: table.copy() for family, table in self.tables.items()}
@@ -143,7 +142,7 @@ class _Image:
 
 
 class MemoryStore:
-    """A ``Store`` that lasts as long as the process; its thread rules are the contract's."""
+    """``Store`` in memory; threads as in the contract."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -162,7 +161,7 @@ class MemoryStore:
         self._marked: Marks = (0, 0)
         self.room = 1 << 62
         """Result of ``free_bytes``; a test may lower it."""
-        self._lock = threading.Lock()  # all of the above; the longest hold is a copy of a slice
+        self._lock = threading.Lock()  # protects all of the above; the longest hold is a copy of a slice
 
     def ingest(self, items: Sequence[tuple[bytes, Value]]) -> None:
         """Add ``items`` to ``BULK``, durable at once; see ``Store.ingest``."""
@@ -184,7 +183,7 @@ class MemoryStore:
                         self._damaged -= {(each.family, key) for key in each.keys}
 
     def sync(self) -> None:
-        """Make what was written durable; see ``Store.sync``."""
+        """Make all writes durable; see ``Store.sync``."""
         with self._lock:
             self._begin_change("sync")
             for step in self._journal:
@@ -197,11 +196,11 @@ class MemoryStore:
         self._next_marks = marks
 
     def marked(self) -> Marks:
-        """Return those that were kept before the last ``reopen`` or ``crash``."""
+        """Return the marks from before the last ``reopen`` or ``crash``."""
         return self._marked
 
     def rewrite(self, family: Family, wanted: Sequence[bytes] = ()) -> list[tuple[bytes, bytes]]:
-        """Forget the damaged values of a family; see ``Store.rewrite``."""
+        """Remove the damaged values of a family; see ``Store.rewrite``."""
         with self._lock:
             self._begin_change("write")
             self._refuse_unreadable(family, *(key for key in self._seen.tables[family].keys))
@@ -217,8 +216,8 @@ class MemoryStore:
             self._refuse_unreadable(family, *keys)
             return [self._read(family, key) for key in keys]
 
-    def expect(self, keys: Sequence[bytes]) -> None:
-        """All is in memory; see ``Store.expect``."""
+    def prefetch(self, keys: Sequence[bytes]) -> None:
+        """Check the call; see ``Store.prefetch``."""
         with self._lock:
             self._refuse_closed()
 
@@ -235,7 +234,7 @@ class MemoryStore:
             return [(key, self._read(family, key) or b"") for key in chosen]
 
     def compact(self, family: Family, first: bytes, end: bytes) -> None:
-        """Forget what was deleted in the range; see ``Store.compact``."""
+        """Release the deleted keys of the range; see ``Store.compact``."""
         check_range(first, end)
         with self._lock:
             self._refuse_closed()
@@ -263,22 +262,22 @@ class MemoryStore:
             return held + sum(self._seen.deleted_bytes.values())
 
     def free_bytes(self) -> int:
-        """Return ``room``: a test may make it small, or negative: then the device does not answer."""
+        """Return ``room``; a test may set it. A negative one simulates a failing device."""
         with self._lock:
             self._refuse_closed()
             if self.room < 0:
-                raise StoreUnreadable("failure of statvfs asked for by a test")
+                raise StoreUnreadable("failure of statvfs, injected")
             return self.room
 
     def close(self) -> None:
-        """Refuse every later call; ``reopen`` and ``crash`` still work."""
+        """Reject every later call; ``reopen`` and ``crash`` still work."""
         with self._lock:
             self._closed = True
 
     def reopen(self) -> MemoryStore:
-        """Return the store as the next process finds it after this one ended, however it ended.
+        """Return the store as the next process finds it, after a stop or a kill.
 
-        All that was written is there, synced or not. This handle is closed.
+        It has all writes, synced or not. This handle is closed.
         """
         with self._lock:
             self._closed = True
@@ -293,8 +292,8 @@ class MemoryStore:
     def crash(self, *, kept_batches: int = 0) -> MemoryStore:
         """Return the store as it is found after a power loss. This handle is closed.
 
-        What was synced or ingested is there. Of the batches not synced the first ``kept_batches`` are:
-        a disk may have kept any number of them, but never a later one without those before it.
+        It has all synced and ingested data, and of the unsynced batches the first ``kept_batches``: a disk may have
+        stored any number of them, but never a later one without those before it.
         """
         with self._lock:
             self._closed = True
@@ -316,18 +315,18 @@ class MemoryStore:
     def fail_next(self, action: Action, error: StoreFailed | None = None) -> None:
         """Make the next ``action`` raise ``error`` and do nothing; the store is fenced by it."""
         with self._lock:
-            self._next_failures[action] = error or StoreFailed(action, "failure asked for by a test")
+            self._next_failures[action] = error or StoreFailed(action, "injected failure")
 
     def damage(self, family: Family, key: bytes) -> None:
         """Damage the value of ``key``, here and after a reopen, until it is put again.
 
-        What a read makes of it is said by ``Store.get_many``.
+        For the effect on reads see ``Store.get_many``.
         """
         with self._lock:
             self._damaged.add((family, key))
 
     def fail_reads(self, family: Family, key: bytes | None = None) -> None:
-        """Let reads of ``key`` fail as a disk does that is away for a while, or all reads of the family.
+        """Let reads of ``key``, or all reads of the family, fail as with an unmounted disk.
 
         Until ``let_read``; a store that is reopened can be read.
         """
@@ -342,7 +341,7 @@ class MemoryStore:
     def _refuse_unreadable(self, family: Family, *keys: bytes) -> None:
         if any((family, key) in self._unreadable for key in (None, *keys)):
             self.failed_reads += 1
-            raise StoreUnreadable("I/O error asked for by a test", family=family)
+            raise StoreUnreadable("injected I/O error", family=family)
 
     def _do(self, step: _Step) -> None:
         self._seen.apply(step)
@@ -370,7 +369,7 @@ class MemoryStore:
             return value
         if family in {Family.BULK, Family.SMALL}:
             return value[:-1] + bytes([value[-1] ^ 1])
-        raise StoreCorrupt(family, "damage asked for by a test", key=key)
+        raise StoreCorrupt(family, "injected damage", key=key)
 
 
 def _whole(value: Value) -> bytes:

@@ -1,7 +1,7 @@
 """Limit of open files of the process.
 
-A store that meets the limit while it works fails to ingest, or to open again. So it is looked at
-once, before anything is opened.
+A store that reaches the limit in operation cannot write or reopen files. So it is checked once, before anything is
+opened.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class SpareFiles:
     """
 
     def __init__(self, count: int) -> None:
-        """Take ``count`` of them, or as many as there are."""
+        """Reserve ``count`` descriptors, or as many as are available."""
         self._count = count
         self._held: list[int] = []
         self.restore()
@@ -68,7 +68,7 @@ class SpareFiles:
             os.close(self._held.pop())
 
     def restore(self) -> None:
-        """Take back what was lent, as far as there are descriptors."""
+        """Reserve the released descriptors again, as far as there are any."""
         with suppress(OSError):
             while len(self._held) < self._count:
                 self._held.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))

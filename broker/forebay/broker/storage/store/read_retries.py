@@ -1,4 +1,4 @@
-"""Bounded retries with back-off of what failed for a reason that passes."""
+"""Bounded retries with back-off after transient failures."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _log: Final = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 START_READ_DELAYS_S: Final = (0.05, 0.2, 0.5, 1.0, 2.0)
-"""Pauses between the reads of a start: nothing is served yet, so the thread may wait."""
+"""Pauses between the retries of a start; nothing is served yet, so the thread may wait."""
 
 SHORTAGE_DELAYS_S: Final = (0.01, 0.05, 0.2, 0.5, *[1.0] * 60)
-"""Pauses of a change that waits for descriptors or memory: about a minute, then the store is fenced."""
+"""Pauses of a change during a shortage of descriptors or memory: about a minute, then the store is fenced."""
 
 
 def patiently(
@@ -26,9 +26,9 @@ def patiently(
     passing: type[StoreUnreadable | StoreShortage],
     sleep: Callable[[float], None] = time.sleep,
 ) -> _T:
-    """Return what ``call`` returns; after a ``passing`` error call again, at most once per delay. Blocks.
+    """Return the result of ``call``; retry it after a ``passing`` error, once per delay. Blocks.
 
-    Raises the last error where all calls failed, and any other error at once.
+    Raises the last error if all retries failed, and any other error at once.
     """
     for tries, delay_s in enumerate(delays_s, 1):
         try:

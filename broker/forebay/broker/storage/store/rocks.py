@@ -1,7 +1,7 @@
 """Store on disk: RocksDB, and bulk files. Only this file and ``rocks_…`` beside it use RocksDB.
 
-Deleted bulk is recorded in RocksDB, in the family of that name: ranges of keys, from the first to the end. So it is
-decided in the same batch as everything else, and the files need no change for it.
+Deleted bulk keys are recorded in RocksDB, as ranges in the family of that name. So a deletion is atomic with the rest
+of its batch, and the files do not change.
 
 Observed properties of rocksdict 0.3.29 (RocksDB 9.8) that this module relies on:
 
@@ -10,11 +10,11 @@ Observed properties of rocksdict 0.3.29 (RocksDB 9.8) that this module relies on
 - ``compact_range`` reports no error. One that meets a wrong checksum makes every later write fail, after
   each start again. So values that carry a checksum of their own get none from RocksDB: damaged values can
   still be dropped.
-- ``ReadOptions.set_iterate_lower_bound`` sets the upper bound. Neither keeps the key alive that it is given.
+- ``ReadOptions.set_iterate_lower_bound`` sets the upper bound. Neither keeps a reference to its key.
 - A database is closed only when every object made from it is freed, closed or not.
 - A database does not open when one table of it cannot, unless its checks are relaxed: then that table cannot be read,
   and the rest can.
-- A damaged log ends where the damage begins, without an error: see ``synced``.
+- A damaged log is read up to the damage, without an error: see ``synced``.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 
 _log: Final = logging.getLogger(__name__)
 _SPARE_FILES: Final = 8
-"""Descriptors kept for what RocksDB opens while it writes."""
+"""Descriptors kept for the files that RocksDB opens while it writes."""
 
 
 class RocksStore:
@@ -85,7 +85,7 @@ class RocksStore:
         self._unreadable_is_damage: Final = settings.unreadable_is_damage
         self._spare: Final = SpareFiles(_SPARE_FILES)
         self._fenced_by: BaseException | None = None
-        self._deleting: Final = threading.Lock()  # held while what is deleted of the bulk changes
+        self._deleting: Final = threading.Lock()  # held while the deleted ranges of bulk change
         ensure_open_files(settings.open_tables_max + settings.open_bulk_max + settings.open_files_beside)
         with classified("open"):
             self._directory = StoreDirectory(directory)
@@ -208,26 +208,26 @@ class RocksStore:
     def _wait_for_descriptors(self) -> None:
         """Wait until the process has a free descriptor: RocksDB needs some for a new log or table.
 
-        Without one its write fails, after which its handle is dead. The spare descriptors are released for it.
+        Without one its write fails, and then its handle is unusable. The spare descriptors are released for it.
         """
 
-        def look() -> None:
+        def check() -> None:
             if not self._spare.has_room():
                 raise StoreShortage("write", "too many open files")
 
         try:
-            patiently(look, SHORTAGE_DELAYS_S, passing=StoreShortage)
+            patiently(check, SHORTAGE_DELAYS_S, passing=StoreShortage)
         except StoreShortage:
             return  # it may need none: the write itself decides
         self._spare.restore()
 
     def _write_deleting(self, batch: WriteBatch, spans: Sequence[tuple[bytes, bytes]]) -> None:
-        """Write a batch, and with it what is deleted of the bulk from now on."""
+        """Write a batch, with the ranges that it deletes from the bulk."""
         with self._deleting:
             deleted, highest = self._deleted, self._bulk.highest
             for first, end in spans:
                 if highest is not None and self._bulk.meets(first, end):
-                    deleted = deleted.added(first, min(end, highest + b"\0"))  # not what is yet to come
+                    deleted = deleted.added(first, min(end, highest + b"\0"))  # later files are not affected
             self._write_deleted(batch, deleted)
 
     def _write_deleted(self, batch: WriteBatch, deleted: KeyRanges) -> None:
@@ -251,19 +251,19 @@ class RocksStore:
         self._marks = marks
 
     def marked(self) -> Marks:
-        """Return what was kept before this start; see ``Store.marked``."""
+        """Return the marks of the last process; see ``Store.marked``."""
         return self._synced.found.marks
 
     def marked_now(self) -> Marks:
-        """Return what this process keeps."""
+        """Return the marks of this process."""
         return self._marks
 
     def deleted_bulk(self) -> list[tuple[bytes, bytes]]:
-        """Return the ranges of keys that are deleted in files that are still there."""
+        """Return the deleted ranges of keys in files that still exist."""
         return list(self._deleted)
 
     def rewrite(self, family: Family, wanted: Sequence[bytes] = ()) -> list[tuple[bytes, bytes]]:
-        """Write a family anew without what cannot be read; see ``Store.rewrite``."""
+        """Rewrite a family without its unreadable part; see ``Store.rewrite``."""
         if family is Family.BULK:
             raise ValueError("the files of the bulk family are never written again")
         with self._changing("write"):
@@ -280,7 +280,7 @@ class RocksStore:
                 broken = (StoreCorrupt, StoreUnreadable) if self._unreadable_is_damage else (StoreCorrupt,)
                 made, lost = copied(self._database, old, later, family, self._cache, wanted, alone, broken)
             except StoreUnreadable:
-                self._database.drop_column_family(later)  # all stays as it was
+                self._database.drop_column_family(later)  # nothing was changed
                 raise
             self._families[family], self._names[family] = made, later
             self._handles[family] = self._database.get_column_family_handle(later)
@@ -290,12 +290,12 @@ class RocksStore:
     def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return values in the order of ``keys``; see ``Store.get_many``.
 
-        Holds other threads up only while it copies the values, not while it reads them.
+        Blocks other threads only while it copies the values, not while it reads them.
         """
         with self._calling("read", family):
             if family is Family.BULK:
                 found = self._bulk.read(keys, self._deleted)
-                deleted = self._deleted  # what was deleted meanwhile may have been given back while it was read
+                deleted = self._deleted  # the space of keys deleted meanwhile may have been released during the read
                 return [None if key in deleted else value for key, value in zip(keys, found, strict=True)]
             table = self._families[family]
             try:
@@ -307,15 +307,15 @@ class RocksStore:
                         table.get([key])
                 raise
 
-    def expect(self, keys: Sequence[bytes]) -> None:
-        """Begin to read bulk; see ``Store.expect``."""
+    def prefetch(self, keys: Sequence[bytes]) -> None:
+        """Prefetch bulk values; see ``Store.prefetch``."""
         with self._calling("read", Family.BULK):
-            self._bulk.expect(keys, self._deleted)
+            self._bulk.prefetch(keys, self._deleted)
 
     def scan(
         self, family: Family, first: bytes, end: bytes, limit: int, *, reverse: bool = False
     ) -> list[tuple[bytes, bytes]]:
-        """Return a bounded slice; see ``Store.scan``. Holds other threads up while it runs."""
+        """Return a bounded slice; see ``Store.scan``. Blocks other threads while it runs."""
         check_scan(first, end, limit)
         if first == end:
             return []
@@ -346,10 +346,10 @@ class RocksStore:
             return entries
 
     def compact(self, family: Family, first: bytes, end: bytes) -> None:
-        """Give deleted space back; see ``Store.compact``.
+        """Release deleted space; see ``Store.compact``.
 
-        A log is kept for as long as any family has in memory what it holds, so after small values the others, which
-        are smaller, are written out too.
+        RocksDB keeps a log as long as a family has unflushed writes in it. So after small values the other families,
+        which are smaller, are flushed too.
         """
         check_range(first, end)
         if first == end:
@@ -372,7 +372,7 @@ class RocksStore:
                 raise StoreFailed("compact", "RocksDB counted a background error; see its LOG file")
 
     def _forget_deleted(self) -> None:
-        """Leave out what no file has any more."""
+        """Remove the deleted ranges that no file has any more."""
         with self._deleting:
             left = KeyRanges.of((first, end) for first, end in self._deleted if self._bulk.meets(first, end))
             if left != self._deleted:
@@ -410,18 +410,18 @@ class RocksStore:
             return self._directory.live_bytes()
 
     def free_bytes(self) -> int:
-        """Return what ``statvfs`` says; see ``Store.free_bytes``."""
+        """Return the free bytes by ``statvfs``; see ``Store.free_bytes``."""
         with self._calling("read"):
             return self._directory.free_bytes()
 
     def close(self) -> None:
-        """Write out what is in memory, to start faster next time, and let the directory go."""
+        """Flush the memory of RocksDB, for a faster next start, and release the directory."""
         if not self._usage.end():
             return
         self._bulk.close()
         self._spare.close()
         self._handles.clear()
-        # After a failure this fails too. The lost writes were never confirmed.
+        # After an earlier failure the flush fails too. The lost writes were never confirmed.
         for family in [*self._families]:
             with suppress(StoreError), classified("close", family):
                 self._families.pop(family).close()
@@ -433,13 +433,13 @@ class RocksStore:
 
     @contextmanager
     def _calling(self, action: Action, family: Family | None = None) -> Iterator[None]:
-        """Keep the store open during a call, and give its errors their class."""
+        """Keep the store open during a call, and convert its errors."""
         try:
             with self._usage.call(), classified(action, family):
                 yield
         except StoreCorrupt as damage:
-            if not self._directory.is_there():  # its disk is not mounted, perhaps: nothing is known of its bytes
-                raise StoreUnreadable(f"directory {self._directory.path} is away", family=family) from damage
+            if not self._directory.is_there():  # its disk may be unmounted: that is no damage
+                raise StoreUnreadable(f"directory {self._directory.path} is not at its path", family=family) from damage
             raise
         except StoreUnreadable as failure:
             if self._unreadable_is_damage:
@@ -448,14 +448,14 @@ class RocksStore:
 
     @contextmanager
     def _changing(self, action: Action) -> Iterator[None]:
-        """Let a change through unless one failed before; the first that fails shuts the door."""
+        """Run a change; the first that fails fences the store against all later ones."""
         with self._calling(action):
             self._refuse_fenced(action)
             try:
                 with classified(action):
                     yield
             except (KeyError, TypeError, ValueError):
-                raise  # no bytes: a mistake of the caller, met before anything was done
+                raise  # a mistake of the caller, found before any change
             except StoreUnreadable:
                 raise  # nothing was changed
             except BaseException as error:

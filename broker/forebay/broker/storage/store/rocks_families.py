@@ -1,11 +1,11 @@
 """Families of a database: their creation, their names, and the rewrite of a damaged one.
 
-A family that was written anew has a new name: its own, a dot and the number of its generation. The old one is removed
-when the new one is whole and durable, so of two generations that a crash has left the lower is the one that counts.
-RocksDB gives each family a number when it is made, and its log knows families by number only: the first generation is
-made in one order always, so that a log can be read where the list of families was lost.
+A rewritten family has a new name: its own, a dot and the number of its generation. The old one is removed
+when the new one is complete and durable, so of two generations after a crash the lower one is valid. RocksDB numbers
+families as they are created, and its log has only these numbers: the first generation is always created in the same
+order, so that a log can be read even if the list of families is lost.
 
-An iteration ends where it meets damage. One that begins behind it goes on; where that is, is found by halving.
+An iteration ends at damage, and one that begins behind it continues. A binary search finds that place.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 Span = tuple[bytes, bytes]
 Broken = tuple[type[StoreError], ...]
-"""Errors for which a part of a family is left out."""
+"""Errors that exclude a part of a family."""
 END: Final = b"\xff" * 64
 """Above every key."""
 _WIDTH: Final = 48
-"""Bytes of the numbers that stand for keys while a place behind damage is looked for."""
+"""Bytes of the numbers that represent keys in the binary search behind damage."""
 _BATCH: Final = 1_000
 
 
 def make_families(database: Path, options: Options, cache: Cache) -> None:
-    """Make a new database with its families."""
+    """Create a database with its families."""
     made = Rdict(str(database), options, {})
     for family in Family:
         made.create_column_family(str(family), family_options(family, cache)).close()
@@ -54,7 +54,7 @@ def generations(names: Iterable[str]) -> tuple[dict[Family, str], list[str]]:
 
 
 def next_generation(name: str) -> str:
-    """The name that follows."""
+    """Return the name of the next generation."""
     base, _, number = name.partition(".")
     return f"{base}.{int(number or 1) + 1}"
 
@@ -64,7 +64,7 @@ def readable(
 ) -> Iterator[tuple[bytes, bytes]]:
     """Yield the readable part of a family; ``lost`` gets the ranges unreadable for a ``broken`` reason.
 
-    Raises ``StoreUnreadable`` where that is not among them.
+    Raises ``StoreUnreadable`` if that is not among them.
     """
     first: bytes | None = b""
     while first is not None:
@@ -83,7 +83,7 @@ def readable(
 
 
 def _behind(table: Rdict, family: Family, first: bytes, broken: Broken) -> bytes | None:
-    """The lowest key from which on an iteration goes on, None where nothing readable is left."""
+    """Return the lowest key from which an iteration continues; None if nothing readable is left."""
     low, high = _number(first), _number(END)
     step = 1
     while low + step < high and not _reads(table, family, low + step, broken):
@@ -103,14 +103,14 @@ def _behind(table: Rdict, family: Family, first: bytes, broken: Broken) -> bytes
 
 
 def _reads(table: Rdict, family: Family, number: int, broken: Broken) -> bool:
-    """A new iteration from there on meets no damage at once. One that has met damage may tell of it again."""
+    """Return whether a new iteration from there begins without damage. One that met damage may report it again."""
     iterator = table.iter()
     iterator.seek(_key(number))
     return bool(iterator.valid()) or _whole(iterator, family, broken)
 
 
 def _whole(iterator: RdictIter, family: Family, broken: Broken) -> bool:
-    """An iteration has come to its end, and not to damage."""
+    """Check that an iteration has reached its end, not damage."""
     try:
         with classified("read", family):
             iterator.status()

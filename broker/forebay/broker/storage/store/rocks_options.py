@@ -1,7 +1,6 @@
 """Options of RocksDB: one set for the database, one for each family.
 
-``BULK`` is a few ranges of keys, see ``rocks``. The other families are queues: most of what is written to them is
-deleted soon.
+``BULK`` has a few ranges of keys, see ``rocks``. The other families are queues: most of their entries are deleted soon.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ if TYPE_CHECKING:
 
 _MIB: Final = 1024 * 1024
 _WRITE_BUFFERS: Final = {Family.BULK: 1, Family.SMALL: 16, Family.INDEX: 8, Family.META: 4}
-"""MiB written before it becomes a table."""
+"""Size of the write buffer of each family, in MiB."""
 
 
 def database_options(settings: RocksSettings) -> Options:
-    """The options of the database."""
+    """Return the options of the database."""
     options = Options(raw_mode=True)
     options.create_if_missing(True)
     options.create_missing_column_families(True)
@@ -38,17 +37,17 @@ def database_options(settings: RocksSettings) -> Options:
 
 
 def family_options(family: Family, cache: Cache) -> Options:
-    """The options of a family."""
+    """Return the options of a family."""
     options = Options(raw_mode=True)
     blocks = BlockBasedOptions()
     options.set_max_compaction_bytes(256 * _MIB)
     options.set_target_file_size_base(32 * _MIB)
     options.set_write_buffer_size(_WRITE_BUFFERS[family] * _MIB)
-    # Queues delete from their head: a table made mostly of deletions goes soon.
+    # Queues delete from their head: a table of mostly deletions is compacted soon.
     options.add_compact_on_deletion_collector_factory(1024, 512, 0.5)
     blocks.set_block_size(16 * 1024)
     blocks.set_block_cache(cache)
-    if family is Family.SMALL:  # pages have a checksum of their own, and may be compressed by who made them
+    if family is Family.SMALL:  # pages have their own checksum, and their producer may have compressed them
         options.set_compression_type(DBCompressionType.none())
         blocks.set_checksum_type(ChecksumType.no_checksum())
     else:

@@ -1,4 +1,4 @@
-"""Settings of the store on disk: its share of the machine."""
+"""Settings of the store on disk: its memory, files and threads."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ class RocksSettings:
     """Bounds of memory, files and threads. The defaults stay below 200 MiB of memory."""
 
     block_cache_bytes: int = 64 * _MIB
-    """Memory for blocks read, of all families but bulk, which is left to the system's page cache."""
+    """Block cache of all families but bulk, which uses the page cache of the system."""
 
     write_buffers_bytes: int = 64 * _MIB
-    """Memory for what is written and not yet in a table, all families together."""
+    """Memory of unflushed writes, over all families."""
 
     log_bytes_max: int = 128 * _MIB
-    """Log that a start may have to read again; beyond it, tables are written early."""
+    """Bound of the log that a start has to read; at the bound, families are flushed."""
 
     open_tables_max: int = 256
     """Tables held open at once."""
@@ -28,7 +28,7 @@ class RocksSettings:
     """Files of bulk held open at once."""
 
     open_files_beside: int = 256
-    """Files the process must be able to open on top: logs, files being written, what Python needs."""
+    """Further files that the process must be able to open: logs, files being written, those of Python."""
 
     background_jobs: int = 2
     """Threads that write and compact tables."""

@@ -1,9 +1,9 @@
-"""Sequence of the last synced write, noted outside of the log, to detect a missing end at a start.
+"""Sequence of the last synced write, stored outside of the log, so that a start detects a lost end of the log.
 
-A database takes a damaged log for one that ended where the damage begins: a log looks like that after a power loss, and
-then no record behind that point was confirmed. The number noted here tells the two apart. It is written after each sync
-and needs none of its own: after a kill it is exact, and after a power loss it is too low at worst. The broker's own
-marks are stored beside it: its counts by then.
+RocksDB reads a damaged log up to the damage, because a log looks like that after a power loss, when no record behind
+that point was confirmed. The sequence in this file distinguishes the two cases. It is written after each sync, without
+a sync of its own: after a kill it is exact, and after a power loss it is at worst too low. The marks of the broker are
+stored beside it.
 
     sequence of the last synced write u64, two marks u64, CRC-32 of them u32
 """
@@ -30,7 +30,7 @@ _CRC: Final = struct.Struct(">I")
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Last note."""
+    """Content of the file."""
 
     sequence: int = 0
     marks: Marks = (0, 0)
@@ -42,21 +42,21 @@ class Note:
 
 
 class SyncMark:
-    """The file, open until ``close``."""
+    """File of the last synced sequence, open until ``close``."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file; one that is new, or not whole, says that nothing was synced. Raises ``OSError``."""
+        """Open the file; a new or incomplete one means that nothing was synced. Raises ``OSError``."""
         self._path: Final = path
         self._handle = os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
         with naming(path):
             found = decode_note(os.pread(self._handle, _NOTE.size + _CRC.size, 0))
         self.found: Final = found or Note()
-        """Note found when this one was opened."""
+        """Content at the start."""
         if found is None:
-            self.note(0, (0, 0))  # takes its room on the disk now, so that a later note needs none
+            self.note(0, (0, 0))  # allocates the block now, so that a later write needs no space
 
     def note(self, sequence: int, marks: Marks) -> None:
-        """Remember that everything up to ``sequence`` was synced."""
+        """Store that all writes up to ``sequence`` are synced."""
         with naming(self._path):
             os.pwrite(self._handle, Note(sequence, marks).encode(), 0)
 
@@ -66,7 +66,7 @@ class SyncMark:
 
 
 def decode_note(content: bytes) -> Note | None:
-    """Return the note of a file; None if it is damaged."""
+    """Return the content of a file; None if it is damaged."""
     if len(content) != _NOTE.size + _CRC.size:
         return None
     fixed = content[: _NOTE.size]

@@ -34,13 +34,13 @@ def test_a_pattern_matches_whole_names_and_dead_letter_sinks_of_them(pattern: st
 
 
 @pytest.mark.parametrize("given", list(Right))
-@pytest.mark.parametrize("asked", list(Right))
-def test_a_right_gives_itself_and_view_and_admin_gives_all(given: Right, asked: Right) -> None:
-    expected = given is asked or given is Right.ADMIN or asked is Right.VIEW
+@pytest.mark.parametrize("requested", list(Right))
+def test_a_right_gives_itself_and_view_and_admin_gives_all(given: Right, requested: Right) -> None:
+    expected = given is requested or given is Right.ADMIN or requested is Right.VIEW
 
-    assert principal((given, "orders")).may(asked, "orders") is expected
-    assert principal((given, "orders")).may_somewhere(asked) is expected
-    assert not principal((given, "orders")).may(asked, "events")
+    assert principal((given, "orders")).may(requested, "orders") is expected
+    assert principal((given, "orders")).may_somewhere(requested) is expected
+    assert not principal((given, "orders")).may(requested, "events")
 
 
 def test_a_principal_without_access_control_may_do_everything() -> None:

@@ -15,12 +15,12 @@ from forebay.broker.core.dead_letters.letters import (
     Origin,
     PlainRecord,
     Reason,
-    buried,
     chunks,
     dead_letter_settings,
+    from_dead_letter,
     is_dead_letter_sink,
     ranges_of,
-    unburied,
+    to_dead_letter,
     whole_page,
 )
 from forebay.broker.core.partition.pages import Body, Encoding, Entry
@@ -73,7 +73,7 @@ def letter(**origin: object) -> DeadLetter:
 def test_a_dead_letter_gives_its_record_and_its_origin_back_exactly(
     record: PlainRecord, origin: Origin, uncut: str
 ) -> None:
-    found = unburied(Cut(5, 6, "", buried(record, origin, uncut)))
+    found = from_dead_letter(Cut(5, 6, "", to_dead_letter(record, origin, uncut)))
 
     assert found == DeadLetter(5, 6, origin, record, uncut)
     assert found.redrivable is (uncut == "")
@@ -96,19 +96,19 @@ def test_of_records_that_cannot_be_cut_only_the_first_holds_the_body_of_the_page
 def test_one_that_looks_like_a_dead_letter_already_is_not_mixed_up(
     record: PlainRecord, forged: Origin, origin: Origin
 ) -> None:
-    forgery = buried(record, forged)
+    forgery = to_dead_letter(record, forged)
 
-    assert unburied(Cut(0, 0, "", buried(forgery, origin))).record == forgery
+    assert from_dead_letter(Cut(0, 0, "", to_dead_letter(forgery, origin))).record == forgery
 
 
 @pytest.mark.parametrize(
     ("name", "value"), [("reason", b"BORED"), ("attempts", b"many"), ("time", b"today"), ("error", b"\xff")]
 )
 def test_headers_that_make_no_sense_are_no_origin(name: str, value: bytes) -> None:
-    record = buried(PlainRecord(b"value"), ORIGIN)
+    record = to_dead_letter(PlainRecord(b"value"), ORIGIN)
     headers = tuple((n, value if n == f"forebay.dead.{name}" else v) for n, v in record.headers)
 
-    found = unburied(Cut(0, 0, "", replace(record, headers=headers)))
+    found = from_dead_letter(Cut(0, 0, "", replace(record, headers=headers)))
 
     assert found.origin is None
     assert found.record.headers == headers
@@ -135,14 +135,14 @@ def test_headers_that_make_no_sense_are_no_origin(name: str, value: bytes) -> No
     ],
 )
 def test_a_filter_takes_what_fits_all_that_is_set(wanted: Filter, takes: bool) -> None:
-    assert wanted.takes(letter()) is takes
+    assert wanted.matches(letter()) is takes
 
 
 def test_a_record_without_an_origin_is_taken_only_when_all_are() -> None:
     stranger = DeadLetter(0, 0, None, PlainRecord(b""))
 
-    assert Filter().takes(stranger)
-    assert not Filter(partition=0).takes(stranger)
+    assert Filter().matches(stranger)
+    assert not Filter(partition=0).matches(stranger)
 
 
 def test_pages_hold_what_fits_and_a_larger_record_stands_alone() -> None:

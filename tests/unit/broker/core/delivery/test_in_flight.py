@@ -15,7 +15,7 @@ from forebay.broker.core.partition.ranges import Range
 def flights(*pages: tuple[int, int], usage: InFlight | None = None) -> Flights:
     """Pages of 100 bytes that begin and end there, in flight whole."""
     made = Flights()
-    made.count_in(usage if usage is not None else InFlight())
+    made.count_for(usage if usage is not None else InFlight())
     for first, end in pages:
         made.add(Flight(first, first, end, 100, end - first, age_us=first))
     return made
@@ -68,7 +68,7 @@ def test_ages_are_of_pages_that_were_answered_to_their_last_record_and_told_once
     cursor = settle(made, cursor, 0, 6)
     settle(made, cursor, 8, 12, answered=False)
 
-    assert (made.take_settled_ages(), made.take_settled_ages()) == ([0], [])
+    assert (made.pop_settled_ages(), made.pop_settled_ages()) == ([0], [])
 
 
 @given(

@@ -24,7 +24,7 @@ class Held:
     def __init__(self, cursor: Cursor | None = None, **settings: Any) -> None:
         self.usage = InFlight()
         self.lane = Lane(cursor or Cursor(), replace(DEFAULTS, **settings))
-        self.lane.take("a", 7, self.usage)
+        self.lane.assign("a", 7, self.usage)
 
     def answer(self, revision: int | None = None) -> Answer:
         return Answer(7, self.lane.revision if revision is None else revision)
@@ -429,7 +429,7 @@ def test_a_new_owner_begins_at_the_watermark_and_old_answers_are_stale() -> None
     held.ack(0, 3)
     held.lane.release(failed=False)
 
-    held.lane.take("b", 8, InFlight())
+    held.lane.assign("b", 8, InFlight())
 
     assert held.lane.sender.position == 3
     assert held.ack(3, 5) == [(Range(3, 5), STALE)]
@@ -473,25 +473,25 @@ def test_a_drop_does_not_settle_a_probe() -> None:
 def test_a_gap_counts_as_told_only_once_something_after_it_was_answered() -> None:
     held = Held()
     held.lane.drop([Range(0, 10)], NOW, NEXT)
-    held.lane.sender.tell(10)
-    assert held.lane.cursor.told == 0
+    held.lane.sender.note_gap_sent(10)
+    assert held.lane.cursor.notified == 0
 
     held.send(20)
     held.ack(10, 11)
 
-    assert held.lane.cursor.told == 11
+    assert held.lane.cursor.notified == 11
     held.lane.release(failed=False)
-    held.lane.take("b", 8, InFlight())
+    held.lane.assign("b", 8, InFlight())
     assert held.lane.sender.position == 11
 
 
 def test_a_new_owner_is_told_a_gap_that_nobody_had_answered_behind() -> None:
     held = Held()
     held.lane.drop([Range(0, 10)], NOW, NEXT)
-    held.lane.sender.tell(10)
+    held.lane.sender.note_gap_sent(10)
     held.lane.release(failed=False)
 
-    held.lane.take("b", 8, InFlight())
+    held.lane.assign("b", 8, InFlight())
 
     assert held.lane.sender.position == 0
 
@@ -503,7 +503,7 @@ def test_a_gap_that_was_not_told_is_not_passed_over_by_an_ack_before_it() -> Non
 
     held.ack(0, 10)
 
-    assert (held.lane.cursor.watermark, held.lane.cursor.told, held.lane.sender.position) == (20, 10, 10)
+    assert (held.lane.cursor.watermark, held.lane.cursor.notified, held.lane.sender.position) == (20, 10, 10)
 
 
 def test_a_seek_opens_a_new_account_and_late_answers_settle_nothing() -> None:
@@ -514,7 +514,7 @@ def test_a_seek_opens_a_new_account_and_late_answers_settle_nothing() -> None:
     revocation = held.lane.seek(2, 20)
 
     assert revocation == Revocation(0, 1)
-    assert held.lane.cursor == Cursor(start=2, watermark=2, told=2, sent=10)
+    assert held.lane.cursor == Cursor(start=2, watermark=2, notified=2, sent=10)
     assert held.ack(5, 10, revision=0) == [(Range(5, 10), STALE)]
     assert held.ack(2, 3, revision=1) == [(Range(2, 3), UNKNOWN)]
     assert (held.usage.records, held.lane.sender.position) == (0, 2)
@@ -558,7 +558,7 @@ def test_what_is_settled_below_an_offset_was_never_sent_and_counts_as_acked() ->
 
     assert lane.settle_below(5, NOW, NEXT) == 5
     assert lane.settle_below(3, NOW, NEXT) == 0
-    assert (lane.cursor.watermark, lane.cursor.acked, lane.cursor.told) == (5, 5, 5)
+    assert (lane.cursor.watermark, lane.cursor.acked, lane.cursor.notified) == (5, 5, 5)
 
 
 def test_what_waits_aside_is_settled_with_the_rest() -> None:
@@ -568,7 +568,7 @@ def test_what_waits_aside_is_settled_with_the_rest() -> None:
     held.lane.release(failed=False)
 
     assert held.lane.settle_below(4, NOW, NEXT) == 4
-    assert not held.lane.side.parked
+    assert not held.lane.retry.queue
     assert held.lane.cursor.balances(4)
 
 

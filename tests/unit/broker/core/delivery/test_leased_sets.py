@@ -35,11 +35,11 @@ def test_what_is_no_name_of_a_holder_is_refused(name: str) -> None:
 
 def test_a_lease_is_as_long_as_asked_or_else_as_a_delivery_has_within_the_bounds() -> None:
     low, high = DURATION_US
-    assert [lease_us(asked, 7) for asked in (low, high)] == [low, high]
+    assert [lease_us(requested, 7) for requested in (low, high)] == [low, high]
     assert [lease_us(None, deadline) for deadline in (1, low + 1, high + 1)] == [low, low + 1, high]
-    for asked in (0, low - 1, high + 1):
+    for requested in (0, low - 1, high + 1):
         with refusal(Reason.INVALID_LEASE, match="1 s to 24 h"):
-            lease_us(asked, low)
+            lease_us(requested, low)
 
 
 def test_a_set_has_the_usual_number_of_records_unless_its_holder_says_otherwise() -> None:
@@ -51,9 +51,9 @@ def test_a_set_has_the_usual_number_of_records_unless_its_holder_says_otherwise(
 
 def test_a_set_is_full_when_its_records_are_taken() -> None:
     room = Room(Wanted(3))
-    room.take(PAGE, [Range(0, 2)])
+    room.add(PAGE, [Range(0, 2)])
     assert room.fits(PAGE)
-    room.take(PAGE, [Range(4, 5)])
+    room.add(PAGE, [Range(4, 5)])
     assert room.full
     assert not room.fits(PAGE)
 
@@ -61,18 +61,18 @@ def test_a_set_is_full_when_its_records_are_taken() -> None:
 def test_the_first_page_always_fits_and_a_further_one_only_with_its_bytes() -> None:
     room = Room(Wanted(10, size=150))
     assert room.fits(replace(PAGE, size=1_000))
-    room.take(PAGE, [Range(0, 1)])
+    room.add(PAGE, [Range(0, 1)])
     assert room.fits(replace(PAGE, size=50))
     assert not room.fits(replace(PAGE, size=51))
 
 
 def test_a_page_of_which_nothing_was_taken_costs_nothing() -> None:
     room = Room(Wanted(10, size=100))
-    room.take(PAGE, [])
+    room.add(PAGE, [])
     assert room.fits(replace(PAGE, size=1_000))
 
 
 def test_a_set_is_bounded_in_ranges() -> None:
     room = Room(Wanted(RECORDS_MAX))
-    room.take(PAGE, [Range(2 * number, 2 * number + 1) for number in range(RANGES_MAX)])
+    room.add(PAGE, [Range(2 * number, 2 * number + 1) for number in range(RANGES_MAX)])
     assert room.full

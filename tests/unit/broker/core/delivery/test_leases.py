@@ -13,13 +13,13 @@ PAGE = Flight(base=0, first=0, end=0, size=0, unsettled=0, age_us=5, sent_at=9.0
 def leased(**ranges: tuple[int, int]) -> Leases:
     found = Leases()
     for holder, part in ranges.items():
-        found.take(holder, 60.0, PAGE, [Range(*part)])
+        found.lease(holder, 60.0, PAGE, [Range(*part)])
     return found
 
 
 def test_a_holder_has_what_it_took_and_neighbours_are_one() -> None:
     leases = leased(a=(0, 2), b=(5, 6))
-    leases.take("a", 90.0, PAGE, [Range(2, 4), Range(8, 9)])
+    leases.lease("a", 90.0, PAGE, [Range(2, 4), Range(8, 9)])
 
     assert leases.of("a", Cursor()) == [Range(0, 4), Range(8, 9)]
     assert leases.of("nobody", Cursor()) == []
@@ -47,10 +47,10 @@ def test_what_is_settled_is_in_no_set_and_who_has_nothing_left_is_forgotten() ->
     leases.settle(Range(1, 2), Cursor(), answered=True)
     cursor, _ = Cursor().settle(Range(1, 2), Settlement.ACKED)
     assert leases.of("a", cursor) == [Range(0, 1), Range(2, 4)]
-    assert leases.take_settled_ages() == []
+    assert leases.pop_settled_ages() == []
 
     leases.settle(Range(0, 4), cursor, answered=True)
-    assert leases.take_settled_ages() == [5]
+    assert leases.pop_settled_ages() == [5]
     assert leases.holders() == {"b"}
 
 
@@ -59,9 +59,9 @@ def test_leases_run_out_each_at_its_own_time() -> None:
     leases.extend("b", 90.0)
     leases.extend("nobody", 1.0)
 
-    assert leases.run_out(59.9) == []
-    assert leases.run_out(60.0) == [Range(0, 2)]
-    assert leases.run_out(90.0) == [Range(5, 6)]
+    assert leases.expire(59.9) == []
+    assert leases.expire(60.0) == [Range(0, 2)]
+    assert leases.expire(90.0) == [Range(5, 6)]
     assert (bool(leases), leases.next_timer()) == (False, None)
 
 
@@ -70,7 +70,7 @@ def test_what_is_released_can_be_taken_by_another() -> None:
 
     assert leases.release("a") == [Range(0, 2)]
     assert leases.release("a") == []
-    leases.take("b", 60.0, PAGE, [Range(0, 2)])
+    leases.lease("b", 60.0, PAGE, [Range(0, 2)])
     leases.clear()
 
     assert leases.holders() == set()

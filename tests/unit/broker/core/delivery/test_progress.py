@@ -19,11 +19,11 @@ def test_moved_records_are_stored_as_settled_once_their_batch_is_cut() -> None:
     progress = Progress(Cursor(sent=3))
     progress.settle([Range(0, 2)], None)
 
-    progress.moving.queue([Range(0, 2)])
-    progress.moving.seal([Range(0, 2)], Settlement.DEAD_LETTERED)
+    progress.transfers.queue([Range(0, 2)])
+    progress.transfers.seal([Range(0, 2)], Settlement.DEAD_LETTERED)
 
     assert (progress.cursor.watermark, progress.stored.watermark) == (0, 2)
-    found = progress.moving.confirm([Range(0, 2)], Settlement.DEAD_LETTERED)
+    found = progress.transfers.confirm([Range(0, 2)], Settlement.DEAD_LETTERED)
     assert progress.settle_confirmed(found, Settlement.DEAD_LETTERED) == 2
     assert (progress.cursor.watermark, progress.cursor.dead_lettered) == (2, 2)
 
@@ -40,10 +40,10 @@ def test_what_was_sent_before_is_a_redelivery() -> None:
 def test_confirmed_notices_never_go_back() -> None:
     progress = Progress(Cursor())
 
-    progress.notified(5)
-    progress.notified(3)
+    progress.note_notified(5)
+    progress.note_notified(3)
 
-    assert progress.cursor.told == 5
+    assert progress.cursor.notified == 5
 
 
 def test_a_new_account_begins_at_its_offset_and_keeps_what_was_sent() -> None:
@@ -52,5 +52,5 @@ def test_a_new_account_begins_at_its_offset_and_keeps_what_was_sent() -> None:
 
     progress.reopen(4, 8)
 
-    assert progress.cursor == Cursor(start=4, watermark=4, told=4, sent=8)
+    assert progress.cursor == Cursor(start=4, watermark=4, notified=4, sent=8)
     assert progress.begin == 4

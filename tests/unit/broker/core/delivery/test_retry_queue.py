@@ -5,17 +5,17 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.broker.core.delivery.retry_queue import Parked
+from forebay.broker.core.delivery.retry_queue import RetryQueue
 from forebay.broker.core.partition.cursor import Cursor, Settlement
 from forebay.broker.core.partition.ranges import Range
 
 NOW = 1_000.0
 
 
-def parked(*ranges: tuple[int, int], not_before: float = NOW) -> Parked:
-    made = Parked()
+def parked(*ranges: tuple[int, int], not_before: float = NOW) -> RetryQueue:
+    made = RetryQueue()
     for first, end in ranges:
-        made.park(Range(first, end), not_before)
+        made.add(Range(first, end), not_before)
     return made
 
 
@@ -43,7 +43,7 @@ def test_a_part_is_taken_out_and_the_rest_keeps_its_turn_and_its_time() -> None:
 
 def test_before_its_time_nothing_is_due() -> None:
     made = parked((1, 2), not_before=NOW + 3)
-    made.park(Range(5, 6), NOW + 1)
+    made.add(Range(5, 6), NOW + 1)
 
     assert made.next_due(NOW, singly=False) is None
     assert made.next_timer(NOW) == NOW + 1
@@ -79,7 +79,7 @@ def test_nothing_is_left_once_all_is_cleared() -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 30), st.integers(1, 8)), max_size=30))
 def test_it_is_a_set_of_offsets(steps: list[tuple[bool, int, int]]) -> None:
-    made, model = Parked(), set[int]()
+    made, model = RetryQueue(), set[int]()
     for put, first, size in steps:
         offsets = range(first, first + size)
         if not put:
@@ -87,7 +87,7 @@ def test_it_is_a_set_of_offsets(steps: list[tuple[bool, int, int]]) -> None:
             assert found == model & set(offsets)
             model -= set(offsets)
         elif not model & set(offsets):
-            made.park(Range(first, first + size), NOW)
+            made.add(Range(first, first + size), NOW)
             model |= set(offsets)
         assert {offset for one in made for offset in range(one.first, one.end)} == model
         assert sum(one.end - one.first for one in made) == len(model)

@@ -40,7 +40,7 @@ def stage_of(claim: Claim, number: int = 7) -> StageRecord:
 def restarted(producers: Producers, *stages: StageRecord) -> Producers:
     """As a start finds them: in any order."""
     again = Producers(producers.sink)
-    again.recall(sorted(producers.known.values(), key=lambda record: record.producer, reverse=True), 1)
+    again.restore(sorted(producers.known.values(), key=lambda record: record.producer, reverse=True), 1)
     for stage in stages:
         again.saw(stage)
     return again
@@ -144,7 +144,7 @@ def test_the_same_commit_again_is_the_same_whatever_it_says_of_its_content() -> 
 
 def test_an_epoch_that_was_stored_without_its_content_is_compared_with_nothing() -> None:
     producers = Producers("orders")
-    producers.recall([ProducerRecord("query", "orders", "run-1", 1, 0, "run-1", 1, digest(["a"]))], 1)
+    producers.restore([ProducerRecord("query", "orders", "run-1", 1, 0, "run-1", 1, digest(["a"]))], 1)
 
     assert not producers.commit(wanted(NEWER, "b", content=TEN, check=EpochCheck.CONTENT))
 

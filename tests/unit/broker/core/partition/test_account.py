@@ -36,7 +36,7 @@ def test_an_account_counts_what_is_missing_behind_its_start_as_dropped() -> None
 
 
 def test_gaps_behind_the_start_are_yet_to_be_told() -> None:
-    assert opened(5, [gap(4, 8)]).told == 5
+    assert opened(5, [gap(4, 8)]).notified == 5
 
 
 @given(start=st.integers(0, END), gaps=gap_lists())

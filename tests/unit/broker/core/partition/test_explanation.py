@@ -29,7 +29,7 @@ from tests.support.pages.samples import entry
 from tests.unit.broker.core.partition.test_log import append
 
 NOW = 1_000.0
-OWNER = Owner("a", credit_records=1_000, credit_size=1_000_000, used_records=0, used_size=0, asks=True)
+OWNER = Owner("a", credit_records=1_000, credit_size=1_000_000, used_records=0, used_size=0, accepts=True)
 
 
 class Asked:
@@ -40,7 +40,7 @@ class Asked:
         for index in range(pages):
             append(self.log, entry(10 * index, 10))
         self.lane = Lane(Cursor(), replace(DEFAULTS, **settings))
-        self.lane.take("a", 7, InFlight())
+        self.lane.assign("a", 7, InFlight())
         self.owner: Owner | None = OWNER
         self.now = NOW
 
@@ -84,51 +84,51 @@ def test_an_offset_that_no_record_has_waits_for_one() -> None:
 
 
 def test_a_record_that_waits_for_its_batch_says_so() -> None:
-    asked = Asked()
-    asked.log.reserve(5, 50)
+    requested = Asked()
+    requested.log.reserve(5, 50)
 
-    found = asked.ask(104)
+    found = requested.ask(104)
 
     assert (found.place, found.state, found.waiting.reason) == (
         Place.AWAITING_COMMIT,
         RecordState.PENDING,
         Wait.COMMIT,
     )
-    assert asked.ask(105).place is Place.NOT_ASSIGNED
+    assert requested.ask(105).place is Place.NOT_ASSIGNED
 
 
 def test_a_stored_record_is_on_disk_or_among_the_recent_pages() -> None:
-    asked = Asked()
+    requested = Asked()
 
-    assert (asked.ask(55).place, asked.ask(55, recent=True).place) == (Place.DISK, Place.RECENT)
-    assert asked.ask(55).entry == entry(50, 10)
+    assert (requested.ask(55).place, requested.ask(55, recent=True).place) == (Place.DISK, Place.RECENT)
+    assert requested.ask(55).entry == entry(50, 10)
 
 
 def test_a_dropped_record_is_in_its_gap() -> None:
-    asked = Asked()
-    asked.drop(50)
+    requested = Asked()
+    requested.drop(50)
 
-    found = asked.ask(55)
+    found = requested.ask(55)
 
     assert (found.place, found.entry) == (Place.DROPPED, None)
     assert found.gap == Gap(50, 60, DropReason.OVERFLOW, 5, 100, 1)
 
 
 def test_a_trimmed_record_is_gone_because_it_was_settled() -> None:
-    asked = Asked()
-    asked.send()
-    asked.settle(0, 10)
-    asked.trim(0)
+    requested = Asked()
+    requested.send()
+    requested.settle(0, 10)
+    requested.trim(0)
 
-    found = asked.ask(3)
+    found = requested.ask(3)
 
     assert (found.place, found.state, found.waiting.reason) == (Place.TRIMMED, RecordState.ACKED, Wait.NOTHING)
 
 
 def test_a_record_whose_page_the_index_does_not_name_is_missing() -> None:
-    asked = Asked()
+    requested = Asked()
 
-    found = explain(asked.log, asked.lane, "default", 55, Moment(NOW, OWNER, None, None, recent=False))
+    found = explain(requested.log, requested.lane, "default", 55, Moment(NOW, OWNER, None, None, recent=False))
 
     assert found.place is Place.MISSING
 
@@ -137,11 +137,11 @@ def test_a_record_whose_page_the_index_does_not_name_is_missing() -> None:
 
 
 def test_a_record_in_flight_says_to_whom_since_when_and_until_when() -> None:
-    asked = Asked(ack_deadline_us=30_000_000)
-    asked.send(2)
-    asked.now = NOW + 4.0
+    requested = Asked(ack_deadline_us=30_000_000)
+    requested.send(2)
+    requested.now = NOW + 4.0
 
-    found = asked.ask(15)
+    found = requested.ask(15)
 
     assert (found.state, found.owner, found.owner_epoch, found.sent_at) == (RecordState.IN_FLIGHT, "a", 7, NOW)
     assert found.waiting == Waiting(Wait.ANSWER, NOW + 30.0)
@@ -149,37 +149,37 @@ def test_a_record_in_flight_says_to_whom_since_when_and_until_when() -> None:
 
 
 def test_an_acked_record_within_a_page_in_flight_is_settled() -> None:
-    asked = Asked()
-    asked.send()
-    asked.settle(3, 5)
+    requested = Asked()
+    requested.send()
+    requested.settle(3, 5)
 
-    assert (asked.ask(4).state, asked.ask(4).owner) == (RecordState.ACKED, None)
-    assert (asked.ask(5).state, asked.ask(5).before) == (RecordState.IN_FLIGHT, 3)
+    assert (requested.ask(4).state, requested.ask(4).owner) == (RecordState.ACKED, None)
+    assert (requested.ask(5).state, requested.ask(5).before) == (RecordState.IN_FLIGHT, 3)
 
 
 def test_how_a_record_was_settled_is_known_where_the_account_leaves_one_way() -> None:
-    asked = Asked()
-    asked.send(2)
-    asked.settle(0, 5, Settlement.DEAD_LETTERED)
-    known = asked.ask(3).state
-    asked.settle(5, 10)
+    requested = Asked()
+    requested.send(2)
+    requested.settle(0, 5, Settlement.DEAD_LETTERED)
+    known = requested.ask(3).state
+    requested.settle(5, 10)
 
     assert known is RecordState.DEAD_LETTERED
-    assert asked.ask(3).state is RecordState.SETTLED
+    assert requested.ask(3).state is RecordState.SETTLED
 
 
 def test_a_dropped_record_was_unsettled_where_the_account_counts_every_missing_one() -> None:
-    asked = Asked()
-    asked.send()
-    asked.settle(0, 10)
-    asked.drop(50)
-    whole = asked.ask(55).state
-    asked.send()
-    asked.settle(10, 15)
-    asked.drop(10)
+    requested = Asked()
+    requested.send()
+    requested.settle(0, 10)
+    requested.drop(50)
+    whole = requested.ask(55).state
+    requested.send()
+    requested.settle(10, 15)
+    requested.drop(10)
 
     assert whole is RecordState.DROPPED
-    assert [asked.ask(offset).state for offset in (5, 12, 17, 55)] == [
+    assert [requested.ask(offset).state for offset in (5, 12, 17, 55)] == [
         RecordState.ACKED,
         RecordState.SETTLED,
         RecordState.SETTLED,
@@ -188,47 +188,47 @@ def test_a_dropped_record_was_unsettled_where_the_account_counts_every_missing_o
 
 
 def test_a_record_that_was_acked_before_its_page_was_dropped_is_acked() -> None:
-    asked = Asked()
-    asked.send()
-    asked.settle(0, 10)
-    asked.drop(0)
+    requested = Asked()
+    requested.send()
+    requested.settle(0, 10)
+    requested.drop(0)
 
-    assert (asked.ask(5).place, asked.ask(5).state) == (Place.DROPPED, RecordState.ACKED)
+    assert (requested.ask(5).place, requested.ask(5).state) == (Place.DROPPED, RecordState.ACKED)
 
 
 def test_a_record_below_the_account_s_start_is_not_the_subscription_s() -> None:
-    asked = Asked()
-    asked.lane.seek(40, 100)
+    requested = Asked()
+    requested.lane.seek(40, 100)
 
-    assert (asked.ask(39).state, asked.ask(40).state) == (RecordState.BEFORE_START, RecordState.PENDING)
+    assert (requested.ask(39).state, requested.ask(40).state) == (RecordState.BEFORE_START, RecordState.PENDING)
 
 
 def test_offsets_that_were_missing_when_the_account_opened_count_as_dropped() -> None:
-    asked = Asked()
-    asked.drop(40)
-    asked.lane.seek(45, 100)
-    asked.lane.drop([Range(45, 50)], NOW, 100)
+    requested = Asked()
+    requested.drop(40)
+    requested.lane.seek(45, 100)
+    requested.lane.drop([Range(45, 50)], NOW, 100)
 
-    assert (asked.ask(44).state, asked.ask(47).state) == (RecordState.BEFORE_START, RecordState.DROPPED)
+    assert (requested.ask(44).state, requested.ask(47).state) == (RecordState.BEFORE_START, RecordState.DROPPED)
 
 
 def test_a_gap_over_settled_records_that_begins_before_the_account_leaves_it_open() -> None:
-    asked = Asked()
+    requested = Asked()
     whole = Gap(0, 50, DropReason.OVERFLOW, 5, 0, 0, merged=((1, 20),))
-    asked.log = PartitionLog(0, asked.log.tail, replace(asked.log.head, earliest=50), (whole,))
-    asked.lane.seek(45, 100)
-    asked.lane.drop([Range(45, 50)], NOW, 100)
+    requested.log = PartitionLog(0, requested.log.tail, replace(requested.log.head, earliest=50), (whole,))
+    requested.lane.seek(45, 100)
+    requested.lane.drop([Range(45, 50)], NOW, 100)
 
-    assert asked.ask(47).state is RecordState.SETTLED
+    assert requested.ask(47).state is RecordState.SETTLED
 
 
 def test_a_record_that_the_subscription_dropped_is_still_stored_for_others() -> None:
-    asked = Asked()
-    asked.send()
-    asked.settle(3, 4, Settlement.DROPPED)
-    asked.log.reject("default", [Range(3, 4)], settled_to=0, at_us=9, detail="no such column")
+    requested = Asked()
+    requested.send()
+    requested.settle(3, 4, Settlement.DROPPED)
+    requested.log.reject("default", [Range(3, 4)], settled_to=0, at_us=9, detail="no such column")
 
-    found = asked.ask(3)
+    found = requested.ask(3)
 
     assert (found.place, found.state, found.gap) == (Place.DISK, RecordState.DROPPED, None)
     assert found.rejection is not None
@@ -236,156 +236,156 @@ def test_a_record_that_the_subscription_dropped_is_still_stored_for_others() -> 
 
 
 def test_what_a_merged_rejection_covers_is_settled_in_an_unknown_way() -> None:
-    asked = Asked()
-    asked.send()
-    asked.settle(0, 10, Settlement.DROPPED)
+    requested = Asked()
+    requested.send()
+    requested.settle(0, 10, Settlement.DROPPED)
     wide = Gap(0, 10, DropReason.REJECTED_BY_TARGET, 9, 0, 0, 5, ((9, 4),), "default")
-    asked.log.rejections = Rejections([wide])
+    requested.log.rejections = Rejections([wide])
 
-    assert asked.ask(3).state is RecordState.SETTLED
+    assert requested.ask(3).state is RecordState.SETTLED
 
 
 def test_failed_tries_are_counted() -> None:
-    asked = Asked()
+    requested = Asked()
     for _ in range(2):
-        asked.send()
-        asked.fail(0, delay_s=0.0)
-        asked.lane.sender.pages_allowed(NOW)
+        requested.send()
+        requested.fail(0, delay_s=0.0)
+        requested.lane.sender.pages_allowed(NOW)
 
-    assert (asked.ask(0).attempts, asked.ask(1).attempts, asked.ask(0).watermark) == (2, 0, 0)
+    assert (requested.ask(0).attempts, requested.ask(1).attempts, requested.ask(0).watermark) == (2, 0, 0)
 
 
 # -- what its delivery waits for
 
 
 def test_the_record_that_goes_out_next_waits_for_nothing_and_the_others_for_it() -> None:
-    asked = Asked()
+    requested = Asked()
 
-    assert asked.waits(0) == (Wait.NOTHING, None, "")
-    assert asked.waits(50) == (Wait.BEHIND, None, "")
-    assert asked.ask(50).before == 50
+    assert requested.waits(0) == (Wait.NOTHING, None, "")
+    assert requested.waits(50) == (Wait.BEHIND, None, "")
+    assert requested.ask(50).before == 50
 
 
 def test_a_paused_sink_waits_for_its_resume() -> None:
-    asked = Asked()
-    asked.owner = None
-    asked.lane.pause("the target is being moved")
+    requested = Asked()
+    requested.owner = None
+    requested.lane.pause("the target is being moved")
 
-    assert asked.waits() == (Wait.PAUSED, None, "the target is being moved")
-    assert asked.ask(50).delivery is State.PAUSED
+    assert requested.waits() == (Wait.PAUSED, None, "the target is being moved")
+    assert requested.ask(50).delivery is State.PAUSED
 
 
 def test_nothing_is_sent_while_a_purge_is_under_way() -> None:
-    asked = Asked()
-    asked.lane.sender.held = True
+    requested = Asked()
+    requested.lane.sender.held = True
 
-    assert asked.waits() == (Wait.PURGE, None, "")
+    assert requested.waits() == (Wait.PURGE, None, "")
 
 
 def test_without_a_consumer_nothing_is_sent() -> None:
-    asked = Asked()
-    asked.owner = None
+    requested = Asked()
+    requested.owner = None
 
-    assert asked.waits() == (Wait.NO_CONSUMER, None, "")
+    assert requested.waits() == (Wait.NO_CONSUMER, None, "")
 
 
 def test_a_consumer_that_pulls_has_to_pull_again() -> None:
-    asked = Asked()
-    asked.owner = replace(OWNER, asks=False)
+    requested = Asked()
+    requested.owner = replace(OWNER, accepts=False)
 
-    assert asked.waits() == (Wait.PULL, None, "")
+    assert requested.waits() == (Wait.PULL, None, "")
 
 
 def test_a_partition_that_goes_to_another_consumer_waits_for_its_owner() -> None:
-    asked = Asked()
+    requested = Asked()
 
-    assert asked.waits(moving_until=NOW + 9.0) == (Wait.MOVING, NOW + 9.0, "")
+    assert requested.waits(moving_until=NOW + 9.0) == (Wait.MOVING, NOW + 9.0, "")
 
 
 def test_after_a_failure_the_next_try_has_its_time() -> None:
-    asked = Asked()
-    asked.send()
-    asked.fail(0)
+    requested = Asked()
+    requested.send()
+    requested.fail(0)
 
-    assert asked.waits() == (Wait.BACKING_OFF, NOW + 5.0, "it said 503")
-    asked.now = NOW + 5.0
-    assert asked.waits(0) == (Wait.NOTHING, None, "")
+    assert requested.waits() == (Wait.BACKING_OFF, NOW + 5.0, "it said 503")
+    requested.now = NOW + 5.0
+    assert requested.waits(0) == (Wait.NOTHING, None, "")
 
 
 def test_while_a_probe_is_in_flight_all_others_wait_for_its_answer() -> None:
-    asked = Asked()
-    asked.send()
-    asked.fail(0)
-    asked.now = NOW + 5.0
-    asked.lane.sender.pages_allowed(asked.now)
-    asked.send()
+    requested = Asked()
+    requested.send()
+    requested.fail(0)
+    requested.now = NOW + 5.0
+    requested.lane.sender.pages_allowed(requested.now)
+    requested.send()
 
-    assert asked.waits(15) == (Wait.PROBING, asked.now + 30.0, "it said 503")
-    assert asked.waits(5)[0] is Wait.ANSWER
+    assert requested.waits(15) == (Wait.PROBING, requested.now + 30.0, "it said 503")
+    assert requested.waits(5)[0] is Wait.ANSWER
 
 
 def test_resends_wait_for_each_other_and_for_the_interval() -> None:
-    asked = Asked(resend_interval_us=2_000_000)
-    asked.send()
-    asked.fail(0, delay_s=0.0)
-    asked.lane.sender.pages_allowed(NOW)
-    asked.send()
-    asked.settle(0, 10)
+    requested = Asked(resend_interval_us=2_000_000)
+    requested.send()
+    requested.fail(0, delay_s=0.0)
+    requested.lane.sender.pages_allowed(NOW)
+    requested.send()
+    requested.settle(0, 10)
 
-    assert asked.waits() == (Wait.RESEND_INTERVAL, NOW + 2.0, "")
-    asked.now = NOW + 2.0
-    assert asked.waits()[0] is Wait.BEHIND
-    asked.send()
-    assert asked.waits() == (Wait.RESEND_INTERVAL, None, "")
+    assert requested.waits() == (Wait.RESEND_INTERVAL, NOW + 2.0, "")
+    requested.now = NOW + 2.0
+    assert requested.waits()[0] is Wait.BEHIND
+    requested.send()
+    assert requested.waits() == (Wait.RESEND_INTERVAL, None, "")
 
 
 def test_too_many_ranges_beyond_the_watermark_hold_the_partition(monkeypatch: Any) -> None:
     monkeypatch.setattr(sender, "HOLES_MAX", 3)
-    asked = Asked()
-    asked.send()
+    requested = Asked()
+    requested.send()
     for offset in (2, 4, 6):
-        asked.settle(offset, offset + 1)
+        requested.settle(offset, offset + 1)
 
-    assert asked.waits() == (Wait.ACK_HOLES_FULL, None, "")
+    assert requested.waits() == (Wait.ACK_HOLES_FULL, None, "")
 
 
 def test_used_up_credit_is_told_with_its_figures() -> None:
-    asked = Asked()
-    asked.owner = replace(OWNER, used_records=1_000, used_size=10)
+    requested = Asked()
+    requested.owner = replace(OWNER, used_records=1_000, used_size=10)
 
-    assert asked.waits() == (Wait.NO_CREDIT, None, "1000 of 1000 records, 10 of 1000000 bytes")
-    asked.owner = replace(OWNER, used_records=1, used_size=1_000_000)
-    assert asked.waits()[0] is Wait.NO_CREDIT
-    asked.owner = replace(OWNER, credit_records=0)
-    assert asked.waits()[0] is Wait.NO_CREDIT
+    assert requested.waits() == (Wait.NO_CREDIT, None, "1000 of 1000 records, 10 of 1000000 bytes")
+    requested.owner = replace(OWNER, used_records=1, used_size=1_000_000)
+    assert requested.waits()[0] is Wait.NO_CREDIT
+    requested.owner = replace(OWNER, credit_records=0)
+    assert requested.waits()[0] is Wait.NO_CREDIT
 
 
 def test_a_byte_credit_below_the_record_does_not_hold_it_when_nothing_is_in_flight() -> None:
     """Said of it, too."""
-    asked = Asked()
-    asked.owner = replace(OWNER, credit_size=0)
+    requested = Asked()
+    requested.owner = replace(OWNER, credit_size=0)
 
-    assert asked.waits(0) == (Wait.NOTHING, None, "")
+    assert requested.waits(0) == (Wait.NOTHING, None, "")
 
 
 def test_the_sink_s_own_bound_of_bytes_in_flight_is_told_apart_from_credit() -> None:
-    asked = Asked(in_flight_bytes_max=65_536)
-    asked.owner = replace(OWNER, used_records=5, used_size=70_000)
+    requested = Asked(in_flight_bytes_max=65_536)
+    requested.owner = replace(OWNER, used_records=5, used_size=70_000)
 
-    assert asked.waits() == (Wait.IN_FLIGHT_LIMIT, None, "70000 of 65536 bytes")
+    assert requested.waits() == (Wait.IN_FLIGHT_LIMIT, None, "70000 of 65536 bytes")
 
 
 def test_a_leased_record_says_who_has_it_until_when_and_since_when() -> None:
-    asked = Asked(ordering=Ordering.RELAXED)
-    asked.send()
-    asked.fail(3, delay_s=0.0)
-    asked.lane.lessor.lease_parked("spark-1", NOW + 60, Range(0, 10), NOW + 1, records_max=5)
+    requested = Asked(ordering=Ordering.RELAXED)
+    requested.send()
+    requested.fail(3, delay_s=0.0)
+    requested.lane.lease_manager.lease_due("spark-1", NOW + 60, Range(0, 10), NOW + 1, records_max=5)
 
-    found = asked.ask(3)
+    found = requested.ask(3)
 
     assert (found.state, found.owner, found.sent_at, found.attempts) == (RecordState.LEASED, None, NOW + 1, 1)
     assert found.lease is not None
     assert (found.lease.holder, found.lease.until) == ("spark-1", NOW + 60)
-    assert asked.waits(3) == (Wait.LEASE, NOW + 60, "spark-1")
-    asked.lane.settle_leased("spark-1", Range(3, 4), NOW, 100)
-    assert (asked.ask(3).state, asked.ask(3).lease) == (RecordState.ACKED, None)
+    assert requested.waits(3) == (Wait.LEASE, NOW + 60, "spark-1")
+    requested.lane.settle_leased("spark-1", Range(3, 4), NOW, 100)
+    assert (requested.ask(3).state, requested.ask(3).lease) == (RecordState.ACKED, None)

@@ -32,7 +32,7 @@ def log_of(*entries: Entry, number: int = 0) -> PartitionLog:
 def live(logs: list[PartitionLog]) -> LiveUsage:
     found = LiveUsage()
     for log in logs:
-        log.count_in(found)
+        log.count_for(found)
     return found
 
 

@@ -9,7 +9,7 @@ NOW = 1_000.0
 
 def holding(budget: StreamBudget, size: int, *, at: float = NOW) -> StreamShare:
     share = StreamShare()
-    budget.take(share, size, at)
+    budget.add(share, size, at)
     return share
 
 
@@ -36,10 +36,10 @@ def test_what_is_larger_than_the_budget_fits_when_nobody_holds_anything() -> Non
 def test_what_is_given_back_is_free_and_never_more_than_was_taken() -> None:
     budget = StreamBudget(100)
     share = holding(budget, 60)
-    budget.give(share, 20, NOW)
+    budget.remove(share, 20, NOW)
     assert (budget.used, share.held) == (40, 40)
 
-    budget.give(share, 1_000, NOW)
+    budget.remove(share, 1_000, NOW)
 
     assert (budget.used, share.held) == (0, 0)
 
@@ -60,7 +60,7 @@ def test_those_that_hold_the_most_and_make_no_progress_are_ended_first() -> None
     budget = StreamBudget(100)
     small, large = holding(budget, 10), holding(budget, 50)
     moving = holding(budget, 40)
-    budget.give(moving, 1, NOW + STALLED_S)
+    budget.remove(moving, 1, NOW + STALLED_S)
 
     assert budget.stalled(NOW + STALLED_S, 45) == [large]
     assert budget.stalled(NOW + STALLED_S, 55) == [large, small]

@@ -53,9 +53,9 @@ async def test_a_caller_that_takes_nothing_is_hung_up_on_when_others_wait() -> N
     becomes(AnswerMemory(memory, closed.append).of(Call()), 400)
     assert not memory.share().reserve(200)
 
-    memory.look()
+    memory.check()
     early = list(closed)
     clock.now += STALLED_S
-    memory.look()
+    memory.check()
 
     assert (early, closed) == ([], [("192.0.2.1", 1234)])

@@ -15,7 +15,7 @@ from forebay.broker.core.access.certificates import Certificates
 from forebay.broker.core.access.credentials import parse, token_credential
 from forebay.broker.core.resources.connections import ConnectionLimits
 from forebay.broker.rpc.transport.interceptor import StatusInterceptor
-from forebay.broker.rpc.transport.listener import Listening
+from forebay.broker.rpc.transport.listener import Listener
 from forebay.broker.runtime.resources.connections import Connections
 from tests.support.certificates import Authority, Pair
 
@@ -43,7 +43,7 @@ def connections() -> Connections:
 
 
 @asynccontextmanager
-async def bound(listening: Listening) -> AsyncIterator[tuple[str, int]]:
+async def bound(listening: Listener) -> AsyncIterator[tuple[str, int]]:
     server = grpc.aio.server(interceptors=listening.interceptors(StatusInterceptor(connections())))
     port = listening.bind(server, "127.0.0.1:0")
     await server.start()
@@ -71,7 +71,7 @@ def der(pair: Pair) -> bytes:
 @pytest.mark.anyio
 async def test_a_renewed_certificate_is_shown_to_the_next_connection(authority: Authority) -> None:
     old, new = authority.signed("old"), authority.signed("new")
-    listening = Listening(certificates(old), None, lambda: 0.0)
+    listening = Listener(certificates(old), None, lambda: 0.0)
     async with bound(listening) as place:
         before = shown(place)
         listening.renew(certificates(new), None)
@@ -82,7 +82,7 @@ async def test_a_renewed_certificate_is_shown_to_the_next_connection(authority: 
 
 @pytest.mark.anyio
 async def test_a_plain_server_stays_plain(authority: Authority) -> None:
-    listening = Listening(None, None, lambda: 0.0)
+    listening = Listener(None, None, lambda: 0.0)
     async with bound(listening) as place:
         listening.renew(certificates(authority.signed("late")), TOKENS)
         with pytest.raises(ssl.SSLError):
@@ -92,14 +92,14 @@ async def test_a_plain_server_stays_plain(authority: Authority) -> None:
 def test_a_caller_is_known_before_its_request_is_decoded_and_judged_by_what_was_decoded() -> None:
     reading = StatusInterceptor(connections())
 
-    order = [type(one).__name__ for one in Listening(None, TOKENS, lambda: 0.0).interceptors(reading)]
+    order = [type(one).__name__ for one in Listener(None, TOKENS, lambda: 0.0).interceptors(reading)]
 
     assert order == ["AccessGuard", "StatusInterceptor", "Authorizer"]
 
 
 def test_grpc_is_given_certificates_once_for_each_renewal_and_not_for_each_connection(authority: Authority) -> None:
     first, second = certificates(authority.signed("first")), certificates(authority.signed("second"))
-    listening = Listening(first, None, lambda: 0.0)
+    listening = Listener(first, None, lambda: 0.0)
     one_port, other_port = listening.renewals(first), listening.renewals(first)
 
     before = [one_port() for _ in range(3)]

@@ -9,7 +9,7 @@ from forebay.broker.core.partition.cursor import Cursor
 from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.writes import PutAge, PutCursor
 from forebay.broker.runtime.commit import group
-from forebay.broker.runtime.commit.group import Lineup
+from forebay.broker.runtime.commit.group import AppendQueue
 from forebay.broker.storage.store.memory import MemoryStore
 from tests.support.brokers.held_store import HeldStore
 from tests.unit.broker.runtime.bench import bench
@@ -115,7 +115,7 @@ async def test_appends_stop_at_the_reserve_of_the_disk_and_come_back_by_themselv
     store = MemoryStore()
     async with bench(store, reserve=1_000) as at:
         store.room = 1_500
-        at.committer.look_at_disk()
+        at.committer.check_disk()
 
         at.committer.admit(500)
         with pytest.raises(DiskFull) as refused:
@@ -123,7 +123,7 @@ async def test_appends_stop_at_the_reserve_of_the_disk_and_come_back_by_themselv
 
         assert refused.value.facts == {"free": "1500", "reserve": "1000"}
         store.room = 10_000
-        at.committer.look_at_disk()
+        at.committer.check_disk()
         at.committer.admit(501)
 
 
@@ -146,7 +146,7 @@ async def test_partitions_that_a_group_has_left_out_are_in_the_next_one(monkeypa
     store = HeldStore()
     served: list[int] = []
     async with bench(store) as at:
-        lines = [Lineup(1, PartitionLog(number), lambda n, _: served.append(n)) for number in range(1, 5)]
+        lines = [AppendQueue(1, PartitionLog(number), lambda n, _: served.append(n)) for number in range(1, 5)]
         store.hold()
         under_way = at.append(b"a")
         await store.reached()

@@ -18,8 +18,8 @@ from forebay.broker.runtime.commit.group import (
     QUANTUM_BYTES,
     SHARE_BYTES,
     Append,
+    AppendQueue,
     Group,
-    Lineup,
     cut,
 )
 from forebay.page.format import PAGE_BYTES_MAX
@@ -29,11 +29,11 @@ pytestmark = pytest.mark.anyio
 MIB = 1 << 20
 
 
-def lineup(partition: int = 0) -> Lineup:
-    return Lineup(1, PartitionLog(partition), lambda partition, entries: None)
+def lineup(partition: int = 0) -> AppendQueue:
+    return AppendQueue(1, PartitionLog(partition), lambda partition, entries: None)
 
 
-def queue(to: Lineup, *found: bytes, page_records: int = 256, at_us: int = 7, slot: Slot | None = None) -> Append:
+def queue(to: AppendQueue, *found: bytes, page_records: int = 256, at_us: int = 7, slot: Slot | None = None) -> Append:
     """Let values wait as one append."""
     asked = page(*found, partition=to.log.number, traceparent=f"trace {at_us}")
     append = Append(
@@ -170,7 +170,7 @@ async def test_a_partition_with_much_waiting_is_bulk_and_the_small_ones_go_first
     assert {each.partition: each.entry.bulk for each in group.pages} == {0: True, 1: False}
 
 
-def waiting(number: int, mebibytes: float) -> Lineup:
+def waiting(number: int, mebibytes: float) -> AppendQueue:
     """A partition with so much waiting, in pages of half a MiB."""
     line = lineup(number)
     for _ in range(int(mebibytes * 2)):

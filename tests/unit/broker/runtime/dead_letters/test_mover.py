@@ -144,7 +144,7 @@ async def test_the_last_try_may_end_by_its_deadline_or_with_the_consumer() -> No
         taker = Taker(subscription)
         await taker.one()
         clock.advance(31.0)
-        subscription.let_time_pass()
+        subscription.process_timers()
         clock.advance(31.0)
         assert await taker.one() == [0]
         subscription.leave(taker.consumer)
@@ -231,7 +231,7 @@ async def test_records_on_their_way_are_given_to_nobody_and_no_answer_counts_for
         late = asyncio.ensure_future(taker.ack(0, 3))
         await asyncio.sleep(0)
         clock.advance(31.0)
-        subscription.let_time_pass()
+        subscription.process_timers()
         subscription.leave(taker.consumer)
         other = Taker(subscription, "other")
         clock.advance(60.0)

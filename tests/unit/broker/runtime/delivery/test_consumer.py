@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from forebay.broker.core.delivery.filling import MESSAGE_BYTES, MESSAGE_PAGES
+from forebay.broker.core.delivery.message_builder import MESSAGE_BYTES, MESSAGE_PAGES
 from forebay.broker.core.partition.position import EARLIEST
 from forebay.broker.core.settings import Overflow, SinkSettings
 from forebay.broker.runtime.broker import Bounds

@@ -49,7 +49,7 @@ async def test_a_partition_moves_when_what_is_in_flight_is_answered() -> None:
         await first.one(0)
         await first.one(1)
         second = join(buffer, "b")
-        [moving] = [number for number in (0, 1) if buffer.subscription("").lanes.moving.get(number)]
+        [moving] = [number for number in (0, 1) if buffer.subscription("").lanes.handovers.get(number)]
 
         assert second.owned() == []
         assert await first.ack(0, 1, moving) == [OK]
@@ -66,7 +66,7 @@ async def test_a_partition_on_the_move_gets_nothing_new() -> None:
 
         join(buffer, "b")
 
-        moving = [number in buffer.subscription("").lanes.moving for number in (0, 1)]
+        moving = [number in buffer.subscription("").lanes.handovers for number in (0, 1)]
         assert sorted(moving) == [False, True]
 
 
@@ -82,7 +82,7 @@ async def test_a_partition_is_taken_from_an_owner_that_does_not_answer_in_time()
         second = join(buffer, "b")
 
         clock.advance(1.0)
-        buffer.subscription("").let_time_pass()
+        buffer.subscription("").process_timers()
         clock.advance(1.0)
 
         [moved] = second.owned()

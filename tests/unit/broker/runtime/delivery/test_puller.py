@@ -47,7 +47,7 @@ async def fill(buffer: Buffer, records: int) -> None:
 
 async def pull(at: Subscription, records_max: int = 100, consumer_id: str = "p", wait_s: float = 0.0) -> list[int]:
     """Offsets pulled."""
-    taken = await at.pullers.get(consumer_id).take(records_max, wait_s)
+    taken = await at.pullers.get(consumer_id).pull(records_max, wait_s)
     return [offset for event in taken if isinstance(event, Delivered) for offset, _ in delivered_values(event)]
 
 
@@ -81,7 +81,7 @@ async def test_a_pull_takes_from_all_partitions() -> None:
             append = await buffer.append(page(b"a", b"b", partition=partition))
             await append.done
 
-        taken = await buffer.subscription("").pullers.get("p").take(5, 0.0)
+        taken = await buffer.subscription("").pullers.get("p").pull(5, 0.0)
 
         assert [
             (event.partition, sum(r.size for r in event.ranges)) for event in taken if isinstance(event, Delivered)
@@ -94,7 +94,7 @@ async def test_a_pull_takes_from_all_partitions() -> None:
 
 async def test_a_pull_tells_of_gaps_on_its_way() -> None:
     async with sink(overflow=Overflow.DROP_OLDEST, max_disk_cache=2, buffer_page_size=1) as buffer:
-        taken = await buffer.subscription("").pullers.get("p").take(100, 0.0)
+        taken = await buffer.subscription("").pullers.get("p").pull(100, 0.0)
 
         assert [(e.gap.first, e.gap.end) for e in taken if isinstance(e, GapMet)] == [(0, 1), (1, 2), (2, 3)]
 
@@ -231,7 +231,7 @@ async def test_a_pull_without_room_in_memory_waits_for_it_and_what_it_took_stays
         await other.room(size)
         puller = at.pullers.get("p")
         memory = of_all.share(puller.consumer.wakeup.set)
-        pulling_ = asyncio.ensure_future(puller.take(1, 0.0, memory))
+        pulling_ = asyncio.ensure_future(puller.pull(1, 0.0, memory))
         await until(lambda: memory.is_short)
         early = pulling_.done()
 
@@ -250,7 +250,7 @@ async def test_a_pull_that_takes_a_part_leaves_the_line_for_more_room() -> None:
         puller = at.pullers.get("p")
         memory = of_all.share(puller.consumer.wakeup.set)
 
-        taken = await puller.take(2, 0.0, memory)
+        taken = await puller.pull(2, 0.0, memory)
         memory.close()
 
         assert len(taken) == 1

@@ -41,7 +41,7 @@ async def test_a_hung_consumer_loses_its_partition_to_an_idle_one_without_a_fail
 
         for _ in range(20):  # its kernel takes the ping, nobody answers it
             clock.advance(1.0)
-            subscription.let_time_pass()
+            subscription.process_timers()
             if pings(hung) and hung.consumer.session is not None and hung.consumer.session.ends_at is None:
                 hung.consumer.session.wrote(clock.now, ping=True)
 
@@ -64,10 +64,10 @@ async def test_a_consumer_that_answers_pings_may_still_be_too_late_and_that_is_a
         assert await slow.one() == [0]
 
         clock.advance(3.5)
-        subscription.let_time_pass()
+        subscription.process_timers()
         before = (slow.lane().cursor.attempts, pings(slow))
-        slow.consumer.heard()
-        subscription.let_time_pass()
+        slow.consumer.note_message()
+        subscription.process_timers()
 
         assert before == ((), 1)
         assert slow.lane().cursor.attempts == ((0, 1),)
@@ -82,7 +82,7 @@ async def test_a_consumer_with_nothing_in_flight_is_not_asked() -> None:
         idle = with_session(Taker(subscription), clock)
 
         clock.advance(3_600.0)
-        subscription.let_time_pass()
+        subscription.process_timers()
 
         assert (pings(idle), idle.consumer.closed) == (0, None)
 
@@ -106,14 +106,14 @@ async def test_only_a_consumer_that_vanishes_has_failed_what_it_had_in_flight(
 
 def test_a_ping_counts_from_when_it_was_written() -> None:
     session = Session(TIMEOUT_S, 0.0)
-    assert not session.ask(4.9)
-    assert session.ask(5.0)
-    assert not session.ask(6.0)
+    assert not session.ping_is_due(4.9)
+    assert session.ping_is_due(5.0)
+    assert not session.ping_is_due(6.0)
 
     ends = [session.ends_at]
     session.wrote(60.0, ping=True)
     ends.append(session.ends_at)
-    session.heard(61.0)
+    session.note_message(61.0)
     ends.append(session.ends_at)
 
     assert ends == [None, 75.0, None]

@@ -389,7 +389,7 @@ async def test_what_is_settled_below_an_offset_counts_as_acked_and_never_goes_ba
         assert [(one.acked, one.watermark) for one in (*settled, *again)] == [(6, 6), (0, 6)]
     async with running(store.reopen()) as broker:
         cursor = broker.sink("orders").subscription("").lanes[0].cursor
-        assert (cursor.watermark, cursor.acked, cursor.told, cursor.balances(10)) == (6, 6, 6, True)
+        assert (cursor.watermark, cursor.acked, cursor.notified, cursor.balances(10)) == (6, 6, 6, True)
 
 
 async def test_settling_is_answered_when_it_is_durable() -> None:

@@ -160,13 +160,13 @@ async def test_credit_is_the_owner_s() -> None:
 async def test_a_consumer_that_pulls_asks_only_during_its_call() -> None:
     async with orders() as broker:
         puller = broker.sink("orders").subscription("").pullers.get("p")
-        await puller.take(2, 0.0)
+        await puller.pull(2, 0.0)
         between = await wait(broker, 2)
-        await puller.take(2, 0.0)
-        waiting = asyncio.ensure_future(puller.take(1, 60.0))
+        await puller.pull(2, 0.0)
+        waiting = asyncio.ensure_future(puller.pull(1, 60.0))
         await asyncio.sleep(0)
         append = await broker.sink("orders").append(page(b"next"))
-        during = broker.sink("orders").subscription("").pullers.asks("p")
+        during = broker.sink("orders").subscription("").pullers.accepts("p")
         await append.done
         await waiting
 
@@ -182,7 +182,7 @@ async def test_a_partition_that_is_handed_over_says_so() -> None:
         await first.one(0)
         await first.one(1)
         Taker(buffer.subscription(""), "b")
-        moving = [p for p in (0, 1) if buffer.subscription("").lanes.moving.get(p)]
+        moving = [p for p in (0, 1) if buffer.subscription("").lanes.handovers.get(p)]
 
         found = await ask(broker, 1, partition=moving[0])
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from forebay.broker.core.delivery.filling import MESSAGE_BYTES
+from forebay.broker.core.delivery.message_builder import MESSAGE_BYTES
 from forebay.broker.core.errors import StoreFenced
 from forebay.broker.core.partition.pages import Gap
 from forebay.broker.runtime.broker import Bounds
@@ -40,9 +40,9 @@ class Hinted(MemoryStore):
         """All of it, in order."""
         return [key for hint in self.hints for key in hint]
 
-    def expect(self, keys: Sequence[bytes]) -> None:
+    def prefetch(self, keys: Sequence[bytes]) -> None:
         """Note it, and wait while the door is closed."""
-        super().expect(keys)
+        super().prefetch(keys)
         self.hints.append(list(keys))
         self.door.go_through()
 
@@ -50,7 +50,7 @@ class Hinted(MemoryStore):
 class Refusing(Hinted):
     """Fails when it is told."""
 
-    def expect(self, keys: Sequence[bytes]) -> None:
+    def prefetch(self, keys: Sequence[bytes]) -> None:
         """Fail."""
         raise StoreFailed("read", "on purpose")
 

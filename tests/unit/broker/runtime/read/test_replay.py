@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from forebay.broker.core.delivery.filling import MESSAGE_BYTES, MESSAGE_PAGES
+from forebay.broker.core.delivery.message_builder import MESSAGE_BYTES, MESSAGE_PAGES
 from forebay.broker.core.errors import OffsetTrimmed, ReadFailed, SinkNotFound
 from forebay.broker.core.partition.pages import DropReason, Gap
 from forebay.broker.core.settings import Overflow

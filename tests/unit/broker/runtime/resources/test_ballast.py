@@ -30,10 +30,10 @@ async def test_it_is_made_when_there_is_room_beside_the_reserve() -> None:
     room = Room()
     keeper = BallastKeeper(room, size=64, reserve_bytes=512)
 
-    await keeper.look(64 + 511)
+    await keeper.check(64 + 511)
     before = room.size
-    await keeper.look(64 + 512)
-    await keeper.look(0)
+    await keeper.check(64 + 512)
+    await keeper.check(0)
 
     assert (before, room.size) == (0, 64), "what is there is not given up while the broker runs"
 
@@ -41,7 +41,7 @@ async def test_it_is_made_when_there_is_room_beside_the_reserve() -> None:
 async def test_what_it_holds_counts_as_room_when_it_is_to_grow() -> None:
     room = Room(32)
 
-    await BallastKeeper(room, size=64, reserve_bytes=512).look(32 + 512)
+    await BallastKeeper(room, size=64, reserve_bytes=512).check(32 + 512)
 
     assert room.size == 64
 
@@ -49,7 +49,7 @@ async def test_what_it_holds_counts_as_room_when_it_is_to_grow() -> None:
 async def test_none_is_kept_where_none_is_wanted() -> None:
     room = Room(64)
 
-    await BallastKeeper(room, size=0, reserve_bytes=512).look(0)
+    await BallastKeeper(room, size=0, reserve_bytes=512).check(0)
 
     assert room.size == 0
 
@@ -59,10 +59,10 @@ async def test_what_cannot_be_made_is_told_once_and_tried_again(caplog: pytest.L
     room.full = True
     keeper = BallastKeeper(room, size=64, reserve_bytes=0)
     for _ in range(3):
-        await keeper.look(1_000)
+        await keeper.check(1_000)
     room.full = False
 
-    await keeper.look(1_000)
+    await keeper.check(1_000)
 
     assert room.size == 64
     assert len(caplog.records) == 1

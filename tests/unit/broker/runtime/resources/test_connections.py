@@ -79,7 +79,7 @@ async def test_strangers_beyond_the_bound_of_their_host_are_closed_and_callers_s
     keeper = connections(clock, closed)
     sockets.add(6)
     with calling(keeper, 1):
-        assert await keeper.look(sockets)
+        assert await keeper.check(sockets)
 
     assert sockets.shut_down == [2, 3]
     assert closed == [("per_peer", 2)]
@@ -89,9 +89,9 @@ async def test_what_is_being_closed_is_neither_counted_nor_closed_again() -> Non
     sockets, closed = Open(), list[tuple[str, int]]()
     keeper = connections(Clock(), closed)
     sockets.add(6)
-    await keeper.look(sockets)
+    await keeper.check(sockets)
 
-    assert not await keeper.look(sockets)
+    assert not await keeper.check(sockets)
 
     assert closed == [("per_peer", 2)]
     assert sum(keeper.counts.values()) == 4
@@ -103,7 +103,7 @@ async def test_the_use_of_connections_is_counted() -> None:
     with calling(keeper, 1):
         with calling(keeper, 2):
             pass
-        await keeper.look(sockets)
+        await keeper.check(sockets)
 
     assert keeper.counts == {Use.STRANGER: 1, Use.IDLE: 1, Use.BUSY: 1}
 
@@ -114,10 +114,10 @@ async def test_a_port_that_another_connection_has_now_is_a_strangers() -> None:
     with calling(keeper, 1):
         pass
     first = sockets.open.pop(1)
-    await keeper.look(sockets)
+    await keeper.check(sockets)
     sockets.open[9] = Accepted(9, 9, first.host, first.port)
 
-    await keeper.look(sockets)
+    await keeper.check(sockets)
 
     assert keeper.counts[Use.STRANGER] == 2
 
@@ -127,7 +127,7 @@ async def test_a_flood_is_one_line_of_the_log_in_ten_seconds(caplog: pytest.LogC
     keeper = connections(clock)
     for _ in range(3):
         sockets.add(6)
-        await keeper.look(sockets)
+        await keeper.check(sockets)
         sockets.settle()
         clock.now += 4.0
 
@@ -141,7 +141,7 @@ async def test_the_connection_that_sent_the_most_without_a_call_is_closed() -> N
     sockets.add(3)
     sockets.sent = {1: 300 * KIB, 2: 500 * KIB, 3: 300 * KIB}
 
-    await keeper.look(sockets)
+    await keeper.check(sockets)
 
     assert (sockets.shut_down, closed) == ([2], [("unread", 1)])
 
@@ -151,16 +151,16 @@ async def test_what_became_a_call_is_not_unread() -> None:
     keeper = connections(clock)
     sockets.add(1)
     sockets.sent = {1: 900 * KIB}
-    await keeper.look(sockets)
+    await keeper.check(sockets)
     clock.now += 1.0
     with calling(keeper, 1):
         pass
     sockets.sent = {1: 1_500 * KIB}
-    await keeper.look(sockets)
+    await keeper.check(sockets)
     assert sockets.shut_down == []
 
     sockets.sent = {1: 2_501 * KIB}
-    await keeper.look(sockets)
+    await keeper.check(sockets)
 
     assert sockets.shut_down == [1]
 
@@ -172,11 +172,11 @@ async def test_what_is_sent_beside_an_open_call_counts_unless_it_is_read() -> No
     with calling(keeper, 1) as caller:
         sockets.sent = {1: 5_000 * KIB}
         caller.intake.bytes = 5_000 * KIB
-        await keeper.look(sockets)
+        await keeper.check(sockets)
         assert sockets.shut_down == []
 
         sockets.sent = {1: 6_001 * KIB}
-        await keeper.look(sockets)
+        await keeper.check(sockets)
 
     assert sockets.shut_down == [1]
 
@@ -196,14 +196,14 @@ async def test_incomplete_requests_are_ended_with_an_error_before_their_connecti
         receiving = asyncio.ensure_future(receive(caller, began))
         await began.wait()
         sockets.sent = {1: 2_000 * KIB}
-        await keeper.look(sockets)
+        await keeper.check(sockets)
         with pytest.raises(BrokerError) as ended:
             await receiving
 
-        await keeper.look(sockets)
+        await keeper.check(sockets)
         early = list(sockets.shut_down)
         clock.now += ENDING_S
-        await keeper.look(sockets)
+        await keeper.check(sockets)
 
     assert (ended.value.reason, early) == (Reason.REQUEST_TOO_SLOW, [])
     assert sockets.shut_down == [1]
@@ -217,12 +217,12 @@ async def test_a_connection_whose_incomplete_requests_were_all_of_its_calls_stay
         receiving = asyncio.ensure_future(receive(caller, began))
         await began.wait()
         sockets.sent = {1: 2_000 * KIB}
-        await keeper.look(sockets)
+        await keeper.check(sockets)
         with pytest.raises(BrokerError):
             await receiving
     clock.now += 2 * ENDING_S
 
-    busy = await keeper.look(sockets)
+    busy = await keeper.check(sockets)
 
     assert (busy, sockets.shut_down) == (False, [])
 
@@ -245,10 +245,10 @@ async def test_free_memory_is_returned_once_most_of_what_was_held_is_gone() -> N
     with calling(keeper, 1):
         sockets.sent = {1: 900 * KIB}
         clock.now += 10.0
-        await keeper.look(sockets)
+        await keeper.check(sockets)
     for _ in range(3):
         clock.now += 10.0
-        await keeper.look(sockets)
+        await keeper.check(sockets)
 
     assert returned == [120.0]
 
@@ -283,11 +283,11 @@ async def test_a_check_between_full_ones_asks_only_those_with_an_open_call_and_n
     sockets, keeper = Asked(), connections(Clock())
     sockets.add(2)
     with calling(keeper, 1):
-        await keeper.look(sockets)
+        await keeper.check(sockets)
         sockets.add(1)
         asked.clear()
 
-        await keeper.look(sockets, is_full=False)
+        await keeper.check(sockets, is_full=False)
 
     assert asked == [1, 3]
     assert keeper.counts == {Use.STRANGER: 2, Use.IDLE: 0, Use.BUSY: 1}
@@ -299,7 +299,7 @@ async def test_a_peer_that_takes_not_even_the_end_of_its_call_is_closed() -> Non
     sockets.add(2)
     keeper.close((HOST, 1_002))
 
-    await keeper.look(sockets)
+    await keeper.check(sockets)
 
     assert (sockets.shut_down, closed) == ([2], [("untaken", 1)])
 

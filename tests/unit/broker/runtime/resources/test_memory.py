@@ -110,7 +110,7 @@ def test_the_watermark_is_passed_above_it_and_counts_as_passed_until_well_below(
     seen = []
     for used in (800, 801, 800, int(800 * BELOW) + 1, int(800 * BELOW), 800):
         use.used = used
-        guard.look()
+        guard.check()
         seen.append(guard.overloaded)
 
     assert seen == [False, True, True, True, False, False]
@@ -124,7 +124,7 @@ def test_below_the_watermark_everything_may_wait() -> None:
 def test_above_it_so_many_bytes_may_wait_and_one_page_always_may() -> None:
     use = Use(900)
     guard = use.guard()
-    guard.look()
+    guard.check()
 
     guard.admit(0, 5_000)
     guard.admit(60, 40)
@@ -136,7 +136,7 @@ def test_above_it_so_many_bytes_may_wait_and_one_page_always_may() -> None:
 
 def test_without_a_measure_nothing_is_ever_too_much() -> None:
     guard = MemoryGuard()
-    guard.look()
+    guard.check()
 
     assert not guard.overloaded
 
@@ -163,7 +163,7 @@ async def test_over_the_watermark_the_tail_gives_its_memory_up_and_takes_it_agai
     held = broker.tail.size
 
     use.used = 900
-    broker.memory.look()
+    broker.memory.check()
     await fill(protected, 1)
     over = broker.tail.size
     store.hold()
@@ -175,7 +175,7 @@ async def test_over_the_watermark_the_tail_gives_its_memory_up_and_takes_it_agai
     for append in waiting:
         await append.done
     use.used = 0
-    broker.memory.look()
+    broker.memory.check()
     await fill(protected, 1)
 
     assert (held > 0, over, given_back) == (True, 0, [0])

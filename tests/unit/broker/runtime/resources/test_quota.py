@@ -28,7 +28,7 @@ def held(broker: Broker) -> int:
 
 async def test_without_a_bound_everything_fits() -> None:
     quota = Quota()
-    quota.take(1 << 60)
+    quota.add(1 << 60)
 
     quota.admit(1 << 60)
 

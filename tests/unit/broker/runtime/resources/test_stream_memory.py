@@ -94,7 +94,7 @@ async def test_one_that_was_woken_and_wants_nothing_keeps_nobody_waiting() -> No
     full.give(PAGES)
     assert woken == ["gone"]
 
-    of_all.look()
+    of_all.check()
 
     assert woken == ["gone", "next"]
 
@@ -114,12 +114,12 @@ async def test_a_stream_whose_peer_takes_nothing_is_ended_when_others_wait() -> 
     stalled, waiting = of_all.share(), of_all.share()
     stalled.reserve(PAGES)
     clock.now += STALLED_S
-    of_all.look()
+    of_all.check()
     assert not stalled.shed.is_set()
 
     assert not waiting.reserve(1)
-    of_all.look()
-    of_all.look()
+    of_all.check()
+    of_all.check()
 
     assert stalled.shed.is_set()
     assert not waiting.shed.is_set()
@@ -136,7 +136,7 @@ async def test_one_look_does_not_end_all_slow_streams() -> None:
         of_all.share().reserve(PAGES // 10)
     clock.now += STALLED_S
 
-    of_all.look()
+    of_all.check()
 
     assert sum(share.shed.is_set() for share in slow) == 3
 
@@ -165,7 +165,7 @@ async def test_streams_are_ended_until_the_first_in_the_line_has_room_however_mu
     assert not of_all.share().reserve(PAGES * 3 // 4)
     clock.now += STALLED_S
 
-    of_all.look()
+    of_all.check()
 
     assert len(shed) == 3
 
@@ -179,7 +179,7 @@ async def test_nobody_is_ended_for_a_stream_that_holds_something_and_wants_more(
         share.reserve(PAGES // 4)
     clock.now += STALLED_S
 
-    of_all.look()
+    of_all.check()
 
     assert shed == []
 

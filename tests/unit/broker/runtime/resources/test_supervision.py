@@ -53,7 +53,7 @@ async def test_work_that_fails_or_returns_is_begun_again_and_counted_with_its_re
     supervisor = Supervisor(asyncio.Event())
     worker = Worker(OSError("statvfs failed"), None, OSError("statvfs failed"))
 
-    supervisor.keep("sweeper", worker.__call__)
+    supervisor.keep_running("sweeper", worker.__call__)
     await happened(worker.runs)
 
     assert (worker.begun, supervisor.failures["sweeper"].count) == (4, 3)
@@ -66,7 +66,7 @@ async def test_work_that_fails_or_returns_is_begun_again_and_counted_with_its_re
 async def test_work_that_somebody_cancels_is_begun_again_and_work_that_is_stopped_is_not() -> None:
     supervisor = Supervisor(asyncio.Event())
     worker = Worker()
-    kept = supervisor.keep("trim", worker.__call__)
+    kept = supervisor.keep_running("trim", worker.__call__)
     await happened(worker.runs)
 
     [task] = [task for task in asyncio.all_tasks() if task.get_name() == "forebay-trim"]
@@ -113,7 +113,7 @@ async def test_a_broker_that_ends_restarts_nothing_and_counts_nothing() -> None:
         await release.wait()
         raise ValueError("the store is fenced")
 
-    supervisor.keep("reclaimer", work)
+    supervisor.keep_running("reclaimer", work)
     supervisor.repeat("sweep", lambda: 1_000.0, work)
     await until(lambda: bool(begun))
     ended.set()

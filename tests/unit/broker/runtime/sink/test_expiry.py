@@ -298,7 +298,7 @@ async def test_a_partition_whose_index_was_damaged_is_mended_and_swept_as_the_ot
     async with running(store, clock) as broker:
         buffer = broker.sink("orders")
         async with asyncio.timeout(10):
-            while not buffer.logs[0].mended:
+            while not buffer.logs[0].repairs:
                 await asyncio.sleep(0)
         clock.advance(61.0)
         await Expirer(lambda: [buffer], broker.pages).sweep(buffer)

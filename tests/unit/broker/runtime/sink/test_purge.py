@@ -311,10 +311,10 @@ async def test_nothing_is_sent_between_the_slices_of_a_purge() -> None:
     async with running(store) as broker:
         buffer = await orders(broker, 3)
         taker = Taker(buffer.subscription(""))
-        taker.subscription.hold(0)
+        taker.subscription.begin_purge(0)
 
         held = await taker.all_offsets()
-        taker.subscription.let_go(0)
+        taker.subscription.end_purge(0)
 
         assert (held, await taker.all_offsets()) == ([], [0, 1, 2])
 

@@ -69,7 +69,7 @@ async def test_acks_of_what_only_memory_held_are_no_damage_after_a_kill(mode: Bu
     broker = begin(store.reopen(), FakeClock(), accepted=crash.accepted.killed())
     log = broker.sink("orders").logs[0]
     cursor = broker.sink("orders").subscription("default").lanes[0].cursor
-    assert found.mended == ()
+    assert found.repairs == ()
     assert [(gap.end, gap.reason, gap.at_most) for gap in log.gaps] == [(8, DropReason.LOST_IN_CRASH, False)]
     assert dict(log.head.dropped) == {DropReason.LOST_IN_CRASH: 8 - acked}
     assert (cursor.acked, cursor.dropped, cursor.pending(8)) == (acked, 8 - acked, 0)

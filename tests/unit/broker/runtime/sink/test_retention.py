@@ -264,7 +264,7 @@ async def test_retained_pages_yield_when_the_device_is_full() -> None:
         await let_trim()
         kept = bases(buffer)
         store.free = 1 << 19
-        broker.committer.look_at_disk()
+        broker.committer.check_disk()
 
         buffer.sweep()
 

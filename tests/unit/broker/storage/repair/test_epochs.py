@@ -105,8 +105,8 @@ def test_a_damaged_stage_is_thrown_away_and_the_other_one_stays(change: Put | De
     assert {STAGED_PAGE.parts(key)[1] for key in left} == {STAGES[1].number}
     assert {due.first for due in found.due} <= {(1 << 40) + 10, (1 << 40) + 11}
     assert found.due
-    assert [mended.what for mended in found.mended] == ["stage"]
-    assert recover(store.reopen()).mended == ()
+    assert [mended.what for mended in found.repairs] == ["stage"]
+    assert recover(store.reopen()).repairs == ()
 
 
 def test_a_damaged_producer_goes_on_behind_its_last_epoch() -> None:
@@ -114,8 +114,8 @@ def test_a_damaged_producer_goes_on_behind_its_last_epoch() -> None:
 
     assert found.sinks[0].producers == {"query": ProducerRecord.of(EPOCHS[-1])}
     assert found.sinks[0].producers["query"].content == Content(7, "kind:4")
-    assert [mended.what for mended in found.mended] == ["producer"]
-    assert recover(store.reopen()).mended == ()
+    assert [mended.what for mended in found.repairs] == ["producer"]
+    assert recover(store.reopen()).repairs == ()
 
 
 def test_one_without_an_epoch_is_forgotten() -> None:
@@ -132,7 +132,7 @@ def test_one_without_an_epoch_is_forgotten() -> None:
 def test_a_damaged_epoch_keeps_nothing_from_starting_and_the_others_are_read(caplog: pytest.LogCaptureFixture) -> None:
     found, _ = found_after(Put(Family.META, EPOCH.key(1, "query", 3), NOISE))
 
-    assert found.mended == ()
+    assert found.repairs == ()
     assert found.journal.epochs(1, "query", 0, 10) == EPOCHS[1:]
     assert "epoch was damaged" in caplog.text
 

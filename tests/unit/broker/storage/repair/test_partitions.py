@@ -58,7 +58,7 @@ OTHER = SinkRecord(2, "other", "def", DEFAULTS, 8)
 NOISE = b"\x93\x01\xfe\x00\x7a\xc4\x55\x10\x99\x42"
 STORED_TAIL = Tail(50, 40, 5, 1_004, 104)
 STORED_HEAD = Head(20, 20, 16, 2, ((1, 10),))
-STORED_CURSOR = Cursor(watermark=25, acked=15, dropped=10, told=25, sent=40)
+STORED_CURSOR = Cursor(watermark=25, acked=15, dropped=10, notified=25, sent=40)
 SECOND = SchemaRecord(2, 8, b"second", "{}")
 STORED_GAP = Gap(10, 20, DropReason.OVERFLOW, 1_001, 8, 1)
 
@@ -159,7 +159,7 @@ def test_a_damaged_value_keeps_no_store_from_starting_and_costs_nothing_that_can
     assert [body is not None for body in found.journal.read_pages(1, 0, [one.entry for one in PAGES])] == [True] * 3
     if kind != "slot":  # they are read when their writer comes
         assert "damage was repaired" in caplog.text
-        assert found.mended
+        assert found.repairs
     assert recover(found.journal.store.reopen()).mended == ()  # type: ignore[attr-defined]
 
 
@@ -173,7 +173,7 @@ def test_a_damaged_cursor_begins_at_the_earliest_record_that_is_stored() -> None
     cursor = found.sinks[0].cursors["default", 0]
     assert (cursor.start, cursor.watermark, cursor.pending(50)) == (20, 20, 30)
     assert found.sinks[0].cursors["second", 0].watermark == 20
-    assert [str(one) for one in found.mended] == [
+    assert [str(one) for one in found.repairs] == [
         "cursor of orders/0: `default` begins again at 20, nothing is skipped"
     ]
 
@@ -185,7 +185,7 @@ def test_a_damaged_schema_keeps_its_version_and_the_others_are_as_they_were() ->
     found = recover(store)
 
     assert found.sinks[0].schemas == {1: SchemaRecord(1, 0, b"", ""), 2: SECOND}
-    assert [str(one) for one in found.mended] == ["schema of orders: version 1 is lost: its rows cannot be read"]
+    assert [str(one) for one in found.repairs] == ["schema of orders: version 1 is lost: its rows cannot be read"]
     assert recover(found.journal.store.reopen()).sinks[0].schemas == found.sinks[0].schemas  # type: ignore[attr-defined]
 
 
@@ -300,7 +300,7 @@ def test_a_damaged_reservation_is_told_and_no_offset_that_it_had_handed_out_come
         [
             PutSink(FORGETFUL, fresh=True),
             PutReserve(1, 0, Reserve(70_000, slot=2)),
-            PutCursor(1, "default", 0, Cursor(watermark=40, acked=40, told=40, sent=40)),
+            PutCursor(1, "default", 0, Cursor(watermark=40, acked=40, notified=40, sent=40)),
         ],
     )
     key = RESERVE.key(1, 0)
@@ -314,9 +314,9 @@ def test_a_damaged_reservation_is_told_and_no_offset_that_it_had_handed_out_come
 
     [sink] = found.sinks
     assert sink.reserves[0].end == handed_out + HANDED_OUT_MAX
-    assert "reserve" in {one.what for one in found.mended}
-    assert "tail" not in {one.what for one in found.mended}
-    assert recover(again.reopen()).mended == ()
+    assert "reserve" in {one.what for one in found.repairs}
+    assert "tail" not in {one.what for one in found.repairs}
+    assert recover(again.reopen()).repairs == ()
 
 
 def test_damaged_runs_of_memory_and_a_damaged_quarantined_page_are_told() -> None:
@@ -326,5 +326,5 @@ def test_damaged_runs_of_memory_and_a_damaged_quarantined_page_are_told() -> Non
 
     found = recover(store)
 
-    assert {"held runs", "quarantined page"} <= {one.what for one in found.mended}
+    assert {"held runs", "quarantined page"} <= {one.what for one in found.repairs}
     assert balanced(found)

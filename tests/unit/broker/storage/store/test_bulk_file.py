@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from forebay.broker.storage.store import bulk_file
 from forebay.broker.storage.store.bulk_file import BulkFile, Unreadable
-from forebay.broker.storage.store.writing import new_buffer
+from forebay.broker.storage.store.file_writer import new_buffer
 
 ITEMS = [(b"a", os.urandom(10_000)), (b"bb", b""), (b"c", os.urandom(70_001))]
 
@@ -51,8 +51,8 @@ def test_the_system_is_told_where_an_expected_value_stands(path: Path, monkeypat
     monkeypatch.setattr(os, "posix_fadvise", lambda _, *what: told.append(what))
     found = BulkFile(path)
 
-    found.expect(b"c")
-    found.expect(b"b")
+    found.prefetch(b"c")
+    found.prefetch(b"b")
 
     assert told == [(*found.places[b"c"], os.POSIX_FADV_WILLNEED)]
 

@@ -55,7 +55,7 @@ def test_what_is_expected_of_a_file_that_is_missing_is_passed_over_and_the_rest_
     told: list[int] = []
     monkeypatch.setattr(os, "posix_fadvise", lambda handle, first, size, advice: told.append(size))
 
-    files.expect([key(number) for number in (0, 1, 5, 8, 77)], NOTHING.added(key(1), key(2)))
+    files.prefetch([key(number) for number in (0, 1, 5, 8, 77)], NOTHING.added(key(1), key(2)))
 
     assert told == [10_000] * 2
     assert not caplog.records  # who reads it is told
@@ -68,7 +68,7 @@ def test_a_system_that_cannot_take_a_hint_is_no_failure(tmp_path: Path, monkeypa
     files = filled(tmp_path)
     monkeypatch.setattr(os, "posix_fadvise", refused)
 
-    files.expect([key(0)], NOTHING)
+    files.prefetch([key(0)], NOTHING)
 
     assert files.read([key(0)], NOTHING) == [bytes([0, 0]) * 5_000]
 

@@ -1,8 +1,9 @@
 """Committed epoch of a producer, and the order of its stages in each partition.
 
-An epoch is written with the entries of its pages or behind them, its stages with it or before it. Its value is one line
+An epoch is written with the entries of its pages or after them, its stages with it or before it. Its value is one line
 of JSON for people, then the parts, one per partition. Epochs are read on request; a damaged one is left out, which is
-logged. With the order of the stages a repair names the pages again: their headers tell their stage, and no offset.
+logged. With the order of the stages a repair rebuilds the index: the header of a staged page has its stage, but no
+offset.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ STAGE_ORDER: Final = Kind[Any](  # written as a flat sequence of numbers, read a
     layout="sink u32, producer text, epoch u64, partition u32",
     codec=Codec(_encode_order, _decode_order),
     lives="as their epoch",
-    damaged="its pages are not named again where the index is damaged too",
+    damaged="its pages are not recovered if the index is damaged too",
     at_start=False,
     puts=PutEpochStages,
     writes={DropEpochStages: _drop_stages},

@@ -1,4 +1,4 @@
-"""Producer of epochs in a sink, with its last one. Deleted together with its epochs."""
+"""Producer of epochs in a sink, with its last epoch. Deleted together with its epochs."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ PRODUCER: Final = Kind(
     prefix=b"\x24",
     layout="sink u32, producer text",
     codec=json_record(ProducerRecord, "a producer"),
-    lives="until nothing of it is left and it has idled out",
-    damaged="that of its last epoch",
+    lives="until it has no page and no stage left, and was idle for the writer time limit",
+    damaged="rebuilt from its last epoch",
     into=lambda sink: sink.producers,
     puts=PutProducer,
     writes={DropProducer: _drop},

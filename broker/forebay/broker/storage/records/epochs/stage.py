@@ -30,7 +30,7 @@ def _decode_page(value: bytes) -> StagedPage:
 
 
 class _StagedPages(Kind[StagedPage]):
-    def take(self, sink: StoredSink, key: bytes, value: bytes) -> None:
+    def load(self, sink: StoredSink, key: bytes, value: bytes) -> None:
         _, stage, partition, sequence = self.parts(key)
         sink.staged.setdefault(stage, {})[partition, sequence] = self.codec.decode(value)
 
@@ -60,7 +60,7 @@ STAGE: Final = Kind(
     prefix=b"\x22",
     layout="sink u32, number u64",
     codec=json_record(StageRecord, "a stage"),
-    lives="until its epoch is committed, or it is discarded",
+    lives="until its epoch is committed, or the stage is discarded",
     damaged="discarded with its pages: its epoch is rejected as incomplete, and written again",
     into=lambda sink: sink.stages,
     puts=PutStage,

@@ -1,4 +1,4 @@
-"""Reclaim ledger: runs of pages that no index entry names any more.
+"""Reclaim ledger: runs of pages without an index entry.
 
 An entry is written with the batch that drops the pages, and deleted when their space is free: the bytes are deleted
 first, and the space is freed later.
@@ -36,7 +36,7 @@ def due_of(key: bytes, value: bytes) -> Due | None:
 
 
 def first_due(sink: int, partition: int, bulk: int, first: int) -> Due:
-    """Return the first page of an entry: the only one that its key tells."""
+    """Return the first page of an entry: the key names no other."""
     return Due(sink, partition, bool(bulk), first, first, 0)
 
 
@@ -62,12 +62,12 @@ def _replaced(*parts: int) -> Replaced:
     return Replaced(f"only page {due.first} of it is reclaimed", due, PutDue(due))
 
 
-DUE: Final = Kind[Any](  # written as a Due, read as what its key does not tell
+DUE: Final = Kind[Any](  # written as a Due, read as the fields that its key does not have
     name="ledger entry",
     prefix=b"\x17",
     layout="sink u32, partition u32, bulk u8, first u64",
     codec=Codec(_encode, _decode),
-    lives="until the space is free",
+    lives="until the space is released",
     damaged="reclaims its first page",
     replaced=_replaced,
     puts=PutDue,

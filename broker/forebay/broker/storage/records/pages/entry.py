@@ -1,7 +1,7 @@
 """Index entry of a page: its offsets, where its bytes are, and the parts that publish calls brought.
 
-Written with the page or behind it, and deleted when the page is trimmed or dropped. A damaged entry is made again from
-the header of its page.
+Written with the page or after it, and deleted when the page is trimmed or dropped. A damaged entry is rebuilt from the
+header of its page.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BASE: Final = struct.Struct(">Q")
 _LAYOUT: Final = struct.Struct(">QBBIQqqQQH")
 _PART: Final = struct.Struct(">IqB")
 _PLACED: Final = struct.Struct(f"{_LAYOUT.format}{_PART.format[1:]}")
-"""An entry of one part, whose trace follows."""
+"""Marks an entry of one part, whose trace follows."""
 
 
 def base_of(key: bytes) -> int:
@@ -86,7 +86,7 @@ def encode_placed(
 ) -> Iterator[tuple[int, bytes]]:
     """Yield base offsets and encoded entries of staged pages that are placed behind an end.
 
-    A commit has a million of them: this takes a tenth of the time.
+    A commit may have a million of them: this takes a tenth of the time of one by one.
     """
     base, bytes_before, pages_before = before.next_offset, before.appended_bytes, before.appended_pages
     pack, sealed, crc32 = _PLACED.pack, SEAL.pack, zlib.crc32
@@ -140,7 +140,7 @@ ENTRY: Final = Kind(
     layout="sink u32, partition u32, base u64",
     codec=Codec(encode_entry, decode_entry),
     lives="until its page is trimmed or dropped",
-    damaged="made again from the header of its page",
+    damaged="rebuilt from the header of its page",
     writes={PutEntry: _put, PutPlaced: _put_placed, DropEntriesFrom: _drop_from},
     drops=DropEntry,
 )

@@ -25,7 +25,7 @@ def _decode(value: bytes) -> Entry:
 
 
 def _replaced(sink: int, partition: int, number: int) -> Replaced:
-    return Replaced(f"page {number} is no longer kept aside")
+    return Replaced(f"page {number} is no longer in quarantine")
 
 
 QUARANTINE: Final = Kind(
@@ -33,8 +33,8 @@ QUARANTINE: Final = Kind(
     prefix=b"\x18",
     layout="sink u32, partition u32, number u64",
     codec=Codec(_encode, _decode),
-    lives="until newer ones need the room, or the sink is deleted",
-    damaged="it is not kept aside any more, and its bytes stay",
+    lives="until it is evicted by newer ones, or the sink is deleted",
+    damaged="it is no longer in quarantine, and its bytes stay",
     replaced=_replaced,
     puts=PutQuarantine,
     drops=DropQuarantine,

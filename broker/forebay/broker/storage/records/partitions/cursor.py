@@ -29,7 +29,7 @@ def _encode(cursor: Cursor) -> bytes:
         cursor.dead_lettered,
         cursor.dropped,
         cursor.skipped,
-        cursor.told,
+        cursor.notified,
         cursor.sent,
         len(cursor.beyond),
         len(cursor.attempts),
@@ -40,7 +40,7 @@ def _encode(cursor: Cursor) -> bytes:
 
 def _decode(value: bytes) -> Cursor:
     content = opened(value)
-    start, watermark, acked, dead, dropped, skipped, told, sent, ranges, tries = unpack(_LAYOUT, content)
+    start, watermark, acked, dead, dropped, skipped, notified, sent, ranges, tries = unpack(_LAYOUT, content)
     at = _LAYOUT.size
     beyond = tuple(Range(*unpack(_RANGE, content, at + index * _RANGE.size)) for index in range(ranges))
     at += ranges * _RANGE.size
@@ -54,7 +54,7 @@ def _decode(value: bytes) -> Cursor:
         dropped=dropped,
         skipped=skipped,
         attempts=tuple((offset, count) for offset, count in attempts),
-        told=told,
+        notified=notified,
         sent=sent,
     )
 
@@ -65,7 +65,7 @@ CURSOR: Final = Kind(
     layout="sink u32, partition u32, subscription text",
     codec=Codec(_encode, _decode),
     lives="the subscription's life",
-    damaged="begins at the earliest record that is stored: everything is redelivered, nothing is skipped",
+    damaged="begins at the earliest stored record: everything is redelivered, nothing is skipped",
     surveyed=True,
     into=lambda sink: sink.cursors,
     index=itemgetter(2, 1),
@@ -75,7 +75,7 @@ CURSOR: Final = Kind(
 
 def _replaced_totals(sink: int, partition: int, subscription: str) -> Replaced:
     write = PutTotals(sink, subscription, partition, Totals())
-    return Replaced(f"those of `{subscription}` begin at zero", write.totals, write)
+    return Replaced(f"the totals of `{subscription}` begin at zero", write.totals, write)
 
 
 TOTALS: Final = Kind(

@@ -18,7 +18,7 @@ _LAYOUT: Final = struct.Struct(">QBqQI")
 _MORE: Final = struct.Struct(">qBH")
 _DROP: Final = struct.Struct(">BQ")
 _AT_MOST: Final = 0x80
-"""Beside the reason: the records were never counted."""
+"""Flag beside the reason: the number of records is an upper bound."""
 
 
 def _encode(gap: Gap) -> bytes:
@@ -52,11 +52,11 @@ def decode_gap(value: bytes, first: int = 0, subscription: str = "") -> Gap:
         at_most = bool(reason & _AT_MOST)
         return Gap(first, end, why, at_us, size, pages, since_us, counts, subscription, detail, at_most)
     except ValueError as error:
-        raise Undecodable(f"a gap of an unknown kind: {error}") from error
+        raise Undecodable(f"gap with an unknown reason: {error}") from error
 
 
 class _Gaps(Kind[Gap]):
-    def take(self, sink: StoredSink, key: bytes, value: bytes) -> None:
+    def load(self, sink: StoredSink, key: bytes, value: bytes) -> None:
         _, partition, first, subscription = self.parts(key)
         sink.gaps.setdefault(partition, []).append(decode_gap(value, first, subscription))
 
@@ -66,8 +66,8 @@ GAP: Final = _Gaps(
     prefix=b"\x16",
     layout="sink u32, partition u32, first u64, subscription text",
     codec=Codec(_encode, decode_gap),
-    lives="until it is merged into another; one of a subscription until a seek before it, or as its subscription",
-    damaged="counted again from the index and the other gaps",
+    lives="until it is merged into another; of a subscription until a seek to before it, or its deletion",
+    damaged="recounted from the index and the other gaps",
     surveyed=True,
     into=lambda sink: sink.gaps,
     puts=PutGap,

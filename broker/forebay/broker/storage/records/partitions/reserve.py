@@ -32,7 +32,7 @@ RESERVE: Final = Kind(
     layout="sink u32, partition u32",
     codec=Codec(_encode, _decode),
     lives="while the sink may lose what it has accepted",
-    damaged="offsets go on above all that can have been assigned",
+    damaged="offsets continue above all that may have been assigned",
     into=lambda sink: sink.reserves,
     puts=PutReserve,
     drops=DropReserve,
@@ -49,7 +49,7 @@ def _decode_held(value: bytes) -> tuple[Held, ...]:
 
 
 def _replaced_held(sink: int, partition: int) -> Replaced:
-    detail = "which records only memory held is found out from the index"
+    detail = "the records that only memory held are derived from the index"
     return Replaced(detail, (), PutHeld(sink, partition, ()))
 
 
@@ -59,7 +59,7 @@ HELD: Final = Kind(
     layout="sink u32, partition u32",
     codec=Codec(_encode_held, _decode_held),
     lives="while the stored tail counts pages that only memory holds",
-    damaged="records that were only in memory become a gap, as damaged ones",
+    damaged="records that were only in memory become a gap, like damaged ones",
     surveyed=True,
     into=lambda sink: sink.held,
     replaced=_replaced_held,

@@ -32,7 +32,7 @@ def decode_schema(value: bytes, version: int = 0) -> SchemaRecord:
 
 
 class _Schemas(Kind[SchemaRecord]):
-    def take(self, sink: StoredSink, key: bytes, value: bytes) -> None:
+    def load(self, sink: StoredSink, key: bytes, value: bytes) -> None:
         _, version = self.parts(key)
         sink.schemas[version] = decode_schema(value, version)
 

@@ -1,6 +1,6 @@
 """Sink: its name, settings and state. Stored again with every change.
 
-Nothing else tells its settings again, so a copy is stored in the index family. Settings that this version does not know
+Its settings are stored nowhere else, so a copy is stored in the index family. Settings that this version does not know
 are left out, those that are missing take their default, and a value of a wrong type is left for
 ``SinkSettings.corrected`` to report.
 """
@@ -22,7 +22,7 @@ def _decode(value: bytes) -> SinkRecord:
         stored = json.loads(opened(value))
         settings = stored["settings"]
         if not isinstance(settings, dict):
-            settings = {"partitions": [settings]}  # no number of partitions, whatever it is
+            settings = {"partitions": [settings]}  # not a number of partitions
         known = {name: settings[name] for name in SETTING_NAMES if name in settings}
         return SinkRecord(**{**stored, "settings": SinkSettings(**known)})
     except (ValueError, KeyError, TypeError) as error:
@@ -42,7 +42,7 @@ NEXT_SINK: Final = Kind(
     prefix=b"\x04",
     layout="",
     codec=NUMBER,
-    lives="the store's life; the id of a sink is never used again",
+    lives="the life of the store; the id of a sink is never reused",
     damaged="above all sinks that any stored value names",
 )
 SINK: Final = Kind(
@@ -60,5 +60,5 @@ SINK_COPY: Final = Kind(
     layout="zero u32, sink u32, zero u64",
     codec=_CODEC,
     lives="the sink's life",
-    damaged="stays so until the sink changes",
+    damaged="stays damaged until the sink changes",
 )

@@ -38,7 +38,7 @@ def _drop(write: DropSubscription) -> list[Operation]:
 
 def _replaced(sink: int, name: str) -> Replaced:
     record = SubscriptionRecord(name, 0, EARLIEST, "0" * 16)
-    return Replaced(f"`{name}` stays, when it was made is not known any more", record, PutSubscription(sink, record))
+    return Replaced(f"`{name}` stays, its time of creation is unknown", record, PutSubscription(sink, record))
 
 
 SUBSCRIPTION: Final = Kind(
@@ -47,7 +47,7 @@ SUBSCRIPTION: Final = Kind(
     layout="sink u32, name text",
     codec=Codec(as_json, _decode),
     lives="until it is deleted",
-    damaged="stays, with an unknown time and position of its creation",
+    damaged="stays, with an unknown time and start position",
     into=lambda sink: sink.subscriptions,
     replaced=_replaced,
     puts=PutSubscription,

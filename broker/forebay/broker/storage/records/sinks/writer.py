@@ -39,7 +39,7 @@ SLOT: Final = Kind(
     prefix=b"\x15",
     layout="sink u32, writer text, partition u32, place u16",
     codec=Codec(_encode_slot, _decode_slot),
-    lives="as its writer; its place is the sequence modulo the size of the window",
+    lives="as long as its writer; its place is the sequence modulo the size of the window",
     damaged="left out of the window",
     at_start=False,
     writes={PutSlot: _put_slot},
@@ -57,7 +57,7 @@ def _drop(write: DropWriter) -> list[Operation]:
 
 
 def _replaced(sink: int, writer_id: str) -> Replaced:
-    return Replaced("forgotten: it opens again under a new epoch", write=DropWriter(sink, writer_id))
+    return Replaced("dropped: it opens again under a new epoch", write=DropWriter(sink, writer_id))
 
 
 WRITER: Final = Kind(
@@ -65,7 +65,7 @@ WRITER: Final = Kind(
     prefix=b"\x14",
     layout="sink u32, writer text",
     codec=NUMBER,
-    lives="until it closes or idles out",
+    lives="until it closes or exceeds the writer time limit",
     damaged="deleted: it opens again under a new epoch",
     into=lambda sink: sink.writers,
     replaced=_replaced,

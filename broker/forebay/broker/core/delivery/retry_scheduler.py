@@ -12,7 +12,7 @@ from enum import Enum
 
 from forebay.broker.core.delivery.in_flight import Flight, Flights
 from forebay.broker.core.delivery.redelivery import Resend, State
-from forebay.broker.core.delivery.retry_queue import Parked
+from forebay.broker.core.delivery.retry_queue import RetryQueue
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import SECOND_US, Ordering
 
@@ -21,16 +21,16 @@ class Kind(Enum):
     """Lane that a delivery comes from."""
 
     LIVE = "live"
-    PARKED = "parked"
+    RETRY = "retry"
 
 
-class Sidelane:
+class RetryScheduler:
     """Retry queue of one lane, and the effect of its failures on both lanes. Empty in STRICT order."""
 
-    __slots__ = ("_failed", "_flights", "_last_before", "_probe_live", "_resend", "live_stopped", "parked")
+    __slots__ = ("_failed", "_flights", "_last_before", "_probe_live", "_resend", "live_stopped", "queue")
 
     def __init__(self, resend: Resend, flights: Flights) -> None:
-        self.parked = Parked()
+        self.queue = RetryQueue()
         self.live_stopped = False
         """True after too many failures in a row: only probes are sent."""
         self._resend = resend
@@ -46,7 +46,7 @@ class Sidelane:
 
     def clear(self) -> None:
         """Clear the queue: the account was closed, or the order is STRICT from now on."""
-        self.parked.clear()
+        self.queue.clear()
         self.live_stopped = self._probe_live = False
         self._failed = set()
 
@@ -71,20 +71,20 @@ class Sidelane:
         else:
             low_s = settings.retry_backoff_min_us / SECOND_US
             not_before = now + (low_s if delay_s is None else delay_s)
-        self.parked.park(failed, not_before)
+        self.queue.add(failed, not_before)
 
     def settled(self, answered: Sequence[Flight], now: float) -> None:
         """Record that the target accepted a record of these flights (or, for a dead letter, answered)."""
         self._failed = set()
         if any(flight.resent and flight.number > self._last_before for flight in answered):
             self.live_stopped = self._probe_live = False
-            self._resend.taken(now)
+            self._resend.succeeded(now)
 
-    def rest(self) -> None:
+    def reset_if_idle(self) -> None:
         """Clear the machine if nothing is queued for retry and no redelivery is in flight."""
-        if self._resend.rests:
+        if self._resend.is_idle:
             return
-        if not self.parked and not self.live_stopped and not self._flights.any_resent():
+        if not self.queue and not self.live_stopped and not self._flights.any_resent():
             self._resend.cleared()
 
     def live_allowed(self, now: float) -> int | None:
@@ -103,15 +103,15 @@ class Sidelane:
 
     def next_due(self, now: float) -> int | None:
         """Return the first offset of the next queued range that may be redelivered."""
-        allowed = self.resends_allowed(now) if self.parked else 0
+        allowed = self.resends_allowed(now) if self.queue else 0
         if allowed == 0:
             return None
-        found = self.parked.next_due(now, singly=allowed is not None)
+        found = self.queue.next_due(now, singly=allowed is not None)
         return found.first if found is not None else None
 
     def order(self, now: float, position: int) -> tuple[Kind, ...]:
         """Return the lanes in the order in which they may send."""
-        if self._resend.settings.ordering != Ordering.RELAXED or not self.parked:
+        if self._resend.settings.ordering != Ordering.RELAXED or not self.queue:
             return (Kind.LIVE,)
         if self.live_stopped:
             live_first = self._probe_live
@@ -120,4 +120,4 @@ class Sidelane:
         else:
             due = self.next_due(now)
             live_first = due is None or due > position
-        return (Kind.LIVE, Kind.PARKED) if live_first else (Kind.PARKED, Kind.LIVE)
+        return (Kind.LIVE, Kind.RETRY) if live_first else (Kind.RETRY, Kind.LIVE)

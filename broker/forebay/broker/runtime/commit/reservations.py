@@ -28,7 +28,7 @@ class _Extension:
     """Done when the extension is effective, so that a waiter finds it in place."""
 
 
-class Reserving:
+class Reservations:
     """Reserved offsets of one sink."""
 
     def __init__(self, sink: Sink, committer: Committer, slots: Slots, reserves: Mapping[int, Reserve]) -> None:
@@ -66,7 +66,7 @@ class Reserving:
         found = self._reserves.get(partition)
         slot = found.slot if found is not None else None
         if slot is None and self._sink.settings.buffer_mode != BufferMode.DISK:
-            slot = self._slots.take()
+            slot = self._slots.allocate()
             if slot is not None:
                 self._slots.accepted.note(slot, self._sink.logs[partition].tail.next_offset)
         counted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -95,35 +95,35 @@ class Reserving:
         if slot is not None:
             self._slots.accepted.note(slot, end)
 
-    def forget(self, beside: Sequence[Write]) -> asyncio.Future[None]:
+    def end(self, beside: Sequence[Write]) -> asyncio.Future[None]:
         """Remove the reservations of a sink that is durable on disk from now on; written with ``beside``."""
-        gone = self._take_all()
+        gone = self._allocate_slots()
         drops = [DropReserve(self._sink.id, partition) for partition in gone]
         written = self._committer.write([*beside, *drops])
 
         def done(over: asyncio.Future[None]) -> None:
             if over.exception() is None:  # until then a crash restores the reservations, with their slots
-                self._give(gone)
+                self._free(gone)
 
         written.add_done_callback(done)
         return written
 
-    def ended(self) -> Iterator[tuple[int, Write]]:
+    def final(self) -> Iterator[tuple[int, Write]]:
         """Yield the final reservations, by partition, when this process assigns no more offsets."""
         for partition, reserve in self._reserves.items():
             end = self._sink.logs[partition].tail.next_offset
             yield partition, PutReserve(self._sink.id, partition, Reserve(end, reserve.slot))
 
-    def give_slots(self) -> None:
+    def free_slots(self) -> None:
         """Free the slots after the durable deletion of the sink."""
-        self._give(self._take_all())
+        self._free(self._allocate_slots())
 
-    def _take_all(self) -> dict[int, Reserve]:
+    def _allocate_slots(self) -> dict[int, Reserve]:
         gone = {**self._reserves, **{number: under_way.reserve for number, under_way in self._under_way.items()}}
         self._reserves, self._under_way = {}, {}
         return gone
 
-    def _give(self, reserves: Mapping[int, Reserve]) -> None:
+    def _free(self, reserves: Mapping[int, Reserve]) -> None:
         for reserve in reserves.values():
             if reserve.slot is not None:
-                self._slots.give(reserve.slot)
+                self._slots.free(reserve.slot)

@@ -84,7 +84,7 @@ async def test_a_sink_that_promises_the_disk_while_it_reserves_keeps_no_reservat
             await waiting
 
         assert store.get_many(Family.META, [RESERVE.key(buffer.record.id, 0)]) == [None]
-        assert list(buffer.offsets.ended()) == []
+        assert list(buffer.offsets.final()) == []
 
 
 async def test_a_slot_is_used_again_when_its_partition_has_durably_left_it_and_not_before() -> None:
@@ -93,20 +93,20 @@ async def test_a_slot_is_used_again_when_its_partition_has_durably_left_it_and_n
         store.hold()
         changed = buffer.change(SinkSettings())
         await store.reached()
-        before = buffer.offsets._slots.take()
+        before = buffer.offsets._slots.allocate()
         store.let_go()
         await changed
 
-        assert (before, buffer.offsets._slots.take()) == (1, 0)
+        assert (before, buffer.offsets._slots.allocate()) == (1, 0)
 
 
 def test_slots_are_taken_from_below_and_given_back() -> None:
     slots = Slots(AcceptedInMemory(), {0, 2})
 
-    assert [slots.take(), slots.take()] == [1, 3]
-    slots.give(1)
-    assert slots.take() == 1
+    assert [slots.allocate(), slots.allocate()] == [1, 3]
+    slots.free(1)
+    assert slots.allocate() == 1
 
 
 def test_where_nothing_is_counted_there_is_no_slot() -> None:
-    assert Slots(AcceptedUnknown(), set()).take() is None
+    assert Slots(AcceptedUnknown(), set()).allocate() is None

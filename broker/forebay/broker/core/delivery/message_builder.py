@@ -14,7 +14,7 @@ With its frame such a message passes gRPC's usual limit of 4 MiB.
 MESSAGE_PAGES: Final = 256
 
 
-class Filling:
+class MessageBuilder:
     """Pages of one message under construction."""
 
     __slots__ = ("_bytes_left", "_pages_max", "_records_left", "entries", "records", "size")
@@ -33,7 +33,7 @@ class Filling:
         self.records = 0
         self.size = 0
 
-    def takes(self, entry: Entry) -> bool:
+    def fits(self, entry: Entry) -> bool:
         """Return whether the next page joins the message; the first one always does."""
         if not self.entries:
             return True

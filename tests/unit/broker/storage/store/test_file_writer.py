@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.storage.store.writing import BLOCK_BYTES, BUFFER_BYTES, Writing, new_buffer
+from forebay.broker.storage.store.file_writer import BLOCK_BYTES, BUFFER_BYTES, FileWriter, new_buffer
 
 
 @pytest.mark.parametrize("blocks", [1, 2, BUFFER_BYTES // BLOCK_BYTES, BUFFER_BYTES // BLOCK_BYTES + 3])
@@ -14,7 +14,7 @@ def test_pieces_of_any_size_stand_one_behind_the_other(tmp_path: Path, blocks: i
     content = os.urandom(blocks * BLOCK_BYTES)
     cuts = [0, 1, 1, 100, BLOCK_BYTES - 1, len(content)]
 
-    with Writing(tmp_path / "file", new_buffer()) as writing:
+    with FileWriter(tmp_path / "file", new_buffer()) as writing:
         for first, end in itertools.pairwise(cuts):
             writing.add(memoryview(content)[first:end])
         writing.finish()
@@ -25,7 +25,7 @@ def test_pieces_of_any_size_stand_one_behind_the_other(tmp_path: Path, blocks: i
 def test_a_buffer_serves_one_file_after_the_other(tmp_path: Path) -> None:
     buffer = new_buffer()
     for name in ("a", "b"):
-        with Writing(tmp_path / name, buffer) as writing:
+        with FileWriter(tmp_path / name, buffer) as writing:
             writing.add(name.encode() * BLOCK_BYTES)
             writing.finish()
 
@@ -36,14 +36,14 @@ def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"kept")
 
     with pytest.raises(FileExistsError):
-        Writing(tmp_path / "file", new_buffer())
+        FileWriter(tmp_path / "file", new_buffer())
 
     assert (tmp_path / "file").read_bytes() == b"kept"
 
 
 def test_a_write_that_cannot_go_past_the_page_cache_goes_the_usual_way(tmp_path: Path) -> None:
     buffer = new_buffer()
-    with Writing(tmp_path / "file", buffer) as writing:
+    with FileWriter(tmp_path / "file", buffer) as writing:
         writing.add(b"x" * 100)  # no whole block: refused where direct writes are known
         writing.finish()
 
@@ -56,7 +56,7 @@ def test_a_file_system_without_direct_writes_takes_the_same_bytes() -> None:
         pytest.skip("needs a file system in memory")
     path = shared / f"forebay-writing-{os.getpid()}"
     try:
-        with Writing(path, new_buffer()) as writing:
+        with FileWriter(path, new_buffer()) as writing:
             writing.add(b"x" * BLOCK_BYTES)
             writing.finish()
         assert path.read_bytes() == b"x" * BLOCK_BYTES

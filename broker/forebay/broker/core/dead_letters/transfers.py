@@ -17,7 +17,7 @@ from forebay.broker.core.partition.cursor import Cursor, Settlement
 from forebay.broker.core.partition.ranges import Range, RangeSet
 
 
-class Moving:
+class Transfers:
     """Transfers of one subscription on one partition."""
 
     __slots__ = ("_ahead", "_queued", "_sealed", "_seen", "_waiting", "bases")
@@ -46,18 +46,18 @@ class Moving:
         """Records whose transfer can no longer be stopped: another sink has queued them."""
         return sets.union(self._queued, *self._sealed.values())
 
-    def loose(self, within: Range) -> list[Range]:
+    def cancellable(self, within: Range) -> list[Range]:
         """Return the parts of a range that are not ``fixed``."""
         parts = [within]
         for found in (self._queued, *self._sealed.values()):
             parts = [part for one in parts for part in sets.missing(found, one)] if found else parts
         return parts
 
-    def within(self, asked: Range) -> bool:
-        """Return whether a part of ``asked`` is in transfer."""
-        return any(sets.touches(found, asked) for found in (self._waiting, self._queued, *self._sealed.values()))
+    def within(self, requested: Range) -> bool:
+        """Return whether a part of ``requested`` is in transfer."""
+        return any(sets.touches(found, requested) for found in (self._waiting, self._queued, *self._sealed.values()))
 
-    def over(self, cursor: Cursor) -> Cursor:
+    def view_of(self, cursor: Cursor) -> Cursor:
         """Return the cursor for deliveries: records in transfer count as settled; failures stay."""
         if not self:
             return cursor
@@ -69,11 +69,13 @@ class Moving:
                 seen = replace(cursor, watermark=seen.watermark, beyond=seen.beyond)
                 self._seen = (cursor, seen)
                 return seen
-        seen, _ = self.stored(cursor).settle_all(sets.union(self._waiting, self._queued), Settlement.DEAD_LETTERED)
+        seen, _ = self.cursor_to_store(cursor).settle_all(
+            sets.union(self._waiting, self._queued), Settlement.DEAD_LETTERED
+        )
         self._seen = (cursor, seen)
         return seen
 
-    def stored(self, cursor: Cursor) -> Cursor:
+    def cursor_to_store(self, cursor: Cursor) -> Cursor:
         """Return the cursor as it is written: sealed records count as settled."""
         for how, found in self._sealed.items():
             cursor, _ = cursor.settle_all(found, how)
@@ -86,7 +88,7 @@ class Moving:
 
     # -- steps of a transfer
 
-    def hold(self, parts: Sequence[Range]) -> None:
+    def begin(self, parts: Sequence[Range]) -> None:
         """Begin the transfer of unsettled records."""
         self._waiting = sets.add_all(self._waiting, parts)[0]
         if self._seen is not None:  # updated, not rebuilt: thousands of records may be held one by one
@@ -121,7 +123,7 @@ class Moving:
         self._changed()
         return found
 
-    def give_back(self, part: Range) -> list[Range]:
+    def cancel(self, part: Range) -> list[Range]:
         """Cancel the transfer of waiting records; returns those of ``part``."""
         found = list(sets.common(self._waiting, part))
         for each in found:
@@ -144,7 +146,7 @@ class Moving:
         self._changed()
         return found
 
-    def forget(self) -> None:
+    def close(self) -> None:
         """Forget the transfers of a closed account; they continue without it. Future records stay settled."""
         self._waiting = self._queued = ()
         self._sealed.clear()

@@ -18,7 +18,7 @@ class StopFailed(Exception):
         self.failures = failures
 
 
-class Stopping:
+class StopSteps:
     """One stop."""
 
     def __init__(self) -> None:

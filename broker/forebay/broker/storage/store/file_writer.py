@@ -1,7 +1,7 @@
-"""Writing of a new file from start to end, past the page cache where the file system allows it.
+"""Writer of a new file from start to end, with direct I/O where the file system allows it.
 
-Such a write takes whole blocks from memory that begins at one, so all of it goes through a buffer. Elsewhere the same
-blocks go the usual way.
+Direct I/O needs whole blocks in aligned memory, so all pieces pass through an aligned buffer. Other file systems get
+the same blocks by normal writes.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from typing import Final
 from forebay.broker.storage.permissions import FILE_MODE
 
 BLOCK_BYTES: Final = 4_096
-"""A file has a multiple of this: what disks and file systems ask for is as much, or less."""
+"""Unit of direct I/O: at least the block size of disks and file systems. The size of a file is a multiple of it."""
 BUFFER_BYTES: Final = 4 << 20
 _DIRECT: Final = getattr(os, "O_DIRECT", 0)
 
 
 def new_buffer() -> mmap.mmap:
-    """Return a buffer for writing files; it serves any number of files, one after the other."""
+    """Return an aligned buffer, which any number of files may use in turn."""
     return mmap.mmap(-1, BUFFER_BYTES)
 
 
-class Writing:
-    """A file that is being written by one thread. Other threads run while it is on its way to the disk."""
+class FileWriter:
+    """File that one thread writes. Other threads run during the I/O."""
 
     def __init__(self, path: Path, buffer: mmap.mmap) -> None:
         """Create the file, which must not exist, with exclusive use of ``buffer``. Raises ``OSError``."""
@@ -38,11 +38,11 @@ class Writing:
         except OSError as error:
             if error.errno != EINVAL:
                 raise
-            self._handle = os.open(path, flags & ~os.O_EXCL, FILE_MODE)  # it was made before it was refused
+            self._handle = os.open(path, flags & ~os.O_EXCL, FILE_MODE)  # it was created before the flag was rejected
         self._buffer = buffer
         self._filled = 0
 
-    def __enter__(self) -> Writing:
+    def __enter__(self) -> FileWriter:
         return self
 
     def __exit__(
@@ -51,7 +51,7 @@ class Writing:
         os.close(self._handle)
 
     def add(self, piece: bytes | memoryview) -> None:
-        """Write a piece behind the others. Raises ``OSError``."""
+        """Append a piece. Raises ``OSError``."""
         at = 0
         while at < len(piece):
             part = memoryview(piece)[at : at + len(self._buffer) - self._filled]
@@ -62,7 +62,7 @@ class Writing:
                 self._flush()
 
     def finish(self) -> None:
-        """Bring all of it to the disk: a multiple of ``BLOCK_BYTES`` was added. Raises ``OSError``."""
+        """Sync the file, whose size must be a multiple of ``BLOCK_BYTES``. Raises ``OSError``."""
         self._flush()
         os.fdatasync(self._handle)
 
@@ -81,5 +81,7 @@ class Writing:
             flags = fcntl.fcntl(self._handle, fcntl.F_GETFL)
             if error.errno != EINVAL or not flags & _DIRECT:
                 raise
-            fcntl.fcntl(self._handle, fcntl.F_SETFL, flags & ~_DIRECT)  # some only say so when it is tried
+            fcntl.fcntl(
+                self._handle, fcntl.F_SETFL, flags & ~_DIRECT
+            )  # some file systems reject it only at the first write
             return os.write(self._handle, rest)

@@ -17,7 +17,7 @@ from forebay.broker.core.errors import BrokerError, SubscriptionNotFound
 from forebay.broker.core.partition.pages import Entry
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import Ordering
-from forebay.broker.runtime.dead_letters.mover import DeadLetters
+from forebay.broker.runtime.dead_letters.mover import DeadLetterMover
 from forebay.broker.runtime.delivery.accounts import Accounts
 from forebay.broker.runtime.delivery.lanes import Lanes
 from forebay.broker.runtime.delivery.ownership import Ownership
@@ -39,7 +39,7 @@ class LeasedSets:
         source: Source,
         accounts: Accounts,
         owners: Ownership,
-        dead_letters: DeadLetters,
+        dead_letters: DeadLetterMover,
         *,
         removal: Removal,
         instruments: Instruments,
@@ -54,7 +54,7 @@ class LeasedSets:
         self._taking = asyncio.Lock()
         """Held by the call that leases; another one waits behind it."""
         self._turn = 0
-        """Partition that is asked first: another one for each set, so that none starves."""
+        """Partition to begin with: another one for each set, so that none starves."""
         self._leased: set[int] = set()
         """Partitions with a lease: a sweep checks only these, out of perhaps a thousand."""
 
@@ -79,8 +79,8 @@ class LeasedSets:
         async with self._taking:
             until = self._begin(holder, duration_s)
             for part in named:
-                for asked in part.ranges:
-                    await self._take_named(holder, until, part, asked)
+                for requested in part.ranges:
+                    await self._take_named(holder, until, part, requested)
             return await self._answer(holder)
 
     async def settle(self, holder: str, parts: Sequence[Part]) -> Results:
@@ -95,25 +95,25 @@ class LeasedSets:
         touched: list[int] = []
         for part, lane in zip(parts, lanes, strict=True):
             if part.account != self._accounts.number(part.partition):
-                found.append(tuple((part.partition, asked, Outcome.STALE) for asked in part.ranges))
+                found.append(tuple((part.partition, requested, Outcome.STALE) for requested in part.ranges))
                 continue
             end, before = self._lanes.log(part.partition).tail.next_offset, lane.cursor.acked
-            became = [one for asked in part.ranges for one in lane.settle_leased(holder, asked, now, end)]
+            became = [one for requested in part.ranges for one in lane.settle_leased(holder, requested, now, end)]
             found.append(tuple((part.partition, each, outcome) for each, outcome in became))
             if lane.cursor.acked > before:
                 touched.append(part.partition)
                 self._accounts.acked(part.partition, lane.cursor.acked - before)
         await self._write(touched)
-        told: list[tuple[int, Range, Outcome]] = []
+        joined: list[tuple[int, Range, Outcome]] = []
         for part, results in zip(parts, found, strict=True):
-            told += await self._dead_letters.join(part.partition, results)
-        return tuple(told)
+            joined += await self._dead_letters.join(part.partition, results)
+        return tuple(joined)
 
     def release(self, holder: str) -> int:
         """Release the set of a holder without a failed attempt; returns the number of records."""
         records = 0
         for partition, lane in enumerate(self._lanes):
-            given = lane.lessor.give_back_lease(holder)
+            given = lane.lease_manager.release(holder)
             if given:
                 records += sum(part.size for part in given)
                 self._owners.wake(partition)
@@ -124,7 +124,7 @@ class LeasedSets:
         now = self._lanes.now()
         for partition in sorted(self._leased):
             lane = self._lanes[partition]
-            failed = lane.lessor.expire_leases(now)
+            failed = lane.lease_manager.expire_leases(now)
             if not lane.leases.held:
                 self._leased.discard(partition)
             if failed:
@@ -159,7 +159,7 @@ class LeasedSets:
     def _held(self, holder: str) -> list[Part]:
         found: list[Part] = []
         for partition, lane in enumerate(self._lanes):
-            ranges = lane.lessor.leased_to(holder)
+            ranges = lane.lease_manager.leased_to(holder)
             if ranges:
                 attempts = lane.cursor.attempts_within(ranges)
                 found.append(Part(partition, self._accounts.number(partition), tuple(ranges), attempts))
@@ -182,43 +182,43 @@ class LeasedSets:
         lane, reader, at = self._lanes[partition], self._source.entry_reader(partition), 0
         while True:
             now = self._lanes.now()
-            first = lane.side.parked.next_from(at, None if wanted.before_due else now)
+            first = lane.retry.queue.next_from(at, None if wanted.before_due else now)
             if first is None:
                 return
             entries = await reader.upcoming(first)
-            parked = [entry for entry in entries if lane.side.parked.within(_page(entry))]
-            if self._source.drop_expired(partition, parked):
+            queued = [entry for entry in entries if lane.retry.queue.within(_page(entry))]
+            if self._source.drop_expired(partition, queued):
                 continue
-            for entry in parked:
-                if not lane.lessor.may_lease or not room.fits(entry):
+            for entry in queued:
+                if not lane.lease_manager.may_lease or not room.fits(entry):
                     return
                 self._leased.add(partition)
-                taken = lane.lessor.lease_parked(
+                taken = lane.lease_manager.lease_due(
                     *(holder, until, _page(entry), now),
                     records_max=room.records,
                     ranges_max=room.ranges,
                     before_due=wanted.before_due,
                     age_us=entry.age_us,
                 )
-                room.take(entry, taken)
+                room.add(entry, taken)
                 self._count(partition, taken)
             if not entries:
                 return
             at = entries[-1].end
 
-    async def _take_named(self, holder: str, until: float, part: Part, asked: Range) -> None:
+    async def _take_named(self, holder: str, until: float, part: Part, requested: Range) -> None:
         partition = part.partition
-        lane, reader, at = self._lanes[partition], self._source.entry_reader(partition), asked.first
-        while at < asked.end and lane.sender.idle_in(Range(at, asked.end)):
+        lane, reader, at = self._lanes[partition], self._source.entry_reader(partition), requested.first
+        while at < requested.end and lane.sender.idle_in(Range(at, requested.end)):
             entries = await reader.upcoming(at)
-            wanted = [entry for entry in entries if entry.base < asked.end and lane.sender.idle_in(_page(entry))]
+            wanted = [entry for entry in entries if entry.base < requested.end and lane.sender.idle_in(_page(entry))]
             if self._source.drop_expired(partition, wanted):
                 continue
             for entry in wanted:
-                if lane.lessor.may_lease and part.account == self._accounts.number(partition):
+                if lane.lease_manager.may_lease and part.account == self._accounts.number(partition):
                     self._leased.add(partition)
                     page, now = _page(entry), self._lanes.now()
-                    taken = lane.lessor.lease_again(holder, until, page, asked, now, age_us=entry.age_us)
+                    taken = lane.lease_manager.lease_again(holder, until, page, requested, now, age_us=entry.age_us)
                     self._count(partition, taken)
             if not entries:
                 return

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from forebay.broker.core.dead_letters.transfer import Moving
+from forebay.broker.core.dead_letters.transfers import Transfers
 from forebay.broker.core.partition.cursor import Cursor, Settlement
 from forebay.broker.core.partition.ranges import Range
 
@@ -8,30 +8,30 @@ DEAD = Settlement.DEAD_LETTERED
 
 
 def test_what_is_on_its_way_is_nobodys_but_the_account_has_not_moved() -> None:
-    moving, cursor = Moving(), Cursor()
+    moving, cursor = Transfers(), Cursor()
 
-    moving.hold([Range(0, 3)])
+    moving.begin([Range(0, 3)])
 
-    assert moving.over(cursor).watermark == 3
-    assert moving.stored(cursor) == cursor
+    assert moving.view_of(cursor).watermark == 3
+    assert moving.cursor_to_store(cursor) == cursor
     assert moving.records == 3
 
 
 def test_only_what_is_sealed_is_written() -> None:
-    moving, cursor = Moving(), Cursor()
-    moving.hold([Range(0, 5)])
+    moving, cursor = Transfers(), Cursor()
+    moving.begin([Range(0, 5)])
     moving.queue([Range(0, 2)])
-    assert moving.stored(cursor) == cursor
+    assert moving.cursor_to_store(cursor) == cursor
 
     moving.seal([Range(0, 2)], DEAD)
 
-    assert moving.stored(cursor) == Cursor(watermark=2, dead_lettered=2)
-    assert moving.over(cursor).watermark == 5
+    assert moving.cursor_to_store(cursor) == Cursor(watermark=2, dead_lettered=2)
+    assert moving.view_of(cursor).watermark == 5
 
 
 def test_what_is_confirmed_is_no_longer_under_way() -> None:
-    moving = Moving()
-    moving.hold([Range(0, 2)])
+    moving = Transfers()
+    moving.begin([Range(0, 2)])
     moving.queue([Range(0, 2)])
     moving.seal([Range(0, 2)], DEAD)
 
@@ -41,43 +41,43 @@ def test_what_is_confirmed_is_no_longer_under_way() -> None:
 
 
 def test_only_what_waits_can_be_given_back() -> None:
-    moving = Moving()
-    moving.hold([Range(0, 4)])
+    moving = Transfers()
+    moving.begin([Range(0, 4)])
     moving.queue([Range(0, 2)])
 
-    assert moving.give_back(Range(0, 4)) == [Range(2, 4)]
+    assert moving.cancel(Range(0, 4)) == [Range(2, 4)]
     assert moving.fixed == (Range(0, 2),)
     assert moving.waiting_in(Range(0, 4)) == []
 
 
 def test_what_a_seek_has_taken_out_is_not_sealed_any_more() -> None:
-    moving, cursor = Moving(), Cursor()
-    moving.hold([Range(0, 2)])
+    moving, cursor = Transfers(), Cursor()
+    moving.begin([Range(0, 2)])
     moving.queue([Range(0, 2)])
 
-    moving.forget()
+    moving.close()
     moving.seal([Range(0, 2)], DEAD)
 
     assert not moving
-    assert moving.stored(cursor) == cursor
+    assert moving.cursor_to_store(cursor) == cursor
 
 
 def test_records_that_are_not_there_yet_stay_settled_through_a_seek() -> None:
-    moving, cursor = Moving(), Cursor(start=4, watermark=10)
+    moving, cursor = Transfers(), Cursor(start=4, watermark=10)
     moving.seal_ahead(Range(10, 13))
 
-    moving.forget()
+    moving.close()
 
-    assert moving.stored(cursor) == Cursor(start=4, watermark=13, skipped=3)
+    assert moving.cursor_to_store(cursor) == Cursor(start=4, watermark=13, skipped=3)
     assert moving.records == 0
     assert moving.confirm_ahead(Range(10, 13)) == [Range(10, 13)]
     assert not moving
 
 
 def test_the_places_of_pages_are_kept_while_something_of_them_is_under_way() -> None:
-    moving = Moving()
+    moving = Transfers()
     moving.bases.add(0)
-    moving.hold([Range(0, 1)])
+    moving.begin([Range(0, 1)])
     moving.queue([Range(0, 1)])
     assert moving.bases == {0}
 
@@ -88,8 +88,8 @@ def test_the_places_of_pages_are_kept_while_something_of_them_is_under_way() -> 
 
 
 def test_it_says_whether_something_of_a_range_is_under_way() -> None:
-    moving = Moving()
-    moving.hold([Range(2, 4)])
+    moving = Transfers()
+    moving.begin([Range(2, 4)])
 
     assert moving.within(Range(3, 10))
     assert not moving.within(Range(4, 10))

@@ -19,8 +19,8 @@ from forebay.broker.core.dead_letters.letters import (
     PlainRecord,
     chunks,
     dead_letter_sink_name,
+    from_dead_letter,
     ranges_of,
-    unburied,
 )
 from forebay.broker.core.dead_letters.page_bodies import PageBodies
 from forebay.broker.core.errors import (
@@ -37,7 +37,7 @@ from forebay.broker.core.writes import SinkRecord
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.commit.group import Append
 from forebay.broker.runtime.dead_letters.batch import Withdrawn, append_when_room, page_of
-from forebay.broker.runtime.dead_letters.redrive import Redriven
+from forebay.broker.runtime.dead_letters.redrive import RedriveCompanion
 from forebay.broker.runtime.delivery.subscription import Subscription
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.errors.reasons import Reason
@@ -80,7 +80,7 @@ class Step:
     """Dead letters found at one position."""
 
     letters: Sequence[DeadLetter]
-    looked_at: int
+    examined: int
     """Records that were examined."""
 
     next: Position | None
@@ -96,7 +96,7 @@ class Done:
     """Position of the next call; None at the end."""
 
 
-class DeadLetterBox:
+class DeadLetterOperations:
     """Dead letters of one sink. Created for one call."""
 
     def __init__(
@@ -126,12 +126,12 @@ class DeadLetterBox:
         found: list[tuple[int, DeadLetter]] = []
         at, looked_at, room = self._begin(wanted, position), 0, ANSWER_BYTES
         while at is not None and looked_at < LOOKED_AT_MAX and len(found) < size and room > 0:
-            step = await self._look(at, self._pending, shown=True)
-            looked_at += step.looked_at
+            step = await self._read(at, self._pending, shown=True)
+            looked_at += step.examined
             for letter in step.letters:
                 if len(found) >= size or room <= 0:
                     return found, Position(at.partition, letter.offset, at.end)
-                if wanted.takes(letter):
+                if wanted.matches(letter):
                     found.append((at.partition, letter))
                     room -= letter.record.size
             at = step.next
@@ -147,9 +147,9 @@ class DeadLetterBox:
         origin = self._broker.sink(self._name)
         at, looked_at, records = self._begin(wanted, position), 0, 0
         while at is not None and looked_at < LOOKED_AT_MAX and records < size:
-            step = await self._look(at, self._idle)
-            looked_at += step.looked_at
-            chosen = [letter for letter in step.letters if letter.redrivable and wanted.takes(letter)]
+            step = await self._read(at, self._idle)
+            looked_at += step.examined
+            chosen = [letter for letter in step.letters if letter.redrivable and wanted.matches(letter)]
             after = step.next
             if len(chosen) > size - records:
                 after = Position(at.partition, chosen[size - records].offset, at.end)
@@ -170,12 +170,12 @@ class DeadLetterBox:
         written: asyncio.Future[None] | None = None
         bodies = PageBodies()
         while at is not None and looked_at < LOOKED_AT_MAX and records + len(bodies) < size:
-            step = await self._look(at, self._idle)
-            looked_at += step.looked_at
+            step = await self._read(at, self._idle)
+            looked_at += step.examined
             chosen: list[int] = []
             after = step.next
             for letter in step.letters:
-                if not wanted.takes(letter):
+                if not wanted.matches(letter):
                     bodies.stays(letter)
                 elif records + len(bodies) + len(chosen) >= size:
                     after = Position(at.partition, letter.offset, at.end)
@@ -202,14 +202,14 @@ class DeadLetterBox:
         return None if self._dead is None else self._dead.record
 
     @property
-    def _box(self) -> Buffer:
+    def _sink(self) -> Buffer:
         if self._dead is None or self._dead.state.deleted:
             raise SinkNotFound(dead_letter_sink_name(self._name))
         return self._dead
 
     @property
     def _keeper(self) -> Subscription:
-        return self._box.subscription("")
+        return self._sink.subscription("")
 
     def _pending(self, partition: int, within: Range) -> Sequence[Range]:
         return list(self._keeper.lanes[partition].view.unsettled(within))
@@ -220,29 +220,29 @@ class DeadLetterBox:
     def _begin(self, wanted: Filter, position: Position | None) -> Position | None:
         if self._dead is None:
             return None
-        partitions = len(self._box.logs)
+        partitions = len(self._sink.logs)
         if position is None:
             return self._first(0 if wanted.partition is None else wanted.partition % partitions)
-        if position.partition >= partitions or position.end > self._box.logs[position.partition].tail.next_offset:
+        if position.partition >= partitions or position.end > self._sink.logs[position.partition].tail.next_offset:
             raise BrokerError(Reason.INVALID_PAGE_TOKEN, "page_token is of another sink", field="page_token")
         return position
 
     def _first(self, partition: int) -> Position:
         begin = self._keeper.lanes[partition].cursor.watermark
-        end = self._box.logs[partition].tail.next_offset
+        end = self._sink.logs[partition].tail.next_offset
         return Position(partition, begin, min(end, self._ends.get(partition, begin)) if self._ends else end)
 
     def _check_end(self, partition: int, end: int) -> None:
-        logs = self._box.logs
+        logs = self._sink.logs
         if partition >= len(logs):
             raise InvalidPartition(partition, len(logs))
         if end > logs[partition].tail.next_offset:
             raise OffsetAhead(end, logs[partition].earliest, logs[partition].tail.next_offset)
 
-    async def _look(self, at: Position, which: Callable[[int, Range], Sequence[Range]], *, shown: bool = False) -> Step:
+    async def _read(self, at: Position, which: Callable[[int, Range], Sequence[Range]], *, shown: bool = False) -> Step:
         """Read the dead letters at a position that ``which`` selects; ``shown`` if only displayed."""
         if at.offset >= at.end:
-            return Step((), 0, self._first(at.partition + 1) if at.partition + 1 < len(self._box.logs) else None)
+            return Step((), 0, self._first(at.partition + 1) if at.partition + 1 < len(self._sink.logs) else None)
         keeper, pages = self._keeper, self._broker.pages
         upcoming = await keeper.source.entry_reader(at.partition).upcoming(at.offset)
         entries: list[Entry] = []
@@ -260,9 +260,9 @@ class DeadLetterBox:
             else:
                 within = Range(max(at.offset, entry.base), min(at.end, entry.end))
                 found.append((entry, body, which(at.partition, within)))
-        codec, schema_of = self._broker.codec, self._box.schemas.stored
+        codec, schema_of = self._broker.codec, self._sink.schemas.stored
         take = pages.show if shown else pages.decode
-        letters = await take(lambda: [unburied(cut) for each in found for cut in codec.cut(*each, schema_of)])
+        letters = await take(lambda: [from_dead_letter(cut) for each in found for cut in codec.cut(*each, schema_of)])
         after = Position(at.partition, entries[-1].end, at.end)
         return Step(letters, sum(entry.count for entry in entries), after)
 
@@ -276,7 +276,7 @@ class DeadLetterBox:
                 lane.skip(idle, keeper.now(), keeper.log(partition).tail.next_offset)
                 records += idle.size
         keeper.accounts.settled(partition, "skipped", records)
-        self._box.removal.trim_soon(partition)
+        self._sink.removal.trim_soon(partition)
         keeper.wake(partition)
         return records, keeper.accounts.save(partition)
 
@@ -300,7 +300,7 @@ class DeadLetterBox:
                 for chunk in chunks(chosen, records_max=records_max, bytes_max=bytes_max):
                     page = await self._broker.pages.decode(page_of, codec, chunk, target)
                     ranges = ranges_of(offset for offset, _, _ in chunk)
-                    redriven = Redriven(self._box, origin, name, partition, target, ranges, len(chunk))
+                    redriven = RedriveCompanion(self._sink, origin, name, partition, target, ranges, len(chunk))
                     try:
                         appends.append(
                             await append_when_room(origin, self._broker.committer, page, redriven, redriven.begin)

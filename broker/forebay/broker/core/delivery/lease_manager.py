@@ -13,25 +13,31 @@ from forebay.broker.core.delivery.in_flight import Flight, Flights
 from forebay.broker.core.delivery.leases import Leases
 from forebay.broker.core.delivery.progress import Progress
 from forebay.broker.core.delivery.redelivery import Resend, State
-from forebay.broker.core.delivery.retry_lane import Sidelane
+from forebay.broker.core.delivery.retry_scheduler import RetryScheduler
 from forebay.broker.core.delivery.sender import HOLES_MAX, Sender, first_of
 from forebay.broker.core.partition import ranges as sets
 from forebay.broker.core.partition.ranges import Range
 
 
-class Lessor:
+class LeaseManager:
     """Operations of lease holders on one lane."""
 
-    __slots__ = ("_flights", "_leases", "_progress", "_resend", "_sender", "_side")
+    __slots__ = ("_flights", "_leases", "_progress", "_resend", "_retry", "_sender")
 
     def __init__(
-        self, progress: Progress, sender: Sender, resend: Resend, flights: Flights, side: Sidelane, leases: Leases
+        self,
+        progress: Progress,
+        sender: Sender,
+        resend: Resend,
+        flights: Flights,
+        retry: RetryScheduler,
+        leases: Leases,
     ) -> None:
         self._progress = progress
         self._sender = sender
         self._resend = resend
         self._flights = flights
-        self._side = side
+        self._retry = retry
         self._leases = leases
 
     @property
@@ -39,7 +45,7 @@ class Lessor:
         """Return whether a lease is allowed now: not in STRICT order, nor while the sink is paused or purged."""
         return self._sender.relaxed and not self._sender.held and self._resend.state is not State.PAUSED
 
-    def lease_parked(
+    def lease_due(
         self,
         holder: str,
         until: float,
@@ -55,30 +61,30 @@ class Lessor:
 
         At the bound of holes no range is cut: then more than ``records_max`` may be leased.
         """
-        parked = self._side.parked
-        found = parked.within(page) if before_due else parked.due_within(page, now)
+        queue = self._retry.queue
+        found = queue.within(page) if before_due else queue.due_within(page, now)
         ranges = [part for one in found for part in self._progress.view.unsettled(one)][:ranges_max]
         if self._sender.holes < HOLES_MAX:
             ranges, _ = first_of(ranges, records_max, page.end)
         return self._lease(holder, until, page, now, ranges, age_us)
 
     def lease_again(
-        self, holder: str, until: float, page: Range, asked: Range, now: float, *, age_us: int = 0
+        self, holder: str, until: float, page: Range, requested: Range, now: float, *, age_us: int = 0
     ) -> list[Range]:
-        """Lease those ranges of ``asked`` in a page that were delivered before and are idle; returns them."""
-        within = Range(max(page.first, asked.first), min(page.end, asked.end, self._progress.cursor.sent))
+        """Lease those ranges of ``requested`` in a page that were delivered before and are idle; returns them."""
+        within = Range(max(page.first, requested.first), min(page.end, requested.end, self._progress.cursor.sent))
         ranges = [
             piece
             for part in (self._sender.idle_in(within) if within.size > 0 else [])
             for piece in self._apart(part)
-            if self._sender.holes < HOLES_MAX or self._side.parked.within(piece) == [piece]
+            if self._sender.holes < HOLES_MAX or self._retry.queue.within(piece) == [piece]
         ]
         return self._lease(holder, until, page, now, ranges, age_us)
 
     def _apart(self, part: Range) -> list[Range]:
         """Return the queued ranges of a part, each by itself, and the ranges between them."""
-        parked = self._side.parked.within(part)
-        return sorted([*parked, *sets.missing(tuple(parked), part)])
+        queue = self._retry.queue.within(part)
+        return sorted([*queue, *sets.missing(tuple(queue), part)])
 
     def _lease(
         self, holder: str, until: float, page: Range, now: float, ranges: list[Range], age_us: int
@@ -86,10 +92,10 @@ class Lessor:
         if not ranges:
             return []
         for part in ranges:
-            self._side.parked.remove(part)
-        self._leases.take(holder, until, Flight(page.first, 0, 0, 0, 0, age_us, sent_at=now), ranges)
+            self._retry.queue.remove(part)
+        self._leases.lease(holder, until, Flight(page.first, 0, 0, 0, 0, age_us, sent_at=now), ranges)
         self._progress.redelivered += sum(part.size for part in ranges)
-        self._side.rest()
+        self._retry.reset_if_idle()
         return ranges
 
     def leased_to(self, holder: str) -> list[Range]:
@@ -103,34 +109,34 @@ class Lessor:
         )
         return next((lease.holder for lease in below if lease), None)
 
-    def give_back_lease(self, holder: str) -> list[Range]:
+    def release(self, holder: str) -> list[Range]:
         """Return a holder's ranges, which have not failed, to the retry queue, due at once; returns them."""
         found = [part for one in self._leases.release(holder) for part in self._progress.view.unsettled(one)]
         for part in found:
-            self._side.parked.put_back(part)
+            self._retry.queue.put_back(part)
         return found
 
     def expire_leases(self, now: float) -> list[Range]:
         """Fail the ranges of expired leases and return them to the retry queue; returns these ranges."""
         failed: list[Range] = []
-        for one in self._leases.run_out(now):
+        for one in self._leases.expire(now):
             parts = list(self._progress.view.unsettled(one))
             if parts:
                 self._progress.fail(parts[0].first)
             for part in parts:
-                self._side.parked.park(part, not_before=0.0)
+                self._retry.queue.add(part, not_before=0.0)
             failed += parts
         return failed
 
-    def judged_for(self, holder: str, asked: Range) -> Results:
-        """Return the outcome of a holder's settlement for each part of ``asked``.
+    def judge(self, holder: str, requested: Range) -> Results:
+        """Return the outcome of a holder's settlement for each part of ``requested``.
 
         OK is a range of its own or an idle one. STALE is a range of another holder or of the consumer. UNKNOWN is a
         range that was never delivered.
         """
         results: Results = []
-        at = asked.first
-        for part in self._progress.view.unsettled(asked):
+        at = requested.first
+        for part in self._progress.view.unsettled(requested):
             if part.first > at:
                 results.append((Range(at, part.first), Outcome.ALREADY_SETTLED))
             for each, flight in self._flights.within(part):
@@ -140,8 +146,8 @@ class Lessor:
                 for piece, lease in self._leases.within(each):
                     results += [(piece, Outcome.STALE)] if lease and lease.holder != holder else self._sent(piece)
             at = part.end
-        if at < asked.end:
-            results.append((Range(at, asked.end), Outcome.ALREADY_SETTLED))
+        if at < requested.end:
+            results.append((Range(at, requested.end), Outcome.ALREADY_SETTLED))
         return joined(results)
 
     def _sent(self, part: Range) -> Results:

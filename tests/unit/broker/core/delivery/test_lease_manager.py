@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from forebay.broker.core.delivery import lessor
+from forebay.broker.core.delivery import lease_manager
 from forebay.broker.core.delivery.in_flight import InFlight
 from forebay.broker.core.delivery.lane import Answer, Lane, Outcome, Results
 from forebay.broker.core.delivery.redelivery import State
@@ -28,7 +28,7 @@ class Failing:
 
     def __init__(self, *nacked: tuple[int, int], delay_s: float | None = 0.0, **settings: Any) -> None:
         self.lane = Lane(Cursor(), replace(DEFAULTS, **{"ordering": Ordering.RELAXED, **settings}))
-        self.lane.take("a", 7, InFlight())
+        self.lane.assign("a", 7, InFlight())
         self.lane.sender.send(0, 20, 200, NOW)
         self.nack(*nacked, delay_s=delay_s)
 
@@ -36,27 +36,27 @@ class Failing:
         return Answer(7, self.lane.revision)
 
     def nack(self, *ranges: tuple[int, int], delay_s: float | None = 0.0) -> Results:
-        asked = [Range(*one) for one in ranges]
-        return self.lane.nack(self.answer(), asked, NOW, delay_s=delay_s, random=0.5, reason="it said 503")[0]
+        requested = [Range(*one) for one in ranges]
+        return self.lane.nack(self.answer(), requested, NOW, delay_s=delay_s, random=0.5, reason="it said 503")[0]
 
     def lease(self, holder: str = "spark", *, at: float = NOW, records_max: int = 100, **more: Any) -> list[Range]:
-        return self.lane.lessor.lease_parked(holder, UNTIL, PAGE, at, records_max=records_max, **more)
+        return self.lane.lease_manager.lease_due(holder, UNTIL, PAGE, at, records_max=records_max, **more)
 
-    def settle(self, *asked: int, holder: str = "spark") -> Results:
-        return self.lane.settle_leased(holder, Range(*asked), NOW, NEXT)
+    def settle(self, *requested: int, holder: str = "spark") -> Results:
+        return self.lane.settle_leased(holder, Range(*requested), NOW, NEXT)
 
     def state(self) -> State:
         return self.lane.resend.state
 
     def may_lease(self) -> bool:
-        return self.lane.lessor.may_lease
+        return self.lane.lease_manager.may_lease
 
     def parked(self) -> list[tuple[int, int]]:
-        return [(one.first, one.end) for one in self.lane.side.parked]
+        return [(one.first, one.end) for one in self.lane.retry.queue]
 
     def resent(self, at: float = NOW) -> list[Range]:
         """Redeliveries to the consumer."""
-        return [] if self.lane.side.resends_allowed(at) == 0 else self.lane.sender.send_parked(0, 20, 200, at)
+        return [] if self.lane.retry.resends_allowed(at) == 0 else self.lane.sender.send_retry(0, 20, 200, at)
 
 
 # -- taking
@@ -69,7 +69,7 @@ def test_a_holder_takes_what_is_parked_away_from_the_consumer() -> None:
 
     assert found.parked() == []
     assert found.resent(UNTIL - 1) == []
-    assert found.lane.lessor.leased_to("spark") == [Range(3, 5), Range(12, 13)]
+    assert found.lane.lease_manager.leased_to("spark") == [Range(3, 5), Range(12, 13)]
     assert found.lane.records_in_flight == 17
 
 
@@ -78,7 +78,7 @@ def test_the_live_lane_of_the_next_consumer_leaves_out_what_is_leased() -> None:
     found.lease()
     found.lane.release(failed=False)
 
-    found.lane.take("b", 8, InFlight())
+    found.lane.assign("b", 8, InFlight())
 
     assert found.lane.sender.send(0, 20, 200, NOW) == [Range(0, 3), Range(5, 20)]
 
@@ -112,7 +112,7 @@ def test_a_set_has_no_more_ranges_than_it_may() -> None:
 
 
 def test_no_range_is_cut_where_there_may_be_no_more_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lessor, "HOLES_MAX", 1)
+    monkeypatch.setattr(lease_manager, "HOLES_MAX", 1)
     found = Failing((3, 9))
 
     assert found.lease(records_max=4) == [Range(3, 9)]
@@ -155,17 +155,17 @@ def test_settling_a_set_is_an_ack_of_it_and_doing_it_again_changes_nothing() -> 
 
     assert found.lane.cursor.acked == 2
     assert found.lane.cursor.attempts == ((12, 1),)
-    assert found.lane.lessor.leased_to("spark") == [Range(12, 13)]
+    assert found.lane.lease_manager.leased_to("spark") == [Range(12, 13)]
 
 
 def test_a_settled_set_says_nothing_of_the_consumers_target() -> None:
     found = Failing((3, 5), (12, 13), delay_s=None, relaxed_failures_max=1)
-    assert found.lane.side.live_stopped
+    assert found.lane.retry.live_stopped
     found.lease()
 
     found.settle(3, 13)
 
-    assert found.lane.side.live_stopped
+    assert found.lane.retry.live_stopped
 
 
 def test_what_the_consumer_has_in_flight_is_not_settled_under_it() -> None:
@@ -187,7 +187,7 @@ def test_what_another_holder_has_is_not_settled_under_it() -> None:
 def test_a_set_whose_lease_has_run_out_is_settled_where_nobody_has_it() -> None:
     found = Failing((3, 5), (12, 13))
     found.lease()
-    found.lane.lessor.expire_leases(UNTIL)
+    found.lane.lease_manager.expire_leases(UNTIL)
     assert found.resent(UNTIL)[0] == Range(3, 5)
 
     results = found.settle(3, 5) + found.settle(12, 13)
@@ -214,7 +214,7 @@ def test_the_consumer_settles_nothing_of_a_set_by_a_late_answer_but_all_by_numbe
     found.lane.settle_until(found.answer(), Range(0, 20), NOW, NEXT)
 
     assert found.lane.cursor.watermark == 20
-    assert found.lane.lessor.leased_to("spark") == []
+    assert found.lane.lease_manager.leased_to("spark") == []
     assert found.settle(3, 5) == [(Range(3, 5), ALREADY)]
 
 
@@ -226,13 +226,13 @@ def test_a_lease_that_runs_out_is_a_failed_try_of_each_of_its_ranges() -> None:
     found.lease()
     found.settle(3, 4)
 
-    assert found.lane.lessor.expire_leases(UNTIL - 1) == []
-    assert found.lane.lessor.expire_leases(UNTIL) == [Range(4, 5), Range(12, 13)]
+    assert found.lane.lease_manager.expire_leases(UNTIL - 1) == []
+    assert found.lane.lease_manager.expire_leases(UNTIL) == [Range(4, 5), Range(12, 13)]
 
     assert found.lane.cursor.attempts == ((4, 1), (12, 2))
     assert found.parked() == [(4, 5), (12, 13)]
     assert not found.lane.leases
-    assert not found.lane.side.live_stopped
+    assert not found.lane.retry.live_stopped
 
 
 def test_what_has_used_up_its_tries_goes_to_nobody_before_it_is_looked_for() -> None:
@@ -240,7 +240,7 @@ def test_what_has_used_up_its_tries_goes_to_nobody_before_it_is_looked_for() -> 
     found.lease()
     assert found.lane.exhausted() == []
 
-    found.lane.lessor.expire_leases(UNTIL)
+    found.lane.lease_manager.expire_leases(UNTIL)
 
     assert found.lane.exhausted() == [3]
 
@@ -267,8 +267,8 @@ def test_what_is_given_back_has_not_failed_and_is_due_at_once() -> None:
     found = Failing((3, 5), delay_s=30.0)
     found.lease(before_due=True)
 
-    assert found.lane.lessor.give_back_lease("spark") == [Range(3, 5)]
-    assert found.lane.lessor.give_back_lease("spark") == []
+    assert found.lane.lease_manager.release("spark") == [Range(3, 5)]
+    assert found.lane.lease_manager.release("spark") == []
 
     assert found.lane.cursor.attempts == ((3, 1),)
     assert found.resent() == [Range(3, 5)]
@@ -277,25 +277,25 @@ def test_what_is_given_back_has_not_failed_and_is_due_at_once() -> None:
 def test_a_set_is_taken_again_by_its_ranges_but_for_what_somebody_has_or_has_settled() -> None:
     found = Failing((3, 5), (8, 9), (12, 15))
     found.lease()
-    found.lane.lessor.expire_leases(UNTIL)
+    found.lane.lease_manager.expire_leases(UNTIL)
     found.settle(12, 13)
     found.lease("other", records_max=2)
 
-    taken = found.lane.lessor.lease_again("spark", UNTIL + 60, PAGE, Range(2, 16), NOW)
+    taken = found.lane.lease_manager.lease_again("spark", UNTIL + 60, PAGE, Range(2, 16), NOW)
 
     assert taken == [Range(8, 9), Range(13, 15)]
-    assert found.lane.lessor.leased_to("spark") == [Range(8, 9), Range(13, 15)]
+    assert found.lane.lease_manager.leased_to("spark") == [Range(8, 9), Range(13, 15)]
 
 
 def test_after_a_restart_a_set_is_taken_again_ahead_of_the_consumer_as_far_as_it_was_delivered() -> None:
     lane = Lane(Cursor(sent=10), replace(DEFAULTS, ordering=Ordering.RELAXED))
 
-    assert lane.lessor.lease_again("spark", UNTIL, PAGE, Range(8, 12), NOW) == [Range(8, 10)]
+    assert lane.lease_manager.lease_again("spark", UNTIL, PAGE, Range(8, 12), NOW) == [Range(8, 10)]
 
-    lane.take("a", 7, InFlight())
+    lane.assign("a", 7, InFlight())
     assert lane.sender.send(0, 20, 200, NOW) == [Range(0, 8), Range(10, 20)]
-    lane.lessor.expire_leases(UNTIL)
-    assert lane.sender.send_parked(0, 20, 200, UNTIL) == [Range(8, 10)]
+    lane.lease_manager.expire_leases(UNTIL)
+    assert lane.sender.send_retry(0, 20, 200, UNTIL) == [Range(8, 10)]
 
 
 def test_in_strict_order_what_nobody_has_is_settled_still_and_the_consumer_goes_on_behind_it() -> None:
@@ -319,7 +319,7 @@ def test_a_drop_takes_records_out_of_a_set_and_the_gap_is_told() -> None:
 
     assert found.lane.drop([Range(0, 20)], NOW, NEXT) == 20
 
-    assert found.lane.lessor.leased_to("spark") == []
+    assert found.lane.lease_manager.leased_to("spark") == []
     assert found.lane.sender.position == 3
     assert found.settle(3, 5) == [(Range(3, 5), ALREADY)]
 
@@ -350,12 +350,12 @@ def test_a_pause_and_a_consumer_that_leaves_take_nothing_from_a_holder() -> None
     found.lane.pause("by hand")
     found.lane.release(failed=True)
 
-    assert found.lane.lessor.leased_to("spark") == [Range(3, 5)]
+    assert found.lane.lease_manager.leased_to("spark") == [Range(3, 5)]
 
 
 def test_a_holder_is_found_below_an_offset() -> None:
     found = Failing((3, 5))
     found.lease()
 
-    assert found.lane.lessor.leased_below(4) == "spark"
-    assert found.lane.lessor.leased_below(3) is None
+    assert found.lane.lease_manager.leased_below(4) == "spark"
+    assert found.lane.lease_manager.leased_below(3) is None

@@ -154,7 +154,7 @@ async def test_a_sink_in_strict_order_and_one_that_is_gone_give_nothing_out() ->
 
 
 async def test_holders_are_bounded_and_one_whose_set_is_settled_counts_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("forebay.broker.runtime.delivery.lessor.HOLDERS_MAX", 1)
+    monkeypatch.setattr("forebay.broker.runtime.delivery.leased_sets.HOLDERS_MAX", 1)
     async with filled_sink(records=4, ordering=RELAXED) as buffer:
         await failed(buffer, 0, 1)
         found = await lease(buffer, "a", Wanted(1))
@@ -268,11 +268,11 @@ async def test_a_lease_that_runs_out_is_a_failed_try_that_survives_and_the_consu
         taker = await failed(buffer, 1)
         await lease(buffer)
         clock.advance(59)
-        taker.subscription.let_time_pass()
+        taker.subscription.process_timers()
         assert await taker.all_offsets() == []
 
         clock.advance(1)
-        taker.subscription.let_time_pass()
+        taker.subscription.process_timers()
 
         assert await taker.all_offsets() == [1]
         await buffer.removal.confirmed()

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from forebay.broker.runtime.resources.stopping import StopFailed, Stopping
+from forebay.broker.runtime.resources.stop_steps import StopFailed, StopSteps
 
 pytestmark = pytest.mark.anyio
 
@@ -14,7 +14,7 @@ async def failing() -> None:
 
 
 async def test_every_step_is_done_and_what_failed_is_raised_at_the_end() -> None:
-    stopping, done = Stopping(), []
+    stopping, done = StopSteps(), []
 
     async def last() -> None:
         done.append("last")
@@ -28,10 +28,10 @@ async def test_every_step_is_done_and_what_failed_is_raised_at_the_end() -> None
 
 
 async def test_a_stop_within_a_stop_tells_its_own_failures() -> None:
-    stopping = Stopping()
+    stopping = StopSteps()
 
     async def inner() -> None:
-        nested = Stopping()
+        nested = StopSteps()
         await nested.step("memory of a", failing)
         await nested.step("memory of b", failing)
         nested.finish()
@@ -42,7 +42,7 @@ async def test_a_stop_within_a_stop_tells_its_own_failures() -> None:
 
 
 async def test_a_stop_without_failures_raises_nothing() -> None:
-    stopping = Stopping()
+    stopping = StopSteps()
 
     await stopping.step("all", lambda: asyncio.sleep(0))
 

@@ -23,7 +23,7 @@ from forebay.broker.core.partition.position import EARLIEST
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.runtime.broker import Broker
-from forebay.broker.runtime.dead_letters.box import DeadLetterBox, Position
+from forebay.broker.runtime.dead_letters.operations import DeadLetterOperations, Position
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.errors.reasons import Reason
@@ -68,7 +68,7 @@ async def all_moved(lane: Lane, broker: Broker) -> None:
     """Return when nothing of a lane is on its way."""
     while True:
         moment = broker.committer.committed.next()
-        if not lane.moving:
+        if not lane.transfers:
             return
         await moment.wait()
 
@@ -86,7 +86,7 @@ async def listed(broker: Broker, wanted: Filter = ALL, *, size: int = 1_000) -> 
     found: list[bytes] = []
     at: Position | None = None
     while True:
-        letters, at = await DeadLetterBox(broker, "orders").list(wanted, size, at)
+        letters, at = await DeadLetterOperations(broker, "orders").list(wanted, size, at)
         found += [letter.record.value for _, letter in letters]
         if at is None:
             return found
@@ -133,7 +133,7 @@ async def test_a_filter_selects(wanted: Filter, expected: Sequence[int]) -> None
 
 async def test_redriven_records_are_at_the_end_of_their_origin_as_they_were() -> None:
     async with dead_orders() as (broker, buffer):
-        done = await DeadLetterBox(broker, "orders").redrive(Filter(reason=LetterReason.REJECTED), 1_000, None)
+        done = await DeadLetterOperations(broker, "orders").redrive(Filter(reason=LetterReason.REJECTED), 1_000, None)
 
         assert (done.records, done.next) == (5, None)
         assert (await stored(broker, buffer))[-5:] == numbers(0, 2, 4, 6, 8)
@@ -149,7 +149,7 @@ async def test_a_redrive_in_small_calls_meets_nothing_twice_even_when_it_comes_b
         at: Position | None = None
         calls: list[int] = []
         while True:
-            done = await DeadLetterBox(broker, "orders.dlq").redrive(ALL, 3, at)
+            done = await DeadLetterOperations(broker, "orders.dlq").redrive(ALL, 3, at)
             calls.append(done.records)
             taker = Taker(buffer.subscription(""))
             for offset in await taker.all_offsets():
@@ -166,7 +166,7 @@ async def test_a_redrive_in_small_calls_meets_nothing_twice_even_when_it_comes_b
 async def test_other_subscriptions_have_nothing_to_do_with_what_is_redriven() -> None:
     store = HeldStore()
     async with dead_orders(store, others=["audit"]) as (broker, _):
-        await DeadLetterBox(broker, "orders").redrive(ALL, 1_000, None)
+        await DeadLetterOperations(broker, "orders").redrive(ALL, 1_000, None)
     async with running(store.crash()) as broker:
         buffer = broker.sink("orders")
         audit = Taker(buffer.subscription("audit"))
@@ -184,8 +184,8 @@ async def test_until_the_batch_is_durable_no_account_shows_a_redrive() -> None:
     async with dead_orders(store, others=["audit"]) as (broker, buffer):
         box = broker.sinks["orders.dlq"]
         store.hold()
-        redriving = asyncio.ensure_future(DeadLetterBox(broker, "orders").redrive(ALL, 1_000, None))
-        while not buffer.subscription("audit").lanes[0].moving:
+        redriving = asyncio.ensure_future(DeadLetterOperations(broker, "orders").redrive(ALL, 1_000, None))
+        while not buffer.subscription("audit").lanes[0].transfers:
             await asyncio.sleep(0)
         await store.reached()
 
@@ -205,9 +205,9 @@ async def test_a_redrive_cut_off_by_a_crash_has_happened_or_not_happened(fails: 
         if fails:
             store.fail_next("sync")
             with pytest.raises(Exception, match="fenced"):
-                await DeadLetterBox(broker, "orders").redrive(ALL, 1_000, None)
+                await DeadLetterOperations(broker, "orders").redrive(ALL, 1_000, None)
         else:
-            await DeadLetterBox(broker, "orders").redrive(ALL, 1_000, None)
+            await DeadLetterOperations(broker, "orders").redrive(ALL, 1_000, None)
     async with running(store.crash()) as broker:
         buffer = broker.sink("orders")
         pending = await Taker(buffer.subscription("")).all_offsets()
@@ -223,7 +223,7 @@ async def test_what_a_consumer_of_the_dead_letters_has_in_flight_is_left_to_it()
         reader = Taker(broker.sinks["orders.dlq"].subscription(""))
         taken = await reader.offsets(records_max=3)
 
-        done = await DeadLetterBox(broker, "orders").redrive(ALL, 1_000, None)
+        done = await DeadLetterOperations(broker, "orders").redrive(ALL, 1_000, None)
 
         assert done.records == 10 - len(taken)
         await reader.ack(0, len(taken))
@@ -237,10 +237,10 @@ async def test_an_origin_that_is_full_refuses_and_what_was_not_redriven_stays() 
         await fill(buffer, 5)
 
         with pytest.raises(SinkFull):
-            await DeadLetterBox(broker, "orders").redrive(ALL, 10, None)
+            await DeadLetterOperations(broker, "orders").redrive(ALL, 10, None)
 
         assert len(await listed(broker)) == 10
-        assert (await DeadLetterBox(broker, "orders").redrive(ALL, 7, None)).records == 7
+        assert (await DeadLetterOperations(broker, "orders").redrive(ALL, 7, None)).records == 7
         accounts(buffer)
 
 
@@ -249,17 +249,17 @@ async def test_a_subscription_that_is_gone_is_named_and_nothing_moves() -> None:
         del buffer.subscriptions["default"]
 
         with pytest.raises(SubscriptionNotFound):
-            await DeadLetterBox(broker, "orders").redrive(ALL, 10, None)
+            await DeadLetterOperations(broker, "orders").redrive(ALL, 10, None)
 
         assert len(await listed(broker)) == 10
 
 
 async def test_purged_dead_letters_are_gone_and_counted_as_skipped() -> None:
     async with dead_orders() as (broker, buffer):
-        done = await DeadLetterBox(broker, "orders").purge(Filter(reason=LetterReason.REJECTED), 3, None)
+        done = await DeadLetterOperations(broker, "orders").purge(Filter(reason=LetterReason.REJECTED), 3, None)
         assert done.records == 3
         assert done.next is not None
-        done = await DeadLetterBox(broker, "orders").purge(Filter(reason=LetterReason.REJECTED), 3, done.next)
+        done = await DeadLetterOperations(broker, "orders").purge(Filter(reason=LetterReason.REJECTED), 3, done.next)
 
         assert (done.records, done.next) == (2, None)
         assert await listed(broker) == numbers(1, 3, 5, 7, 9)
@@ -271,38 +271,38 @@ async def test_purged_dead_letters_are_gone_and_counted_as_skipped() -> None:
 
 async def test_a_purge_up_to_an_end_leaves_what_became_a_dead_letter_since() -> None:
     async with dead_orders() as (broker, _):
-        done = await DeadLetterBox(broker, "orders", ends={0: 6}).purge(ALL, 100, None)
+        done = await DeadLetterOperations(broker, "orders", ends={0: 6}).purge(ALL, 100, None)
 
         assert (done.records, done.next) == (6, None)
         assert await listed(broker) == numbers(6, 7, 8, 9)
-        assert (await DeadLetterBox(broker, "orders", ends={0: 6}).purge(ALL, 100, None)).records == 0
+        assert (await DeadLetterOperations(broker, "orders", ends={0: 6}).purge(ALL, 100, None)).records == 0
 
 
 async def test_a_redrive_up_to_an_end_leaves_what_came_back_since() -> None:
     async with dead_orders() as (broker, _):
-        done = await DeadLetterBox(broker, "orders", ends={0: 6}).redrive(ALL, 100, None)
+        done = await DeadLetterOperations(broker, "orders", ends={0: 6}).redrive(ALL, 100, None)
 
         assert (done.records, done.next) == (6, None)
-        assert (await DeadLetterBox(broker, "orders", ends={0: 6}).redrive(ALL, 100, None)).records == 0
+        assert (await DeadLetterOperations(broker, "orders", ends={0: 6}).redrive(ALL, 100, None)).records == 0
         assert await listed(broker) == numbers(6, 7, 8, 9)
 
 
 async def test_an_end_that_is_no_place_of_the_dead_letter_sink_is_refused() -> None:
     async with dead_orders() as (broker, _):
         with pytest.raises(InvalidPartition):
-            DeadLetterBox(broker, "orders", ends={7: 0})
+            DeadLetterOperations(broker, "orders", ends={7: 0})
         with pytest.raises(OffsetAhead):
-            DeadLetterBox(broker, "orders", ends={0: 11})
+            DeadLetterOperations(broker, "orders", ends={0: 11})
 
 
 async def test_a_dead_letter_sink_of_another_incarnation_is_refused() -> None:
     async with dead_orders() as (broker, _):
         with refusal(Reason.SINK_REPLACED):
-            DeadLetterBox(broker, "orders", "0123456789abcdef")
+            DeadLetterOperations(broker, "orders", "0123456789abcdef")
         await broker.delete("orders.dlq", force=True)
 
         with pytest.raises(SinkNotFound):
-            DeadLetterBox(broker, "orders", "0123456789abcdef")
+            DeadLetterOperations(broker, "orders", "0123456789abcdef")
 
 
 async def test_a_sink_without_dead_letters_has_none_and_no_sink_is_an_error() -> None:
@@ -310,17 +310,17 @@ async def test_a_sink_without_dead_letters_has_none_and_no_sink_is_an_error() ->
         await broker.create("orders", SinkSettings())
 
         assert await listed(broker) == []
-        assert (await DeadLetterBox(broker, "orders").redrive(ALL, 10, None)).records == 0
-        assert (await DeadLetterBox(broker, "orders").purge(ALL, 10, None)).records == 0
+        assert (await DeadLetterOperations(broker, "orders").redrive(ALL, 10, None)).records == 0
+        assert (await DeadLetterOperations(broker, "orders").purge(ALL, 10, None)).records == 0
         with pytest.raises(SinkNotFound):
-            DeadLetterBox(broker, "other")
+            DeadLetterOperations(broker, "other")
 
 
 @pytest.mark.parametrize("token", ["", "1", "0-0", "a-b-c", "0-0-99", "7-0-0", "-1-0-0"])
 async def test_a_token_that_was_never_given_is_refused(token: str) -> None:
     async with dead_orders() as (broker, _):
         with refusal(Reason.INVALID_PAGE_TOKEN):
-            await DeadLetterBox(broker, "orders").list(ALL, 10, Position.parse(token))
+            await DeadLetterOperations(broker, "orders").list(ALL, 10, Position.parse(token))
 
 
 async def test_all_that_was_rejected_is_a_dead_letter_and_the_other_way_round() -> None:
