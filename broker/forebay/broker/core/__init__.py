@@ -1,1 +1,1 @@
-"""Decides: what a buffer does with records, cursors and failures. No I/O, no clock, no threads."""
+"""Rules of a buffer for records, cursors and failures. No I/O, no clock, no threads."""

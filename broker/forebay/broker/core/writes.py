@@ -1,4 +1,4 @@
-"""Write commands: the only interface through which decisions reach the store.
+"""Write commands: the only interface between decisions and the store.
 
 Every value names its subject; the store maps it to a key and bytes. All writes of one batch become durable together.
 """

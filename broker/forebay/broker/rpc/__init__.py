@@ -1,1 +1,1 @@
-"""Translates between the wire and the core. The only place with gRPC and `forebay.v1`."""
+"""Translation between the wire and the core. The only layer with gRPC and `forebay.v1`."""

@@ -1,1 +1,1 @@
-"""Runs: clocks, the commit thread, readers and timers. The only place with threads, tasks and now()."""
+"""Runtime: clocks, the commit thread, readers and timers. The only layer with threads, tasks and the time."""

@@ -211,7 +211,7 @@ class Broker:
         if self.committer.fenced is None:
             async for buffer in each():
                 await stopping.step(f"emptying of {buffer.name}", partial(empty_at_stop, buffer, self.pages))
-        async for buffer in each():  # memory goes: what it holds is written, or dropped and counted
+        async for buffer in each():  # records in memory are written, or dropped and counted
             await stopping.step(f"memory of {buffer.name}", buffer.close_memory)
         if self.committer.fenced is None:
             await stopping.step("age", self.housekeeping.store_age)

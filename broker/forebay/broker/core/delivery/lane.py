@@ -105,7 +105,7 @@ class Lane:
 
     @property
     def send_state(self) -> tuple[int, int, int]:
-        """State that must not change while a page is read for the live lane."""
+        """State that must not change while a page of new records is read."""
         sender = self.sender
         return self.owner_epoch, 0 if sender.relaxed else sender.revision, sender.position
 

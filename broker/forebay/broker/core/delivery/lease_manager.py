@@ -1,4 +1,4 @@
-"""Lessor of the retry queue: sets that a holder keeps by name, the second consumer of a lane.
+"""Lease manager of the retry queue: leases its ranges to holders, as sets by name.
 
 A holder takes ranges from the retry queue for a time, independent of the resend state: its failures and successes say
 nothing about the consumer's target. An expired range has failed and returns to the retry queue; a range that is given

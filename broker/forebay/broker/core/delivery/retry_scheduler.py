@@ -1,8 +1,8 @@
-"""Retry lane beside the live lane, in RELAXED order: when each may send, and which one first.
+"""Scheduler of retries beside new records, in RELAXED order: when each may be sent, and which first.
 
-The resend state machine governs the retry lane. A failed range goes to the retry queue and the live lane continues,
-until too many deliveries in a row have failed: then both lanes wait for a probe. The probe comes from either lane in
-turn, so that a record that always fails does not hold back all others.
+The resend state machine governs the retry queue. A failed range goes to that queue and new records continue, until too
+many deliveries in a row have failed: then both wait for a probe. Probes are taken from both in turn, so that a record
+that always fails does not hold back all others.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from forebay.broker.core.settings import SECOND_US, Ordering
 
 
 class Kind(Enum):
-    """Lane that a delivery comes from."""
+    """Source of a delivery: new records of the log, or the retry queue."""
 
     LIVE = "live"
     RETRY = "retry"
 
 
 class RetryScheduler:
-    """Retry queue of one lane, and the effect of its failures on both lanes. Empty in STRICT order."""
+    """Retry queue of one lane, and the effect of its failures on new records. Empty in STRICT order."""
 
     __slots__ = ("_failed", "_flights", "_last_before", "_probe_live", "_resend", "live_stopped", "queue")
 
@@ -110,7 +110,7 @@ class RetryScheduler:
         return found.first if found is not None else None
 
     def order(self, now: float, position: int) -> tuple[Kind, ...]:
-        """Return the lanes in the order in which they may send."""
+        """Return the sources in the order in which they may send."""
         if self._resend.settings.ordering != Ordering.RELAXED or not self.queue:
             return (Kind.LIVE,)
         if self.live_stopped:

@@ -96,11 +96,11 @@ class Sender:
         return bool(transfers) and transfers.records >= TRANSFERS_MAX
 
     def order(self, now: float) -> tuple[Kind, ...]:
-        """Return the lanes in the order in which they may send."""
+        """Return the sources in the order in which they may send."""
         return () if self.held or self.waits_for_transfers else self._retry.order(now, self.position)
 
     def pages_allowed(self, now: float) -> int | None:
-        """Return the number of pages that the live lane may send now; None is unlimited but for the credit.
+        """Return the number of pages of new records that may be sent now; None is unlimited but for the credit.
 
         A probe does not wait for answers to deliveries that were sent before the failure, nor do these decide it.
         """
@@ -116,7 +116,7 @@ class Sender:
         return self._flights.resent_since(0) if self.relaxed else self._flights.pages_from(self.failed_from)
 
     def wanted(self, within: Range) -> Iterator[Range]:
-        """Yield the parts of a range that the live lane has to send.
+        """Yield the parts of a range that are to be sent as new records.
 
         These are not settled, queued for retry, leased, in flight or being moved.
         """
@@ -200,9 +200,9 @@ class Sender:
             self.position = end
 
     def void(self, first: int) -> None:
-        """Void everything in flight from ``first`` on; the live lane continues at the lowest of it.
+        """Void everything in flight from ``first`` on; sending continues at the lowest of it.
 
-        Redelivered ranges return to the retry queue; the live lane sends the others again.
+        Redelivered ranges return to the retry queue; the others are sent again from the position.
         """
         begin = self.position
         for flight in self._flights:

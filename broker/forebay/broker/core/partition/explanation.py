@@ -314,7 +314,7 @@ def _unreadable(moment: Moment) -> Waiting | None:
 def _held_back(lane: Lane, offset: int, moment: Moment) -> Waiting | None:
     """Return the wait that the resend state machine imposes.
 
-    In RELAXED order it applies to the retry queue only, or to all records while the live lane is stopped.
+    In RELAXED order it applies to the retry queue only, or to all records while new ones are stopped.
     """
     resend, now = lane.resend, moment.now
     if lane.relaxed and not lane.retry.live_stopped and lane.retry.queue.at(offset) is None:

@@ -1,1 +1,1 @@
-"""Group commit: the way of every write to the store, and the reclaim of disk space."""
+"""Group commit of all writes to the store, and the reclaim of disk space."""

@@ -20,9 +20,9 @@ from forebay.broker.core.writes import PageWrite, PutEntry, PutSlot, PutTail, Wr
 from forebay.page.format import PAGE_BYTES_MAX
 
 BULK_BYTES: Final = 4 << 20
-"""Minimum of pending bytes in all shares that could go into a file: less is not worth its two syncs."""
+"""Minimum of pending bytes for a bulk file; less is not worth its two syncs."""
 SHARE_BYTES: Final = 1 << 16
-"""Minimum of bytes of one partition: less would leave holes too small to be reclaimed."""
+"""Minimum of bytes of one partition in a bulk file: less would leave holes too small to reclaim."""
 QUANTUM_BYTES: Final = 4 << 20
 GROUP_BYTES: Final = 32 << 20
 PARTS_MAX: Final = 4_096
@@ -76,7 +76,7 @@ class Queue(Protocol):
         """Apply the durable group before any waiter is notified; returns the log that has grown."""
 
     def notify_readers(self, share: Share) -> None:
-        """Note that the waiters of the appends were notified."""
+        """Notify the readers of the pages, after the waiters of the appends."""
 
 
 @dataclass(slots=True)
@@ -116,7 +116,7 @@ class AppendQueue:
         return self.log
 
     def notify_readers(self, share: Share) -> None:
-        """Notify readers of the pages; see ``Queue``."""
+        """Notify the readers of the pages; see ``Queue``."""
         self.on_commit(self.log.number, share.entries)
 
 

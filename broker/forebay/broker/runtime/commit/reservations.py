@@ -46,7 +46,7 @@ class Reservations:
     def extending(self, partition: int, records: int) -> asyncio.Future[None] | None:
         """Return the extension to await before ``records`` more offsets may be assigned; None if none.
 
-        The caller must not cancel it, and asks again when it is done.
+        The caller must not cancel it, and calls again when it is done.
         """
         if not self._sink.settings.forgets:
             return None

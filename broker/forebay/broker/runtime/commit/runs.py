@@ -10,7 +10,7 @@ from forebay.broker.core.writes import Due
 
 
 def due_runs(sink: int, partition: int, entries: Sequence[Entry] | Sequence[StagedPage]) -> list[Due]:
-    """Ledger entries for pages: a run only where every number in it is theirs."""
+    """Return ledger entries for pages; all page numbers within a run are among them."""
     runs: list[Due] = []
     found: list[Entry | StagedPage] = [*entries]
     for entry in sorted(found, key=lambda e: (e.bulk, e.number)):

@@ -1,6 +1,6 @@
 """Store interface of the runtime. Calls block; each docstring names the calling thread.
 
-Those that read the index raise ``IndexDamaged`` where a part of it cannot be read.
+Reads of the index raise ``IndexDamaged`` if a part of it is unreadable.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from forebay.broker.core.writes import Due, PageWrite, Write
 class Journal(Protocol):
     """Pages, entries and state, durable when ``commit`` has returned. All calls may raise ``StoreFenced``.
 
-    All that read may raise ``ReadFailed``: nothing is known of the bytes then, and nothing is dropped for it.
+    Reads may raise ``ReadFailed``, which does not prove damage: nothing is dropped because of it.
     """
 
     def commit(self, pages: Sequence[PageWrite], writes: Sequence[Write], *, sync: bool = True) -> None:
         """Store pages and apply writes: all or nothing, durable on return. The commit thread.
 
-        Without ``sync`` a power loss may take them back, until a later one with it has returned.
+        Without ``sync`` a power loss may undo them, until a later commit with it has returned.
         """
         ...
 

@@ -64,7 +64,7 @@ class Holder:
 
 
 class Withdrawn(Exception):
-    """Some of these records are not to be moved any more: determine them again."""
+    """Some of these records were withdrawn from the transfer: determine the records again."""
 
 
 @dataclass(slots=True)

@@ -305,7 +305,7 @@ class DeadLetterMover:
             unfinished = [*requests, *self._waiting.pop(partition, [])]
             if self._closing or self._sink.deleted or self._committer.fenced is not None:
                 _end(unfinished, self._closed())
-            else:  # an internal error: no record may stay held back for it
+            else:  # an internal error must not hold back any record
                 self._give_back(partition, unfinished, None, "the dead-letter worker failed")
                 for request in unfinished:
                     request.done.set_result(None)
@@ -333,7 +333,7 @@ class DeadLetterMover:
             )
             for request in requests:
                 request.moved += page.ranges
-        self._give_back(partition, requests, None, "its page is gone")
+        self._give_back(partition, requests, None, "its page does not exist any more")
 
     def _keep(self, partition: int, bodies: Mapping[int, Holder]) -> None:
         """Remember the durable holders of page bodies: no other dead letter of the pages needs the body."""

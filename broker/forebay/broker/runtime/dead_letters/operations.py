@@ -290,7 +290,7 @@ class DeadLetterOperations:
         for _, name in groups:
             if name not in origin.subscriptions:
                 raise SubscriptionNotFound(origin.name, name)
-        # No page is larger than the origin's limits: it would always be rejected.
+        # A page larger than the origin's limits would always be rejected.
         records_max = min(PAGE_RECORDS_MAX, origin.settings.max_disk_cache or PAGE_RECORDS_MAX)
         bytes_max = min(PAGE_BYTES_MAX, origin.settings.max_total_bytes)
         codec, moved, whole = self._broker.codec, 0, True

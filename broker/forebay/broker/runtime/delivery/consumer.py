@@ -32,7 +32,7 @@ READ_AGAIN_S: Final = (0.5, 1.0, 2.0, 5.0)
 TIMERS_S: Final = 0.1
 """Interval between checks of the timers of a busy consumer."""
 UNSENT_BYTES: Final = 4 << 20
-"""Bytes that wait for the peer before the next delivery is made: one in transit, and one ready."""
+"""Bytes that wait for the peer before the next delivery is prepared: one in transit, and one ready."""
 
 
 @dataclass(slots=True)
@@ -253,7 +253,7 @@ class Consumer:
         if not chosen:
             return None
         if source.drop_expired(partition, chosen):
-            self.wakeup.set()  # the live lane sends the gap notice
+            self.wakeup.set()  # the next turn for new records sends the gap notice
             return None
         with _Room(self.memory, chosen) as room:
             if not room:

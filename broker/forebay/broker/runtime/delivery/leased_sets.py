@@ -1,4 +1,4 @@
-"""Lessor: leases the retry queue of one subscription as sets that a holder keeps by name.
+"""Leased sets: the retry queue of one subscription, leased as sets that a holder keeps by name.
 
 The pages of a set are looked up first, slice by slice. The ranges leased from a slice are decided on the loop, by the
 current state of the lane. One call at a time leases, so that a repeated call finds the set of the first.

@@ -58,7 +58,7 @@ class Ownership:
             consumer.wakeup.set()
 
     def notify(self, partition: int, revocation: Revocation) -> None:
-        """Tell the owner of a partition that records in flight were revoked, and wake it."""
+        """Notify the owner of a partition that records in flight were revoked, and wake it."""
         consumer = self.of(partition)
         if consumer is not None:
             if revocation.notify:
