@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, cast
 
-from forebay.broker.core.dead_letters.letters import DeadLetter, Filter
-from forebay.broker.core.dead_letters.letters import Reason as LetterReason
+from forebay.broker.core.dead_letters.letters import DeadLetter, Filter, RejectionReason
 from forebay.broker.core.errors import BrokerError, InvalidValue
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.rpc.convert import timestamp, timestamp_us
@@ -67,7 +66,7 @@ def _token(box: DeadLetterOperations, position: Position | None) -> str:
 
 def filter_of(message: pb.DeadLetterFilter) -> Filter:
     """Return a filter from the wire, checked."""
-    if message.reason and int(message.reason) not in {int(reason) for reason in LetterReason}:
+    if message.reason and int(message.reason) not in {int(reason) for reason in RejectionReason}:
         raise BrokerError(Reason.INVALID_FILTER, f"reason {message.reason} is not known", field="filter.reason")
     if len(message.error_contains) > ERROR_MAX:
         raise InvalidValue(
@@ -87,7 +86,7 @@ def filter_of(message: pb.DeadLetterFilter) -> Filter:
             )
         offsets = Range(wanted.first_offset, wanted.last_offset + 1)
     return Filter(
-        reason=LetterReason(message.reason) if message.reason else None,
+        reason=RejectionReason(message.reason) if message.reason else None,
         error_contains=message.error_contains,
         subscription=message.subscription,
         partition=message.partition if message.HasField("partition") else None,

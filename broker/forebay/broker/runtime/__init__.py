@@ -1,1 +1,1 @@
-"""Runtime: clocks, the commit thread, readers and timers. The only layer with threads, tasks and the time."""
+"""Runtime: clocks, the commit thread, readers and timers. The only layer with threads and tasks."""

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 _log: Final = logging.getLogger(__name__)
 FORMAT: Final = 3
-"""Number of the layout that this version writes and reads. A new number needs a migration from the one before."""
+"""Number of the layout that this version writes and reads. A new one needs a migration."""
 
 SNAPSHOT: Final = "snapshot"
 """Folder of a snapshot; see ``backup.snapshot``."""

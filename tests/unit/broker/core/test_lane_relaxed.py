@@ -10,7 +10,7 @@ import pytest
 from forebay.broker.core.delivery.in_flight import InFlight
 from forebay.broker.core.delivery.lane import HOLES_MAX, Answer, Lane, Outcome, Results, Revocation
 from forebay.broker.core.delivery.redelivery import State
-from forebay.broker.core.delivery.retry_scheduler import Kind
+from forebay.broker.core.delivery.retry_scheduler import DeliverySource
 from forebay.broker.core.partition.cursor import Cursor, Settlement
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import DEFAULTS, Ordering
@@ -18,7 +18,7 @@ from forebay.broker.core.settings import DEFAULTS, Ordering
 NOW = 1_000.0
 NEXT = 1_000_000
 OK, ALREADY, STALE, UNKNOWN = Outcome.OK, Outcome.ALREADY_SETTLED, Outcome.STALE, Outcome.UNKNOWN
-LIVE, PARKED = Kind.LIVE, Kind.RETRY
+LIVE, PARKED = DeliverySource.LIVE, DeliverySource.RETRY
 
 
 class Held:
@@ -252,7 +252,7 @@ def test_one_record_that_fails_for_ever_does_not_hold_back_the_other_parked_ones
 
 
 @pytest.mark.parametrize(("priority", "order"), [(-1, (LIVE, PARKED)), (0, (PARKED, LIVE)), (1, (PARKED, LIVE))])
-def test_the_priority_says_which_lane_is_asked_first(priority: int, order: tuple[Kind, ...]) -> None:
+def test_the_priority_says_which_lane_is_asked_first(priority: int, order: tuple[DeliverySource, ...]) -> None:
     held = Held(resend_priority=priority)
     held.send(10)
     assert held.lane.sender.order(NOW) == (LIVE,)

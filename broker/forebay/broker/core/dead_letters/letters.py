@@ -40,7 +40,7 @@ UNCUT: Final = PREFIX + "uncut"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Reason(IntEnum):
+class RejectionReason(IntEnum):
     """Reason why a record became a dead letter; the numbers are those of the wire."""
 
     REJECTED = 1
@@ -104,7 +104,7 @@ class RecordCodec(Protocol):
 class Origin:
     """Origin of a dead letter: the place and the reason of the rejection."""
 
-    reason: Reason
+    reason: RejectionReason
     error: str
     """Error text of the target, or the last failure."""
 
@@ -155,7 +155,7 @@ class DeadLetter:
 class Filter:
     """Selection of dead letters; a field that is None or empty selects all."""
 
-    reason: Reason | None = None
+    reason: RejectionReason | None = None
     error_contains: str = ""
     subscription: str = ""
     partition: int | None = None
@@ -265,7 +265,9 @@ def _origin(values: Sequence[bytes]) -> Origin | None:
         since = datetime.fromisoformat(time) - _EPOCH
         at_us = since // timedelta(microseconds=1)
         place = int(partition), int(offset)
-        return Origin(Reason[reason], error, int(attempts), subscription, sink, incarnation, *place, at_us, trace)
+        return Origin(
+            RejectionReason[reason], error, int(attempts), subscription, sink, incarnation, *place, at_us, trace
+        )
     except (ValueError, KeyError, TypeError):  # not written by a broker
         return None
 

@@ -207,7 +207,7 @@ class Lane:
         return self.cursor.acked - before
 
     def settle_leased(self, holder: str, requested: Range, now: float, next_offset: int) -> Results:
-        """Settle those records of ``requested`` that are in a holder's set or idle; its lease may have expired.
+        """Settle records of ``requested`` that are idle or in a holder's set, whose lease may have expired.
 
         The success says nothing about the consumer's target. Records that another holder or the consumer has are not
         settled.

@@ -17,7 +17,7 @@ from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import SECOND_US, Ordering
 
 
-class Kind(Enum):
+class DeliverySource(Enum):
     """Source of a delivery: new records of the log, or the retry queue."""
 
     LIVE = "live"
@@ -109,10 +109,10 @@ class RetryScheduler:
         found = self.queue.next_due(now, singly=allowed is not None)
         return found.first if found is not None else None
 
-    def order(self, now: float, position: int) -> tuple[Kind, ...]:
+    def order(self, now: float, position: int) -> tuple[DeliverySource, ...]:
         """Return the sources in the order in which they may send."""
         if self._resend.settings.ordering != Ordering.RELAXED or not self.queue:
-            return (Kind.LIVE,)
+            return (DeliverySource.LIVE,)
         if self.live_stopped:
             live_first = self._probe_live
         elif priority := self._resend.settings.resend_priority:
@@ -120,4 +120,6 @@ class RetryScheduler:
         else:
             due = self.next_due(now)
             live_first = due is None or due > position
-        return (Kind.LIVE, Kind.RETRY) if live_first else (Kind.RETRY, Kind.LIVE)
+        return (
+            (DeliverySource.LIVE, DeliverySource.RETRY) if live_first else (DeliverySource.RETRY, DeliverySource.LIVE)
+        )

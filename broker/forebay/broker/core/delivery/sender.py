@@ -16,7 +16,7 @@ from forebay.broker.core.delivery.in_flight import Flight, Flights
 from forebay.broker.core.delivery.leases import Leases
 from forebay.broker.core.delivery.progress import Progress
 from forebay.broker.core.delivery.redelivery import Resend
-from forebay.broker.core.delivery.retry_scheduler import Kind, RetryScheduler
+from forebay.broker.core.delivery.retry_scheduler import DeliverySource, RetryScheduler
 from forebay.broker.core.partition import ranges as sets
 from forebay.broker.core.partition.cursor import Cursor
 from forebay.broker.core.partition.ranges import Range
@@ -95,12 +95,12 @@ class Sender:
         transfers = self._progress.transfers
         return bool(transfers) and transfers.records >= TRANSFERS_MAX
 
-    def order(self, now: float) -> tuple[Kind, ...]:
+    def order(self, now: float) -> tuple[DeliverySource, ...]:
         """Return the sources in the order in which they may send."""
         return () if self.held or self.waits_for_transfers else self._retry.order(now, self.position)
 
     def pages_allowed(self, now: float) -> int | None:
-        """Return the number of pages of new records that may be sent now; None is unlimited but for the credit.
+        """Return the number of pages of new records to send at most; None is unlimited but for the credit.
 
         A probe does not wait for answers to deliveries that were sent before the failure, nor do these decide it.
         """

@@ -12,8 +12,8 @@ from forebay.broker.core.dead_letters.letters import (
     Cut,
     Origin,
     PlainRecord,
-    Reason,
     RecordCodec,
+    RejectionReason,
     chunks,
     ranges_of,
     to_dead_letter,
@@ -72,7 +72,7 @@ class Request:
     """Records that were rejected together."""
 
     parts: Sequence[Range]
-    reason: Reason
+    reason: RejectionReason
     error: str
     attempts: dict[int, int]
     """Failed attempts of those records that had failed before."""

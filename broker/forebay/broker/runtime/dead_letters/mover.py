@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import Final
 
 from forebay.broker.core.dead_letters.breaker import Breaker
-from forebay.broker.core.dead_letters.letters import Reason, RecordCodec, is_dead_letter_sink
+from forebay.broker.core.dead_letters.letters import RecordCodec, RejectionReason, is_dead_letter_sink
 from forebay.broker.core.delivery import answers as core
 from forebay.broker.core.delivery.answers import joined
 from forebay.broker.core.delivery.lane import Answer, Lane, Outcome
@@ -150,7 +150,7 @@ class DeadLetterMover:
             taken += held
             results += [(partition, part, outcome) for part, outcome in found]
         self._open_breaker()
-        requests = [self._hold(partition, taken, Reason.REJECTED, reason)] if taken else []
+        requests = [self._hold(partition, taken, RejectionReason.REJECTED, reason)] if taken else []
         if requests:
             self._owners.balance_if_idle(partition)
             self._owners.wake(partition)
@@ -195,7 +195,7 @@ class DeadLetterMover:
                 taken.append(Range(offset, offset + 1))
         if taken:
             self._begin_transfer(partition, taken, answered=False)
-            self._hold(partition, taken, Reason.MAX_ATTEMPTS, error)
+            self._hold(partition, taken, RejectionReason.MAX_ATTEMPTS, error)
             self._owners.wake(partition)
         self._open_breaker()
 
@@ -213,7 +213,7 @@ class DeadLetterMover:
         end = self._lanes.log(partition).tail.next_offset
         self._lanes[partition].begin_transfer(parts, self._lanes.now(), end, answered=answered)
 
-    def _hold(self, partition: int, parts: Sequence[Range], reason: Reason, error: str) -> Request:
+    def _hold(self, partition: int, parts: Sequence[Range], reason: RejectionReason, error: str) -> Request:
         """Queue held records for the worker."""
         lane = self._lanes[partition]
         request = Request(
@@ -221,7 +221,7 @@ class DeadLetterMover:
             reason=reason,
             error=error,
             attempts=dict(lane.cursor.attempts_within(parts)),
-            tried=int(reason is Reason.REJECTED),
+            tried=int(reason is RejectionReason.REJECTED),
             at_us=self._sink.clock.wall_us(),
             done=asyncio.get_running_loop().create_future(),
         )

@@ -15,7 +15,7 @@ from typing import Final
 from forebay.broker.core.delivery.in_flight import InFlight
 from forebay.broker.core.delivery.lane import Lane
 from forebay.broker.core.delivery.message_builder import MessageBuilder
-from forebay.broker.core.delivery.retry_scheduler import Kind
+from forebay.broker.core.delivery.retry_scheduler import DeliverySource
 from forebay.broker.core.errors import ReadFailed
 from forebay.broker.core.partition.pages import Body, Entry
 from forebay.broker.core.partition.ranges import Range
@@ -109,11 +109,11 @@ class Consumer:
         self._source = source
         self._accounts = accounts
         self._on_timer = on_timer
-        self._readers: dict[tuple[int, Kind], EntryReader] = {}
+        self._readers: dict[tuple[int, DeliverySource], EntryReader] = {}
         self._failed_reads: dict[int, tuple[int, float]] = {}
         """Consecutive failed reads and time of the next read, by partition."""
 
-    def reader(self, partition: int, kind: Kind = Kind.LIVE) -> EntryReader:
+    def reader(self, partition: int, kind: DeliverySource = DeliverySource.LIVE) -> EntryReader:
         """Return the reader of a partition, created on first use; the retry queue has its own."""
         found = self._readers.get((partition, kind))
         if found is None:
@@ -224,7 +224,7 @@ class Consumer:
 
     async def _next_event(self, partition: int, lane: Lane, records_max: int | None) -> Event | None:
         for kind in lane.sender.order(self._lanes.now()):
-            if kind is Kind.LIVE:
+            if kind is DeliverySource.LIVE:
                 event = await self._next_live(partition, lane, records_max)
             else:
                 event = await self._next_retry(partition, lane, records_max)
@@ -238,7 +238,7 @@ class Consumer:
         first = lane.retry.next_due(self._lanes.now())
         if first is None or not self._may_resend(lane):
             return None
-        entries = await self.reader(partition, Kind.RETRY).upcoming(first)
+        entries = await self.reader(partition, DeliverySource.RETRY).upcoming(first)
         now = self._lanes.now()
         allowed = lane.retry.resends_allowed(now)
         filling = self._filling(allowed)
@@ -262,7 +262,7 @@ class Consumer:
             if not self._may_resend(lane):
                 self.wakeup.set()
                 return None
-            return room.kept(self._send(partition, lane, Kind.RETRY, chosen, bodies, records_max))
+            return room.kept(self._send(partition, lane, DeliverySource.RETRY, chosen, bodies, records_max))
 
     def _may_resend(self, lane: Lane) -> bool:
         """Return whether the retry queue may send, as ``_may_send``."""
@@ -311,7 +311,7 @@ class Consumer:
                 self.wakeup.set()
                 return None
             source.read_from(partition, realtime=from_memory)
-            return room.kept(self._send(partition, lane, Kind.LIVE, chosen, bodies, records_max))
+            return room.kept(self._send(partition, lane, DeliverySource.LIVE, chosen, bodies, records_max))
 
     def _may_send(self, lane: Lane) -> bool:
         """Return whether the lane may send to this consumer. Valid until the next await.
@@ -363,7 +363,7 @@ class Consumer:
         self,
         partition: int,
         lane: Lane,
-        kind: Kind,
+        kind: DeliverySource,
         entries: list[Entry],
         bodies: list[Body | None],
         records_max: int | None,
@@ -372,7 +372,7 @@ class Consumer:
         pages: list[tuple[Entry, Body]] = []
         ranges: list[Range] = []
         sent_before, redelivered_before = lane.cursor.sent, lane.progress.redelivered
-        send = lane.sender.send if kind is Kind.LIVE else lane.sender.send_retry
+        send = lane.sender.send if kind is DeliverySource.LIVE else lane.sender.send_retry
         for entry, body in zip(entries, bodies, strict=False):  # the bodies end at a failed read
             if body is None:
                 if not pages:
@@ -397,7 +397,7 @@ class Consumer:
             pages=tuple(pages),
             ranges=tuple(ranges),
             attempts=lane.cursor.attempts_within(ranges),
-            resend=kind is Kind.RETRY or ranges[0].first < sent_before,
+            resend=kind is DeliverySource.RETRY or ranges[0].first < sent_before,
             relaxed=lane.relaxed,
             durability=min(self._lanes.log(partition).level(entry.base, entry.end) for entry, _ in pages),
         )

@@ -249,7 +249,7 @@ class EntryReader:
         self._sink = sink
         self._log = log
         self._ahead: list[Entry] = []
-        self._mended = log.repairs
+        self._repairs = log.repairs
 
     async def upcoming(self, position: int) -> list[Entry]:
         """Return confirmed entries that end above ``position``, by offset; some may be removed already."""
@@ -257,8 +257,8 @@ class EntryReader:
         if recent is not None:
             self._ahead = []
             return recent
-        if self._mended != self._log.repairs:
-            self._ahead, self._mended = [], self._log.repairs
+        if self._repairs != self._log.repairs:
+            self._ahead, self._repairs = [], self._log.repairs
         ahead = self._ahead[bisect_right(self._ahead, position, key=lambda entry: entry.end) :]
         if not ahead or (ahead[0].base > position and not self._follows(position)):
             ahead = await self._load(position)

@@ -28,7 +28,7 @@ class Fronts:
         self._read: dict[int, dict[int, Entry]] = {}
         """Entries by partition and position."""
         self._kept = 0
-        self._mended: dict[int, int] = {}
+        self._repairs: dict[int, int] = {}
         """Number of repairs of a partition when its fronts were read."""
 
     def known(self, log: PartitionLog, position: int) -> tuple[bool, Entry | None]:
@@ -39,7 +39,7 @@ class Fronts:
         recent = log.recent_from(position)
         if recent is not None:
             return True, recent[0] if recent else None
-        if self._mended.get(log.number) != log.repairs:
+        if self._repairs.get(log.number) != log.repairs:
             return False, None
         front = self._read.get(log.number, {}).get(position)
         return front is not None, front
@@ -49,7 +49,7 @@ class Fronts:
 
         A position without an entry is left out, as all positions are when reads fail. Raises ``StoreFenced``.
         """
-        earliest, end, mended = log.head.earliest, log.tail.next_offset, log.repairs
+        earliest, end, repairs = log.head.earliest, log.tail.next_offset, log.repairs
         wanted = sorted(positions)
         # As held in memory now: the index read may miss pages that are written meanwhile.
         held = [log.held_in(max(position, earliest), end)[:1] for position in wanted]
@@ -63,7 +63,7 @@ class Fronts:
             front = min((*in_memory, *([entry] if entry is not None else ())), key=_base, default=None)
             if front is not None:
                 fronts[position] = front
-                self._keep(log, position, front, mended)
+                self._keep(log, position, front, repairs)
         return fronts
 
     def keep_only(self, partition: int, positions: Iterable[int]) -> None:
@@ -74,10 +74,10 @@ class Fronts:
             self._kept += len(left) - len(read)
             self._read[partition] = left
 
-    def _keep(self, log: PartitionLog, position: int, front: Entry, mended: int) -> None:
-        if self._mended.get(log.number) != mended:
+    def _keep(self, log: PartitionLog, position: int, front: Entry, repairs: int) -> None:
+        if self._repairs.get(log.number) != repairs:
             self._kept -= len(self._read.pop(log.number, {}))
-            self._mended[log.number] = mended
+            self._repairs[log.number] = repairs
         read = self._read.setdefault(log.number, {})
         if position not in read and self._kept < KEPT_MAX:
             self._kept += 1

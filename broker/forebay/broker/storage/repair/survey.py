@@ -131,7 +131,7 @@ class _Counting:
         self.size += entry.size
 
     def reach(self, end: int | None, behind: Entry | None) -> None:
-        """Advance to ``end``: holes up to it are lost or dropped records. At an open end, search for more pages."""
+        """Advance to ``end``: holes up to it are lost or dropped. An open end is searched for more pages."""
         holes = uncovered(Range(self.at, end if end is not None else OPEN_END), self.place.gaps)
         if not holes or (self.at == 0 and end is None and self.place.numbers_max == 0):
             self.at = max(self.at, end or 0)

@@ -17,7 +17,7 @@ from typing import Final
 from forebay.broker.storage.permissions import FILE_MODE
 
 BLOCK_BYTES: Final = 4_096
-"""Unit of direct I/O: at least the block size of disks and file systems. The size of a file is a multiple of it."""
+"""Unit of direct I/O, at least the block size of disks. The size of a file is a multiple of it."""
 BUFFER_BYTES: Final = 4 << 20
 _DIRECT: Final = getattr(os, "O_DIRECT", 0)
 

@@ -16,7 +16,7 @@ START_READ_DELAYS_S: Final = (0.05, 0.2, 0.5, 1.0, 2.0)
 """Pauses between the retries of a start; nothing is served yet, so the thread may wait."""
 
 SHORTAGE_DELAYS_S: Final = (0.01, 0.05, 0.2, 0.5, *[1.0] * 60)
-"""Pauses of a change during a shortage of descriptors or memory: about a minute, then the store is fenced."""
+"""Pauses of a change during a shortage: about a minute, then the store is fenced."""
 
 
 def patiently(

@@ -103,7 +103,7 @@ def _behind(table: Rdict, family: Family, first: bytes, broken: Broken) -> bytes
 
 
 def _reads(table: Rdict, family: Family, number: int, broken: Broken) -> bool:
-    """Return whether a new iteration from there begins without damage. One that met damage may report it again."""
+    """Return whether a new iteration from there begins without damage; the old one may report it again."""
     iterator = table.iter()
     iterator.seek(_key(number))
     return bool(iterator.valid()) or _whole(iterator, family, broken)

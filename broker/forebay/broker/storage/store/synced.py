@@ -1,4 +1,4 @@
-"""Sequence of the last synced write, stored outside of the log, so that a start detects a lost end of the log.
+"""Sequence of the last synced write, outside of the log: a start thereby detects a lost end of it.
 
 RocksDB reads a damaged log up to the damage, because a log looks like that after a power loss, when no record behind
 that point was confirmed. The sequence in this file distinguishes the two cases. It is written after each sync, without

@@ -14,7 +14,7 @@ from forebay.broker.core.dead_letters.letters import (
     Filter,
     Origin,
     PlainRecord,
-    Reason,
+    RejectionReason,
     chunks,
     dead_letter_settings,
     from_dead_letter,
@@ -29,7 +29,7 @@ from forebay.broker.core.settings import DEFAULTS, Overflow
 from forebay.page.format import PAGE_BYTES_MAX
 
 ORIGIN = Origin(
-    reason=Reason.REJECTED,
+    reason=RejectionReason.REJECTED,
     error="HTTP 422: no such customer",
     attempts=3,
     subscription="default",
@@ -52,7 +52,7 @@ RECORDS = st.builds(
 )
 ORIGINS = st.builds(
     Origin,
-    reason=st.sampled_from(Reason),
+    reason=st.sampled_from(RejectionReason),
     error=st.text(),
     attempts=st.integers(0, 1 << 31),
     subscription=st.text(),
@@ -118,8 +118,8 @@ def test_headers_that_make_no_sense_are_no_origin(name: str, value: bytes) -> No
     ("wanted", "takes"),
     [
         (Filter(), True),
-        (Filter(reason=Reason.REJECTED), True),
-        (Filter(reason=Reason.MAX_ATTEMPTS), False),
+        (Filter(reason=RejectionReason.REJECTED), True),
+        (Filter(reason=RejectionReason.MAX_ATTEMPTS), False),
         (Filter(error_contains="no such"), True),
         (Filter(error_contains="HTTP 500"), False),
         (Filter(subscription="default"), True),

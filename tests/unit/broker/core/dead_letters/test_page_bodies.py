@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from forebay.broker.core.dead_letters.letters import DeadLetter, Origin, PlainRecord, Reason
+from forebay.broker.core.dead_letters.letters import DeadLetter, Origin, PlainRecord, RejectionReason
 from forebay.broker.core.dead_letters.page_bodies import PageBodies
 
 UNCUT = "not what its publisher said"
@@ -10,7 +10,7 @@ def letter(
     offset: int, at: int, value: bytes = b"", *, uncut: str = UNCUT, subscription: str = "default"
 ) -> DeadLetter:
     """A dead letter at ``offset`` that was the record at ``at``."""
-    origin = Origin(Reason.REJECTED, "never", 1, subscription, "orders", "abc", 0, at, 7)
+    origin = Origin(RejectionReason.REJECTED, "never", 1, subscription, "orders", "abc", 0, at, 7)
     return DeadLetter(offset, 7, origin, PlainRecord(value), uncut)
 
 

@@ -189,7 +189,7 @@ async def test_a_stored_record_says_when_its_own_part_was_accepted() -> None:
             pb.WAIT_REASON_NO_CONSUMER,
         )
         assert message.durability == record_pb2.DURABILITY_DISK
-        assert message.text.endswith("Subscription default has still to settle it. No consumer is connected.")
+        assert message.text.endswith("Subscription default has not settled it. No consumer is connected.")
 
 
 async def test_a_record_in_flight_says_who_has_it() -> None:
@@ -217,7 +217,8 @@ async def test_a_record_that_backs_off_says_what_failed_and_when_the_next_try_is
         assert message.delivery_state == pb.DELIVERY_STATE_BACKING_OFF
         assert message.delivered_before
         assert (
-            "1 failed try so far. The next try is at 2023-11-14T22:14:20.000+00:00; the last one failed" in message.text
+            "1 failed attempt so far. The next attempt is at 2023-11-14T22:14:20.000+00:00; the last one failed"
+            in message.text
         )
 
 

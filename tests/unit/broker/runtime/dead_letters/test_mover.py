@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from forebay.broker.core.dead_letters.letters import Reason as LetterReason
+from forebay.broker.core.dead_letters.letters import RejectionReason
 from forebay.broker.core.delivery.lane import Outcome
 from forebay.broker.core.delivery.redelivery import State
 from forebay.broker.core.errors import StoreFenced
@@ -71,7 +71,7 @@ async def test_a_record_rejected_for_good_is_in_the_dead_letter_sink_and_the_nex
         [letter] = await letters(broker)
         origin = letter.origin
         assert origin is not None
-        assert (origin.reason, origin.error, origin.attempts) == (LetterReason.REJECTED, "no such customer", 1)
+        assert (origin.reason, origin.error, origin.attempts) == (RejectionReason.REJECTED, "no such customer", 1)
         assert (origin.subscription, origin.sink, origin.partition, origin.offset) == ("default", "orders", 0, 0)
         assert origin.incarnation == buffer.record.incarnation
         assert letter.record.value == b"x" * 10
@@ -134,7 +134,7 @@ async def test_with_one_attempt_an_error_leads_to_the_dead_letters_and_without_a
         clock.advance(2.0)
         assert await taker.one() == [dead]
         reasons = [(o.reason, o.error, o.attempts) for letter in await letters(broker) if (o := letter.origin)]
-        assert reasons == [(LetterReason.MAX_ATTEMPTS, "HTTP 500", 1)] * dead
+        assert reasons == [(RejectionReason.MAX_ATTEMPTS, "HTTP 500", 1)] * dead
 
 
 async def test_the_last_try_may_end_by_its_deadline_or_with_the_consumer() -> None:

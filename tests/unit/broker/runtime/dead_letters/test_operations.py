@@ -8,8 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from forebay.broker.core.dead_letters.letters import Filter
-from forebay.broker.core.dead_letters.letters import Reason as LetterReason
+from forebay.broker.core.dead_letters.letters import Filter, RejectionReason
 from forebay.broker.core.delivery.lane import Lane
 from forebay.broker.core.errors import (
     InvalidPartition,
@@ -116,8 +115,8 @@ async def test_a_list_tells_all_in_pages_of_any_size() -> None:
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
-        (Filter(reason=LetterReason.REJECTED), [0, 2, 4, 6, 8]),
-        (Filter(reason=LetterReason.MAX_ATTEMPTS), [1, 3, 5, 7, 9]),
+        (Filter(reason=RejectionReason.REJECTED), [0, 2, 4, 6, 8]),
+        (Filter(reason=RejectionReason.MAX_ATTEMPTS), [1, 3, 5, 7, 9]),
         (Filter(error_contains="customer 4"), [4]),
         (Filter(offsets=Range(3, 6)), [3, 4, 5]),
         (Filter(partition=1), []),
@@ -133,7 +132,9 @@ async def test_a_filter_selects(wanted: Filter, expected: Sequence[int]) -> None
 
 async def test_redriven_records_are_at_the_end_of_their_origin_as_they_were() -> None:
     async with dead_orders() as (broker, buffer):
-        done = await DeadLetterOperations(broker, "orders").redrive(Filter(reason=LetterReason.REJECTED), 1_000, None)
+        done = await DeadLetterOperations(broker, "orders").redrive(
+            Filter(reason=RejectionReason.REJECTED), 1_000, None
+        )
 
         assert (done.records, done.next) == (5, None)
         assert (await stored(broker, buffer))[-5:] == numbers(0, 2, 4, 6, 8)
@@ -256,10 +257,10 @@ async def test_a_subscription_that_is_gone_is_named_and_nothing_moves() -> None:
 
 async def test_purged_dead_letters_are_gone_and_counted_as_skipped() -> None:
     async with dead_orders() as (broker, buffer):
-        done = await DeadLetterOperations(broker, "orders").purge(Filter(reason=LetterReason.REJECTED), 3, None)
+        done = await DeadLetterOperations(broker, "orders").purge(Filter(reason=RejectionReason.REJECTED), 3, None)
         assert done.records == 3
         assert done.next is not None
-        done = await DeadLetterOperations(broker, "orders").purge(Filter(reason=LetterReason.REJECTED), 3, done.next)
+        done = await DeadLetterOperations(broker, "orders").purge(Filter(reason=RejectionReason.REJECTED), 3, done.next)
 
         assert (done.records, done.next) == (2, None)
         assert await listed(broker) == numbers(1, 3, 5, 7, 9)

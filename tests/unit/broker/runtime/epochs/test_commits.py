@@ -177,7 +177,7 @@ async def test_a_commit_that_says_more_records_than_it_names_is_incomplete() -> 
         buffer, _ = await broker.create("orders", SinkSettings())
         await stage(buffer, claim(), "a", [b"1"])
 
-        with refusal(Reason.STAGED_INCOMPLETE, match="said to have 2 records"):
+        with refusal(Reason.STAGED_INCOMPLETE, match="states 2 records"):
             await commit(broker, wanted(claim(), ("a", [(0, 1, 1)]), content=Content(2)))
         assert not (await commit(broker, wanted(claim(), ("a", [(0, 1, 1)]), content=Content(1)))).already
 

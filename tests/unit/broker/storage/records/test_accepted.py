@@ -114,7 +114,7 @@ def test_without_room_for_it_no_count_is_kept_and_nothing_fails(
     assert not file.has_room(0)
     file.note(0, 1)
     file.close()
-    assert "counts cannot be kept" in caplog.text
+    assert "counts could not be stored" in caplog.text
 
 
 def test_a_boot_has_a_name_where_the_system_gives_one(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def test_a_page_that_was_cut_off_is_noticed() -> None:
 def test_a_page_under_the_key_of_another_one_is_noticed(change: dict[str, int | bytes]) -> None:
     elsewhere = dataclasses.replace(HEADER, **change)  # type: ignore[arg-type]
 
-    with pytest.raises(Damaged, match="wrong place"):
+    with pytest.raises(Damaged, match="another place"):
         body_of(STORED, elsewhere)
 
 
@@ -83,5 +83,5 @@ def test_a_staged_page_is_its_own_at_any_offset_and_under_no_other_key() -> None
     assert body_of(stored, dataclasses.replace(HEADER, base=123)) == Body(zlib.crc32(BYTES), BYTES)
     for sink, partition, number, count in ((9, 2, 3, 5), (1, 9, 3, 5), (1, 2, 9, 5), (1, 2, 3, 9)):
         elsewhere = dataclasses.replace(HEADER, sink=sink, partition=partition, number=number, count=count)
-        with pytest.raises(Damaged, match="wrong place"):
+        with pytest.raises(Damaged, match="another place"):
             body_of(stored, elsewhere)

@@ -108,7 +108,7 @@ def test_a_value_of_no_known_kind_and_a_part_that_cannot_be_read_are_found() -> 
     [problem] = damaged_values(store)
     assert "could not be read" in problem
     store.write([Put(Family.META, WRITER.key(1, "w"), b"")])
-    assert any("no known kind" in problem for problem in damaged_values(store))
+    assert any("unknown kind" in problem for problem in damaged_values(store))
 
 
 @pytest.mark.slow

@@ -97,7 +97,7 @@ CURSORS = st.builds(
     dropped=U64,
     skipped=U64,
     attempts=tuples(st.tuples(U64, U32)),
-    told=U64,
+    notified=U64,
     sent=U64,
 )
 REASONS = st.sampled_from(DropReason)
