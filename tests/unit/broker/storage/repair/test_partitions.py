@@ -160,7 +160,7 @@ def test_a_damaged_value_keeps_no_store_from_starting_and_costs_nothing_that_can
     if kind != "slot":  # they are read when their writer comes
         assert "damage was repaired" in caplog.text
         assert found.repairs
-    assert recover(found.journal.store.reopen()).mended == ()  # type: ignore[attr-defined]
+    assert recover(found.journal.store.reopen()).repairs == ()  # type: ignore[attr-defined]
 
 
 def test_a_damaged_cursor_begins_at_the_earliest_record_that_is_stored() -> None:
@@ -284,7 +284,7 @@ def test_after_a_damaged_log_files_are_named_again_and_no_offset_is_handed_out_t
     assert orders.cursors["default", 0].dropped == STORED_CURSOR.dropped + 10
     assert balanced(found)
     assert found.due == (Due(1, 0, True, 1, 2, 3),), "what stands in files was acknowledged, so it is not reclaimed"
-    assert recover(found.journal.store.reopen()).mended == ()  # type: ignore[attr-defined]
+    assert recover(found.journal.store.reopen()).repairs == ()  # type: ignore[attr-defined]
 
 
 FORGETFUL = replace(RECORD, settings=replace(DEFAULTS, buffer_mode=BufferMode.SPILL, memory_cache_threshold=1_024))
