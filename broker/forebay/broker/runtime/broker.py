@@ -111,7 +111,7 @@ class Broker:
         self.registry.start()
         self.housekeeping.start()
         if self.backups.target:
-            self.supervisor.keep("backups", self.backups.run)
+            self.supervisor.keep_running("backups", self.backups.run)
 
     def background_failures(self) -> list[str]:
         """Return a sentence for each kind of background work that has failed."""

@@ -15,7 +15,7 @@ from typing import Final
 from forebay.broker.storage.backup.errors import TargetFailed
 from forebay.broker.storage.backup.target import CHUNK_BYTES
 from forebay.broker.storage.directory import make_directory, sync_path
-from forebay.broker.storage.store.writing import BLOCK_BYTES, Writing, new_buffer
+from forebay.broker.storage.store.file_writer import BLOCK_BYTES, FileWriter, new_buffer
 
 _DRAFT: Final = ".draft"
 
@@ -56,7 +56,7 @@ class DirectoryTarget:
 
     def _write(self, draft: Path, chunks: Iterable[bytes | memoryview]) -> None:
         size = 0
-        with Writing(draft, self._buffer) as writing:
+        with FileWriter(draft, self._buffer) as writing:
             for chunk in chunks:
                 size += len(chunk)
                 writing.add(chunk)

@@ -341,7 +341,7 @@ def restored(*committed: int) -> Producers:
     before = Producers("orders")
     for epoch in committed:
         commit(before, replace(CLAIM, epoch=epoch), "a", at_us=epoch + 1)
-    producers.recall(before.known.values(), 1)
+    producers.restore(before.known.values(), 1)
     return producers
 
 
