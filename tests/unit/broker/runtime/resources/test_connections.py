@@ -313,10 +313,10 @@ async def test_a_check_between_full_ones_finds_a_caller_whose_descriptor_was_ano
 
     sockets, keeper = Open(), connections(Clock())
     sockets.add(1)
-    await keeper.look(sockets)
+    await keeper.check(sockets)
     reused = Reused()
     with calling(keeper, 9):
-        await keeper.look(reused, is_full=False)
+        await keeper.check(reused, is_full=False)
 
     assert keeper.counts == {Use.STRANGER: 0, Use.IDLE: 0, Use.BUSY: 1}
 
@@ -325,9 +325,9 @@ async def test_bytes_of_a_stranger_count_from_the_full_check_that_finds_them() -
     clock, sockets, closed = Clock(), Open(), list[tuple[str, int]]()
     keeper = connections(clock, closed)
     sockets.add(2)
-    await keeper.look(sockets)
+    await keeper.check(sockets)
     sockets.sent = {2: 2_000 * KIB}
     clock.now += 1.0
-    await keeper.look(sockets)
+    await keeper.check(sockets)
 
     assert (sockets.shut_down, closed) == ([2], [("unread", 1)])
