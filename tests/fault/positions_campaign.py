@@ -6,7 +6,8 @@ every position that the store has shown:
 
 - at least once: no record is skipped, and no saved position passes a record that was not processed;
 - at most once: no record is processed twice, and every processed record is below the saved position;
-- both: the saved position and the owner epoch never go back.
+- both: the saved position and the owner epoch never go back, and nothing of the subscription is settled before it is
+  saved.
 """
 
 from __future__ import annotations
@@ -108,6 +109,8 @@ class Watch(threading.Thread):
     def __init__(self, client: Client, url: str, guarantee: str, effects: Effects, told: Callable[[str], None]) -> None:
         super().__init__(daemon=True)
         self.latest: dict[int, SavedPosition] = {}
+        self.settled = [0] * PARTITIONS
+        self._client = client
         self.seen = self.back = self.wrong = 0
         self._store = client.position_store(url)
         self._guarantee = guarantee
@@ -121,6 +124,7 @@ class Watch(threading.Thread):
 
     def look(self) -> None:
         """Read everything once, in the order in which the claim can be judged."""
+        settled = self._settled()
         if self._guarantee == "at_least_once":
             found = self._positions()
             self._effects.read()
@@ -129,7 +133,7 @@ class Watch(threading.Thread):
             found = self._positions()
         for partition, position in found.items():
             if position is not None:
-                self._judge(partition, position)
+                self._judge(partition, position, settled[partition])
 
     def _positions(self) -> dict[int, SavedPosition | None]:
         return {partition: self._read(partition) for partition in range(PARTITIONS)}
@@ -142,7 +146,12 @@ class Watch(threading.Thread):
             return None
         return None if found is None else SavedPosition.decode(key, found.document)
 
-    def _judge(self, partition: int, position: SavedPosition) -> None:
+    def _settled(self) -> list[int]:
+        """Return the lowest unsettled record of the subscription, by partition."""
+        [accounts] = [one.partitions for one in self._client.sinks.stats(SINK).subscriptions if one.name == NAME]
+        return [one.watermark for one in accounts]
+
+    def _judge(self, partition: int, position: SavedPosition, settled: int) -> None:
         before = self.latest.get(partition)
         self.seen += before is None or before != position
         if before is not None and (position.offset < before.offset or position.epoch < before.epoch):
@@ -155,6 +164,10 @@ class Watch(threading.Thread):
         else:
             highest = self._effects.highest.get(partition, -1)
             wrong = [highest] if highest >= position.offset else []
+        if settled > position.offset:
+            self.wrong += 1
+            self._told(f"partition {partition}: settled to {settled}, but saved to {position.offset}")
+        self.settled[partition] = settled
         if wrong:
             self.wrong += 1
             self._told(f"partition {partition}: saved position {position.offset} contradicts records {wrong[:5]}")
@@ -189,6 +202,7 @@ def campaign(
         broker = stack.enter_context(BrokerServer.on_disk(settings))
         client = stack.enter_context(Client(broker.endpoint))
         client.sinks.create(SINK, partitions=PARTITIONS, buffer_page_size=4)
+        client.subscriptions.create(SINK, NAME)
         publisher = Publisher(client, random.Random(seed))
         watch = Watch(client, url, guarantee, effects, told)
         publisher.start()
@@ -242,6 +256,8 @@ class _Starter:
         options: ConsumerOptions = {
             "guarantee": self._guarantee,
             "follow": follow,
+            "subscription": NAME,
+            "settle": not follow or self._chance.random() < 0.5,
             "frequency_s": self._chance.choice([0.0, 0.05]),
             "count_threshold": self._chance.choice([1, 7]),
             "time_threshold_s": 0.1,
@@ -268,6 +284,8 @@ def _judge(figures: Figures, effects: Effects, publisher: Publisher, watch: Watc
     ends = {partition: found.offset for partition, found in watch.latest.items()}
     if ends != dict(enumerate(publisher.published)):
         problems.append(f"the saved positions {ends} are not the ends {publisher.published}")
+    if watch.settled != publisher.published:
+        problems.append(f"the subscription is settled to {watch.settled}, not to the ends {publisher.published}")
     figures.problems = len(problems)
     for problem in problems[:5]:
         told(problem)

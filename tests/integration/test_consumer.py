@@ -12,7 +12,13 @@ import pytest
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.server import BrokerServer
 from forebay.client import Client, DropReason, InvalidArgument, Overflow, Record
-from forebay.client.errors import PositionFenced, PositionUnusable
+from forebay.client.errors import (
+    FailedPrecondition,
+    PositionFenced,
+    PositionStoreUnavailable,
+    PositionUnusable,
+    SubscriptionNotFound,
+)
 from forebay.client.positions.consumer import Batch, CheckpointedConsumer
 from forebay.client.positions.settings import ConsumerOptions, ConsumerSettings
 from forebay.client.positions.store import Versioned
@@ -248,6 +254,97 @@ def test_without_checkpointing_nothing_is_saved_and_every_start_is_the_start_poi
     for _ in range(2):
         assert len(read_all(consumer(follow=False, checkpointing=False))) == 4
     assert not [path for path in (tmp_path / "positions").rglob("*") if path.is_file()]
+
+
+def unsettled(client: Client, name: str = "default") -> int:
+    return client.sinks.stats("orders").pending(name)
+
+
+def test_records_of_a_subscription_are_settled_behind_the_save_and_not_before(
+    client: Client, consumer: Callable[..., CheckpointedConsumer]
+) -> None:
+    client.sinks.create("orders", partitions=2)
+    for partition in range(2):
+        publish(client, 5, partition=partition)
+
+    with consumer(subscription="default", frequency_s=3600.0) as one:
+        batches = [one.take(WAIT_S), one.take(WAIT_S)]
+        assert one.take(0.01) is None
+        assert (len(batches), unsettled(client)) == (2, 10)
+        one.save()
+        assert unsettled(client) == 0
+
+
+def test_without_a_saved_position_a_subscription_is_read_from_its_lowest_unsettled_record(
+    client: Client, consumer: Callable[..., CheckpointedConsumer]
+) -> None:
+    client.sinks.create("orders")
+    publish(client, 6)
+    client.subscriptions.create("orders", "audit")
+    client.subscriptions.settle("orders", "audit", offsets={0: 4})
+
+    assert read_all(consumer(subscription="audit", follow=False)) == [(0, 4), (0, 5)]
+    assert (unsettled(client, "audit"), unsettled(client)) == (0, 6)
+
+
+def test_a_saved_position_wins_over_a_subscription_and_settles_what_a_crash_left(
+    client: Client, consumer: Callable[..., CheckpointedConsumer]
+) -> None:
+    client.sinks.create("orders")
+    publish(client, 4)
+    read_all(consumer(subscription="default", settle=False, follow=False))  # saved, and then a crash
+    publish(client, 1)
+    assert unsettled(client) == 5
+
+    assert read_all(consumer(subscription="default", follow=False)) == [(0, 4)]
+    assert unsettled(client) == 0
+
+
+def test_with_a_start_point_the_records_of_a_subscription_before_it_are_settled(
+    client: Client, consumer: Callable[..., CheckpointedConsumer]
+) -> None:
+    client.sinks.create("orders")
+    publish(client, 4)
+
+    with consumer(subscription="default", start="latest") as one:
+        assert one.take(0.01) is None
+        assert unsettled(client) == 0
+
+
+def test_while_the_store_is_away_nothing_of_a_subscription_is_settled(client: Client) -> None:
+    client.sinks.create("orders")
+    publish(client, 4)
+    store = FlakyPositions(client.position_store("memory:away"), [None, "before"])
+    settings = ConsumerSettings(subscription="default", frequency_s=0, save_failures_max=0)
+    with CheckpointedConsumer(
+        Channels(client.endpoints, client.settings), "orders", "billing", store=store, settings=settings
+    ) as one:
+        batch = one.take(WAIT_S)
+        assert batch is not None
+        batch.finish()
+        with pytest.raises(PositionStoreUnavailable):
+            one.save()
+        assert unsettled(client) == 4
+
+    assert unsettled(client) == 0
+
+
+def test_a_subscription_that_is_missing_or_used_by_others_is_an_error(
+    client: Client, consumer: Callable[..., CheckpointedConsumer]
+) -> None:
+    client.sinks.create("orders")
+    publish(client, 4)
+    with (
+        pytest.raises(SubscriptionNotFound, match="has no subscription 'audit'"),
+        consumer(subscription="audit") as one,
+    ):
+        one.take(WAIT_S)
+
+    with client.subscriber("orders") as subscriber:
+        assert subscriber.take(WAIT_S) is not None
+        with consumer(subscription="default", start="latest") as one, pytest.raises(FailedPrecondition) as refused:
+            one.take(WAIT_S)
+    assert refused.value.reason == "SUBSCRIPTION_IN_USE"
 
 
 def test_a_consumer_starts_at_a_time(tmp_path: Path) -> None:

@@ -31,12 +31,15 @@ from forebay.client.positions.saver import PositionSaver, SaveStatistics
 from forebay.client.positions.settings import ConsumerSettings, Guarantee
 from forebay.client.positions.start import Bounds, OnMisfit, Start, start_of
 from forebay.client.positions.store import PositionStore
+from forebay.client.positions.subscription import ReadSubscription
 from forebay.client.positions.telemetry import SaveTelemetry
 from forebay.client.replay.columns import records_and_gaps
 from forebay.client.replay.iterator import ClosableIterator
 from forebay.client.replay.pages import PageReplay, ReplayOptions
 from forebay.client.transport.channel import Channels
 from forebay.client.values.records import DropReason, Gap, ReplayedRecord, StoredPage
+from forebay.client.values.sinks import SinkStats
+from forebay.client.values.subscriptions import Position
 from forebay.errors.reasons import Reason
 
 TAKE_OVER_TRIES: Final = 10
@@ -142,6 +145,7 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
             owner=uuid.uuid4().hex,
             schedule=settings.schedule,
             telemetry=SaveTelemetry(sink, name),
+            on_saved=self._settle,
             clock=clock,
             wall=wall,
         )
@@ -152,6 +156,7 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
         self._skipped: list[Gap] = []
         """Gaps between saved positions and the start, to be handed out first."""
         self._incarnation = ""
+        self._subscription: ReadSubscription | None = None
         self._refreshed_at: float | None = None
         self._current: Batch | None = None
         self._closed = False
@@ -243,16 +248,32 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
         self._refreshed_at = now
         found = self._sinks.stats(self.sink)
         self._incarnation = self._incarnation or found.incarnation
+        if self._settings.subscription and self._subscription is None:
+            self._subscription = ReadSubscription.open(
+                self._channels, self.sink, self._settings.subscription, self._incarnation
+            )
         for one in found.partitions:
             if one.partition not in self._completions:
                 bounds = Bounds(one.partition, self._incarnation, one.earliest_offset, one.next_offset)
-                self._open(bounds, is_added=not is_first)
+                self._open(bounds, self._point(found, one.partition, is_added=not is_first))
 
-    def _open(self, bounds: Bounds, *, is_added: bool) -> None:
+    def _point(self, found: SinkStats, partition: int, *, is_added: bool) -> Position | None:
+        """Return the start point of a partition; the subscription has a lowest record of its own."""
+        point = "earliest" if is_added else self._settings.start
+        if self._subscription is not None and (point is None or point == "earliest"):
+            lowest = self._subscription.start(found, partition)
+            return point if lowest is None else lowest
+        return point
+
+    def _settle(self, partition: int, offset: int) -> None:
+        """Settle what is below a saved position."""
+        if self._subscription is not None and self._settings.settle:
+            self._subscription.settle(partition, offset)
+
+    def _open(self, bounds: Bounds, point: Position | None) -> None:
         """Decide the start of a partition, take it over, and begin to read it."""
         settings = self._settings
         key = PositionKey(settings.namespace, self.name, self.sink, bounds.partition)
-        point = "earliest" if is_added else settings.start
         for _ in range(TAKE_OVER_TRIES):
             saved, version = self._saver.read(key) if settings.checkpointing else (None, None)
             bounds = self._not_older(bounds, saved)
@@ -265,6 +286,7 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
             try:
                 if settings.checkpointing:
                     self._saver.take_over(key, saved, version, incarnation=bounds.incarnation, start=first)
+                    self._settle(bounds.partition, first)
             except PositionConflict:
                 continue
             self._begin(bounds, start, first)

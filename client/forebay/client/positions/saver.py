@@ -52,6 +52,8 @@ class _Held:
     incarnation: str
     epoch: int
     version: str
+    """Version in the store. Changed by the thread only."""
+
     due: Due
     position: int
     """Latest position; the one in the store is ``due.saved``."""
@@ -74,6 +76,7 @@ class PositionSaver:
         owner: str,
         schedule: SaveSchedule,
         telemetry: SaveTelemetry | None = None,
+        on_saved: Callable[[int, int], None] = lambda partition, position: None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
         uniform: Callable[[], float] = random.random,
@@ -82,6 +85,8 @@ class PositionSaver:
         self._owner = owner
         self._schedule = schedule
         self._telemetry = telemetry
+        self._on_saved = on_saved
+        """Called behind each durable write; what it raises is a failed save, which is tried again."""
         self._clock = clock
         self._wall = wall
         self._uniform = uniform
@@ -264,9 +269,9 @@ class PositionSaver:
     def _save(self, held: _Held, position: int) -> None:
         document = SavedPosition(held.incarnation, position, held.epoch, self._owner, self._wall())
         error: ForebayError | None = None
-        version = ""
         try:
-            version = self._write(held.key, document, held.version)
+            held.version = self._write(held.key, document, held.version)
+            self._on_saved(held.key.partition, position)
         except PositionConflict as conflict:
             error = _fenced(held, conflict)
         except ForebayError as failure:
@@ -274,7 +279,6 @@ class PositionSaver:
         now = self._clock()
         with self._changed:
             if error is None:
-                held.version = version
                 held.due.save(position, held.position, now)
                 held.is_requested, held.retry_at = False, 0.0
                 held.retry.succeeded()

@@ -38,6 +38,15 @@ class ConsumerSettings:
     start: Position | None = None
     """Start where nothing is saved; None is ``earliest``."""
 
+    subscription: str = ""
+    """Subscription to read: where nothing is saved, ``earliest`` is its lowest unsettled record.
+
+    The records are read by replay: nothing else should consume the subscription.
+    """
+
+    settle: bool = True
+    """Settle the records of the subscription below each saved position, after the save."""
+
     checkpointing: bool = True
     """Save positions, and start at them. Without, every start is at ``start``, and nothing is saved."""
 
@@ -109,6 +118,8 @@ class ConsumerOptions(TypedDict, total=False):
 
     guarantee: str
     start: Position | None
+    subscription: str
+    settle: bool
     checkpointing: bool
     on_misfit: str
     namespace: str
