@@ -18,6 +18,8 @@ from tests.support.spark.streaming import Input
 HERE = Path(__file__).parent
 TOKEN_VARIABLE = "FOREBAY_TESTS_TOKEN"
 TOKEN = "the-token-of-the-tests-with-spark"
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Its best compiler takes longer than it saves in a few minutes."""
 TIMEOUT_S = 300
 """Of one test: Spark is slow on a loaded machine, and a job that is cut off spoils the session for the other tests."""
 
@@ -40,7 +42,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     with warnings.catch_warnings():
         # PySpark says that it does not know the pandas that is installed; nothing here uses pandas.
         warnings.simplefilter("ignore", FutureWarning)
-        session = local_session("tests", tries=2, conf={"spark.sql.warehouse.dir": str(folder)})
+        conf = {"spark.sql.warehouse.dir": str(folder), "spark.driver.extraJavaOptions": JAVA}
+        session = local_session("tests", tries=2, conf=conf)
     yield session
     session.stop()
     os.environ.clear()

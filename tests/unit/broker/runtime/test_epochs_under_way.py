@@ -11,6 +11,7 @@ import pytest
 from forebay.broker.core.epochs.values import Claim
 from forebay.broker.core.errors import SinkNotFound, StoreFenced, WriterFenced
 from forebay.broker.core.settings import Overflow, SinkSettings
+from forebay.broker.runtime import housekeeping
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.epochs import commits as epochs
@@ -33,6 +34,7 @@ from tests.support.pages.samples import page, values
 from tests.support.refusals import refusal
 
 pytestmark = pytest.mark.anyio
+ENDS_S = 20.0
 NEWER = claim(run="run-2", ticket=2)
 ASKED = wanted(claim(), ("a", [(0, 1, 1)]))
 
@@ -217,6 +219,7 @@ async def test_a_sink_that_is_deleted_at_any_turn_of_a_commit_leaves_nothing_beh
     monkeypatch: pytest.MonkeyPatch, turns: int
 ) -> None:
     monkeypatch.setattr(slices, "SLICE_S", 0.0)
+    monkeypatch.setattr(housekeeping, "SWEEP_S", 3_600.0)  # no batch of its comes and wakes the deletion
     store = MemoryStore()
     async with running(store) as broker:
         buffer, _ = await broker.create("orders", SinkSettings(partitions=4))
@@ -226,7 +229,8 @@ async def test_a_sink_that_is_deleted_at_any_turn_of_a_commit_leaves_nothing_beh
         committing = asyncio.ensure_future(commit(broker, asked))
         for _ in range(turns):
             await asyncio.sleep(0)
-        await broker.delete("orders", force=True)
+        async with asyncio.timeout(ENDS_S):
+            await broker.delete("orders", force=True)
         await asyncio.gather(committing, return_exceptions=True)
 
         assert store.scan(Family.INDEX, *ENTRY.between(1, 0, first=0, end=1 << 62), 10) == []

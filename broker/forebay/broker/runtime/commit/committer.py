@@ -96,7 +96,7 @@ class Committer:
         self.waiting_bytes = 0
         """Bytes of bodies that wait for their sync."""
         self.committed = Pulse()
-        """Fires after every batch, and when the store is fenced."""
+        """Fires after every batch, at the end of every commit of an epoch, and when the store is fenced."""
         self.groups = 0
         """Batches committed."""
         self.fenced: StoreFenced | None = None

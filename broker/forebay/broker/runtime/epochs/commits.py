@@ -376,6 +376,7 @@ class Epochs:
         finally:
             for buffer, _ in targets:
                 buffer.staging.committing -= 1
+            self._committer.committed.fire()  # also without a batch: a deletion waits for the end of commits
         return placed
 
     def _begin(
