@@ -50,3 +50,16 @@ class TestPostgresqlPositions(StoreServerConformance):
             opened_at(url).read(KEY)
 
         assert opened_at(f"{url}&credentials_file={tmp_path / 'secret'}").read(KEY) is None
+
+    def test_a_password_that_was_replaced_in_the_file_is_used_by_the_next_connection(
+        self, server: StoreServer, url: str, opened_at: OpenedAt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        secret = tmp_path / "secret"
+        secret.write_text("PGPASSWORD=former\n")
+        store = opened_at(f"{url}&credentials_file={secret}")
+        with pytest.raises(PositionStoreError):
+            store.read(KEY)
+
+        secret.write_text(f"PGPASSWORD={server.good['PGPASSWORD']}\n")
+
+        assert store.read(KEY) is None

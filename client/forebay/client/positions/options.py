@@ -6,16 +6,21 @@ the file that the option ``credentials_file`` names: lines ``NAME=value`` with t
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import fields
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import SplitResult, parse_qsl
 
 from forebay.client.errors import InvalidArgument, PositionStoreError
 from forebay.client.settings import invalid_setting
+from forebay.credentials import CredentialFile, Kind, warnings_of
 from forebay.errors.reasons import Reason
+
+_LOG: Final = logging.getLogger("forebay.client")
 
 Options = TypeVar("Options")
 
@@ -69,6 +74,8 @@ class Credentials:
         self._found = dict(os.environ if environment is None else environment)
         if file:
             self._found |= _read(Path(file))
+            for problem in warnings_of([CredentialFile("credentials_file", file, Kind.SECRET)], datetime.now(UTC)):
+                _LOG.warning("credentials need attention: %s", problem)
 
     def get(self, name: str) -> str | None:
         """Return the value of a variable; None if it is missing or empty."""

@@ -70,3 +70,17 @@ def test_a_credentials_file_that_is_missing_or_has_another_form_is_an_error_with
         Credentials(str(tmp_path / "missing"))
 
     assert "abc-def" not in str(refused.value)
+
+
+def test_a_credentials_file_that_others_can_read_is_reported_without_its_content(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("STORE_KEY=abc-def\n")
+    for mode in (0o600, 0o644):
+        secret.chmod(mode)
+        Credentials(str(secret))
+
+    assert [record.getMessage().partition(";")[0] for record in caplog.records] == [
+        f"credentials need attention: credentials_file = {secret}: other accounts may read it (mode 0644)"
+    ]

@@ -227,14 +227,14 @@ def open_store(context: StoreContext) -> CassandraPositions:
     if hosts is None or IDENTIFIER.fullmatch(keyspace) is None:
         raise invalid_setting("store", redacted(url), "cassandra://HOST,HOST:PORT/KEYSPACE without a user")
     names = [name.strip("[]") for name in url.netloc.removesuffix(f":{hosts['port']}").split(",")]
-    login = Credentials(options.credentials_file).some(
-        {"username": "CASSANDRA_USERNAME", "password": "CASSANDRA_PASSWORD"}
-    )
+    variables = {"username": "CASSANDRA_USERNAME", "password": "CASSANDRA_PASSWORD"}
+    Credentials(options.credentials_file)  # a file that cannot be read is an error now
 
     def connect(within_s: float) -> Cluster:
         datacenter = options.datacenter
         policy = DCAwareRoundRobinPolicy(datacenter) if datacenter else RoundRobinPolicy()
         each_s = max(0.05, within_s / len(names))
+        login = Credentials(options.credentials_file).some(variables)
         profile = ExecutionProfile(
             load_balancing_policy=policy,
             consistency_level=ConsistencyLevel.QUORUM,

@@ -216,12 +216,16 @@ def open_store(context: StoreContext) -> PostgresqlPositions:
     if not database or "/" in database:
         raise invalid_setting("store", redacted(url), "postgresql://USER@HOST:PORT/DATABASE")
     given: dict[str, Any] = {
-        **Credentials(options.credentials_file).some({"user": "PGUSER", "password": "PGPASSWORD"}),
         **{name: value for name in ("sslmode", "sslrootcert") if (value := getattr(options, name))},
         **({"user": unquote(url.username)} if url.username else {}),
         **({"host": url.hostname} if url.hostname else {}),
         **({"port": url.port} if url.port else {}),
     }
+
+    def login() -> dict[str, str]:
+        return Credentials(options.credentials_file).some({"user": "PGUSER", "password": "PGPASSWORD"})
+
+    login()  # a file that cannot be read is an error now
 
     def connect(ends_at: float) -> _Connection:
         connection = _Connection.connect(
@@ -231,7 +235,7 @@ def open_store(context: StoreContext) -> PostgresqlPositions:
             client_encoding="utf8",  # without, a database of the encoding SQL_ASCII answers bytes for text
             application_name="forebay-positions",
             autocommit=True,
-            **given,
+            **{**login(), **given},
         )
         connection.ends_at = ends_at
         # Without the sync at commit, a crash of the server could take a position back.
