@@ -75,7 +75,7 @@ def _type(field: FieldDescriptorProto) -> str:
 
 
 def _enumeration(enum: EnumDescriptorProto, comment: str, comments: list[str]) -> Iterator[str]:
-    """Yield the lines of an enumeration; the number 0 stands for the numbers of newer brokers too."""
+    """Yield the lines of an enumeration; the number 0 also represents the numbers of newer brokers."""
     prefix = _prefix(enum)
     yield f"\nclass {enum.name}(StrEnum):"
     yield from _docstring(comment)

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Final
 
 from forebay.broker.core.partition.pages import Encoding, Incoming
+from forebay.broker.embedded import BrokerServer
 from forebay.broker.runtime.commit.group import Append
-from forebay.broker.server import BrokerServer
 from forebay.broker.settings import load
 from forebay.client import Client
 from forebay.client.publish.pages import encode_columns

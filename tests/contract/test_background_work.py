@@ -25,7 +25,8 @@ OWN_TASKS: Final = {
     "runtime/epochs/staging.py": "throws staged pages away: whoever waits has the failure, and a stop waits for it",
     "runtime/delivery/subscription.py": "the answer to one ack, which its stream waits for",
     "runtime/resources/supervision.py": "the supervisor",
-    "server.py": "the process's own wait for a signal, and the thread of a broker in tests",
+    "embedded.py": "the thread of an embedded broker, which reports its own failure",
+    "server.py": "the wait of the process for a signal",
 }
 """Files that start tasks or threads without the supervisor, and who notices when these end."""
 

@@ -40,6 +40,20 @@ BANNED: Final = {
     r"somebody|someone": "another process, a caller, a reader",
     r"anybody|anyone": "any caller, any process",
     r"everybody|everyone": "every caller, every process",
+    r"parked": "in the retry queue",
+    r"anew": "again, recreated, rewritten",
+    r"lineups?": "queue",
+    r"checks? out": "is intact, is valid",
+    r"goes? on": "continue",
+    r"looks? at|looked at": "check, examine, read",
+    r"speaks? of": "name, contain",
+    r"stands? (?:for|at|in)": "represent, be, contain",
+    r"gives? back|gave back|given back": "release, return",
+    r"comes? back|came back": "return, recover",
+    r"takes? back|took back|taken back": "revoke, undo",
+    r"heard": "received",
+    r"set aside|kept aside": "in the retry queue, in quarantine",
+    r"is away": "is not reachable",
 }
 """Each banned expression, with the words to use in its place."""
 

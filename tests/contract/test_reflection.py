@@ -10,7 +10,7 @@ import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from forebay.broker.server import BrokerServer
+from forebay.broker.embedded import BrokerServer
 from forebay.v1 import admin_service_pb2, buffer_service_pb2, resend_service_pb2, schema_service_pb2, sink_service_pb2
 
 

@@ -77,7 +77,7 @@ def dropped(stats: SinkStats) -> tuple[dict[DropReason, int], int, bool]:
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [1_000, MIB], ids=["small", "bulk"])
 @pytest.mark.parametrize("damaged", [1, 5], ids=["r17 in the middle", "r18 the last"])
-def test_a_damaged_page_is_a_gap_that_is_told_and_counted_and_its_neighbours_are_delivered(
+def test_a_damaged_page_is_a_gap_that_is_reported_and_counted_and_its_neighbours_are_delivered(
     damaged: int, size: int, launcher: StoppingLauncher, listen: str, tmp_path: Path
 ) -> None:
     """One page is damaged on disk: the others are delivered, a `Gap(CORRUPT)` in its place."""
@@ -165,7 +165,7 @@ def test_a_file_that_cannot_be_opened_costs_its_own_pages_and_neither_the_others
 
 
 @pytest.mark.slow
-def test_a_damaged_log_gives_what_stands_before_the_damage_and_says_that_synced_writes_are_missing(
+def test_a_damaged_log_gives_what_is_before_the_damage_and_says_that_synced_writes_are_missing(
     launcher: StoppingLauncher, listen: str, tmp_path: Path
 ) -> None:
     store = tmp_path / "store"

@@ -97,7 +97,7 @@ def test_a_database_that_cannot_be_opened_is_named_with_what_to_do(damage: Calla
 
 
 @pytest.mark.slow
-def test_state_that_cannot_be_read_is_mended(store: Path, launcher: StoppingLauncher, listen: str) -> None:
+def test_state_that_cannot_be_read_is_repaired(store: Path, launcher: StoppingLauncher, listen: str) -> None:
     """The table of the newest flush is that of the broker's own state."""
     flip(max((store / "db").glob("*.sst")), 10)
 

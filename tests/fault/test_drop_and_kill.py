@@ -30,7 +30,7 @@ def replayed(client: Client) -> list[bytes | tuple[int, int, DropReason]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("action", ["write", "sync"])
-def test_a_gap_that_a_kill_can_undo_was_told_to_nobody(
+def test_a_gap_that_a_kill_can_undo_was_never_reported(
     action: Literal["write", "sync"], launcher: StoppingLauncher, listen: str, tmp_path: Path
 ) -> None:
     store = tmp_path / "store"
@@ -67,7 +67,7 @@ def test_a_gap_that_a_kill_can_undo_was_told_to_nobody(
 
 
 @pytest.mark.slow
-def test_a_replay_waits_for_a_drop_to_be_durable_before_it_tells_the_gap(
+def test_a_replay_waits_for_a_drop_to_be_durable_before_it_reports_the_gap(
     launcher: StoppingLauncher, listen: str, tmp_path: Path
 ) -> None:
     store = tmp_path / "store"

@@ -10,7 +10,7 @@ import pytest
 from grpc_health.v1 import health_pb2
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
-from forebay.broker.server import BrokerServer
+from forebay.broker.embedded import BrokerServer
 from forebay.broker.storage.errors import StoreFailed, StoreNoSpace
 from forebay.broker.storage.store.memory import Action, MemoryStore
 from forebay.client import Client, ClientSettings, ForebayError, Record, RetryPolicy
@@ -112,7 +112,9 @@ def test_a_page_that_waits_behind_the_failure_is_not_acknowledged_either(served:
 
 
 @pytest.mark.parametrize("action", ["write", "sync"])
-def test_an_ack_whose_store_fails_is_not_answered_ok_and_its_record_comes_again(served: Served, action: Action) -> None:
+def test_an_ack_whose_store_fails_is_not_answered_ok_and_its_record_is_redelivered(
+    served: Served, action: Action
+) -> None:
     with DeliverCall(served.server.endpoint, SINK) as call:
         [delivery] = call.delivered(1)
         served.store.fail_next(action)

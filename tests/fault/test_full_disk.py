@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.server import BrokerServer
+from forebay.broker.embedded import BrokerServer
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.client import Client, ClientSettings, ForebayError, Record, RetryPolicy, SettleOutcome
 from forebay.client.errors import ResourceExhausted
@@ -27,7 +27,7 @@ ONCE = ClientSettings(call_timeout_s=10.0, retry=RetryPolicy(tries_max=1))
 ROOM = 1 << 40
 
 
-def test_below_the_reserve_appends_are_refused_acks_work_and_appends_come_back_without_a_restart() -> None:
+def test_below_the_reserve_appends_are_refused_acks_work_and_appends_resume_without_a_restart() -> None:
     store = MemoryStore()
     with BrokerServer.in_memory(store, disk_reserve_bytes=MIB) as server, Client(server.endpoint, settings=ONCE) as one:
         one.sinks.create(SINK)
@@ -123,7 +123,7 @@ def test_a_disk_that_records_have_filled_refuses_appends_until_records_are_acked
 
 @pytest.mark.slow
 @pytest.mark.parametrize("left_free", [RESERVE_BYTES // 2, 0], ids=["half of the reserve is left", "nothing is left"])
-def test_a_disk_that_somebody_else_has_filled_costs_nothing_that_was_acknowledged(left_free: int, disk: Path) -> None:
+def test_a_disk_that_another_process_has_filled_costs_nothing_that_was_acknowledged(left_free: int, disk: Path) -> None:
     values = [b"%d" % number * MIB for number in range(10)]
     with serve(disk) as broker, Client(broker.ready(), settings=ONCE) as client:
         client.sinks.create(SINK)
@@ -166,7 +166,7 @@ def refused(client: Client) -> ForebayError:
 
 
 @pytest.mark.slow
-def test_a_start_on_a_full_disk_works_and_appends_come_back_when_somebody_makes_room(disk: Path) -> None:
+def test_a_start_on_a_full_disk_works_and_appends_resume_when_there_is_room(disk: Path) -> None:
     """Killed while not a byte is left, started on that disk: the ballast goes first; acks free what they can."""
     values = [b"%d" % number * MIB for number in range(10)]
     with serve(disk) as broker, Client(broker.ready(), settings=ONCE) as client:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.runtime.epochs.commits import AHEAD_FROM
+from forebay.broker.runtime.epochs.placement import AHEAD_FROM
 from tests.fault.large_commit import Campaign, Size
 from tests.support.processes.stopping import StoppingLauncher
 

@@ -110,7 +110,7 @@ def test_what_was_acked_may_lie_in_a_gap() -> None:
 
 
 @pytest.mark.parametrize(("reasons", "violations"), [((), ["duplicates"]), (FORGETTING, [])])
-def test_without_a_receipt_a_record_is_sent_again_and_stands_twice_only_where_the_first_was_forgotten(
+def test_without_a_receipt_a_record_is_sent_again_and_is_stored_twice_only_where_the_first_was_forgotten(
     reasons: Collection[str], violations: list[str]
 ) -> None:
     told = GapNotices(reasons)
@@ -120,7 +120,7 @@ def test_without_a_receipt_a_record_is_sent_again_and_stands_twice_only_where_th
     assert told.closed() == violations
 
 
-def test_what_has_a_receipt_stands_once_in_every_sink() -> None:
+def test_what_has_a_receipt_is_stored_once_in_every_sink() -> None:
     told = GapNotices(FORGETTING)
     told.receipt(0, 1, written=False)
     told.delivered(0, 1, 1)

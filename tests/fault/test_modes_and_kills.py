@@ -35,7 +35,7 @@ def append(client: Client, first: int, end: int) -> list[tuple[int | None, Durab
 
 
 @pytest.mark.slow
-def test_a_kill_of_a_spilling_sink_loses_memory_exactly_counted_and_no_offset_comes_again(
+def test_a_kill_of_a_spilling_sink_loses_memory_exactly_counted_and_no_offset_is_reused(
     launcher: StoppingLauncher, listen: str, tmp_path: Path
 ) -> None:
     """Four in memory, four on the disk; one acked of each stays acked."""
@@ -141,7 +141,7 @@ def test_ten_on_the_disk_come_before_a_new_one_after_a_kill(
 
 
 @pytest.mark.slow
-def test_a_publisher_that_has_outrun_the_broker_is_told_and_goes_on(
+def test_a_publisher_that_has_outrun_the_broker_is_notified_and_continues(
     launcher: StoppingLauncher, listen: str, tmp_path: Path
 ) -> None:
     with launcher.start(tmp_path / "store", listen) as broker, Client(listen, settings=SETTINGS) as client:

@@ -46,7 +46,7 @@ def gap(first: int, last: int, *, at_most: bool = False) -> Gap:
     return Gap(0, first, last, DropReason.LOST_IN_CRASH, NOW, counts=counts, at_most=at_most)
 
 
-def test_what_is_lost_as_allowed_told_and_counted_is_no_violation(empty: SinkStats) -> None:
+def test_what_is_lost_as_allowed_reported_and_counted_is_no_violation(empty: SinkStats) -> None:
     oracle = forgetting()
     oracle.gap(gap(0, 2))
     stats = saying(empty, end=3, dropped={DropReason.LOST_IN_CRASH: 3})
@@ -58,7 +58,7 @@ def test_what_is_lost_as_allowed_told_and_counted_is_no_violation(empty: SinkSta
     assert not oracle.violations
 
 
-def test_a_reason_that_the_sink_does_not_have_is_a_loss_even_if_nobody_was_told(empty: SinkStats) -> None:
+def test_a_reason_that_the_sink_does_not_have_is_a_loss_even_if_it_was_never_reported(empty: SinkStats) -> None:
     oracle = forgetting()
 
     oracle.check(saying(empty, end=3, dropped={DropReason.CORRUPT: 3}), oracle.promises())
@@ -74,7 +74,7 @@ def test_a_kill_that_is_taken_for_a_power_loss_is_a_violation() -> None:
     assert oracle.violations == {"lost": 1}
 
 
-def test_records_that_count_as_dropped_and_were_told_to_nobody_are_a_violation(empty: SinkStats) -> None:
+def test_records_that_count_as_dropped_and_were_never_reported_are_a_violation(empty: SinkStats) -> None:
     oracle = forgetting()
     oracle.gap(gap(0, 1))
 
@@ -83,7 +83,7 @@ def test_records_that_count_as_dropped_and_were_told_to_nobody_are_a_violation(e
     assert oracle.violations == {"identity_broken": 1}
 
 
-def test_records_that_nobody_acked_and_nobody_counts_as_dropped_are_a_violation(empty: SinkStats) -> None:
+def test_records_that_are_neither_acked_nor_counted_as_dropped_are_a_violation(empty: SinkStats) -> None:
     oracle = forgetting()
     oracle.gap(gap(0, 2))
 

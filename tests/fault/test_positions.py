@@ -135,7 +135,7 @@ def test_a_partition_of_a_subscription_has_one_owner_and_goes_to_the_next_when_i
 
 
 @pytest.mark.slow
-def test_what_was_taken_and_not_acked_comes_again_after_a_restart_and_what_was_acked_does_not(site: Site) -> None:
+def test_what_was_taken_and_not_acked_is_redelivered_after_a_restart_and_what_was_acked_does_not(site: Site) -> None:
     """On disk: append 2, take 1 unacked, stop, start: both, in order; ack; start: none."""
     site.fill(2)
     taken = site.take(1)
@@ -163,7 +163,7 @@ def test_three_pages_taken_without_an_ack_come_again_and_a_hundred_acks_settle_t
 
 
 @pytest.mark.slow
-def test_after_one_of_three_was_acked_a_restart_goes_on_with_the_second(site: Site) -> None:
+def test_after_one_of_three_was_acked_a_restart_continues_with_the_second(site: Site) -> None:
     """Three records, take and ack one, restart: next is the second."""
     site.fill(3)
     site.take_and_ack(1)

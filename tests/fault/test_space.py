@@ -88,7 +88,7 @@ def test_the_room_of_what_was_acked_comes_back_while_the_broker_runs(
 @pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("action", ["write", "sync", "compact"])
-def test_a_kill_while_room_is_given_back_leaves_none_of_it_taken(
+def test_a_kill_while_room_is_released_leaves_none_of_it_taken(
     action: Action, when: Literal["before", "after"], launcher: StoppingLauncher, listen: str, tmp_path: Path
 ) -> None:
     store = tmp_path / "store"

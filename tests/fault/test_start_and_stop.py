@@ -101,7 +101,7 @@ def test_every_kind_of_stream_ends_at_a_sigterm_without_being_waited_out(
 
 
 @pytest.mark.slow
-def test_a_publisher_goes_on_through_stops_and_every_record_is_there_once_and_in_order(
+def test_a_publisher_continues_through_stops_and_every_record_is_there_once_and_in_order(
     launcher: StoppingLauncher, listen: str, tmp_path: Path
 ) -> None:
     store, numbers = tmp_path / "store", count()

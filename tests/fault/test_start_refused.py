@@ -38,7 +38,7 @@ def refused(data_dir: Path, listen: str = "127.0.0.1:0", *, before: Sequence[str
 
 
 @pytest.mark.slow
-def test_a_second_broker_on_a_live_directory_is_refused_and_told_the_directory_and_the_process(
+def test_a_second_broker_on_a_live_directory_is_refused_with_the_directory_and_the_process(
     tmp_path: Path,
 ) -> None:
     """Told the directory and the owner; after the owner dies it may start."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from forebay.broker.server import BrokerServer
+from forebay.broker.embedded import BrokerServer
 from forebay.broker.settings import load
 from forebay.cli.exits import ExitCode
 from forebay.cli.main import run

@@ -8,8 +8,8 @@ from contextlib import ExitStack
 import pytest
 
 from forebay.broker import composition
+from forebay.broker.embedded import BrokerServer
 from forebay.broker.runtime.resources.memory import SHARE, Reading
-from forebay.broker.server import BrokerServer
 from forebay.client import Client, ClientSettings, Record, RetryPolicy
 from forebay.client.publish.pages import encode_columns
 from forebay.errors.reasons import Reason

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from forebay.broker.server import BrokerServer
+from forebay.broker.embedded import BrokerServer
 from forebay.broker.settings import load
 from forebay.client import (
     BrokerUnavailable,

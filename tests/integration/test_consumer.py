@@ -9,8 +9,8 @@ from typing import Unpack
 
 import pytest
 
+from forebay.broker.embedded import BrokerServer
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.server import BrokerServer
 from forebay.client import Client, DropReason, InvalidArgument, Overflow, Record
 from forebay.client.errors import (
     FailedPrecondition,

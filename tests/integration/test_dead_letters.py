@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import grpc
 import pytest
 
-from forebay.broker.server import BrokerServer
+from forebay.broker.embedded import BrokerServer
 from forebay.cli.main import run
 from forebay.client import (
     Client,

@@ -7,7 +7,7 @@ import queue
 import grpc
 import pytest
 
-from forebay.broker.server import BrokerServer
+from forebay.broker.embedded import BrokerServer
 from forebay.client import (
     Client,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from forebay.broker.server import BrokerServer
+from forebay.broker.embedded import BrokerServer
 from forebay.broker.settings import load
 from forebay.client import Client, Record
 from forebay.v1 import buffer_service_pb2 as pb

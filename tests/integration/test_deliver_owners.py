@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from forebay.broker.server import BrokerServer
+from forebay.broker.embedded import BrokerServer
 from forebay.client import BrokerUnavailable, Client, ReaderMode, SinkNotFound
 from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as pb

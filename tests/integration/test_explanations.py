@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from forebay.broker.server import BrokerServer
+from forebay.broker.embedded import BrokerServer
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.cli import run
 from forebay.cli.exits import ExitCode

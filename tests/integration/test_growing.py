@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from forebay.broker.server import BrokerServer
+from forebay.broker.embedded import BrokerServer
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.client import Client, Record
 from forebay.errors.reasons import Reason

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from queue import Queue
 
-from forebay.broker.server import BrokerServer
+from forebay.broker.embedded import BrokerServer
 from forebay.client import Client, Record
 
 WAIT_S = 30

@@ -9,7 +9,7 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 import grpc
 import pytest
 
-from forebay.broker.server import BrokerServer
+from forebay.broker.embedded import BrokerServer
 from forebay.client import Client, Record, ResourceExhausted
 from forebay.v1 import sink_service_pb2 as pb
 from tests.support.proxies.tcp import Connection, TcpProxy

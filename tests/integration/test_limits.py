@@ -9,7 +9,8 @@ from typing import Any
 import grpc
 import pytest
 
-from forebay.broker.server import MESSAGE_BYTES_MAX, BrokerServer
+from forebay.broker.embedded import BrokerServer
+from forebay.broker.server import MESSAGE_BYTES_MAX
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.client import (
     Client,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from forebay.broker.server import BrokerServer
+from forebay.broker.embedded import BrokerServer
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.client import Client, DropReason, Record, SinkReplaced
 from forebay.errors.reasons import Reason

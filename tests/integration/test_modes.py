@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from forebay.broker.server import BrokerServer
+from forebay.broker.embedded import BrokerServer
 from forebay.client import BufferMode, Client, DropReason, Durability, Record, RecordPlace
 from forebay.errors.reasons import Reason
 from forebay.v1 import record_pb2

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from forebay.broker.server import BrokerServer
+from forebay.broker.embedded import BrokerServer
 from forebay.cli import run
 from forebay.cli.exits import ExitCode
 from forebay.client import Client, Record

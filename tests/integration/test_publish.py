@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from forebay.broker.server import BrokerServer
+from forebay.broker.embedded import BrokerServer
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.client import Client, Overflow, SinkFull, WriterFenced
 from forebay.errors.reasons import Reason

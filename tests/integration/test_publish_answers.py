@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from forebay.broker.embedded import BrokerServer
 from forebay.broker.rpc.buffer import publish_stream
-from forebay.broker.server import BrokerServer
 from forebay.client import Client, ForebayError
 from forebay.client.publish.pages import encode_columns
 from forebay.v1 import buffer_service_pb2 as pb

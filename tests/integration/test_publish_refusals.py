@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 import pytest
 
-from forebay.broker.server import BrokerServer
+from forebay.broker.embedded import BrokerServer
 from forebay.client import Client, SinkNotFound
 from forebay.client.errors import ForebayError
 from forebay.client.transport.status import from_call

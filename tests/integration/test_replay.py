@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 import grpc
 import pytest
 
+from forebay.broker.embedded import BrokerServer
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.server import BrokerServer
 from forebay.client import (
     BrokerUnavailable,
     Client,

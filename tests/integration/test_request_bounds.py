@@ -18,9 +18,9 @@ from google.rpc import error_details_pb2, status_pb2
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
+from forebay.broker.embedded import BrokerServer
 from forebay.broker.rpc.requests.bounds import MESSAGE_BYTES_MAX, bounds_of
 from forebay.broker.rpc.requests.shapes import Shape, shape_of
-from forebay.broker.server import BrokerServer
 from forebay.v1 import (
     admin_service_pb2,
     buffer_service_pb2,

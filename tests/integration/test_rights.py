@@ -11,7 +11,7 @@ import grpc
 import pytest
 
 from forebay.broker.core.access.credentials import certificate_credential, token_credential
-from forebay.broker.server import BrokerServer
+from forebay.broker.embedded import BrokerServer
 from forebay.client import (
     AccessDenied,
     Client,

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from forebay.arrow import encode_batches
-from forebay.broker.server import BrokerServer
+from forebay.broker.embedded import BrokerServer
 from forebay.cli import run
 from forebay.cli.exits import ExitCode
 from forebay.client import (

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from forebay.broker.core.access.credentials import token_credential
-from forebay.broker.server import BrokerServer
+from forebay.broker.embedded import BrokerServer
 from forebay.cli import run
 from forebay.cli.exits import ExitCode
 from forebay.client import Client, ClientSettings, Record, TlsSettings

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from forebay.broker.embedded import BrokerServer
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.server import BrokerServer
 from forebay.client import (
     BrokerUnavailable,
     Client,

@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import pytest
 
-from forebay.broker.server import BrokerServer
+from forebay.broker.embedded import BrokerServer
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.client import (
     Client,

@@ -13,10 +13,10 @@ import grpc
 import pytest
 from google.rpc import error_details_pb2, status_pb2
 
+from forebay.broker.embedded import BrokerServer
 from forebay.broker.rpc.buffer import deliver_stream, publish_stream
 from forebay.broker.runtime.delivery.consumer import UNSENT_BYTES
 from forebay.broker.runtime.resources.stream_memory import COPIES
-from forebay.broker.server import BrokerServer
 from forebay.client import Client, Record
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.server import BrokerServer
+from forebay.broker.embedded import BrokerServer
 from forebay.client import (
     Client,
     ClientSettings,

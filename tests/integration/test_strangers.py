@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from forebay.broker.core.resources.connections import Use
-from forebay.broker.server import BrokerServer
+from forebay.broker.embedded import BrokerServer
 from forebay.client import Client, Record
 from tests.support.calls.raw_calls import headers_without_end
 

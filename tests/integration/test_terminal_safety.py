@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from forebay.broker.server import BrokerServer
+from forebay.broker.embedded import BrokerServer
 from forebay.cli.main import run
 from forebay.client import Client, Record
 from forebay.text import is_safe

@@ -36,7 +36,7 @@ from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.commit import group
 from forebay.broker.runtime.delivery.events import Delivered
-from forebay.broker.runtime.epochs import commits as epochs
+from forebay.broker.runtime.epochs import placement
 from forebay.broker.runtime.epochs.commits import Outcome as Committed
 from forebay.broker.storage.records.accepted import AcceptedInMemory
 from forebay.broker.storage.store.contract import Store
@@ -536,8 +536,8 @@ def test_the_same_where_commits_write_their_entries_ahead_in_many_batches(
     chosen: SinkSettings, steps: list[Step], in_files: bool
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(epochs, "AHEAD_FROM", 0)
-        patch.setattr(epochs, "AHEAD_BATCH", 1)
+        patch.setattr(placement, "AHEAD_FROM", 0)
+        patch.setattr(placement, "AHEAD_BATCH", 1)
         _run(History(chosen, MemoryStore(), _memory_again).run(steps), in_files=in_files)
 
 

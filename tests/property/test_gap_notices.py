@@ -104,7 +104,7 @@ class History:
 
 
 @pytest.mark.parametrize("ordering", Ordering, ids=lambda ordering: ordering.name)
-def test_every_dropped_record_is_told_to_somebody_who_receives_it(ordering: Ordering) -> None:
+def test_every_dropped_record_is_reported_to_a_consumer_that_receives_it(ordering: Ordering) -> None:
     for seed in range(HISTORIES):
         history = History(ordering, random.Random(seed))
         for _ in range(STEPS):

@@ -194,7 +194,7 @@ def test_what_sets_out_for_another_sink_is_in_one_place_and_nothing_is_forgotten
     history.finish()
 
 
-def test_what_stays_in_a_page_that_was_put_back_meanwhile_is_parked_once() -> None:
+def test_what_stays_in_a_page_that_was_put_back_meanwhile_is_queued_once() -> None:
     history = History(Ordering.RELAXED)
     history.send(0, PAGE)
     history.nack(0, PAGE)

@@ -13,8 +13,8 @@ from typing import Final
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from forebay.broker.embedded import BrokerServer
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.server import BrokerServer
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.client import Client, Record
 from forebay.spark import ForebayDataSource

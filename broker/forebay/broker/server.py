@@ -11,10 +11,8 @@ import logging
 import os
 import signal
 import socket
-import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -56,13 +54,12 @@ from forebay.broker.security import (
     read,
     warn_of_open_access,
 )
-from forebay.broker.settings import BrokerSettings, SettingsError, address, load
+from forebay.broker.settings import BrokerSettings, SettingsError, address
 from forebay.broker.storage.directory import FORMAT
 from forebay.broker.storage.records.accepted import boot_id
 from forebay.broker.storage.recovery import errors_of_a_start, recover
 from forebay.broker.storage.store.backends import BACKENDS
 from forebay.broker.storage.store.contract import Store
-from forebay.broker.storage.store.memory import MemoryStore
 from forebay.broker.storage.store.open_files import raise_open_files
 from forebay.broker.storage.store.settings import RocksSettings
 from forebay.credentials import CredentialReport
@@ -86,7 +83,7 @@ CONNECTIONS_LEAST: Final = 64
 """Connections that are accepted however few files the process may open."""
 FILES_WATCHED_S: Final = 1.0
 """Interval at which certificates and credentials are checked for changes."""
-# A page of 1 MiB is one frame, not sixty, and the next one is on its way while it is looked at. A higher lookahead is
+# A page of 1 MiB is one frame, not sixty, and the next one is in transit while it is processed. A higher lookahead is
 # no faster, and is memory for each stream that sends faster than it is read; gRPC raises it for a long way by itself.
 TRANSPORT: Final = [("grpc.http2.max_frame_size", 1 << 20), ("grpc.http2.lookahead_bytes", 1 << 20)]
 KEEPALIVE_TIMEOUT_S: Final = 20
@@ -382,78 +379,3 @@ def _runner() -> Callable[[Any], int]:
     except ImportError:
         return asyncio.run
     return uvloop.run
-
-
-class BrokerServer:
-    """A broker in a thread of this process: for tests and tools."""
-
-    def __init__(
-        self, settings: BrokerSettings, store: Store, *, clock: Clock | None = None, data_dir: str = ""
-    ) -> None:
-        self._settings = settings
-        self._store = store
-        self._clock = clock or SystemClock(boot_id() or b"")
-        self._data_dir = data_dir
-        self._ready: Future[str] = Future()
-        self._thread = threading.Thread(target=self._run, name="forebay-broker", daemon=True)
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stopping: asyncio.Event | None = None
-        self.serving: Serving | None = None
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The loop that it runs on, once it was started."""
-        return self._loop
-
-    @classmethod
-    def in_memory(cls, store: MemoryStore | None = None, clock: Clock | None = None, **settings: Any) -> BrokerServer:
-        """One that keeps its data in memory, on a free port of the loopback interface."""
-        chosen = load(**{"listen": "127.0.0.1:0", **settings})
-        return cls(chosen, store if store is not None else MemoryStore(), clock=clock)
-
-    @classmethod
-    def on_disk(cls, settings: BrokerSettings, clock: Clock | None = None) -> BrokerServer:
-        """One that keeps its data in the settings' directory."""
-        return cls(settings, open_store(settings), clock=clock, data_dir=str(settings.data_dir))
-
-    @property
-    def endpoint(self) -> str:
-        """HOST:PORT."""
-        return self._ready.result()
-
-    def start(self) -> None:
-        """Return when it serves, or raise why it cannot."""
-        self._thread.start()
-        self._ready.result()
-
-    def stop(self) -> None:
-        """Stop as SIGTERM would, and wait for it."""
-        if self._loop is not None and self._stopping is not None and self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stopping.set)
-        self._thread.join()
-
-    def __enter__(self) -> BrokerServer:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def _run(self) -> None:
-        asyncio.run(self._serve())
-
-    async def _serve(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._stopping = asyncio.Event()
-        try:
-            self.serving = Serving(
-                self._settings, read(self._settings), self._store, self._clock, data_dir=self._data_dir
-            )
-            await self.serving.start()
-        except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to the thread that waits
-            self._store.close()
-            self._ready.set_exception(error)
-            return
-        self._ready.set_result(self.serving.endpoint)
-        await self._stopping.wait()
-        await self.serving.stop()

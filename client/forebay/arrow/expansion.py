@@ -8,7 +8,7 @@ pyarrow checks but does not show:
     DictionaryBatch   1 RecordBatch      2 is a delta
     RecordBatch       1 (length, nulls) of each array   2 (offset, length) of each buffer   3 compression
 
-These are FlatBuffers tables: a table begins with the distance back to the list of where its fields stand.
+These are FlatBuffers tables: a table begins with the distance back to the list of the places of its fields.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def check_expanded(size: int) -> None:
 def expanded_bytes(messages: bytes | memoryview) -> int:
     """Return the size of decoded messages, with dictionaries as they are; nothing is decompressed.
 
-    Raises `RowsUnreadable` for what is no message, and for dictionaries that go on in a later message.
+    Raises `RowsUnreadable` for what is no message, and for dictionaries that continue in a later message.
     """
     size = 0
     try:
@@ -71,7 +71,7 @@ def _message_bytes(description: memoryview, body: memoryview) -> int:
     if kind == _DICTIONARY:
         delta_at, rows_at = _field(description, header, 2), _field(description, header, 1)
         if delta_at and description[delta_at]:
-            raise RowsUnreadable("a dictionary goes on in a later message")
+            raise RowsUnreadable("a dictionary continues in a later message")
         if not rows_at:
             return 0
         header = _target(description, rows_at)

@@ -1,6 +1,6 @@
 """Rows of any schema as JSON: one object per row, built by column without a loop over rows.
 
-Every row has every column, in the order of the schema, as UTF-8 without spaces. What stands for what:
+Every row has every column, in the order of the schema, as UTF-8 without spaces. The form of each type:
 
 | Spark | JSON |
 |---|---|

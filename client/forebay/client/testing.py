@@ -35,7 +35,7 @@ class TestBroker:
 def broker(**settings: Any) -> Iterator[TestBroker]:
     """Run a broker until the block ends; ``settings`` are settings of the broker."""
     # Imported here, because the client does not depend on the broker.
-    from forebay.broker.server import BrokerServer
+    from forebay.broker.embedded import BrokerServer
 
     with BrokerServer.in_memory(**settings) as server:
         yield TestBroker(server.endpoint)

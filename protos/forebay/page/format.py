@@ -25,7 +25,7 @@ The messages are those of Arrow's IPC stream format that follow the schema messa
 messages encode by a dictionary.
 
 The *usual form* of a body has each field once and in the order above, as every publisher of this project writes it. It
-is read by its tags, without a copy and without a look at single records. Any other form that protobuf permits (fields
+is read by its tags, without a copy and without decoding single records. Any other form that protobuf permits (fields
 split, out of order or not packed) is read by protobuf, with the same result.
 """
 

@@ -72,8 +72,8 @@ def cluster_options(
         where = cluster_options(spark, endpoints=["broker:7461"], tls_ca=Path("ca.pem"))
         rows.writeStream.format("forebay").options(**where).option("sink", "orders")
 
-    The files stand on the driver's host; Spark gives them to every host that runs a task, in folders that the user who
-    runs the job can read. Nothing that is returned is secret: the token stands in the environment variable
+    The files are on the driver's host; Spark gives them to every host that runs a task, in folders that the user who
+    runs the job can read. Nothing that is returned is secret: the token is in the environment variable
     ``token_env`` (`FOREBAY_TOKEN`, where it is set) of driver and executors, which must be there before Spark starts.
 
     Raises `ForebaySparkError` for what is missing, for a variable that Spark's pages and event log would show, and for
@@ -148,5 +148,5 @@ def _check_token(spark: SparkSession, name: str) -> None:
     if conf.get(key) is not None and not re.search(hidden or _REDACTED, key):
         raise ForebaySparkError(
             f"Spark would show {key} on its pages and in its event log: spark.redaction.regex does not match it.",
-            "Name the variable so that 'token' stands in it, or add its name to spark.redaction.regex.",
+            "Choose a name of the variable that contains 'token', or add its name to spark.redaction.regex.",
         )

@@ -74,7 +74,7 @@ class ForebayDataSource(DataSource):
         """Return the reader of a stream. Raises `ForebaySparkError`."""
         options = read_options(self.options, os.environ, is_stream=True)
         if options.resend is not None:
-            require_read_limits("mode=resend", "Consume what was set aside with forebay.client's resends.")
+            require_read_limits("mode=resend", "Consume the retry queue with forebay.client's resends.")
             from forebay.spark.resend.reader import ForebayResendReader  # noqa: PLC0415 - imports grpc and pyarrow
 
             return ForebayResendReader(options, options.resend, schema)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from forebay.broker.embedded import BrokerServer
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.server import BrokerServer
 from forebay.client import Client, DropReason, Record
 from tests.support.calls.deliveries import sent
 from tests.support.calls.streams import DeliverCall

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from forebay.broker.server import BrokerServer
+from forebay.broker.embedded import BrokerServer
 from forebay.client import Client, DropReason, Gap, Overflow, Record, RecordTooLarge
 from forebay.client.publish.pages import encode_columns
 from tests.support.calls.eventually import values_of

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from forebay.broker.server import BrokerServer
+from forebay.broker.embedded import BrokerServer
 from forebay.client import Client, Gap, Overflow
 from tests.support.calls.eventually import stats_when
 from tests.support.calls.streams import PublishCall

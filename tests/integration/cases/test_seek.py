@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from forebay.broker.server import BrokerServer
+from forebay.broker.embedded import BrokerServer
 from forebay.client import Client
 from tests.support.brokers.running import move
 from tests.support.calls.streams import DeliverCall, offsets, outcomes

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from forebay.broker.server import BrokerServer
+from forebay.broker.embedded import BrokerServer
 from forebay.broker.settings import SettingsError, load
 from forebay.client import Client, SinkNotFound
 from forebay.errors.reasons import Reason

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
+from forebay.broker.embedded import BrokerServer
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.server import BrokerServer
 from forebay.client import Client
 from tests.support.calls.eventually import stats_when
 from tests.support.calls.streams import DeliverCall, offsets

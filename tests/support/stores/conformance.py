@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 import pytest
 
-from forebay.broker.server import BrokerServer
+from forebay.broker.embedded import BrokerServer
 from forebay.client import Client, InvalidArgument, Record
 from forebay.client.errors import (
     PositionConflict,

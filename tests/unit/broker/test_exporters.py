@@ -94,7 +94,7 @@ def test_a_variable_that_the_exporter_cannot_read_is_an_error_of_ours(variables:
         export(Exporting(traces=("otlp_proto_grpc",)), service="a")
 
 
-def test_an_end_does_not_wait_for_ever_for_somebody_who_is_away(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_end_does_not_wait_for_ever_for_a_stuck_call(caplog: pytest.LogCaptureFixture) -> None:
     never = Event()
     exporters = Exporters(MeterProvider(), TracerProvider(), [never.wait], close_s=0.05)
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from forebay.broker.core.access.credentials import token_credential
+from forebay.broker.embedded import BrokerServer
 from forebay.broker.rpc.access.audit import AUDIT_LOGGER
 from forebay.broker.security import (
     Security,
@@ -21,7 +22,7 @@ from forebay.broker.security import (
     read,
     warn_of_open_access,
 )
-from forebay.broker.server import BrokerServer, serve
+from forebay.broker.server import serve
 from forebay.broker.settings import BrokerSettings, SettingsError, load
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.client import Client, ClientSettings, TlsSettings
@@ -47,7 +48,7 @@ def test_without_any_of_it_there_is_none() -> None:
     assert read(load()) == Security(None, None)
 
 
-def test_what_is_read_is_what_stands_in_the_files(authority: Authority, pair: Pair, tmp_path: Path) -> None:
+def test_what_is_read_is_what_is_in_the_files(authority: Authority, pair: Pair, tmp_path: Path) -> None:
     hashes = tmp_path / "tokens"
     hashes.write_text(token_credential("tests", "one", ["admin=*"]).line)
 
@@ -61,14 +62,14 @@ def test_what_is_read_is_what_stands_in_the_files(authority: Authority, pair: Pa
     assert "PRIVATE KEY" not in repr(found)
 
 
-def test_a_key_of_another_certificate_is_told(authority: Authority, pair: Pair) -> None:
+def test_a_key_of_another_certificate_is_reported(authority: Authority, pair: Pair) -> None:
     other = authority.signed("other")
 
     with pytest.raises(SettingsError, match=r"tls_server_key_file = .*does not go with.*key values mismatch"):
         read(encrypted(Pair(pair.cert, other.key)))
 
 
-def test_a_key_with_a_password_is_told_and_not_asked_for(pair: Pair, tmp_path: Path) -> None:
+def test_a_key_with_a_password_is_reported_and_not_asked_for(pair: Pair, tmp_path: Path) -> None:
     locked = tmp_path / "locked.key"
     command = ["openssl", "ec", "-aes128", "-passout", "pass:secret", "-in", str(pair.key), "-out", str(locked)]
     subprocess.run(command, check=True, capture_output=True)
@@ -108,7 +109,7 @@ def test_a_file_of_hashes_that_is_none_is_named_without_its_content(content: byt
 
 
 @pytest.mark.slow
-def test_a_broker_with_a_wrong_file_does_not_start_and_gives_its_store_up(tmp_path: Path, pair: Pair) -> None:
+def test_a_broker_with_a_wrong_file_does_not_start_and_closes_its_store(tmp_path: Path, pair: Pair) -> None:
     settings = encrypted(pair, data_dir=str(tmp_path / "data"), listen="127.0.0.1:0", disk_reserve_bytes=0)
     broken = settings.model_copy(update={"tls_server_key_file": str(tmp_path / "absent.key")})
     with pytest.raises(SettingsError, match=r"absent\.key"), BrokerServer.on_disk(broken):
@@ -120,7 +121,7 @@ def test_a_broker_with_a_wrong_file_does_not_start_and_gives_its_store_up(tmp_pa
         assert server.endpoint
 
 
-def test_a_key_that_others_can_read_and_tokens_that_they_can_change_are_told_by_the_broker(
+def test_a_key_that_others_can_read_and_tokens_that_they_can_change_are_reported_by_the_broker(
     authority: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     pair = authority.signed("open")

@@ -114,12 +114,12 @@ def test_a_wrong_setting_is_named(given: dict[str, Any], name: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["sinks_max = 0", "sink_defaults = 5", "[sink_defaults]\npartitions = 0", "nonsense"])
-def test_a_wrong_file_is_told(tmp_path: Path, text: str) -> None:
+def test_a_wrong_file_is_reported(tmp_path: Path, text: str) -> None:
     with pytest.raises(SettingsError):
         load(filed(tmp_path, text))
 
 
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"absent\.toml"):
         load(tmp_path / "absent.toml")
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
@@ -169,7 +169,7 @@ def test_an_address_is_a_host_and_a_port(text: str, found: tuple[str, int]) -> N
         {"listen": "0.0.0.0:7461", "tls_server_cert_file": "c.pem", "tls_server_key_file": "c.key"},
     ],
 )
-def test_tokens_need_tls_wherever_others_could_listen_unless_they_are_told_not_to(given: dict[str, Any]) -> None:
+def test_tokens_need_tls_wherever_others_could_listen_unless_the_setting_allows_it(given: dict[str, Any]) -> None:
     assert load(token_hashes_file="tokens", **given).token_hashes_file == "tokens"
 
 

@@ -238,7 +238,7 @@ async def test_a_seek_skips_what_was_pending(seen: Observed) -> None:
         assert seen.values("forebay.settled.records", "outcome") == {("skipped",): 3}
 
 
-async def test_depth_and_lag_are_told_as_they_are_now(seen: Observed) -> None:
+async def test_depth_and_lag_are_reported_as_they_are_now(seen: Observed) -> None:
     clock = FakeClock()
     async with observed(seen, clock) as (broker, buffer):
         await append(buffer, b"first")
@@ -260,7 +260,7 @@ async def test_depth_and_lag_are_told_as_they_are_now(seen: Observed) -> None:
 
 
 @pytest.mark.slow
-async def test_an_exporter_looks_at_no_more_lanes_than_it_has_series(seen: Observed) -> None:
+async def test_an_exporter_examines_no_more_lanes_than_it_has_series(seen: Observed) -> None:
     class Lanes(list[Lag]):
         """Lanes that count how often somebody goes through them."""
 
@@ -301,7 +301,7 @@ async def test_what_sinks_beyond_the_series_hold_is_their_sum_as_it_was_measured
         assert seen.points("forebay.sink.size")[-1].value == 70
 
 
-async def test_lag_is_measured_from_the_first_time_that_somebody_asks_for_it(seen: Observed) -> None:
+async def test_lag_is_measured_from_the_first_time_it_is_requested(seen: Observed) -> None:
     told = told_to(seen, exports=False)
     before = told.wants_lag
 
@@ -322,7 +322,7 @@ async def test_a_deleted_sink_has_no_gauges_any_more(seen: Observed) -> None:
         assert "forebay.subscription.lag" not in metrics
 
 
-async def test_neither_records_nor_reasons_in_somebody_s_words_get_out(seen: Observed) -> None:
+async def test_neither_records_nor_reasons_in_words_of_a_caller_get_out(seen: Observed) -> None:
     async with observed(seen) as (broker, buffer):
         await append(buffer, b"payload-unspoken", traceparent=TRACE.format(1, 1))
         subscription = buffer.subscription("")
@@ -336,7 +336,7 @@ async def test_neither_records_nor_reasons_in_somebody_s_words_get_out(seen: Obs
     assert "untold" not in told
 
 
-def test_without_exporters_a_broker_measures_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_exporters_a_broker_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_METRICS_EXPORTER", "OTEL_TRACES_EXPORTER"):
         monkeypatch.delenv(name, raising=False)
 

@@ -1,6 +1,6 @@
 """Options of a position store: the query of its URL, and its credentials.
 
-A URL never holds credentials: it stands in programs, logs and process lists. They come from the environment, or from
+A URL never holds credentials: it appears in programs, logs and process lists. They come from the environment, or from
 the file that the option ``credentials_file`` names: lines ``NAME=value`` with the names of the same variables.
 """
 

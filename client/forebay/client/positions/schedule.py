@@ -1,6 +1,6 @@
 """Schedule of saves: by frequency, number of finished records, and age.
 
-A position is looked at every ``frequency_s``. It is saved then if ``count_threshold`` records were finished since the
+A position is checked every ``frequency_s``. It is saved then if ``count_threshold`` records were finished since the
 last save, or if the first of them waits for ``time_threshold_s``: so the last records before a pause are saved too.
 """
 

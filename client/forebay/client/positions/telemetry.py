@@ -1,6 +1,6 @@
 """Metrics of the saves of one consumer, through the OpenTelemetry API alone.
 
-They are recorded at each save and each failed one, so a store that is away shows in them while it is retried.
+They are recorded at each save and each failed one, so an unreachable store is visible in them while it is retried.
 """
 
 from __future__ import annotations

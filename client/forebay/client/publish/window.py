@@ -1,7 +1,7 @@
 """Send window of a publisher: the next page to send, and the effect of an answer.
 
 The state machine of one writer: no gRPC, no thread, no clock. Two rules hold: within an epoch a number never
-stands for two different pages, and a page is never sent under a new epoch while it may be stored under the old one.
+identifies two different pages, and a page is never sent under a new epoch while it may be stored under the old one.
 
     queued ──numbered and sent──▶ unanswered ──receipt──▶ settled
                                    │  ▲

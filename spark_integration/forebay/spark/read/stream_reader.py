@@ -99,7 +99,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found = self._call(self._view)
         begin = self._planned or self._initial
         if begin is None:
-            # The query goes on from a checkpoint that Spark has not shown: what it has read lies below its start.
+            # The query continues from a checkpoint that Spark has not passed on: it has read the records before it.
             self._planned = StreamOffset(found.incarnation, {one.partition: one.next for one in found.stored})
         else:
             self._check_same(begin, found)
@@ -173,7 +173,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for one in found.stored:
             if one.next < offset.at(one.partition):
                 raise ForebaySparkError(
-                    f"The query stands at offset {offset.at(one.partition)} of partition {one.partition} of sink "
+                    f"The query is at offset {offset.at(one.partition)} of partition {one.partition} of sink "
                     f"{self._options.target.sink!r}, which ends before offset {one.next}.",
                     "Start the query with a new checkpoint location: the sink's data is older than this one. "
                     "(Was the broker restored from a backup?)",

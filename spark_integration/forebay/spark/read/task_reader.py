@@ -152,7 +152,7 @@ def _lost(missing: Missing, sink: str) -> ForebaySparkError:
     return ForebaySparkError(
         f"Offsets {missing.first_offset} to {missing.last_offset} of partition {missing.partition} of sink {sink!r} "
         f"are gone ({missing.reason}).",
-        f"See why with: forebay gaps {sink}; then go on without them: "
+        f"See the reason with: forebay gaps {sink}; then continue without them: "
         '.option("failOnDataLoss", "false") leaves out what is gone, and .option("metadata", "_gap") tells where.',
     )
 
@@ -161,9 +161,9 @@ def _unreadable(page: StoredPage, broken: errors.InvalidPage, sink: str) -> Fore
     return ForebaySparkError(
         f"Offsets {page.first_offset} to {page.last_offset} of partition {page.partition} of sink {sink!r} hold rows "
         f"that cannot be decoded: {broken}",
-        f"Look at them with: forebay peek {sink} -p {page.partition} --offset {page.first_offset}; then go on without "
-        'them: .option("failOnDataLoss", "false") leaves out the rows that cannot be decoded, and '
-        '.option("metadata", "_gap") tells where.',
+        f"Display them with: forebay peek {sink} -p {page.partition} --offset {page.first_offset}; then leave "
+        'them out: .option("failOnDataLoss", "false") skips the rows that cannot be decoded, and '
+        '.option("metadata", "_gap") shows their place.',
     )
 
 

@@ -58,7 +58,7 @@ class ValidRows:
             remedy = (
                 "Name the encoding where the text is read, e.g. .option('encoding', 'ISO-8859-1') of a CSV file, or "
                 "decode(bytes, 'ISO-8859-1'); keep bytes as they are with a cast to binary; "
-                'or let U+FFFD stand in their place: .option("invalid_utf8", "replace").'
+                'or replace them by U+FFFD: .option("invalid_utf8", "replace").'
             )
         return ForebaySparkError(
             f"Row {self._seen + wrong.row} of this task cannot be written: column {wrong.column}: {wrong.reason}.",

@@ -19,7 +19,7 @@ def test_a_wrong_field_is_a_fact_and_an_attribute() -> None:
     assert error.facts == {"field": "body"}
 
 
-def test_a_writer_that_is_not_known_any_more_is_told_so() -> None:
+def test_a_writer_that_is_not_known_any_more_gets_that_answer() -> None:
     assert "no longer known" in str(errors.WriterFenced("w", 3, None))
     assert "now at epoch 4" in str(errors.WriterFenced("w", 3, 4))
 

@@ -85,7 +85,7 @@ def test_a_nack_parks_what_it_names_and_leaves_the_rest_in_flight() -> None:
     ]
 
 
-def test_bytes_of_a_page_are_shared_by_its_parts_and_all_given_back() -> None:
+def test_bytes_of_a_page_are_shared_by_its_parts_and_all_released() -> None:
     held = Held()
     held.send(10)
     held.nack((3, 5))
@@ -126,7 +126,7 @@ def test_an_answer_of_the_future_is_stale() -> None:
     assert held.ack(0, 5, revision=1) == [(Range(0, 5), STALE)]
 
 
-def test_the_live_lane_passes_over_what_is_parked() -> None:
+def test_new_records_pass_over_the_retry_queue() -> None:
     held = Held()
     held.send(10)
     held.ack(0, 2)
@@ -139,7 +139,7 @@ def test_the_live_lane_passes_over_what_is_parked() -> None:
     assert held.parked() == [(3, 5)]
 
 
-def test_a_parked_page_may_be_taken_in_pieces() -> None:
+def test_a_queued_page_may_be_taken_in_pieces() -> None:
     held = Held()
     held.send(10)
     held.nack((1, 4), (6, 8))
@@ -150,7 +150,7 @@ def test_a_parked_page_may_be_taken_in_pieces() -> None:
     assert held.parked() == []
 
 
-def test_ack_until_settles_what_is_parked_too() -> None:
+def test_ack_until_settles_what_is_queued_for_retry_too() -> None:
     held = Held()
     held.send(10)
     held.nack((3, 5))
@@ -210,7 +210,7 @@ def test_one_probe_goes_out_after_the_back_off_and_then_the_rest() -> None:
     assert held.state() is State.FLOWING
 
 
-def test_with_an_interval_the_parked_go_one_by_one_and_the_live_do_not_wait() -> None:
+def test_with_an_interval_retries_continuee_by_one_and_new_records_do_not_wait() -> None:
     held = Held(resend_interval_us=5_000_000)
     held.send(10, 20)
     held.nack((1, 2), (11, 12))
@@ -223,7 +223,7 @@ def test_with_an_interval_the_parked_go_one_by_one_and_the_live_do_not_wait() ->
     assert held.resend(10, 20, at=NOW + 5) == [Range(11, 12)]
 
 
-def test_failures_of_live_records_do_not_put_off_what_is_parked() -> None:
+def test_failures_of_live_records_do_not_put_off_what_is_queued_for_retry() -> None:
     held = Held(relaxed_failures_max=1_000)
     held.send(*range(1, 101))
     for offset in range(50):
@@ -232,7 +232,7 @@ def test_failures_of_live_records_do_not_put_off_what_is_parked() -> None:
     assert held.resend(0, 1, at=NOW + 0.1) == [Range(0, 1)]
 
 
-def test_one_record_that_fails_for_ever_does_not_hold_back_the_other_parked_ones() -> None:
+def test_one_record_that_fails_for_ever_does_not_hold_back_the_others_in_the_retry_queue() -> None:
     held = Held()
     held.send(1, 2, 3)
     held.nack((0, 1))
@@ -301,7 +301,7 @@ def test_too_many_failures_in_a_row_stop_the_live_lane_until_a_probe_succeeds() 
     assert (held.lane.retry.live_stopped, held.lane.sender.pages_allowed(NOW + 0.1)) == (False, None)
 
 
-def test_a_success_in_between_begins_the_count_anew() -> None:
+def test_a_success_in_between_restarts_the_count() -> None:
     held = Held(relaxed_failures_max=2)
     held.send(1, 2, 3)
 
@@ -351,7 +351,7 @@ def test_probes_are_taken_in_turn_from_both_lanes_so_that_one_bad_record_does_no
     assert held.parked() == [(0, 1)]
 
 
-def test_with_nothing_parked_any_more_a_stopped_live_lane_probes_by_itself() -> None:
+def test_with_nothing_queued_for_retry_any_more_stopped_new_records_are_probed() -> None:
     held = Held(relaxed_failures_max=1)
     held.send(1)
     held.nack((0, 1))
@@ -384,7 +384,7 @@ def test_every_page_has_a_deadline_of_its_own() -> None:
     assert held.lane.deadline() is None
 
 
-def test_a_page_s_deadline_begins_anew_when_its_lowest_record_is_settled() -> None:
+def test_a_page_s_deadline_restarts_when_its_lowest_record_is_settled() -> None:
     held = Held(ack_deadline_us=10_000_000)
     held.send(5, 10, at=NOW)
 
@@ -437,7 +437,7 @@ def test_an_owner_that_leaves_parks_the_page_at_the_head_and_what_was_sent_again
     assert held.lane.sender.send(10, 20, 100, NOW) == [Range(10, 12), Range(14, 20)]
 
 
-def test_a_pause_takes_all_back_and_parks_what_had_been_parked() -> None:
+def test_a_pause_takes_all_back_and_keeps_the_retry_queue() -> None:
     held = Held()
     held.send(10, 20)
     held.nack((3, 4))
@@ -454,7 +454,7 @@ def test_a_pause_takes_all_back_and_parks_what_had_been_parked() -> None:
     assert held.ack(0, 20, revision=1) == [(Range(0, 20), STALE)]
 
 
-def test_a_seek_forgets_what_is_parked() -> None:
+def test_a_seek_forgets_what_is_queued_for_retry() -> None:
     held = Held()
     held.send(10)
     held.nack((3, 4))
@@ -467,7 +467,7 @@ def test_a_seek_forgets_what_is_parked() -> None:
 # -- gaps
 
 
-def test_a_parked_record_that_is_dropped_is_told_and_nothing_behind_it_comes_again() -> None:
+def test_a_queued_record_that_is_dropped_is_reported_and_nothing_behind_it_is_redelivered() -> None:
     held = Held()
     held.send(10, 20)
     held.ack(4, 10)
@@ -482,7 +482,7 @@ def test_a_parked_record_that_is_dropped_is_told_and_nothing_behind_it_comes_aga
     assert (held.lane.sender.position, held.lane.records_in_flight) == (20, 10)
 
 
-def test_such_a_gap_counts_as_told_only_once_something_that_was_sent_after_it_is_answered() -> None:
+def test_such_a_gap_counts_as_reported_only_once_something_that_was_sent_after_it_is_answered() -> None:
     held = Held()
     held.send(10, 20)
     held.ack(0, 3)
@@ -505,7 +505,7 @@ def test_such_a_gap_counts_as_told_only_once_something_that_was_sent_after_it_is
 # -- the budget
 
 
-def test_with_too_many_parked_nothing_new_is_sent_and_nothing_is_forgotten() -> None:
+def test_with_too_many_queued_for_retry_nothing_new_is_sent_and_nothing_is_forgotten() -> None:
     held = Held(relaxed_failures_max=1_000_000)
     held.send(2 * HOLES_MAX)
     for offset in range(0, HOLES_MAX, 2):
@@ -526,7 +526,7 @@ def test_with_too_many_parked_nothing_new_is_sent_and_nothing_is_forgotten() -> 
 # -- another order
 
 
-def test_from_relaxed_to_strict_all_comes_again_in_its_place() -> None:
+def test_from_relaxed_to_strict_all_is_redelivered_in_its_place() -> None:
     held = Held()
     held.send(10, 20)
     held.nack((3, 5), delay_s=9.0)
@@ -544,7 +544,7 @@ def test_from_relaxed_to_strict_all_comes_again_in_its_place() -> None:
     assert held.ack(3, 10) == [(Range(3, 10), OK)]
 
 
-def test_from_strict_to_relaxed_what_the_lane_waits_for_steps_aside_with_its_delay() -> None:
+def test_from_strict_to_relaxed_what_the_lane_waits_for_goes_to_the_retry_queue_with_its_delay() -> None:
     held = Held(ordering=Ordering.STRICT)
     held.send(10, 20)
     held.nack((3, 5), delay_s=9.0)
@@ -590,7 +590,7 @@ def test_an_answer_to_what_was_sent_before_a_gap_notice_does_not_confirm_the_not
     assert held.lane.cursor.notified == 2
 
 
-def test_a_gap_is_told_to_the_next_consumer_while_no_answer_has_confirmed_its_notice() -> None:
+def test_a_gap_is_reported_to_the_next_consumer_while_no_answer_has_confirmed_its_notice() -> None:
     held = Held()
     held.send(1, 2)
     held.lane.release(failed=False)

@@ -105,7 +105,7 @@ def test_partitions_can_be_added_but_never_removed() -> None:
         ("clean_cache_at_stop", "yes"),
     ],
 )
-def test_a_stored_value_of_another_type_is_told_once_and_corrected(name: str, value: Any) -> None:
+def test_a_stored_value_of_another_type_is_reported_once_and_corrected(name: str, value: Any) -> None:
     mended, wrong = replace(DEFAULTS, max_total_bytes=5_000, **{name: value}).corrected()
 
     assert mended == replace(DEFAULTS, max_total_bytes=5_000)

@@ -73,7 +73,7 @@ def test_a_page_from_the_wire_is_taken_as_it_is() -> None:
     assert (page.crc32, page.body, page.traceparent) == (9, b"x", "t")
 
 
-def test_a_stored_page_tells_who_brought_which_part_of_it() -> None:
+def test_a_stored_page_has_the_publish_call_of_each_part() -> None:
     parts = (Part(10, 1_000_000, "t"), Part(12, 2_000_000))
     entry = Entry(10, 4, 99, True, 5, 1, 1_000_000, 0, 0, 0, parts)
 

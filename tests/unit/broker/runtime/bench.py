@@ -29,7 +29,7 @@ class Bench:
         self.confirmed: list[int] = []
         self.order: list[int] = []
         self.log = PartitionLog(0)
-        self.lineup = AppendQueue(1, self.log, lambda _, entries: self.confirmed.extend(e.base for e in entries))
+        self.queue = AppendQueue(1, self.log, lambda _, entries: self.confirmed.extend(e.base for e in entries))
         self.committer = Committer(
             self.journal,
             FakeClock(),
@@ -43,7 +43,7 @@ class Bench:
 
     def append(self, *found: bytes, page_records: int = 256, to: AppendQueue | None = None) -> Append:
         """Let values wait as one append."""
-        to = to or self.lineup
+        to = to or self.queue
         asked = page(*found, partition=to.log.number)
         append = Append(
             page=asked,

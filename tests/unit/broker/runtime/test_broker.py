@@ -36,7 +36,7 @@ async def test_a_sink_is_made_once_and_the_same_wish_finds_it() -> None:
         assert second is first
 
 
-async def test_a_sink_with_other_settings_is_told_what_differs() -> None:
+async def test_a_sink_with_other_settings_is_rejected_with_the_differences() -> None:
     async with running() as broker:
         await broker.create("orders", SinkSettings())
 
@@ -58,7 +58,7 @@ async def test_two_wishes_at_once_are_both_answered_when_the_sink_is_durable() -
         assert [created for _, created in answers] == [True, False]
 
 
-async def test_a_wish_that_nobody_waits_for_any_more_is_fulfilled_all_the_same() -> None:
+async def test_a_wish_that_has_no_waiter_any_more_is_fulfilled_all_the_same() -> None:
     store = HeldStore()
     async with running(store) as broker:
         store.hold()
@@ -166,7 +166,7 @@ async def test_a_sink_is_found_by_its_incarnation_and_another_one_of_its_name_is
         assert broker.sink("orders") is second
 
 
-async def test_a_start_finds_the_sink_made_anew_and_ends_the_deletion_that_a_crash_kept_from_the_store() -> None:
+async def test_a_start_finds_the_sink_recreated_and_ends_the_deletion_that_a_crash_kept_from_the_store() -> None:
     store = MemoryStore()
     async with running(store) as broker:
         first, _ = await broker.create("orders", SinkSettings())
@@ -182,7 +182,7 @@ async def test_a_start_finds_the_sink_made_anew_and_ends_the_deletion_that_a_cra
     assert [found.record.id for found in recover(again.reopen()).sinks] == [second.record.id]
 
 
-async def test_a_deletion_that_nobody_waits_for_any_more_is_done_all_the_same() -> None:
+async def test_a_deletion_that_has_no_waiter_any_more_is_done_all_the_same() -> None:
     store = HeldStore()
     async with running(store) as broker:
         buffer, _ = await broker.create("orders", SinkSettings())

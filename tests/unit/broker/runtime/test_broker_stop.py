@@ -121,7 +121,7 @@ async def _sweeps(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> int:
     return count
 
 
-async def test_a_sink_whose_sweep_fails_is_told_and_the_others_have_their_turn(
+async def test_a_sink_whose_sweep_fails_is_reported_and_the_others_have_their_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(housekeeping, "SWEEP_S", 0.001)
@@ -147,7 +147,7 @@ async def test_a_sink_whose_sweep_fails_is_told_and_the_others_have_their_turn(
     await broker.close()
 
 
-async def test_reclaiming_goes_on_after_a_failure_and_forgets_nothing_that_was_due(
+async def test_reclaiming_continues_after_a_failure_and_forgets_nothing_that_was_due(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(supervision, "RESTART_DELAYS_S", (0.001,))

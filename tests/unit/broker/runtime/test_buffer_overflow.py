@@ -161,7 +161,7 @@ async def test_an_append_that_waits_while_the_sink_is_deleted_is_refused() -> No
         await asyncio.gather(queued.done, deleting)
 
 
-async def test_a_gap_tells_what_it_takes_away_and_when() -> None:
+async def test_a_gap_states_what_it_removes_and_the_time() -> None:
     clock = FakeClock()
     async with sink(clock=clock, overflow=Overflow.DROP_OLDEST, max_disk_cache=1, buffer_page_size=1) as buffer:
         await fill(buffer, 1)

@@ -19,7 +19,7 @@ def test_age_follows_the_monotonic_clock_while_the_broker_runs() -> None:
 
 
 @pytest.mark.parametrize("step_us", [0, HOUR_US, MAX_CLOCK_STEP_US])
-def test_age_goes_on_by_the_time_that_the_broker_was_down(step_us: int) -> None:
+def test_age_continues_by_the_time_that_the_broker_was_down(step_us: int) -> None:
     clock = FakeClock()
 
     age = AgeClock(clock, PutAge(500, clock.wall - step_us))
@@ -28,7 +28,7 @@ def test_age_goes_on_by_the_time_that_the_broker_was_down(step_us: int) -> None:
 
 
 @pytest.mark.parametrize("step_us", [-1, -50 * 365 * 24 * HOUR_US, MAX_CLOCK_STEP_US + 1])
-def test_a_step_that_cannot_be_believed_ages_nothing_and_is_told(step_us: int) -> None:
+def test_a_step_that_cannot_be_believed_ages_nothing_and_is_reported(step_us: int) -> None:
     clock = FakeClock()
 
     age = AgeClock(clock, PutAge(500, clock.wall - step_us))

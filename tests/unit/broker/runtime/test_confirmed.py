@@ -30,7 +30,7 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_drop_is_told_when_it_is_durable(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_drop_is_reported_when_it_is_durable(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     store, notes = HeldStore(), Notes()
     async with running(store, instruments=notes) as broker:
@@ -113,7 +113,7 @@ async def test_what_comes_after_the_question_is_not_waited_for() -> None:
         await buffer.removal.confirmed()
 
 
-async def test_what_will_never_be_durable_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_will_never_be_durable_is_not_reported(caplog: pytest.LogCaptureFixture) -> None:
     store, notes = MemoryStore(), Notes()
     broker = begin(store, FakeClock(), instruments=notes)
     buffer, _ = await broker.create("orders", SinkSettings(buffer_page_size=1))

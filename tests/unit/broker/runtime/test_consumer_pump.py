@@ -52,7 +52,7 @@ async def test_the_pump_sends_a_page_as_soon_as_it_is_durable() -> None:
             assert await delivered(events) == [offset]
 
 
-async def test_the_pump_goes_on_when_credit_comes() -> None:
+async def test_the_pump_continues_when_credit_comes() -> None:
     async with sink() as buffer, pumping(buffer, Credit(0, MIB)) as (consumer, events):
         await fill(buffer, 2)
         consumer.credit = Credit(1, MIB)

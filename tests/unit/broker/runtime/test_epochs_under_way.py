@@ -14,7 +14,7 @@ from forebay.broker.core.settings import Overflow, SinkSettings
 from forebay.broker.runtime import housekeeping
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.runtime.epochs import commits as epochs
+from forebay.broker.runtime.epochs import placement
 from forebay.broker.runtime.epochs.commits import Outcome
 from forebay.broker.runtime.resources import slices
 from forebay.broker.runtime.sink.statistics import sink_states
@@ -61,7 +61,7 @@ async def on_its_way(broker: Broker, store: HeldStore) -> asyncio.Task[Outcome]:
     return committing
 
 
-async def test_a_newer_run_that_begins_meanwhile_is_told_that_the_epoch_is_committed() -> None:
+async def test_a_newer_run_that_begins_meanwhile_gets_the_answer_that_the_epoch_is_committed() -> None:
     store = HeldStore()
     async with running(store) as broker:
         committing = await on_its_way(broker, store)
@@ -109,8 +109,8 @@ async def test_a_commit_of_many_pages_gives_others_their_turn_and_what_they_do_m
 async def test_a_large_commit_that_is_cut_off_at_any_batch_is_all_there_or_is_made_again(
     monkeypatch: pytest.MonkeyPatch, writes: int
 ) -> None:
-    monkeypatch.setattr(epochs, "AHEAD_FROM", 0)
-    monkeypatch.setattr(epochs, "AHEAD_BATCH", 1)
+    monkeypatch.setattr(placement, "AHEAD_FROM", 0)
+    monkeypatch.setattr(placement, "AHEAD_BATCH", 1)
     parts = [(partition, 2, 3) for partition in range(3)]
     asked = wanted(claim(), ("a", parts))
     memory = MemoryStore()
@@ -175,8 +175,8 @@ async def weights_of_a_commit(tasks: int) -> list[tuple[int, int]]:
 async def test_no_batch_of_a_large_commit_grows_with_its_tasks_but_that_of_their_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(epochs, "AHEAD_FROM", 0)
-    monkeypatch.setattr(epochs, "AHEAD_BATCH", 32)
+    monkeypatch.setattr(placement, "AHEAD_FROM", 0)
+    monkeypatch.setattr(placement, "AHEAD_BATCH", 32)
 
     few, many = await weights_of_a_commit(40), await weights_of_a_commit(400)
 
@@ -190,8 +190,8 @@ async def test_no_batch_of_a_large_commit_grows_with_its_tasks_but_that_of_their
 async def test_of_a_large_commit_memory_keeps_the_newest_entries_and_all_of_it_is_read_and_trimmed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(epochs, "AHEAD_FROM", 100)
-    monkeypatch.setattr(epochs, "AHEAD_BATCH", 64)
+    monkeypatch.setattr(placement, "AHEAD_FROM", 100)
+    monkeypatch.setattr(placement, "AHEAD_BATCH", 64)
     async with running() as broker:
         buffer, _ = await broker.create("orders", SinkSettings(buffer_page_size=1))
         await fill(buffer, 3)
@@ -238,7 +238,7 @@ async def test_a_sink_that_is_deleted_at_any_turn_of_a_commit_leaves_nothing_beh
     assert wrong_names(store.reopen()) == []
 
 
-async def test_a_stage_that_is_thrown_away_while_its_commit_looks_at_the_others_makes_it_incomplete(
+async def test_a_stage_that_is_discarded_while_its_commit_examines_the_others_makes_it_incomplete(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(slices, "SLICE_S", 0.0)
@@ -269,7 +269,7 @@ async def test_an_abort_that_comes_meanwhile_changes_nothing() -> None:
         assert await stored(broker) == [b"1"]
 
 
-async def test_a_commit_goes_on_when_whoever_asked_goes_away_and_a_second_one_finds_it_there() -> None:
+async def test_a_commit_continues_when_its_caller_leaves_and_a_second_one_finds_it_there() -> None:
     store = HeldStore()
     async with running(store) as broker:
         committing = await on_its_way(broker, store)
@@ -414,7 +414,7 @@ async def test_a_store_that_fails_while_room_is_made_ends_the_commit() -> None:
             await asyncio.gather(*(append.done for append in waiting), return_exceptions=True)
 
 
-async def test_a_commit_without_a_stage_throws_away_all_that_older_runs_have_staged() -> None:
+async def test_a_commit_without_a_stage_discards_all_that_older_runs_have_staged() -> None:
     async with running() as broker:
         buffer, _ = await broker.create("orders", SinkSettings())
         old = await stage(buffer, claim(5), "a", [b"1"])

@@ -85,7 +85,7 @@ async def orders(broker: Broker, records: int = 0, **settings: Any) -> Buffer:
     return buffer
 
 
-async def test_a_page_is_told_once_it_is_durable_and_with_the_time_that_took() -> None:
+async def test_a_page_is_reported_once_it_is_durable_and_with_the_time_that_took() -> None:
     notes, clock = Notes(), FakeClock()
     async with running(clock=clock, instruments=notes) as broker:
         buffer = await orders(broker)
@@ -98,7 +98,7 @@ async def test_a_page_is_told_once_it_is_durable_and_with_the_time_that_took() -
         assert notes.of("ingested") == [("ingested", "orders", 0, 2, 250_000)]
 
 
-async def test_a_page_that_never_became_durable_is_not_told() -> None:
+async def test_a_page_that_never_became_durable_is_not_reported() -> None:
     notes, store = Notes(), MemoryStore()
     broker = begin(store, FakeClock(), instruments=notes)
     buffer = await orders(broker)
@@ -114,7 +114,7 @@ async def test_a_page_that_never_became_durable_is_not_told() -> None:
     await broker.close()
 
 
-async def test_every_commit_is_told_with_its_size() -> None:
+async def test_every_commit_is_reported_with_its_size() -> None:
     notes = Notes()
     async with running(instruments=notes) as broker:
         buffer = await orders(broker, 1)
@@ -124,7 +124,7 @@ async def test_every_commit_is_told_with_its_size() -> None:
         assert [(one.pages, one.size) for one in notes.syncs if one.pages] == [(1, size)]
 
 
-async def test_deliveries_and_acks_are_told_with_how_long_the_records_stayed() -> None:
+async def test_deliveries_and_acks_are_reported_with_how_long_the_records_stayed() -> None:
     notes, clock = Notes(), FakeClock()
     async with running(clock=clock, instruments=notes) as broker:
         buffer = await orders(broker, 2)
@@ -141,7 +141,7 @@ async def test_deliveries_and_acks_are_told_with_how_long_the_records_stayed() -
         ]
 
 
-async def test_how_long_records_stayed_goes_on_over_a_restart() -> None:
+async def test_how_long_records_stayed_continues_over_a_restart() -> None:
     clock, store = FakeClock(), MemoryStore()
     async with running(store, clock) as broker:
         await orders(broker, 1)
@@ -156,7 +156,7 @@ async def test_how_long_records_stayed_goes_on_over_a_restart() -> None:
         assert notes.of("resided") == [("resided", "orders", "default", [70.0])]
 
 
-async def test_a_failed_delivery_tells_why_and_what_is_sent_again_is_told_as_such() -> None:
+async def test_a_failed_delivery_reports_why_and_what_is_sent_again_is_reported_as_such() -> None:
     notes, clock = Notes(), FakeClock()
     async with running(clock=clock, instruments=notes) as broker:
         buffer = await orders(broker, 2)
@@ -174,7 +174,7 @@ async def test_a_failed_delivery_tells_why_and_what_is_sent_again_is_told_as_suc
         assert [one[-2:] for one in notes.of("delivered")] == [(2, 0), (1, 1), (1, 1)]
 
 
-async def test_an_answer_that_settles_nothing_is_not_told() -> None:
+async def test_an_answer_that_settles_nothing_is_not_reported() -> None:
     notes = Notes()
     async with running(instruments=notes) as broker:
         buffer = await orders(broker, 1)
@@ -185,7 +185,7 @@ async def test_an_answer_that_settles_nothing_is_not_told() -> None:
         assert notes.of("settled", "resided", "failed") == []
 
 
-async def test_what_is_dropped_is_told_and_settles_only_what_was_pending() -> None:
+async def test_what_is_dropped_is_reported_and_settles_only_what_was_pending() -> None:
     notes = Notes()
     async with running(instruments=notes) as broker:
         buffer = await orders(broker, 2, max_disk_cache=2, overflow=Overflow.DROP_OLDEST)
@@ -216,7 +216,7 @@ async def curious_lag(notes: Notes, *, pending: int) -> None:
         await notes.lag_came.wait()
 
 
-async def test_a_deleted_sink_is_told_to_be_forgotten() -> None:
+async def test_a_deleted_sink_is_removed_from_the_metrics() -> None:
     notes = Notes()
     async with running(instruments=notes) as broker:
         await orders(broker, 1)
@@ -225,5 +225,5 @@ async def test_a_deleted_sink_is_told_to_be_forgotten() -> None:
         assert notes.told[-1] == ("forgotten", "orders")
 
 
-async def test_who_listens_to_nobody_wants_nothing() -> None:
+async def test_a_broker_without_exporters_wants_nothing() -> None:
     assert not Instruments().wants_lag

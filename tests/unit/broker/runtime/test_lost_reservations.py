@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.mark.parametrize("mode", [BufferMode.SPILL, BufferMode.MEMORY])
 @pytest.mark.parametrize("ended", ["by a kill", "by a power loss", "in order"])
-async def test_no_offset_comes_again_after_its_reservation_was_damaged(mode: BufferMode, ended: str) -> None:
+async def test_no_offset_is_reused_after_its_reservation_was_damaged(mode: BufferMode, ended: str) -> None:
     store, accepted = MemoryStore(), AcceptedInMemory()
     broker = begin(store, FakeClock(), accepted=accepted)
     buffer, _ = await broker.create("orders", SinkSettings(buffer_mode=mode))

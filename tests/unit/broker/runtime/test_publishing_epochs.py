@@ -68,7 +68,7 @@ async def test_resuming_an_epoch_takes_the_stream_over_with_its_window() -> None
         assert resumed.next_sequences() == {0: 1}
 
 
-async def test_an_epoch_that_nobody_issued_cannot_be_resumed() -> None:
+async def test_an_epoch_that_was_never_issued_cannot_be_resumed() -> None:
     async with writers() as at:
         with pytest.raises(WriterFenced):
             await at.open("w", 1)
@@ -156,7 +156,7 @@ async def test_no_more_writers_are_remembered_than_the_bound(monkeypatch: pytest
             assert (await at.open(name, epochs[name])).epoch == epochs[name]
 
 
-async def test_a_window_that_nobody_uses_is_read_again_when_it_is_needed() -> None:
+async def test_a_window_without_use_is_read_again_when_it_is_needed() -> None:
     async with writers() as at:
         session = await at.open("w", None)
         await publish(session, 0, b"a")

@@ -21,7 +21,7 @@ async def test_without_a_start_it_begins_at_the_earliest_record() -> None:
         assert (empty, await at.start()) == (0, 0)
 
 
-async def test_an_offset_beyond_the_end_is_told_with_where_the_end_is() -> None:
+async def test_an_offset_beyond_the_end_is_reported_with_where_the_end_is() -> None:
     async with sink() as at:
         await at.fill(3)
 
@@ -32,7 +32,7 @@ async def test_an_offset_beyond_the_end_is_told_with_where_the_end_is() -> None:
         assert refused.value.facts == {"requested": "4", "earliest": "0", "next": "3"}
 
 
-async def test_an_offset_that_was_trimmed_is_told_with_what_is_left() -> None:
+async def test_an_offset_that_was_trimmed_is_reported_with_what_is_left() -> None:
     async with sink() as at:
         await at.fill(4)
         taker = Taker(at.buffer.subscription(""))

@@ -152,7 +152,7 @@ async def test_a_rejection_that_is_too_late_stops_nothing() -> None:
 # -- time
 
 
-async def test_an_unanswered_record_comes_again_after_its_deadline() -> None:
+async def test_an_unanswered_record_is_redelivered_after_its_deadline() -> None:
     clock = FakeClock()
     async with filled_sink(clock=clock, ack_deadline_us=2_000_000, retry_backoff_max_us=100_000) as buffer:
         taker = join(buffer)
@@ -168,7 +168,7 @@ async def test_an_unanswered_record_comes_again_after_its_deadline() -> None:
         assert taker.lane().cursor.attempts == ((3, 1),)
 
 
-async def test_whoever_asks_for_more_time_gets_it_and_nobody_else() -> None:
+async def test_a_consumer_that_extends_a_deadline_gets_it_and_no_other_does() -> None:
     clock = FakeClock()
     async with filled_sink(clock=clock, ack_deadline_us=2_000_000) as buffer:
         taker = join(buffer)

@@ -50,7 +50,7 @@ async def test_live_and_resent_records_travel_apart_and_only_the_latter_are_flag
         assert taker.told_revoked() == []
 
 
-async def test_many_parked_records_go_out_in_one_delivery_in_the_order_of_their_offsets() -> None:
+async def test_many_queued_records_go_out_in_one_delivery_in_the_order_of_their_offsets() -> None:
     async with filled_sink(records=20, ordering=RELAXED) as buffer:
         taker = Taker(buffer.subscription(""))
         await taker.all_offsets()
@@ -63,7 +63,7 @@ async def test_many_parked_records_go_out_in_one_delivery_in_the_order_of_their_
         assert await taker.offsets() == [0, 2, 9]
 
 
-async def test_what_is_parked_goes_out_within_the_credit() -> None:
+async def test_what_is_queued_for_retry_goes_out_within_the_credit() -> None:
     async with filled_sink(records=6, ordering=RELAXED) as buffer:
         taker = Taker(buffer.subscription(""), credit=Credit(6, 1 << 20))
         await taker.all_offsets()
@@ -76,7 +76,7 @@ async def test_what_is_parked_goes_out_within_the_credit() -> None:
         assert await taker.all_offsets() == [1, 2]
 
 
-async def test_a_page_that_stepped_aside_long_ago_is_read_from_the_store() -> None:
+async def test_a_page_that_went_to_the_retry_queue_long_ago_is_read_from_the_store() -> None:
     async with filled_sink(records=600, ordering=RELAXED, realtime=False) as buffer:
         taker = Taker(buffer.subscription(""))
         await taker.all_offsets()
@@ -91,7 +91,7 @@ async def test_a_page_that_stepped_aside_long_ago_is_read_from_the_store() -> No
         assert await taker.ack(1, 2) == [Outcome.OK]
 
 
-async def test_a_parked_record_that_overflow_drops_is_told_as_a_gap() -> None:
+async def test_a_queued_record_that_overflow_drops_is_reported_as_a_gap() -> None:
     clock = FakeClock()
     async with filled_sink(
         clock=clock, records=4, ordering=RELAXED, max_disk_cache=4, overflow=Overflow.DROP_OLDEST
@@ -111,7 +111,7 @@ async def test_a_parked_record_that_overflow_drops_is_told_as_a_gap() -> None:
         assert (state.pending, state.balances, state.parked_ranges) == (0, True, 0)
 
 
-async def test_a_parked_record_that_grew_too_old_expires_and_is_not_sent_again() -> None:
+async def test_a_queued_record_that_grew_too_old_expires_and_is_not_sent_again() -> None:
     """Its offset is in a gap notice."""
     clock = FakeClock()
     async with filled_sink(clock=clock, records=3, ordering=RELAXED, max_age_us=60_000_000) as buffer:
@@ -129,7 +129,7 @@ async def test_a_parked_record_that_grew_too_old_expires_and_is_not_sent_again()
         assert (cursor.acked, cursor.dropped, cursor.watermark) == (2, 1, 3)
 
 
-async def test_a_parked_page_that_is_damaged_becomes_a_gap() -> None:
+async def test_a_queued_page_that_is_damaged_becomes_a_gap() -> None:
     store = MemoryStore()
     async with filled_sink(store, records=3, ordering=RELAXED, realtime=False) as buffer:
         taker = Taker(buffer.subscription(""))
@@ -144,7 +144,7 @@ async def test_a_parked_page_that_is_damaged_becomes_a_gap() -> None:
         assert await taker.ack(0, 3) == [Outcome.OK, Outcome.ALREADY_SETTLED, Outcome.OK]
 
 
-async def test_pulls_take_what_stepped_aside_too() -> None:
+async def test_pulls_take_what_went_to_the_retry_queue_too() -> None:
     async with filled_sink(records=3, ordering=RELAXED) as buffer:
         at = buffer.subscription("")
         puller = at.pullers.get("p")
@@ -204,7 +204,7 @@ async def test_another_order_takes_back_what_is_in_flight_and_says_so() -> None:
         assert await taker.all_offsets() == [0, 1, 3]
 
 
-async def test_attempts_outlive_the_process_and_what_was_parked_is_simply_delivered_again() -> None:
+async def test_attempts_outlive_the_process_and_what_was_queued_for_retry_is_simply_delivered_again() -> None:
     store, clock = MemoryStore(), FakeClock()
     async with filled_sink(store, clock, records=3, ordering=RELAXED) as buffer:
         taker = Taker(buffer.subscription(""))

@@ -47,7 +47,7 @@ def test_it_can_be_made_smaller_and_larger(size: int, tmp_path: Path) -> None:
     assert ballast.size == size
 
 
-def test_it_is_given_up_when_less_than_its_size_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_released_when_less_than_its_size_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ballast = Ballast(tmp_path)
     ballast.make(MIB)
     left(monkeypatch, MIB)
@@ -88,7 +88,7 @@ def test_a_store_that_meets_a_full_disk_gives_it_up_before_anything_else(
     directory.release()
 
 
-def test_somebody_elses_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_of_another_store_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = StoreDirectory(tmp_path)
     Ballast(tmp_path).make(MIB)
     left(monkeypatch, 0)

@@ -98,7 +98,7 @@ def test_a_file_with_two_names_takes_its_space_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["owner.json", "db/LOCK"])
-def test_a_second_owner_is_refused_though_somebody_removed_a_lock_file(tmp_path: Path, name: str) -> None:
+def test_a_second_owner_is_refused_though_another_process_removed_a_lock_file(tmp_path: Path, name: str) -> None:
     directory = StoreDirectory(tmp_path)
     (tmp_path / name).unlink(missing_ok=True)
 

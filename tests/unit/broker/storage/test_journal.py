@@ -118,7 +118,7 @@ def test_entries_are_found_by_offset(journal: Journal) -> None:
     assert journal.entry_before(1, 0, 91, 100) is None
 
 
-def test_a_damaged_entry_is_left_out_and_told(
+def test_a_damaged_entry_is_left_out_and_reported(
     journal: Journal, store: MemoryStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     put(journal, [entry(1), entry(2)])

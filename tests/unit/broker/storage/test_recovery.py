@@ -142,7 +142,7 @@ def test_a_start_is_above_every_page_that_is_in_a_file() -> None:
     assert recover(store.reopen()).start_count == 6
 
 
-def test_state_without_a_sink_is_left_alone_and_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_state_without_a_sink_is_left_alone_and_reported(caplog: pytest.LogCaptureFixture) -> None:
     store = MemoryStore()
     recover(store).journal.commit([], [PutTail(9, 0, Tail(5)), PutSink(RECORD)])
 

@@ -33,7 +33,7 @@ def test_the_end_waits_for_the_calls_under_way() -> None:
     assert waited
 
 
-def test_after_the_end_nobody_gets_in() -> None:
+def test_after_the_end_no_call_is_admitted() -> None:
     usage = Usage()
 
     assert usage.end()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from forebay.broker.server import BrokerServer
+from forebay.broker.embedded import BrokerServer
 from forebay.broker.storage.records.sinks.schema import SCHEMA
 from forebay.broker.storage.store.contract import Family, Put
 from forebay.broker.storage.store.memory import MemoryStore

@@ -1,6 +1,6 @@
 """Principal of a call: a name, the rights it has per sink, and its rate limits.
 
-A right covers the sinks that a pattern matches. `*` in a pattern stands for any characters. A pattern that matches a
+A right covers the sinks that a pattern matches. `*` in a pattern matches any characters. A pattern that matches a
 sink matches its dead-letter sink too: a principal that may consume `orders` may consume `orders.dlq`.
 """
 

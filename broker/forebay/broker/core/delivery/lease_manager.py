@@ -1,8 +1,8 @@
 """Lease manager of the retry queue: leases its ranges to holders, as sets by name.
 
 A holder takes ranges from the retry queue for a time, independent of the resend state: its failures and successes say
-nothing about the consumer's target. An expired range has failed and returns to the retry queue; a range that is given
-back has not failed. After a restart a holder may take its set again by its ranges, as far as they are idle. Times are
+nothing about the consumer's target. An expired range has failed and returns to the retry queue; a released
+range has not failed. After a restart a holder may take its set again by its ranges, as far as they are idle. Times are
 seconds on a monotonic clock and are passed in.
 """
 

@@ -22,7 +22,7 @@ class Authorizer(grpc.aio.ServerInterceptor):
     """Authorization of one server's calls."""
 
     def __init__(self, *, controlled: bool) -> None:
-        """``controlled`` is false where every caller may do everything: only audited calls are looked at."""
+        """``controlled`` is false where every caller may do everything: only audited calls are examined."""
         self._controlled = controlled
         self._wrapped: dict[str, tuple[Any, Any]] = {}
         """Handler and its authorizing wrapper, by method. Both are the same for each call."""

@@ -1,9 +1,9 @@
 """Backups of a running broker: one at a time, by request or by schedule.
 
     held      pages that are due for reclaim stay, from before the snapshot until their files are copied
-    prepare   what the store has in memory is written out, while appends go on
+    prepare   what the store has in memory is written out, while appends continue
     take      the snapshot, in the commit thread between two groups: appends wait for it
-    copy      files of pages, then the rest, while appends go on
+    copy      files of pages, then the rest, while appends continue
     finish    the accounts and the manifest
 
 A backup gives way to appends: it is stopped when the device has no room for them while it holds pages back.

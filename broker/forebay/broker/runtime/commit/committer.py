@@ -75,7 +75,7 @@ class Committer:
         self._committed_at = clock.monotonic()
         self._on_fenced = on_fenced
         self._on_synced = on_synced
-        self._lineups: dict[int, Queue] = {}
+        self._queues: dict[int, Queue] = {}
         """Queues with pending appends, by identity."""
         self._writes: list[tuple[Sequence[Write], asyncio.Future[None]]] = []
         self._pages: list[PageWrite] = []
@@ -156,15 +156,15 @@ class Committer:
         else:
             self._room_unknown = False
 
-    def append(self, lineup: Queue, append: Append) -> None:
+    def append(self, queue: Queue, append: Append) -> None:
         """Queue a page; ``append.done`` is set when it is durable."""
         if self.fenced is not None:
             append.done.set_exception(self.fenced)
             return
-        self._lineups[id(lineup)] = lineup
-        lineup.waiting.append(append)
+        self._queues[id(queue)] = queue
+        queue.waiting.append(append)
         size = len(append.page.body)
-        lineup.size += size
+        queue.size += size
         self.waiting_bytes += size
         self._appended.set()
         self._wake()
@@ -203,14 +203,14 @@ class Committer:
             if last_size >= BULK_BYTES:
                 await self._grow()
             await self._gather()
-            group = cut(list(self._lineups.values()), self.next_number)
+            group = cut(list(self._queues.values()), self.next_number)
             controls, self._writes = self._writes, []
             pages, self._pages = self._pages, []
             sync, self._sync_wanted = self._sync_wanted or not (controls or group.shares), False
             served = {id(share.queue) for share in group.shares}
-            waiting = [(key, lineup) for key, lineup in self._lineups.items() if lineup.waiting]
-            self._lineups = dict(sorted(waiting, key=lambda item: id(item[1]) in served))  # left-out queues are first
-            if not self._lineups:
+            waiting = [(key, queue) for key, queue in self._queues.items() if queue.waiting]
+            self._queues = dict(sorted(waiting, key=lambda item: id(item[1]) in served))  # left-out queues are first
+            if not self._queues:
                 self._work.clear()
             last_size = group.size
             self._under_way = (group, controls)
@@ -306,9 +306,9 @@ class Committer:
         _log.critical("store was fenced cause=%s", failure)
         self.fenced = failure
         waiting = [append.done for share in group.shares for append in share.appends]
-        waiting += [append.done for lineup in self._lineups.values() for append in lineup.waiting]
+        waiting += [append.done for queue in self._queues.values() for append in queue.waiting]
         waiting += [done for _, done in (*controls, *self._writes)]
-        self._lineups.clear()
+        self._queues.clear()
         self._writes.clear()
         self._pages.clear()
         for done in waiting:

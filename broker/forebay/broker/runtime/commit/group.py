@@ -147,12 +147,12 @@ class Group:
         return any(append.fsync for share in self.shares for append in share.appends)
 
 
-def cut(lineups: Iterable[Queue], next_number: Callable[[], int]) -> Group:
+def cut(queues: Iterable[Queue], next_number: Callable[[], int]) -> Group:
     """Take a group from the queues and number its pages."""
-    waiting = [lineup for lineup in lineups if lineup.waiting]
-    large = [lineup.size for lineup in waiting if lineup.size >= SHARE_BYTES]
+    waiting = [queue for queue in queues if queue.waiting]
+    large = [queue.size for queue in waiting if queue.size >= SHARE_BYTES]
     filed = sum(large) >= BULK_BYTES
-    shares = {id(lineup): Share(lineup, bulk=filed and lineup.size >= SHARE_BYTES) for lineup in waiting}
+    shares = {id(queue): Share(queue, bulk=filed and queue.size >= SHARE_BYTES) for queue in waiting}
     total = 0
     small = [share for share in shares.values() if not share.bulk]  # small shares never wait behind bulk
     turn = deque([*small, *(share for share in shares.values() if share.bulk)])

@@ -427,7 +427,7 @@ class DeadLetterMover:
                 raise Withdrawn  # the holder of the body was just purged: one of these has to hold it
             lane.transfers.queue(page.ranges)
 
-        burial = TransferCompanion(
+        transfer = TransferCompanion(
             self._lanes, self._accounts, self._owners, self._removal, partition=partition, ranges=page.ranges
         )
         while True:
@@ -437,7 +437,7 @@ class DeadLetterMover:
             if incoming.partition >= len(target.state.logs):
                 incoming = at_partition(incoming, incoming.partition % len(target.state.logs))
             try:
-                return target.state, await append_when_room(target, self._committer, incoming, burial, check)
+                return target.state, await append_when_room(target, self._committer, incoming, transfer, check)
             except SinkNotFound:
                 continue  # the dead-letter sink was just deleted: it is recreated
 

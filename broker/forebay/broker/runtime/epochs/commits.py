@@ -9,36 +9,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from forebay.broker.core.epochs.values import (
-    Content,
-    EpochPart,
-    EpochRecord,
-    ProducerRecord,
-    StagedPage,
-    Wanted,
-)
+from forebay.broker.core.epochs.values import Content, EpochPart, EpochRecord, ProducerRecord, Wanted
 from forebay.broker.core.errors import BrokerError, EpochNotFound
-from forebay.broker.core.partition.log import RECENT_MAX, PartitionLog, Tail
-from forebay.broker.core.partition.pages import Entry, Part
-from forebay.broker.core.writes import (
-    NUMBER_BITS,
-    DropPlacing,
-    Due,
-    PutEpoch,
-    PutEpochStages,
-    PutPlaced,
-    PutPlacing,
-    PutProducer,
-    PutTail,
-    Write,
-)
+from forebay.broker.core.partition.log import Tail
+from forebay.broker.core.partition.pages import Entry
+from forebay.broker.core.writes import NUMBER_BITS, Due, PutEpoch, PutEpochStages, PutProducer, PutTail, Write
 from forebay.broker.runtime.commit.committer import Committer
 from forebay.broker.runtime.commit.reclaimer import Reclaimer
+from forebay.broker.runtime.epochs import placement
+from forebay.broker.runtime.epochs.placement import EntriesAhead, EntriesTogether, Placement
 from forebay.broker.runtime.epochs.stage import Stage
 from forebay.broker.runtime.epochs.staging import are_few
 from forebay.broker.runtime.read.pages import Pages
@@ -48,18 +32,8 @@ from forebay.errors.reasons import Reason
 
 _log: Final = logging.getLogger(__name__)
 Target = tuple[Buffer, Wanted]
-OFFSET_MAX: Final = (1 << 64) - 1
-AHEAD_FROM: Final = 20_000
-"""Pages above which a commit writes its entries ahead, in batches.
-
-Below, its single batch takes at most a tenth of a second.
-"""
-SYNC_EVERY: Final = 8
-"""Batches written ahead per sync, which keeps the last sync short."""
 STAGES_TOGETHER: Final = 128
-"""Stages whose pages of one partition are placed before other tasks get a turn."""
-AHEAD_BATCH: Final = 4_000
-"""Entries per batch: other writes wait for it."""
+"""Stages whose pages of one partition are placed before the loop yields to other tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,140 +58,6 @@ class _Placed:
     """Newest entries of each partition: only those that memory keeps."""
     tails: dict[int, Tail] = field(default_factory=dict)
     due: list[Due] = field(default_factory=list)
-
-
-class _Ahead:
-    """Entries of a large commit, written ahead in batches between those of other tasks.
-
-    They are behind the ends of their partitions, where no reader looks, until the last batch moves the ends. A start
-    that finds them without that batch removes them.
-    """
-
-    def __init__(self, committer: Committer) -> None:
-        self._committer = committer
-        self._waiting: list[Write] = []
-        self._size = 0
-        self._batches = 0
-        self._under_way: asyncio.Future[None] | None = None
-
-    async def begin(self, placed: Sequence[_Placed]) -> None:
-        """Record the epochs durably before any entry, for the next start."""
-        epochs: dict[int, list[tuple[str, int]]] = {}
-        for each in placed:
-            epochs.setdefault(each.buffer.record.id, []).append((each.record.producer, each.record.epoch))
-        await self._committer.write([PutPlacing(sink, tuple(found)) for sink, found in sorted(epochs.items())])
-
-    async def put(self, write: Write, size: int) -> None:
-        """Add a write of ``size`` entries to the next batch."""
-        self._waiting.append(write)
-        self._size += size
-        if self._size >= AHEAD_BATCH:
-            await self._flush()
-
-    async def _flush(self) -> None:
-        batch, self._waiting, self._size = self._waiting, [], 0
-        if self._under_way is not None:
-            await self._under_way
-        if batch:
-            self._batches += 1
-            self._under_way = self._committer.write(batch, sync=self._batches % SYNC_EVERY == 0)
-        else:
-            self._under_way = None
-
-    async def end(self, sinks: Sequence[int]) -> list[Write]:
-        """Return the writes of the last batch, which makes the others durable, when all are written."""
-        await self._flush()
-        await self._flush()
-        return [DropPlacing(sink) for sink in sinks]
-
-
-class _Together:
-    """Entries of a small commit, which are written in its single batch."""
-
-    def __init__(self, writes: list[Write]) -> None:
-        self._writes = writes
-
-    async def put(self, write: Write, size: int) -> None:
-        """Add a write to the batch."""
-        self._writes.append(write)
-
-
-class _Placing:
-    """Placement of the pages of one epoch in one partition, in the order of their tokens."""
-
-    def __init__(self, sink: int, log: PartitionLog, tail: Tail, accepted_at_us: int, age_us: int) -> None:
-        self.tail = tail
-        """End of the partition behind them."""
-        self.stages: list[int] = []
-        """Number, records and pages of each stage, flat: integers cost no garbage collection."""
-        self._before = tail
-        self._sink = sink
-        self._log = log
-        self._accepted_at_us = accepted_at_us
-        self._age_us = age_us
-        self._pages: list[StagedPage] = []
-        """Pages that are not in a write yet."""
-        self._newest: list[StagedPage] = []
-        """Last placed pages: at least as many as memory keeps."""
-        self._first, self._last = OFFSET_MAX, 0
-
-    def place(self, stages: Iterable[Stage]) -> Iterator[tuple[Write, int]]:
-        """Place the staged pages of the partition; yields writes with the number of their entries."""
-        partition, waiting, parts = self._log.number, self._pages, self.stages
-        for stage in stages:
-            pages = stage.pages.pop(partition)
-            parts += (stage.record.number, stage.counts[partition], len(pages))
-            waiting += pages
-        while len(self._pages) >= AHEAD_BATCH:
-            yield self._placed(self._pages[:AHEAD_BATCH])
-            del self._pages[:AHEAD_BATCH]
-
-    def rest(self) -> Iterator[tuple[Write, int]]:
-        """Yield the last write."""
-        if self._pages:
-            yield self._placed(self._pages)
-            self._pages = []
-
-    def _placed(self, pages: list[StagedPage]) -> tuple[Write, int]:
-        before = self.tail
-        records, size = sum([page.count for page in pages]), sum([page.size for page in pages])
-        numbers = [page.number for page in pages]
-        self._first, self._last = min(self._first, *numbers), max(self._last, *numbers)
-        base = self._log.reserve(records, size)
-        assert base == before.next_offset, "nothing of the partition is on its way"
-        times = (self._accepted_at_us, self._age_us)
-        self.tail = Tail(base + records, before.appended_bytes + size, before.appended_pages + len(pages), *times)
-        self._newest = [*self._newest[-RECENT_MAX:], *pages[-2 * RECENT_MAX :]]
-        return PutPlaced(self._sink, self._log.number, before, *times, pages), len(pages)
-
-    def part(self) -> EpochPart:
-        """Return the part of the epoch in this partition."""
-        before, tail = self._before, self.tail
-        return EpochPart(
-            self._log.number,
-            before.next_offset,
-            tail.next_offset - before.next_offset,
-            tail.appended_pages - before.appended_pages,
-            tail.appended_bytes - before.appended_bytes,
-            self._first,
-            self._last,
-        )
-
-    def newest(self) -> list[Entry]:
-        """Return the last entries, as many as memory keeps."""
-        pages = self._newest if len(self._newest) <= 2 * RECENT_MAX else self._newest[-RECENT_MAX:]
-        end = self.tail.next_offset - sum(page.count for page in pages)
-        bytes_before = self.tail.appended_bytes - sum(page.size for page in pages)
-        pages_before = self.tail.appended_pages - len(pages)
-        found: list[Entry] = []
-        for page in pages:
-            parts = (Part(end, self._accepted_at_us, page.traceparent),)
-            facts = (page.number, page.bulk, page.size, page.encoding, self._accepted_at_us, self._age_us)
-            found.append(Entry(end, page.count, *facts, bytes_before, pages_before, parts))
-            end += page.count
-            bytes_before += page.size
-            pages_before += 1
-        return found
 
 
 class Epochs:
@@ -287,7 +127,7 @@ class Epochs:
             return False
         for (_, wanted), is_new in zip(targets, new, strict=True):
             if not is_new:
-                why = "it is committed, and what is to be committed with it is not"
+                why = "it is committed already, and another epoch of this commit is not"
                 raise BrokerError(Reason.EPOCH_CONFLICT, why, producer=wanted.claim.producer, epoch=wanted.claim.epoch)
         return True
 
@@ -354,7 +194,7 @@ class Epochs:
         tails: dict[tuple[int, int], Tail] = {}
         sinks = sorted({buffer.record.id for buffer, _ in targets})
         pages = sum(stage.page_count for stages in found for stage in stages)
-        ahead = _Ahead(self._committer) if pages > AHEAD_FROM else None
+        ahead = EntriesAhead(self._committer) if pages > placement.AHEAD_FROM else None
         for buffer, _ in targets:
             buffer.staging.committing += 1
         try:
@@ -363,9 +203,9 @@ class Epochs:
                 for (buffer, wanted), stages in zip(targets, found, strict=True)
             ]
             if ahead is not None:
-                await ahead.begin(placed)
+                await ahead.begin((each.buffer.record.id, each.record) for each in placed)
             for each, stages in zip(placed, found, strict=True):
-                await self._place(each, stages, at_us, tails, slices, ahead or _Together(writes))
+                await self._place(each, stages, at_us, tails, slices, ahead or EntriesTogether(writes))
                 writes.append(PutEpoch(each.buffer.record.id, each.record))
             if ahead is not None:
                 writes += await ahead.end(sinks)
@@ -411,7 +251,7 @@ class Epochs:
         at_us: int,
         tails: dict[tuple[int, int], Tail],
         slices: Slices,
-        store: _Ahead | _Together,
+        entries: EntriesAhead | EntriesTogether,
     ) -> None:
         """Assign offsets to the pages of an epoch, behind those of earlier epochs. Consumes the stages."""
         buffer, sink = placed.buffer, placed.buffer.record.id
@@ -424,17 +264,17 @@ class Epochs:
         for partition in sorted(of_partition):
             log = buffer.logs[partition]
             tail, accepted_at_us = tails.get((sink, partition), log.decided), log.accept_time(at_us)
-            placing = _Placing(sink, log, tail, accepted_at_us, buffer.state.age.now_us())
+            placing = Placement(sink, log, tail, accepted_at_us, buffer.state.age.now_us())
             here = of_partition.pop(partition)
             for at in range(0, len(here), STAGES_TOGETHER):
                 for write, size in placing.place(here[at : at + STAGES_TOGETHER]):
-                    await store.put(write, size)
+                    await entries.put(write, size)
                 await slices.turn()
             for write, size in placing.rest():
-                await store.put(write, size)
+                await entries.put(write, size)
             record = placed.record
             ordered = PutEpochStages(sink, record.producer, record.epoch, partition, placing.stages)
-            await store.put(ordered, len(placing.stages) // 3)
+            await entries.put(ordered, len(placing.stages) // 3)
             parts.append(placing.part())
             placed.entries[partition] = placing.newest()
             tails[sink, partition] = placed.tails[partition] = placing.tail

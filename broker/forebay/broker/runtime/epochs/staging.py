@@ -79,7 +79,7 @@ class Staging:
         self.producers.restore(producers, sink.age.now_us())
         self._stages: dict[tuple[str, int, str], Stage] = {}
         """Stages by producer, epoch and token."""
-        self._lineups: dict[int, StageQueue] = {}
+        self._queues: dict[int, StageQueue] = {}
         self.waiting = 0
         """Pages that wait for their batch."""
         self.committing = 0
@@ -160,7 +160,7 @@ class Staging:
 
     def _queue(self, stage: Stage, page: Incoming, sequence: int) -> StagedAppend:
         partition, records, size = page.partition, page.record_count, len(page.body)
-        lineup = self._lineups.setdefault(partition, StageQueue(self._sink.id, partition))
+        queue = self._queues.setdefault(partition, StageQueue(self._sink.id, partition))
         append = StagedAppend(
             page=page,
             first=sequence,
@@ -176,7 +176,7 @@ class Staging:
         self._count(records, size)
         self.waiting += 1
         append.done.add_done_callback(self._settled)
-        self._committer.append(lineup, append)
+        self._committer.append(queue, append)
         return append
 
     def _settled(self, _: asyncio.Future[None]) -> None:

@@ -101,7 +101,7 @@ class Pages:
     async def show(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Decode a page for display, as ``decode``. Raises ``TOO_MANY_STREAMS`` for too many."""
         if self._looks >= LOOKS_MAX:
-            raise BrokerError(Reason.TOO_MANY_STREAMS, "looks at records at the same time", bound=LOOKS_MAX)
+            raise BrokerError(Reason.TOO_MANY_STREAMS, "displays of records at the same time", bound=LOOKS_MAX)
         self._looks += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self._shown, lambda: function(*args, **kwargs))

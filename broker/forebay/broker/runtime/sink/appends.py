@@ -42,7 +42,7 @@ class Appends:
         self._committer = committer
         self._quota = quota
         self._instruments = instruments
-        self._lineups = [self._lineup(log) for log in sink.logs]
+        self._queues = [self._queue_of(log) for log in sink.logs]
 
     async def append(
         self,
@@ -103,15 +103,15 @@ class Appends:
             self.committed(page.partition, [self._tier.hold(log, append)])
             return append
         self._tier.sent_to_disk(log)
-        self._committer.append(self._lineups[page.partition], append)
+        self._committer.append(self._queues[page.partition], append)
         return append
 
-    def _lineup(self, log: PartitionLog) -> AppendQueue:
+    def _queue_of(self, log: PartitionLog) -> AppendQueue:
         return AppendQueue(self._sink.id, log, self.committed, beside=lambda: self._tier.beside(log))
 
     def grow(self, logs: Sequence[PartitionLog]) -> None:
         """Add the queues of new partitions."""
-        self._lineups += [self._lineup(log) for log in logs]
+        self._queues += [self._queue_of(log) for log in logs]
 
     def committed(self, partition: int, entries: list[Entry], *, beside: tuple[int, int] = (0, 0)) -> None:
         """Notify readers of pages that became records of a partition.

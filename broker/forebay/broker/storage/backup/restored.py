@@ -3,7 +3,7 @@
 Between the backup and the loss the broker went on: it assigned offsets, page numbers, owner epochs and tickets that the
 restored store does not know, and others may hold them.
 
-- Each partition goes on ``OFFSETS_SKIPPED`` offsets further. The offsets between are a gap with the reason `RESTORED`:
+- Each partition continues ``OFFSETS_SKIPPED`` offsets later. Those between are a gap with the reason `RESTORED`:
   a reader that was ahead of the backup is in the gap, so it is notified, and continues behind it.
 - The restore counts as ``STARTS_SKIPPED`` starts, so owner epochs, tickets and page numbers are above all earlier ones.
 - The store has a new identity, and keeps those of its sinks: saved positions stay valid.

@@ -67,7 +67,7 @@ OPERATIONS: Final[dict[type[Write], Operations]] = {
 
 
 def damaged_values(store: Store) -> Iterator[str]:
-    """Return a sentence for each value of the meta family that does not check out or is of no known kind."""
+    """Return a sentence for each value of the meta family that is damaged or of an unknown kind."""
     try:
         for key, value in scan_all(store, Family.META, b"", b"\xff" * 64):
             problem = _problem(key, value)

@@ -18,7 +18,7 @@ def test_so_many_in_a_row_open_it_and_nothing_more_goes() -> None:
     assert rejected(breaker, 1, consecutive_max=4) == 0
 
 
-def test_an_ack_begins_the_row_anew() -> None:
+def test_an_ack_restarts_the_row() -> None:
     breaker = Breaker()
     rejected(breaker, 3, consecutive_max=4)
     breaker.acked(1)
@@ -59,7 +59,7 @@ def test_a_ratio_of_one_never_opens_it() -> None:
     assert rejected(breaker, 5 * WINDOW, ratio_max=1.0) == 5 * WINDOW
 
 
-def test_closed_it_judges_anew() -> None:
+def test_closed_it_judges_again() -> None:
     breaker = Breaker()
     rejected(breaker, 4, consecutive_max=4)
 

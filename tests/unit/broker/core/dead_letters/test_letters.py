@@ -145,7 +145,7 @@ def test_a_record_without_an_origin_is_taken_only_when_all_are() -> None:
     assert not Filter(partition=0).matches(stranger)
 
 
-def test_pages_hold_what_fits_and_a_larger_record_stands_alone() -> None:
+def test_pages_hold_what_fits_and_a_larger_record_is_alone_in_its_message() -> None:
     records = [(n, PlainRecord(b"x" * size), "") for n, size in enumerate([10, PAGE_BYTES_MAX * 2, 10, 10])]
 
     assert [[offset for offset, _, _ in chunk] for chunk in chunks(records)] == [[0], [1], [2, 3]]

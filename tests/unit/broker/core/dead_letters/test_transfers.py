@@ -40,7 +40,7 @@ def test_what_is_confirmed_is_no_longer_under_way() -> None:
     assert moving.confirm([Range(0, 2)], DEAD) == []
 
 
-def test_only_what_waits_can_be_given_back() -> None:
+def test_only_what_waits_can_be_returned() -> None:
     moving = Transfers()
     moving.begin([Range(0, 4)])
     moving.queue([Range(0, 2)])

@@ -8,7 +8,7 @@ from forebay.broker.core.delivery.assignment import assign
 CONSUMERS = st.lists(st.sampled_from("abcdefgh"), unique=True, min_size=1)
 
 
-def test_nobody_owns_anything_without_consumers() -> None:
+def test_without_consumers_no_partition_has_an_owner() -> None:
     assert assign(4, [], {0: "gone"}) == {}
 
 

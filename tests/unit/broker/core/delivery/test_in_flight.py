@@ -63,7 +63,7 @@ def test_a_page_of_which_only_settled_records_are_left_is_void_whole() -> None:
     assert (usage.records, usage.size, made.bases()) == (4, 100, {0})
 
 
-def test_ages_are_of_pages_that_were_answered_to_their_last_record_and_told_once() -> None:
+def test_ages_are_of_pages_that_were_answered_to_their_last_record_and_reported_once() -> None:
     made, cursor = flights((0, 4), (4, 8), (8, 12)), Cursor()
     cursor = settle(made, cursor, 0, 6)
     settle(made, cursor, 8, 12, answered=False)

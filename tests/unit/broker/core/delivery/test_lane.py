@@ -137,7 +137,7 @@ def test_what_was_never_delivered_is_unknown() -> None:
     assert held.lane.cursor.pending(20) == 18
 
 
-def test_somebody_else_s_answer_is_stale() -> None:
+def test_another_consumer_s_answer_is_stale() -> None:
     held = Held()
     held.send(10)
 
@@ -266,7 +266,7 @@ def test_ack_until_again_changes_nothing() -> None:
 # -- failures
 
 
-def test_a_nack_gives_back_the_record_and_all_after_it_and_counts_one_try() -> None:
+def test_a_nack_returns_the_record_and_all_after_it_and_counts_one_try() -> None:
     held = Held()
     held.send(10, 20)
 
@@ -470,7 +470,7 @@ def test_a_drop_does_not_settle_a_probe() -> None:
     assert held.lane.resend.state is State.PROBING
 
 
-def test_a_gap_counts_as_told_only_once_something_after_it_was_answered() -> None:
+def test_a_gap_counts_as_reported_only_once_something_after_it_was_answered() -> None:
     held = Held()
     held.lane.drop([Range(0, 10)], NOW, NEXT)
     held.lane.sender.note_gap_sent(10)
@@ -485,7 +485,7 @@ def test_a_gap_counts_as_told_only_once_something_after_it_was_answered() -> Non
     assert held.lane.sender.position == 11
 
 
-def test_a_new_owner_is_told_a_gap_that_nobody_had_answered_behind() -> None:
+def test_a_new_owner_gets_the_notice_of_a_gap_without_an_answer_behind_it() -> None:
     held = Held()
     held.lane.drop([Range(0, 10)], NOW, NEXT)
     held.lane.sender.note_gap_sent(10)
@@ -496,7 +496,7 @@ def test_a_new_owner_is_told_a_gap_that_nobody_had_answered_behind() -> None:
     assert held.lane.sender.position == 0
 
 
-def test_a_gap_that_was_not_told_is_not_passed_over_by_an_ack_before_it() -> None:
+def test_a_gap_that_was_not_reported_is_not_passed_over_by_an_ack_before_it() -> None:
     held = Held()
     held.send(10)
     held.lane.drop([Range(10, 20)], NOW, NEXT)
@@ -561,7 +561,7 @@ def test_what_is_settled_below_an_offset_was_never_sent_and_counts_as_acked() ->
     assert (lane.cursor.watermark, lane.cursor.acked, lane.cursor.notified) == (5, 5, 5)
 
 
-def test_what_waits_aside_is_settled_with_the_rest() -> None:
+def test_what_waits_in_the_retry_queue_is_settled_with_the_rest() -> None:
     held = Held(ordering=Ordering.RELAXED)
     held.send(4)
     held.nack(1, 2)

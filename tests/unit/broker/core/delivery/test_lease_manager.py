@@ -62,7 +62,7 @@ class Failing:
 # -- taking
 
 
-def test_a_holder_takes_what_is_parked_away_from_the_consumer() -> None:
+def test_a_holder_takes_what_is_queued_for_retry_away_from_the_consumer() -> None:
     found = Failing((3, 5), (12, 13))
 
     assert found.lease() == [Range(3, 5), Range(12, 13)]
@@ -98,7 +98,7 @@ def test_a_back_off_of_the_machine_keeps_no_holder_waiting() -> None:
     assert found.state() is State.FLOWING
 
 
-def test_a_set_ends_in_the_middle_of_a_range_and_what_is_left_stays_parked() -> None:
+def test_a_set_ends_in_the_middle_of_a_range_and_what_is_left_stays_queued() -> None:
     found = Failing((3, 9), (12, 13))
 
     assert found.lease(records_max=4) == [Range(3, 7)]
@@ -184,7 +184,7 @@ def test_what_another_holder_has_is_not_settled_under_it() -> None:
     assert found.settle(3, 5, holder="other") == [(Range(3, 5), OK)]
 
 
-def test_a_set_whose_lease_has_run_out_is_settled_where_nobody_has_it() -> None:
+def test_a_set_whose_lease_has_run_out_is_settled_where_it_is_idle() -> None:
     found = Failing((3, 5), (12, 13))
     found.lease()
     found.lane.lease_manager.expire_leases(UNTIL)
@@ -235,7 +235,7 @@ def test_a_lease_that_runs_out_is_a_failed_try_of_each_of_its_ranges() -> None:
     assert not found.lane.retry.live_stopped
 
 
-def test_what_has_used_up_its_tries_goes_to_nobody_before_it_is_looked_for() -> None:
+def test_what_has_used_up_its_tries_goes_to_no_consumer_before_it_is_moved() -> None:
     found = Failing((3, 5), max_attempts=2)
     found.lease()
     assert found.lane.exhausted() == []
@@ -245,7 +245,7 @@ def test_what_has_used_up_its_tries_goes_to_nobody_before_it_is_looked_for() -> 
     assert found.lane.exhausted() == [3]
 
 
-def test_what_is_leased_is_not_looked_for_though_it_has_used_up_its_tries() -> None:
+def test_what_is_leased_is_not_moved_though_it_has_used_up_its_tries() -> None:
     found = Failing((3, 5))
     found.lease()
     found.lane.change(replace(found.lane.settings, max_attempts=1))
@@ -263,7 +263,7 @@ def test_the_next_timer_is_that_of_the_lease() -> None:
     assert found.lane.next_timer(NOW) == UNTIL + 60
 
 
-def test_what_is_given_back_has_not_failed_and_is_due_at_once() -> None:
+def test_what_is_returned_has_not_failed_and_is_due_at_once() -> None:
     found = Failing((3, 5), delay_s=30.0)
     found.lease(before_due=True)
 
@@ -274,7 +274,7 @@ def test_what_is_given_back_has_not_failed_and_is_due_at_once() -> None:
     assert found.resent() == [Range(3, 5)]
 
 
-def test_a_set_is_taken_again_by_its_ranges_but_for_what_somebody_has_or_has_settled() -> None:
+def test_a_set_is_taken_again_by_its_ranges_but_for_what_is_in_flight_or_settled() -> None:
     found = Failing((3, 5), (8, 9), (12, 15))
     found.lease()
     found.lane.lease_manager.expire_leases(UNTIL)
@@ -298,7 +298,7 @@ def test_after_a_restart_a_set_is_taken_again_ahead_of_the_consumer_as_far_as_it
     assert lane.sender.send_retry(0, 20, 200, UNTIL) == [Range(8, 10)]
 
 
-def test_in_strict_order_what_nobody_has_is_settled_still_and_the_consumer_goes_on_behind_it() -> None:
+def test_in_strict_order_what_is_idle_is_settled_still_and_the_consumer_continues_behind_it() -> None:
     found = Failing((0, 2), (3, 5))
     found.lease()
     change(found.lane)
@@ -313,7 +313,7 @@ def test_in_strict_order_what_nobody_has_is_settled_still_and_the_consumer_goes_
 # -- what happens to the records meanwhile
 
 
-def test_a_drop_takes_records_out_of_a_set_and_the_gap_is_told() -> None:
+def test_a_drop_takes_records_out_of_a_set_and_the_gap_is_reported() -> None:
     found = Failing((3, 5))
     found.lease()
 

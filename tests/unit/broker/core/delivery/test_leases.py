@@ -26,7 +26,7 @@ def test_a_holder_has_what_it_took_and_neighbours_are_one() -> None:
     assert (len(leases), leases.records, leases.bases(), leases.next_timer()) == (4, 6, {0}, 60.0)
 
 
-def test_somebody_is_found_at_an_offset_with_the_time_of_its_taking() -> None:
+def test_the_lease_of_an_offset_is_found_with_its_time() -> None:
     leases = leased(a=(0, 2), b=(5, 6))
 
     found = leases.at(5)

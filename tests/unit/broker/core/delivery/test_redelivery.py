@@ -75,7 +75,7 @@ def test_resending_without_an_interval_is_bounded_by_the_credit_only() -> None:
     assert resend.next_timer(NOW + 2) is None
 
 
-def test_resending_with_an_interval_goes_one_by_one_after_each_answer() -> None:
+def test_resending_with_an_interval_continuese_by_one_after_each_answer() -> None:
     resend = probing(resend_interval_us=2_000_000)
     resend.settled(NOW + 2, watermark=0, next_offset=100)
 

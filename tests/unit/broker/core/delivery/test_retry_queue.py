@@ -19,7 +19,7 @@ def parked(*ranges: tuple[int, int], not_before: float = NOW) -> RetryQueue:
     return made
 
 
-def test_what_is_parked_is_found_by_its_place() -> None:
+def test_queued_ranges_are_found_by_their_place() -> None:
     made = parked((5, 8), (1, 2), (20, 21))
 
     assert [(one.first, one.end) for one in made] == [(1, 2), (5, 8), (20, 21)]
@@ -27,7 +27,7 @@ def test_what_is_parked_is_found_by_its_place() -> None:
     assert made.within(Range(8, 20)) == []
 
 
-def test_settled_records_within_a_parked_range_do_not_count() -> None:
+def test_settled_records_within_a_queued_range_do_not_count() -> None:
     cursor, _ = Cursor().settle(Range(6, 7), Settlement.ACKED)
 
     assert parked((5, 8), (1, 2)).records(cursor) == 3

@@ -46,7 +46,7 @@ def restarted(producers: Producers, *stages: StageRecord) -> Producers:
     return again
 
 
-def test_a_producer_that_nobody_knows_may_stage_and_commit() -> None:
+def test_a_producer_that_is_unknown_may_stage_and_commit() -> None:
     producers = Producers("orders")
 
     assert not producers.stage(CLAIM)
@@ -232,7 +232,7 @@ def test_a_name_that_was_taken_over_stays_with_who_took_it_after_a_restart(secon
             again.stage(replace(CLAIM, producer=first, epoch=1))
 
 
-def test_who_took_a_name_over_keeps_it_when_it_goes_on_writing_under_a_clock_that_went_back() -> None:
+def test_who_took_a_name_over_keeps_it_when_it_continues_writing_under_a_clock_that_went_back() -> None:
     producers = Producers("orders")
     commit(producers, CLAIM, "t", at_us=1_700_000_000_000_000)
     commit(producers, replace(OTHER, takeover=True), "u", at_us=1_000_000)
@@ -345,7 +345,7 @@ def restored(*committed: int) -> Producers:
     return producers
 
 
-def test_the_epoch_behind_the_last_one_of_a_backup_goes_on() -> None:
+def test_the_epoch_behind_the_last_one_of_a_backup_continues() -> None:
     producers = restored(0, 1)
 
     producers.stage(replace(CLAIM, epoch=2))

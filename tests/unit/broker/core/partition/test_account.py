@@ -35,7 +35,7 @@ def test_an_account_counts_what_is_missing_behind_its_start_as_dropped() -> None
     assert (cursor.dropped, cursor.pending(20)) == (5, 10)
 
 
-def test_gaps_behind_the_start_are_yet_to_be_told() -> None:
+def test_gaps_behind_the_start_are_not_reported_yet() -> None:
     assert opened(5, [gap(4, 8)]).notified == 5
 
 

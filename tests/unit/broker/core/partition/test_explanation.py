@@ -349,7 +349,7 @@ def test_too_many_ranges_beyond_the_watermark_hold_the_partition(monkeypatch: An
     assert requested.waits() == (Wait.ACK_HOLES_FULL, None, "")
 
 
-def test_used_up_credit_is_told_with_its_figures() -> None:
+def test_used_up_credit_is_reported_with_its_figures() -> None:
     requested = Asked()
     requested.owner = replace(OWNER, used_records=1_000, used_size=10)
 
@@ -368,7 +368,7 @@ def test_a_byte_credit_below_the_record_does_not_hold_it_when_nothing_is_in_flig
     assert requested.waits(0) == (Wait.NOTHING, None, "")
 
 
-def test_the_sink_s_own_bound_of_bytes_in_flight_is_told_apart_from_credit() -> None:
+def test_the_sink_s_own_bound_of_bytes_in_flight_is_distinguished_from_credit() -> None:
     requested = Asked(in_flight_bytes_max=65_536)
     requested.owner = replace(OWNER, used_records=5, used_size=70_000)
 

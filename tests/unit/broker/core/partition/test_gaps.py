@@ -108,7 +108,7 @@ def test_own_gaps_over_records_that_are_not_settled_stay_apart_above_the_bound()
     assert len(rejections.of("default")) == REJECTIONS_MAX + 5
 
 
-def test_gaps_that_cannot_become_fewer_are_looked_at_quickly() -> None:
+def test_gaps_that_cannot_become_fewer_are_examined_quickly() -> None:
     gaps = [gap(2 * n, 2 * n + 1) for n in range(20_000)]
     before = time.process_time()
 

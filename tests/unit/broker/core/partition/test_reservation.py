@@ -36,7 +36,7 @@ def test_pages_become_runs_of_consecutive_records() -> None:
     assert held_runs([entry(0, 2), entry(2, 3), entry(9, 1)]) == (Held(0, 5, 50, 2), Held(9, 10, 10, 1))
 
 
-def test_after_a_kill_it_goes_on_behind_what_was_accepted_and_counts_exactly() -> None:
+def test_after_a_kill_it_continues_behind_what_was_accepted_and_counts_exactly() -> None:
     found = began(Tail(), accepted=5)
 
     assert found.tail.next_offset == 5
@@ -46,7 +46,7 @@ def test_after_a_kill_it_goes_on_behind_what_was_accepted_and_counts_exactly() -
     assert found.cursors["default"].balances(5)
 
 
-def test_after_a_power_loss_it_goes_on_at_the_reservation_and_says_at_most() -> None:
+def test_after_a_power_loss_it_continues_at_the_reservation_and_says_at_most() -> None:
     found = began(Tail(next_offset=3), Head(removed_records=0), end=100)
 
     assert found.tail.next_offset == 100

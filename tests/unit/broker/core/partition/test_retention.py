@@ -84,7 +84,7 @@ def histories(draw: st.DrawFn) -> Seen:
 
 
 @given(seen=histories(), retain_us=st.integers(SECOND_US, HOUR_US))
-def test_nothing_is_let_go_before_its_time_whatever_moves(seen: Seen, retain_us: int) -> None:
+def test_nothing_is_removed_before_its_time_whatever_moves(seen: Seen, retain_us: int) -> None:
     marks: Marks = ()
     for index, (now_us, settled) in enumerate(seen):
         marks = noted(marks, settled, now_us, retain_us)

@@ -71,7 +71,7 @@ def test_within_the_window_but_unknown_it_is_a_gap_and_never_a_duplicate() -> No
         window.judge(0, 9, crc32=9)
 
 
-def test_a_window_that_was_read_again_goes_on_where_it_was() -> None:
+def test_a_window_that_was_read_again_continues_where_it_was() -> None:
     window = WriterWindow((Slot(6, 6, 60, 10), Slot(7, 7, 70, 10)))
 
     assert (window.highest, window.expected) == (7, 8)

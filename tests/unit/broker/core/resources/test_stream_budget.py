@@ -29,11 +29,11 @@ def test_a_stream_that_holds_something_may_take_more_only_within_half_of_the_bud
     assert not budget.fits(share, 21)
 
 
-def test_what_is_larger_than_the_budget_fits_when_nobody_holds_anything() -> None:
+def test_what_is_larger_than_the_budget_fits_when_no_stream_holds_any() -> None:
     assert StreamBudget(100).fits(StreamShare(), 1_000)
 
 
-def test_what_is_given_back_is_free_and_never_more_than_was_taken() -> None:
+def test_what_is_returned_is_free_and_never_more_than_was_taken() -> None:
     budget = StreamBudget(100)
     share = holding(budget, 60)
     budget.remove(share, 20, NOW)
@@ -67,7 +67,7 @@ def test_those_that_hold_the_most_and_make_no_progress_are_ended_first() -> None
     assert budget.stalled(NOW + STALLED_S, 1_000) == [large, small]
 
 
-def test_nobody_is_ended_while_there_is_room_or_progress() -> None:
+def test_no_stream_is_ended_while_there_is_room_or_progress() -> None:
     budget = StreamBudget(100)
     holding(budget, 50)
 

@@ -114,7 +114,7 @@ async def test_a_nack_without_an_action_is_a_retry_with_the_sinks_back_off() -> 
 
 
 @pytest.mark.parametrize("seconds", [-1, 24 * 3_600 + 1, 315_576_000_000])
-async def test_a_delay_out_of_bounds_is_refused_and_nothing_is_given_back(seconds: int) -> None:
+async def test_a_delay_out_of_bounds_is_refused_and_nothing_is_returned(seconds: int) -> None:
     async with taken() as taker:
         with refusal(Reason.INVALID_NACK):
             await nacked(taker.subscription, nack(taker, (0, 0), seconds=seconds))
@@ -236,7 +236,7 @@ async def test_in_strict_order_a_nack_of_thousands_of_ranges_is_one_failure() ->
         assert taker.lane().cursor.attempts == ((2, 1),)
 
 
-async def test_what_is_settled_while_a_nack_is_looked_at_is_not_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_settled_while_a_nack_is_examined_is_not_returned(monkeypatch: pytest.MonkeyPatch) -> None:
     async with many_taken() as taker:
         monkeypatch.setattr(slices, "SLICE_S", 0.0)
         nacking = asyncio.ensure_future(nacked(taker.subscription, nack(taker, *SCATTERED)))

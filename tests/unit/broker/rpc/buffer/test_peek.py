@@ -54,7 +54,7 @@ def test_a_value_is_shown_as_it_reads_best(value: bytes, form: str, text: str) -
 @pytest.mark.parametrize(
     "value", [b"x" * 10_000, b"\xff" * 10_000, json.dumps(["x"] * 5_000).encode(), b"x" * MIB, b"\xff" * MIB]
 )
-def test_a_long_value_is_cut_and_marked_and_its_length_is_told(value: bytes) -> None:
+def test_a_long_value_is_cut_and_marked_and_its_length_is_reported(value: bytes) -> None:
     message = shown(PlainRecord(value))
 
     assert (len(message.value), message.truncated) == (SHOWN_MAX, True)

@@ -136,7 +136,7 @@ def test_a_call_commits_something_and_not_too_much(number: int) -> None:
         values.check_apart([epochs.wanted(commit(producer=f"p{each}", name="")) for each in range(number)])
 
 
-def test_an_epoch_tells_of_each_partition_once() -> None:
+def test_an_epoch_reports_each_partition_once() -> None:
     parts = (
         EpochPart(0, 10, 4, 3, 40, 1, 3),
         EpochPart(2, 5, 4, 1, 40, 4, 4),
@@ -158,7 +158,7 @@ def test_an_epoch_tells_of_each_partition_once() -> None:
     )
 
 
-def test_a_producer_tells_what_it_has_staged_and_of_no_epoch_before_its_first() -> None:
+def test_a_producer_reports_what_it_has_staged_and_no_epoch_before_its_first() -> None:
     stages = [
         Stage(StageRecord(n, "query", "name", 7, f"t{n}", "run-1", 3), 0.0, records=n, size=10 * n) for n in (1, 2)
     ]

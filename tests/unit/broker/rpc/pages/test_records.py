@@ -87,7 +87,7 @@ def test_every_page_is_within_the_bounds_of_a_page_and_nearly_full(record: recor
     )
 
 
-def test_a_record_larger_than_a_page_stands_alone() -> None:
+def test_a_record_larger_than_a_page_is_alone_in_its_message() -> None:
     large = record_pb2.Record(value=b"x" * (2 * PAGE_BYTES_MAX))
     small = record_pb2.Record(value=b"y")
 

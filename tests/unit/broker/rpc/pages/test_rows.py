@@ -72,7 +72,7 @@ def test_a_row_is_cut_out_for_a_dead_letter() -> None:
     ],
     ids=["damaged", "fewer rows", "another schema", "nonsense", "damaged dictionary"],
 )
-def test_rows_that_are_not_what_was_said_are_told_by_their_place(data: bytes) -> None:
+def test_rows_that_are_not_what_was_said_are_reported_by_their_place(data: bytes) -> None:
     with pytest.raises(InvalidPage, match="the page at offset 10") as refused:
         json_rows(*stored(10, data), [Range(10, 13)], schema_of)
 
@@ -82,7 +82,7 @@ def test_rows_that_are_not_what_was_said_are_told_by_their_place(data: bytes) ->
 @pytest.mark.parametrize(
     "error", [TypeError, IndexError, OverflowError, RuntimeError, pa.ArrowCapacityError, struct.error]
 )
-def test_whatever_a_decoder_raises_for_a_page_it_is_told_by_its_place(
+def test_whatever_a_decoder_raises_for_a_page_it_is_reported_by_its_place(
     error: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def damaged(*_: object) -> None:
@@ -94,7 +94,7 @@ def test_whatever_a_decoder_raises_for_a_page_it_is_told_by_its_place(
         json_rows(*stored(10), [Range(10, 13)], schema_of)
 
 
-def test_a_schema_that_is_lost_is_told() -> None:
+def test_a_schema_that_is_lost_is_reported() -> None:
     def lost(version: int) -> object:
         raise SchemaNotFound("orders", version, 3, damaged=True)
 
@@ -144,7 +144,7 @@ def test_rows_of_a_type_without_a_json_form_are_shown_with_why() -> None:
     assert "no JSON form is defined" in row.text
 
 
-def test_a_schema_that_is_lost_makes_rows_unreadable_for_who_looks_at_them() -> None:
+def test_a_schema_that_is_lost_makes_rows_unreadable_for_who_examines_them() -> None:
     def lost(version: int) -> SchemaRecord:
         raise SchemaNotFound("orders", version, 3, damaged=True)
 

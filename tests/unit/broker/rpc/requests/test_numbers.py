@@ -26,7 +26,7 @@ def test_a_call_without_numbers_has_nothing_to_look_at() -> None:
     assert not numbers_of(sink_service_pb2.GetSinkRequest.DESCRIPTOR)
 
 
-def test_a_number_is_named_by_its_path_and_told_with_its_bounds() -> None:
+def test_a_number_is_named_by_its_path_and_reported_with_its_bounds() -> None:
     request = subscription_pb2.SeekSubscriptionRequest(to=subscription_pb2.Position(offset=NUMBER_MAX + 1))
 
     with refusal(Reason.NUMBER_OUT_OF_RANGE, match=r"to.offset is 9223372036854775808: 0 to 9223372036854775807"):

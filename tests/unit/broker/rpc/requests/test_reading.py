@@ -36,7 +36,7 @@ def test_text_that_is_no_utf_8_is_a_refusal() -> None:
         read(b"\x0a\x01\xff")
 
 
-def test_a_call_that_nobody_knows_is_bounded_in_bytes() -> None:
+def test_a_call_that_is_unknown_is_bounded_in_bytes() -> None:
     read = reader_of("/forebay.v1.SinkService/AddedLater", bytes)
 
     assert read(b"anything") == b"anything"

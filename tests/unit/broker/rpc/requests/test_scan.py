@@ -77,7 +77,7 @@ def test_a_field_within_others_may_have_a_bound_of_its_own() -> None:
     assert refused(b"\x0a\x08" + b"\x42\x00" * 4, COMMIT, bounds).facts["field"] == "commits.tokens"
 
 
-def test_a_message_with_too_many_bytes_is_not_looked_at() -> None:
+def test_a_message_with_too_many_bytes_is_not_examined() -> None:
     error = refused(b"\xff" * ((1 << 20) + 1), COMMIT)
 
     assert error.facts == {"found": str((1 << 20) + 1), "bound": str(1 << 20)}

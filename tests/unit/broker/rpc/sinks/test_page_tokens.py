@@ -13,7 +13,7 @@ ANEW = SinkRecord(2, "orders", "fedcba9876543210", SinkSettings(), 0)
 
 
 @pytest.mark.parametrize("place", ["7", "0:5:default", "3-4-5", "query:a/b", ""])
-def test_a_token_gives_back_the_place_that_it_was_made_of(place: str) -> None:
+def test_a_token_returns_the_place_that_it_was_made_of(place: str) -> None:
     assert place_of(SINK, page_token(SINK, place)) == place
 
 

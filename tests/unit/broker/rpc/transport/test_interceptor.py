@@ -48,7 +48,7 @@ async def test_a_refusal_ends_the_call_with_its_code() -> None:
     assert caller.code is grpc.StatusCode.UNAVAILABLE
 
 
-async def test_a_refusal_that_nobody_waits_for_any_more_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_refusal_that_has_no_waiter_any_more_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(asyncio.CancelledError):
         await abort(Caller(gone=True), Draining())
 

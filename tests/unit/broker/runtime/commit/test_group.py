@@ -29,7 +29,7 @@ pytestmark = pytest.mark.anyio
 MIB = 1 << 20
 
 
-def lineup(partition: int = 0) -> AppendQueue:
+def append_queue(partition: int = 0) -> AppendQueue:
     return AppendQueue(1, PartitionLog(partition), lambda partition, entries: None)
 
 
@@ -59,7 +59,7 @@ def stored(group: Group) -> list[list[bytes]]:
 
 
 async def test_small_appends_of_a_partition_become_one_page_in_the_order_of_their_offsets() -> None:
-    line = lineup()
+    line = append_queue()
     for number in range(3):
         queue(line, b"%d" % number, b"x", at_us=number)
 
@@ -74,7 +74,7 @@ async def test_small_appends_of_a_partition_become_one_page_in_the_order_of_thei
 
 
 async def test_joined_pages_hold_no_more_records_than_the_sink_says() -> None:
-    line = lineup()
+    line = append_queue()
     for _ in range(5):
         queue(line, b"a", b"b", page_records=4)
 
@@ -84,8 +84,8 @@ async def test_joined_pages_hold_no_more_records_than_the_sink_says() -> None:
     assert [each.entry.base for each in group.pages] == [0, 4, 8]
 
 
-async def test_a_page_with_more_records_than_that_stands_alone() -> None:
-    line = lineup()
+async def test_a_page_with_more_records_than_that_is_alone_in_its_message() -> None:
+    line = append_queue()
     for count in (1, 9, 1):
         queue(line, *[b"x"] * count, page_records=4)
 
@@ -95,7 +95,7 @@ async def test_a_page_with_more_records_than_that_stands_alone() -> None:
 
 
 async def test_joined_pages_are_no_larger_than_a_page() -> None:
-    line = lineup()
+    line = append_queue()
     for _ in range(3):
         queue(line, b"x" * (PAGE_BYTES_MAX // 2))
 
@@ -106,7 +106,7 @@ async def test_joined_pages_are_no_larger_than_a_page() -> None:
 
 
 async def test_no_more_appends_are_joined_than_an_entry_has_places_for() -> None:
-    line = lineup()
+    line = append_queue()
     for _ in range(PARTS_MAX + 1):
         queue(line, b"x", page_records=65_536)
 
@@ -116,7 +116,7 @@ async def test_no_more_appends_are_joined_than_an_entry_has_places_for() -> None
 
 
 async def test_counters_of_the_partition_rise_with_its_pages() -> None:
-    line = lineup()
+    line = append_queue()
     for _ in range(2):
         queue(line, b"abc", page_records=1, at_us=9)
 
@@ -130,7 +130,7 @@ async def test_counters_of_the_partition_rise_with_its_pages() -> None:
 
 
 async def test_entries_tail_and_writers_go_into_the_batch_of_their_pages() -> None:
-    line = lineup()
+    line = append_queue()
     slot = Slot(3, 1, 0, 1)
     queue(line, b"a", slot=slot)
     queue(line, b"b")
@@ -145,7 +145,7 @@ async def test_entries_tail_and_writers_go_into_the_batch_of_their_pages() -> No
 
 
 async def test_page_numbers_rise_in_the_order_of_offsets() -> None:
-    lines = [lineup(0), lineup(1)]
+    lines = [append_queue(0), append_queue(1)]
     for _ in range(3):
         for line in lines:
             queue(line, b"x", page_records=1)
@@ -159,7 +159,7 @@ async def test_page_numbers_rise_in_the_order_of_offsets() -> None:
 
 
 async def test_a_partition_with_much_waiting_is_bulk_and_the_small_ones_go_first() -> None:
-    large, small = lineup(0), lineup(1)
+    large, small = append_queue(0), append_queue(1)
     for _ in range(BULK_BYTES // MIB):
         queue(large, b"x" * MIB)
     queue(small, b"y")
@@ -172,7 +172,7 @@ async def test_a_partition_with_much_waiting_is_bulk_and_the_small_ones_go_first
 
 def waiting(number: int, mebibytes: float) -> AppendQueue:
     """A partition with so much waiting, in pages of half a MiB."""
-    line = lineup(number)
+    line = append_queue(number)
     for _ in range(int(mebibytes * 2)):
         queue(line, b"x" * (MIB // 2))
     return line
@@ -190,7 +190,7 @@ async def test_partitions_that_have_much_waiting_together_share_a_file_though_no
 
 
 async def test_a_partition_with_little_keeps_out_of_the_file_of_the_others() -> None:
-    little = lineup(2)
+    little = append_queue(2)
     queue(little, b"x" * (SHARE_BYTES // 2))
 
     group = cut([waiting(0, 2), little, waiting(1, 2.5)], numbers())
@@ -218,7 +218,7 @@ async def test_partitions_take_turns_and_those_left_out_keep_what_they_have() ->
 
 
 async def test_nothing_waiting_is_an_empty_group() -> None:
-    group = cut([lineup()], numbers())
+    group = cut([append_queue()], numbers())
 
     assert (group.shares, group.pages, group.writes, group.size) == ([], [], [], 0)
 
@@ -234,7 +234,7 @@ class Letter:
 
 
 async def test_what_belongs_together_with_other_writes_goes_with_the_next_group_however_full_that_is() -> None:
-    busy, letters = lineup(0), lineup(1)
+    busy, letters = append_queue(0), append_queue(1)
     for _ in range(40):
         queue(busy, bytes(MIB))
     for _ in range(24):

@@ -54,7 +54,7 @@ async def spilling(store: HeldStore, accepted: AcceptedInMemory | None = None) -
 
 
 @pytest.mark.usefixtures("alarm")
-async def test_who_asks_at_the_moment_when_a_reservation_has_become_durable_goes_on_with_it() -> None:
+async def test_who_asks_at_the_moment_when_a_reservation_has_become_durable_continues_with_it() -> None:
     store = HeldStore()
     async with spilling(store) as (broker, buffer):
         store.hold()
@@ -100,7 +100,7 @@ async def test_a_slot_is_used_again_when_its_partition_has_durably_left_it_and_n
         assert (before, buffer.offsets._slots.allocate()) == (1, 0)
 
 
-def test_slots_are_taken_from_below_and_given_back() -> None:
+def test_slots_are_allocated_from_below_and_freed() -> None:
     slots = Slots(AcceptedInMemory(), {0, 2})
 
     assert [slots.allocate(), slots.allocate()] == [1, 3]

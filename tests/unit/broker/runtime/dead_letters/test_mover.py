@@ -61,7 +61,7 @@ def account(taker: Taker) -> tuple[int, int, int]:
     return cursor.acked, cursor.dead_lettered, cursor.pending(log.tail.next_offset)
 
 
-async def test_a_record_rejected_for_good_is_in_the_dead_letter_sink_and_the_next_goes_on() -> None:
+async def test_a_record_rejected_for_good_is_in_the_dead_letter_sink_and_the_next_continues() -> None:
     async with orders() as (broker, buffer):
         taker = Taker(buffer.subscription(""))
         await taker.one()
@@ -97,7 +97,7 @@ async def test_many_records_of_one_range_go_out_of_their_pages_in_order() -> Non
         assert account(taker) == (0, 200, 100)
 
 
-async def test_a_dead_letter_is_not_told_nor_counted_before_its_batch_is_durable() -> None:
+async def test_a_dead_letter_is_neither_reported_nor_counted_before_its_batch_is_durable() -> None:
     store = HeldStore()
     async with orders(store) as (broker, buffer):
         taker = Taker(buffer.subscription(""))
@@ -218,7 +218,7 @@ async def test_a_full_dead_letter_sink_stops_the_sink_and_the_record_stays_pendi
         assert account(taker) == (0, 2, 8)
 
 
-async def test_records_on_their_way_are_given_to_nobody_and_no_answer_counts_for_them() -> None:
+async def test_records_on_their_way_go_to_no_consumer_and_no_answer_counts_for_them() -> None:
     store, clock = HeldStore(), FakeClock()
     async with orders(store, clock) as (broker, buffer):
         subscription = buffer.subscription("")
@@ -292,7 +292,7 @@ async def test_a_restart_finds_the_dead_letter_and_its_account_together() -> Non
         assert await taker.all_offsets() == [5, 6, 7, 8, 9]
 
 
-async def test_so_many_in_a_row_stop_the_sink_and_somebody_lets_it_go_on() -> None:
+async def test_so_many_in_a_row_stop_the_sink_and_a_resume_lets_it_continue() -> None:
     async with orders(dlq_consecutive_max=3, dlq_ratio_max=1.0) as (broker, buffer):
         taker = Taker(buffer.subscription(""))
         await taker.take_all()
@@ -305,7 +305,7 @@ async def test_so_many_in_a_row_stop_the_sink_and_somebody_lets_it_go_on() -> No
         assert len(await letters(broker)) == 3
 
 
-async def test_when_somebody_has_looked_the_breaker_judges_anew() -> None:
+async def test_after_a_resume_the_breaker_judges_again() -> None:
     async with orders(dlq_consecutive_max=3, dlq_ratio_max=1.0) as (_, buffer):
         taker = Taker(buffer.subscription(""))
         await taker.take_all()
@@ -374,7 +374,7 @@ async def test_a_seek_closes_the_account_and_the_dead_letter_stays() -> None:
         assert len(await letters(broker)) == 2
 
 
-async def test_nobody_but_the_broker_writes_dead_letters() -> None:
+async def test_only_the_broker_writes_dead_letters() -> None:
     async with orders() as (broker, buffer):
         taker = Taker(buffer.subscription(""))
         await taker.one()
@@ -413,7 +413,7 @@ async def _awaited(results: Any) -> Any:
     return await results
 
 
-async def test_a_rejection_that_nobody_waits_for_any_more_ends_with_the_subscription_without_a_word() -> None:
+async def test_a_rejection_that_has_no_waiter_any_more_ends_with_the_subscription_without_a_word() -> None:
     told: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
     store = HeldStore()

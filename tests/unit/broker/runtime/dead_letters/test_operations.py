@@ -104,7 +104,7 @@ def numbers(*which: int, partition: int = 0) -> list[bytes]:
     return [f"{partition}/{number}".encode() for number in which]
 
 
-async def test_a_list_tells_all_in_pages_of_any_size() -> None:
+async def test_a_list_reports_all_in_pages_of_any_size() -> None:
     async with dead_orders(partitions=2) as (broker, _):
         every = [*numbers(*range(10)), *numbers(*range(10), partition=1)]
 

@@ -103,7 +103,7 @@ async def test_what_is_settled_already_is_passed_over() -> None:
         assert event.resend
 
 
-async def test_a_gap_is_told_in_its_place_and_ends_a_delivery() -> None:
+async def test_a_gap_is_reported_in_its_place_and_ends_a_delivery() -> None:
     async with sink(overflow=Overflow.DROP_OLDEST, max_disk_cache=3) as buffer:
         await fill(buffer, 3)
         taker = join(buffer)
@@ -119,7 +119,7 @@ async def test_a_gap_is_told_in_its_place_and_ends_a_delivery() -> None:
         assert [offset for offset, _ in delivered_values(events[-1])] == [4, 5]
 
 
-async def test_a_damaged_page_is_kept_aside_and_told_as_a_gap() -> None:
+async def test_a_damaged_page_is_quarantined_and_reported_as_a_gap() -> None:
     store = MemoryStore()
     async with sink(store, bounds=Bounds(tail_bytes=0)) as buffer:
         await fill(buffer, 3)
@@ -165,7 +165,7 @@ async def test_a_page_whose_read_fails_is_neither_dropped_nor_passed_over_and_co
         assert store.scan(Family.META, *QUARANTINE.under(), 10) == []
 
 
-async def test_a_consumer_goes_on_as_soon_as_somebody_else_could_read() -> None:
+async def test_a_consumer_continues_as_soon_as_another_consumer_could_read() -> None:
     store = MemoryStore()
     async with running(store, FakeClock(), bounds=Bounds(tail_bytes=0)) as broker:
         buffer, _ = await broker.create("orders", SinkSettings(buffer_page_size=1))
@@ -209,7 +209,7 @@ async def test_a_page_in_memory_goes_out_to_one_subscription_while_another_waits
         assert (behind, first, second) == ([], [0], [1])
 
 
-async def test_an_index_that_cannot_be_read_is_neither_mended_nor_written_anew() -> None:
+async def test_an_index_that_cannot_be_read_is_neither_repaired_nor_rewritten() -> None:
     store, clock = MemoryStore(), FakeClock()
     async with sink(store, clock, bounds=Bounds(tail_bytes=0)) as buffer:
         await fill(buffer, 3)
@@ -282,7 +282,7 @@ async def test_what_was_revoked_while_it_was_read_is_not_sent() -> None:
 
 
 @pytest.mark.parametrize("records", [4, 8])
-async def test_of_what_was_dropped_while_it_was_read_the_gap_is_told_before_what_is_behind_it(records: int) -> None:
+async def test_of_what_was_dropped_while_it_was_read_the_gap_is_reported_before_what_is_behind_it(records: int) -> None:
     store = HeldStore()
     async with sink(
         store, bounds=Bounds(tail_bytes=0), overflow=Overflow.DROP_OLDEST, max_disk_cache=records

@@ -119,7 +119,7 @@ async def test_another_partition_is_asked_first_for_each_set() -> None:
         assert sorted(partition for one in taken for partition in one) == [0, 1]
 
 
-async def test_a_set_is_told_when_the_failures_that_it_rests_on_are_durable() -> None:
+async def test_a_set_is_reported_when_the_failures_that_it_rests_on_are_durable() -> None:
     store = HeldStore()
     async with filled_sink(store, records=4, ordering=RELAXED) as buffer:
         taker = Taker(buffer.subscription(""))
@@ -246,7 +246,7 @@ async def test_what_was_leased_before_a_seek_settles_nothing_after_it_and_is_not
         assert await buffer.subscription("").leasing.lease_again("spark", found, 60.0) == []
 
 
-async def test_nobody_settles_by_number_past_what_is_leased() -> None:
+async def test_no_settlement_by_number_passes_a_leased_range() -> None:
     async with filled_sink(records=4, ordering=RELAXED) as buffer:
         taker = await failed(buffer, 1)
         found = await lease(buffer)
@@ -280,7 +280,7 @@ async def test_a_lease_that_runs_out_is_a_failed_try_that_survives_and_the_consu
         assert broker.sink("orders").subscription("").lanes[0].cursor.attempts_of(1) == 2
 
 
-async def test_leases_run_out_though_nobody_is_connected() -> None:
+async def test_leases_run_out_without_a_consumer() -> None:
     clock = FakeClock()
     async with filled_sink(clock=clock, records=4, ordering=RELAXED) as buffer:
         taker = await failed(buffer, 1)
@@ -326,7 +326,7 @@ async def test_a_call_extends_what_the_holder_has() -> None:
         assert buffer.subscription("").lanes[0].cursor.attempts_of(1) == 1
 
 
-async def test_what_is_given_back_is_sent_to_the_consumer_without_a_failed_try() -> None:
+async def test_what_is_returned_is_sent_to_the_consumer_without_a_failed_try() -> None:
     async with filled_sink(records=4, ordering=RELAXED) as buffer:
         taker = await failed(buffer, 1, 2)
         await lease(buffer)
@@ -338,7 +338,7 @@ async def test_what_is_given_back_is_sent_to_the_consumer_without_a_failed_try()
         assert taker.lane().cursor.attempts == ((1, 1), (2, 1))
 
 
-async def test_after_a_kill_a_set_is_settled_where_nobody_has_it_yet_or_taken_again_by_its_ranges() -> None:
+async def test_after_a_kill_a_set_is_settled_where_it_is_idle_still_or_taken_again_by_its_ranges() -> None:
     store = MemoryStore()
     mortal = Mortal(store)
     broker = begin(mortal, FakeClock())

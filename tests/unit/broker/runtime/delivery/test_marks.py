@@ -139,7 +139,7 @@ async def test_each_subscription_has_marks_of_its_own() -> None:
         assert await resent(broker, "audit", 2) == [(0, True), (1, True)]
 
 
-async def test_a_subscription_made_anew_under_a_name_has_no_marks_of_the_former() -> None:
+async def test_a_subscription_recreated_under_a_name_has_no_marks_of_the_former() -> None:
     machine = Machine()
     clock_moved = 1
     async with machine.killed(2) as broker:

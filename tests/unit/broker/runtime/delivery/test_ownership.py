@@ -140,7 +140,7 @@ async def test_owner_epochs_of_two_starts_never_meet() -> None:
         assert [outcome for _, _, outcome in late] == [STALE]
 
 
-async def test_an_owner_epoch_is_never_given_again_not_even_by_a_sink_or_subscription_made_anew() -> None:
+async def test_an_owner_epoch_is_never_given_again_not_even_by_a_sink_or_subscription_recreated() -> None:
     async with running() as broker:
         epochs: list[int] = []
         for _ in range(2):

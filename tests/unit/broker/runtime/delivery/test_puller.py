@@ -92,7 +92,7 @@ async def test_a_pull_takes_from_all_partitions() -> None:
         ]
 
 
-async def test_a_pull_tells_of_gaps_on_its_way() -> None:
+async def test_a_pull_reports_gaps_on_its_way() -> None:
     async with sink(overflow=Overflow.DROP_OLDEST, max_disk_cache=2, buffer_page_size=1) as buffer:
         taken = await buffer.subscription("").pullers.get("p").pull(100, 0.0)
 
@@ -160,7 +160,7 @@ async def test_a_pull_waits_for_the_first_record() -> None:
             assert await waiting == [0]
 
 
-async def test_two_calls_of_one_consumer_go_one_after_the_other() -> None:
+async def test_two_calls_of_one_consumer_continuee_after_the_other() -> None:
     async with sink() as buffer:
         at = buffer.subscription("")
 

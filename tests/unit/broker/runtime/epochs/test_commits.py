@@ -26,7 +26,7 @@ from tests.support.refusals import refusal
 pytestmark = pytest.mark.anyio
 
 
-async def test_what_is_staged_is_seen_by_nobody_until_its_epoch_is_committed() -> None:
+async def test_what_is_staged_is_invisible_until_its_epoch_is_committed() -> None:
     async with running() as broker:
         buffer, _ = await broker.create("orders", SinkSettings())
         await stage(buffer, claim(), "a", [b"1", b"2"], [b"3"])
@@ -63,7 +63,7 @@ async def test_all_partitions_of_an_epoch_become_visible_at_one_instant() -> Non
         assert [log.tail.next_offset for log in buffer.logs] == [1, 1, 1, 1]
 
 
-async def test_offsets_follow_the_tokens_of_the_commit_and_what_comes_later_stands_behind() -> None:
+async def test_offsets_follow_the_tokens_of_the_commit_and_what_comes_later_is_behind() -> None:
     async with running() as broker:
         buffer, _ = await broker.create("orders", SinkSettings(partitions=2, buffer_page_size=1))
         await fill(buffer, 2)
@@ -110,7 +110,7 @@ async def test_a_commit_that_is_made_again_adds_nothing_also_after_a_restart() -
         assert await stored(broker) == [b"1"]
 
 
-async def test_a_newer_run_that_wrote_the_epoch_again_is_told_that_it_is_there_and_its_pages_go() -> None:
+async def test_a_newer_run_that_wrote_the_epoch_again_gets_the_answer_that_it_is_there_and_its_pages_go() -> None:
     async with running() as broker:
         buffer, _ = await broker.create("orders", SinkSettings())
         await stage(buffer, claim(), "a", [b"1"])
@@ -135,7 +135,7 @@ async def test_the_same_run_cannot_commit_an_epoch_with_other_tokens() -> None:
             await commit(broker, wanted(claim(), ("b", [])))
 
 
-async def test_a_batch_planned_anew_with_more_rows_is_refused_also_after_a_restart() -> None:
+async def test_a_batch_planned_again_with_more_rows_is_refused_also_after_a_restart() -> None:
     store = MemoryStore()
     newer = claim(run="run-2", ticket=2)
     anew = wanted(newer, ("b", []), content=Content(2, "kind:bb"))
@@ -309,7 +309,7 @@ async def test_under_drop_oldest_a_commit_drops_the_oldest_live_records_for_its_
         assert dict(buffer.logs[0].head.dropped) == {1: 3}
 
 
-async def test_an_epoch_in_a_sink_that_spills_stands_behind_what_memory_holds() -> None:
+async def test_an_epoch_in_a_sink_that_spills_is_behind_what_memory_holds() -> None:
     store = MemoryStore()
     async with running(store) as broker:
         settings = SinkSettings(buffer_mode=BufferMode.SPILL, memory_cache_threshold=10, buffer_page_size=1)

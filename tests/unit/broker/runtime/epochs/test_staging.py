@@ -45,7 +45,7 @@ TTL_S = 24 * 3600
 # -- one stream after the other
 
 
-async def test_a_stage_goes_on_after_a_restart_where_its_pages_end() -> None:
+async def test_a_stage_continues_after_a_restart_where_its_pages_end() -> None:
     store = MemoryStore()
     async with sink(store, partitions=2) as buffer:
         first = await stage(buffer, claim(), "a", [b"1"], [b"2"])
@@ -67,7 +67,7 @@ async def test_a_stage_goes_on_after_a_restart_where_its_pages_end() -> None:
     assert wrong_names(store.reopen()) == []
 
 
-async def test_a_page_that_comes_again_counts_once() -> None:
+async def test_a_repeated_page_counts_once() -> None:
     async with sink() as buffer:
         session = await stage(buffer, claim(), "a", [b"1"])
         usage = buffer.state.staged.usage
@@ -108,7 +108,7 @@ async def test_other_data_under_a_known_sequence_is_a_conflict_and_a_later_one_i
         assert buffer.state.staged.records == 1
 
 
-async def test_a_second_stream_of_a_token_ends_the_first_and_goes_on() -> None:
+async def test_a_second_stream_of_a_token_ends_the_first_and_continues() -> None:
     async with sink() as buffer:
         first = await stage(buffer, claim(), "a", [b"1"])
         second = await stage(buffer, claim(), "a", [b"2"])
@@ -121,7 +121,7 @@ async def test_a_second_stream_of_a_token_ends_the_first_and_goes_on() -> None:
         assert buffer.state.staged.records == 3
 
 
-async def test_who_resumes_what_was_thrown_away_is_fenced() -> None:
+async def test_who_resumes_what_was_discarded_is_fenced() -> None:
     async with sink() as buffer:
         session = await stage(buffer, claim(), "a", [b"1"])
         assert await buffer.staging.abort("query", 0, ["a", "a", "unknown"]) == 1
@@ -156,7 +156,7 @@ async def test_staging_is_durable_when_it_is_answered_whatever_the_sink_promises
 # -- runs
 
 
-async def test_a_newer_run_throws_away_what_older_ones_have_staged_and_their_streams_end() -> None:
+async def test_a_newer_run_discards_what_older_ones_have_staged_and_their_streams_end() -> None:
     store = MemoryStore()
     async with sink(store) as buffer:
         old = await stage(buffer, claim(), "a", [b"1"])
@@ -184,7 +184,7 @@ async def test_what_a_killed_run_stages_late_harms_nothing() -> None:
         assert buffer.state.staged.usage == (0, 0)
 
 
-async def test_a_page_that_waits_when_its_stage_is_thrown_away_is_not_written() -> None:
+async def test_a_page_that_waits_when_its_stage_is_discarded_is_not_written() -> None:
     store = HeldStore()
     async with sink(store) as buffer:
         store.hold()
@@ -204,7 +204,7 @@ async def test_a_page_that_waits_when_its_stage_is_thrown_away_is_not_written() 
     assert store.reopen().scan(Family.SMALL, b"", b"\xff" * 20, 10) == []
 
 
-async def test_a_page_that_is_being_written_when_its_stage_is_thrown_away_is_reclaimed() -> None:
+async def test_a_page_that_is_being_written_when_its_stage_is_discarded_is_reclaimed() -> None:
     store = HeldStore()
     async with running(store) as broker:
         buffer, _ = await broker.create("orders", SinkSettings())
@@ -223,7 +223,7 @@ async def test_a_page_that_is_being_written_when_its_stage_is_thrown_away_is_rec
         assert wrong_names(store) == []
 
 
-async def test_an_abort_fences_nobody_and_leaves_other_tokens_alone() -> None:
+async def test_an_abort_fences_no_stream_and_leaves_other_tokens_alone() -> None:
     async with running() as broker:
         buffer, _ = await broker.create("orders", SinkSettings())
         await stage(buffer, claim(), "a", [b"1"])
@@ -238,7 +238,7 @@ async def test_an_abort_fences_nobody_and_leaves_other_tokens_alone() -> None:
         assert await buffer.staging.abort("query", 0, ["a", "b"]) == 0
 
 
-async def test_an_abort_goes_on_when_whoever_asked_for_it_goes_away() -> None:
+async def test_an_abort_continues_when_its_caller_leaves() -> None:
     store = HeldStore()
     async with sink(store) as buffer:
         await stage(buffer, claim(), "a", [b"1"])
@@ -255,7 +255,7 @@ async def test_an_abort_goes_on_when_whoever_asked_for_it_goes_away() -> None:
 # -- time
 
 
-async def test_what_nobody_touches_goes_when_its_time_is_over_and_its_room_comes_back() -> None:
+async def test_an_unused_stage_goes_when_its_time_is_over_and_its_room_is_released() -> None:
     clock, store = FakeClock(), MemoryStore()
     async with sink(store, clock) as buffer:
         for token in ("a", "b"):
@@ -304,7 +304,7 @@ def dues(buffer: Buffer, stages: list[Stage]) -> list[Due]:
 
 
 @pytest.mark.parametrize("writes", range(9))
-async def test_many_pages_that_are_thrown_away_go_in_batches_and_a_crash_between_two_leaves_nothing_for_good(
+async def test_many_pages_that_are_discarded_go_in_batches_and_a_crash_between_two_leaves_nothing_for_good(
     monkeypatch: pytest.MonkeyPatch, writes: int
 ) -> None:
     monkeypatch.setattr(staging, "FEW_PAGES", 3)
@@ -336,7 +336,7 @@ async def test_many_pages_that_are_thrown_away_go_in_batches_and_a_crash_between
     assert wrong_names(again.reopen()) == []
 
 
-async def test_a_sink_that_is_deleted_while_many_pages_are_thrown_away_gives_all_its_bytes_back(
+async def test_a_sink_that_is_deleted_while_many_pages_are_discarded_releases_all_its_bytes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(staging, "FEW_PAGES", 1)
@@ -505,7 +505,7 @@ async def test_a_sink_that_stores_nothing_stages_nothing() -> None:
             buffer.staging.open(claim(), "a", None)
 
 
-async def test_nobody_stages_or_commits_dead_letters() -> None:
+async def test_dead_letters_cannot_be_staged_or_committed() -> None:
     async with running() as broker:
         buffer, _ = await broker.create("orders", SinkSettings())
         letters = broker.registry.dead_letter_sink(buffer.state)

@@ -27,7 +27,7 @@ async def test_a_page_or_what_became_of_it_is_passed_on() -> None:
         await failed
 
 
-async def test_whoever_has_gone_away_is_told_nothing() -> None:
+async def test_a_caller_that_has_left_gets_no_answer() -> None:
     gone: asyncio.Future[Stored] = asyncio.get_running_loop().create_future()
     gone.cancel()
 

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 # -- duplicates
 
 
-async def test_a_page_that_comes_again_is_answered_and_not_stored_again() -> None:
+async def test_a_repeated_page_is_answered_and_not_stored_again() -> None:
     async with writers() as at:
         session = await at.open("w", None)
         first = await publish(session, 0, b"a", b"b")

@@ -78,7 +78,7 @@ async def test_a_partition_that_does_not_exist_is_refused() -> None:
             await ask(broker, 0, partition=1)
 
 
-async def test_what_waits_for_its_batch_is_told_so_at_once() -> None:
+async def test_what_waits_for_its_batch_is_answered_so_at_once() -> None:
     store = HeldStore()
     async with orders(store, pages=1) as broker:
         store.hold()
@@ -93,7 +93,7 @@ async def test_what_waits_for_its_batch_is_told_so_at_once() -> None:
         assert await place(broker, 1) is Place.RECENT
 
 
-async def test_nothing_is_told_before_it_is_durable() -> None:
+async def test_nothing_is_reported_before_it_is_durable() -> None:
     store = HeldStore()
     async with orders(store, pages=1) as broker:
         taker = Taker(broker.sink("orders").subscription(""))
@@ -112,7 +112,7 @@ async def test_nothing_is_told_before_it_is_durable() -> None:
         await acking
 
 
-async def test_a_trimmed_record_and_one_whose_index_entry_is_gone_are_told_apart() -> None:
+async def test_a_trimmed_record_and_one_whose_index_entry_is_gone_are_distinguished() -> None:
     store = MemoryStore()
     async with orders(store, pages=3) as broker:
         taker = Taker(broker.sink("orders").subscription(""))
@@ -129,7 +129,7 @@ async def test_a_trimmed_record_and_one_whose_index_entry_is_gone_are_told_apart
         assert [await place(broker, offset) for offset in range(3)] == [Place.TRIMMED, Place.MISSING, Place.DISK]
 
 
-async def test_monotonic_times_are_told_on_the_wall_clock() -> None:
+async def test_monotonic_times_are_reported_on_the_wall_clock() -> None:
     clock = FakeClock()
     async with orders(clock=clock, ack_deadline_us=30_000_000) as broker:
         taker = Taker(broker.sink("orders").subscription(""))
@@ -190,7 +190,7 @@ async def test_a_partition_that_is_handed_over_says_so() -> None:
         assert found.explanation.waiting.until is not None
 
 
-async def test_a_record_that_cannot_be_read_now_is_told_with_the_reason_and_not_taken_for_missing() -> None:
+async def test_a_record_that_cannot_be_read_now_is_reported_with_the_reason_and_not_taken_for_missing() -> None:
     store = MemoryStore()
     async with orders(store, tail_bytes=0):
         pass

@@ -131,7 +131,7 @@ async def test_the_first_entries_are_brought_into_memory_slice_by_slice() -> Non
 # -- reads that fail
 
 
-async def test_reads_that_work_again_are_noticed_though_nobody_reads() -> None:
+async def test_reads_that_work_again_are_noticed_without_a_reader() -> None:
     store = MemoryStore()
     async with sink(store, pages=3, tail_bytes=0) as (pages, buffer):
         store.fail_reads(Family.SMALL)
@@ -193,7 +193,7 @@ async def test_a_page_that_fails_and_is_removed_holds_nothing_any_more() -> None
         assert len(pages.holds) == 0
 
 
-async def test_an_index_is_not_written_anew_when_a_read_fails_in_the_middle_of_that() -> None:
+async def test_an_index_is_not_rewritten_when_a_read_fails_in_the_middle_of_that() -> None:
     store = MemoryStore()
     async with sink(store, pages=3, tail_bytes=0) as (pages, buffer):
         store.fail_reads(Family.INDEX)

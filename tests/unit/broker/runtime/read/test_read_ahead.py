@@ -145,7 +145,7 @@ async def test_no_hint_reaches_more_than_eight_mebibytes_behind_what_is_sent() -
     assert all(len(hint) * SIZE <= SOON_BYTES - MESSAGE_BYTES for hint in store.hints)
 
 
-async def test_nobody_waits_for_a_hint() -> None:
+async def test_no_task_waits_for_a_hint() -> None:
     store = Hinted()
     async with sink(store, bounds=NOTHING_HELD) as at:
         await filled(at)

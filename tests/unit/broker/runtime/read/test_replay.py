@@ -157,7 +157,7 @@ async def test_a_follower_of_a_sink_that_is_deleted_hears_of_it() -> None:
             await waiting
 
 
-async def test_a_reader_that_is_overtaken_by_trimming_is_told() -> None:
+async def test_a_reader_that_is_overtaken_by_trimming_is_reported() -> None:
     async with sink() as at:
         await at.fill(600)
         steps = at.replay().read(0, None, follow=False)

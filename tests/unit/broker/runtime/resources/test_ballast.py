@@ -54,7 +54,7 @@ async def test_none_is_kept_where_none_is_wanted() -> None:
     assert room.size == 0
 
 
-async def test_what_cannot_be_made_is_told_once_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_cannot_be_made_is_reported_once_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     room = Room()
     room.full = True
     keeper = BallastKeeper(room, size=64, reserve_bytes=0)

@@ -253,7 +253,7 @@ async def test_free_memory_is_returned_once_most_of_what_was_held_is_gone() -> N
     assert returned == [120.0]
 
 
-async def test_a_process_that_grows_is_looked_at_before_the_second_is_over() -> None:
+async def test_a_process_that_grows_is_examined_before_the_second_is_over() -> None:
     loop, looks = asyncio.get_running_loop(), asyncio.Queue[None]()
 
     class Counted(Open):

@@ -58,7 +58,7 @@ def test_a_group_of_the_first_kind_counts_what_is_below_it_too() -> None:
     assert of(files)[1:] == [Reading("cgroup", 591, 2 * GIB)]
 
 
-def test_in_a_container_whose_path_is_the_hosts_the_group_stands_at_the_top() -> None:
+def test_in_a_container_whose_path_is_the_hosts_the_group_is_at_the_top() -> None:
     files = {
         "/proc/self/cgroup": "0::/kubepods/pod1/abc\n",
         "/sys/fs/cgroup/memory.max": "1000",

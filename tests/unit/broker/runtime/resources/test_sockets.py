@@ -62,7 +62,7 @@ def test_a_connection_that_is_gone_is_not_found_any_more(listener: Listener) -> 
     assert [each.descriptor for each in sockets.scan()] == [stays.fileno()]
 
 
-def test_a_descriptor_that_is_used_again_is_looked_at_again(listener: Listener) -> None:
+def test_a_descriptor_that_is_used_again_is_examined_again(listener: Listener) -> None:
     sockets = Sockets(listener.port)
     ours, _ = listener.connect()
     [before] = sockets.scan()

@@ -27,7 +27,7 @@ async def test_every_step_is_done_and_what_failed_is_raised_at_the_end() -> None
     assert (done, failure.value.failures) == (["last"], ["first: disk"])
 
 
-async def test_a_stop_within_a_stop_tells_its_own_failures() -> None:
+async def test_a_stop_within_a_stop_reports_its_own_failures() -> None:
     stopping = StopSteps()
 
     async def inner() -> None:

@@ -84,7 +84,7 @@ async def test_a_beginner_goes_before_a_stream_that_wants_more() -> None:
     assert woken[0] == "beginner"
 
 
-async def test_one_that_was_woken_and_wants_nothing_keeps_nobody_waiting() -> None:
+async def test_one_that_was_woken_and_wants_nothing_keeps_no_stream_waiting() -> None:
     woken: list[str] = []
     of_all = memory()
     full = of_all.share()
@@ -141,7 +141,7 @@ async def test_one_look_does_not_end_all_slow_streams() -> None:
     assert sum(share.shed.is_set() for share in slow) == 3
 
 
-async def test_a_stream_with_results_that_nobody_takes_goes_on_only_while_others_have_room() -> None:
+async def test_a_stream_with_results_that_the_peer_does_not_read_continues_only_while_others_have_room() -> None:
     of_all = memory()
     share, other = of_all.share(), of_all.share()
     share.take(PAGES)
@@ -170,7 +170,7 @@ async def test_streams_are_ended_until_the_first_in_the_line_has_room_however_mu
     assert len(shed) == 3
 
 
-async def test_nobody_is_ended_for_a_stream_that_holds_something_and_wants_more() -> None:
+async def test_no_stream_is_ended_for_a_stream_that_holds_something_and_wants_more() -> None:
     clock, shed = Clock(), list[int]()
     of_all = memory(clock=clock, shed=shed)
     slow = [of_all.share() for _ in range(3)]
@@ -197,7 +197,7 @@ async def test_whose_turn_it_is_takes_room_though_others_wait_behind() -> None:
     assert [share.reserve(PAGES * 2 // 3) for share in waiting] == [True, False, False]
 
 
-async def test_memory_is_given_back_once_after_a_peak() -> None:
+async def test_memory_is_released_once_after_a_peak() -> None:
     clock = Clock()
     of_all = memory(clock=clock)
     with of_all.share() as share:

@@ -63,7 +63,7 @@ async def test_work_that_fails_or_returns_is_begun_again_and_counted_with_its_re
     assert supervisor.kept == set()
 
 
-async def test_work_that_somebody_cancels_is_begun_again_and_work_that_is_stopped_is_not() -> None:
+async def test_work_that_is_cancelled_is_begun_again_and_work_that_is_stopped_is_not() -> None:
     supervisor = Supervisor(asyncio.Event())
     worker = Worker()
     kept = supervisor.keep_running("trim", worker.__call__)

@@ -78,7 +78,7 @@ async def test_a_request_that_waited_is_asked_at_every_gate_again() -> None:
         buffer.state.deleted = False
 
 
-async def test_no_live_page_is_given_up_for_a_staged_one_while_memory_is_short() -> None:
+async def test_no_live_page_is_evicted_for_a_staged_one_while_memory_is_short() -> None:
     async with sink(buffer_mode=BufferMode.MEMORY) as buffer:
         await fill(buffer, 3)
         buffer.admission._memory.overloaded = True

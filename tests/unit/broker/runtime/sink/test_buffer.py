@@ -25,7 +25,7 @@ def bases(buffer: Buffer, partition: int = 0) -> list[int]:
     return [entry.base for entry in buffer.logs[partition].first_entries()]
 
 
-async def test_appends_of_a_partition_follow_each_other_whoever_makes_them() -> None:
+async def test_appends_of_a_partition_follow_each_other_of_every_source() -> None:
     async with sink() as buffer:
         appends = await asyncio.gather(*(buffer.append(page(b"a", b"b")) for _ in range(20)))
         await asyncio.gather(*(append.done for append in appends))
@@ -167,7 +167,7 @@ async def test_new_settings_hold_from_the_next_append_on() -> None:
             await fill(buffer, 1)
 
 
-async def test_appends_go_on_while_deliveries_are_stopped() -> None:
+async def test_appends_continue_while_deliveries_are_stopped() -> None:
     async with sink() as buffer:
         await buffer.stop("the target is away")
         await fill(buffer, 2)

@@ -20,7 +20,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
 
 
-def test_the_first_drop_is_told_at_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_first_drop_is_reported_at_once(caplog: pytest.LogCaptureFixture) -> None:
     DropLog("orders", FakeClock()).dropped(0, OVERFLOW, 5, 10, 15)
 
     assert lines(caplog) == ["partition=0 reason=OVERFLOW records=5 drops=1 first=10 end=15"]
@@ -42,7 +42,7 @@ def test_a_burst_is_one_line_a_second(caplog: pytest.LogCaptureFixture) -> None:
     ]
 
 
-def test_partitions_and_reasons_are_told_apart(caplog: pytest.LogCaptureFixture) -> None:
+def test_partitions_and_reasons_are_distinguished(caplog: pytest.LogCaptureFixture) -> None:
     log = DropLog("orders", FakeClock())
     log.dropped(0, OVERFLOW, 1, 0, 1)
     log.dropped(1, OVERFLOW, 1, 4, 5)
@@ -56,7 +56,7 @@ def test_partitions_and_reasons_are_told_apart(caplog: pytest.LogCaptureFixture)
     ]
 
 
-def test_after_a_quiet_second_a_drop_is_told_at_once_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_after_a_quiet_second_a_drop_is_reported_at_once_again(caplog: pytest.LogCaptureFixture) -> None:
     clock = FakeClock()
     log = DropLog("orders", clock)
     log.dropped(0, OVERFLOW, 1, 0, 1)

@@ -129,7 +129,7 @@ async def test_what_was_in_flight_for_too_long_when_the_connection_breaks_is_not
         assert balances(buffer)
 
 
-async def test_the_sweeper_counts_it_when_nobody_connects_again() -> None:
+async def test_the_sweeper_counts_it_when_no_consumer_reconnects() -> None:
     clock = FakeClock()
     async with running(clock=clock) as broker:
         buffer = await aging(broker)
@@ -238,7 +238,7 @@ async def test_a_clock_that_jumps_from_1970_to_today_makes_nothing_older() -> No
 
 
 @pytest.mark.parametrize("ahead_us", [3_600_000_000, -3_600_000_000])
-async def test_a_clock_that_stands_wrong_at_a_restart_makes_nothing_older_or_younger(ahead_us: int) -> None:
+async def test_a_wrong_clock_at_a_restart_makes_nothing_older_or_younger(ahead_us: int) -> None:
     """The broker is down for half a minute, and comes back while the wall clock is an hour off; then it is set."""
     store, clock = MemoryStore(), FakeClock()
     async with running(store, clock) as broker:
@@ -287,7 +287,7 @@ async def test_the_broker_sweeps_by_itself(monkeypatch: pytest.MonkeyPatch) -> N
         assert gaps(buffer) == [(0, 2, DropReason.EXPIRED)]
 
 
-async def test_a_partition_whose_index_was_damaged_is_mended_and_swept_as_the_others_are() -> None:
+async def test_a_partition_whose_index_was_damaged_is_repaired_and_swept_as_the_others_are() -> None:
     store, clock = MemoryStore(), FakeClock()
     async with running(store, clock) as broker:
         buffer = await aging(broker, partitions=2)

@@ -120,7 +120,7 @@ async def test_above_the_threshold_exactly_the_excess_is_on_the_disk_and_the_ord
         assert await taker(buffer).all_offsets() == list(range(10))
 
 
-async def test_once_it_spills_it_goes_on_to_the_disk_until_readers_have_caught_up() -> None:
+async def test_once_it_spills_it_continues_to_the_disk_until_readers_have_caught_up() -> None:
     machine = Machine()
     async with machine.sink(**spill(2)) as buffer:
         await fill(buffer, 0, 4, at_once=2)
@@ -133,7 +133,7 @@ async def test_once_it_spills_it_goes_on_to_the_disk_until_readers_have_caught_u
         assert await fill(buffer, 6, 8, at_once=2) == [Durability.MEMORY]
 
 
-async def test_a_delivery_tells_the_least_safe_of_its_pages() -> None:
+async def test_a_delivery_reports_the_least_safe_of_its_pages() -> None:
     machine = Machine()
     async with machine.sink(**spill(2)) as buffer:
         await fill(buffer, 0, 4, at_once=2)

@@ -196,7 +196,7 @@ async def test_two_purges_are_two_gaps_though_they_touch() -> None:
         assert gaps(buffer) == [(0, 2, "PURGED"), (2, 4, "PURGED")]
 
 
-async def test_two_purges_at_once_go_one_after_the_other() -> None:
+async def test_two_purges_at_once_continuee_after_the_other() -> None:
     async with running() as broker:
         buffer = await orders(broker, 3)
 
@@ -293,7 +293,7 @@ async def test_what_is_in_flight_is_revoked_before_it_goes_and_late_answers_sett
         assert balances(buffer)
 
 
-async def test_what_is_not_purged_comes_again_under_the_new_revision() -> None:
+async def test_what_is_not_purged_is_redelivered_under_the_new_revision() -> None:
     async with running() as broker:
         buffer = await orders(broker, 4)
         taker = Taker(buffer.subscription(""))
@@ -371,7 +371,7 @@ async def test_a_store_that_fails_answers_with_its_failure_and_a_start_finds_all
         assert (buffer.logs[0].records, gaps(buffer)) in [(3, []), (0, [(0, 3, "PURGED")])]
 
 
-async def test_a_caller_that_leaves_ends_it_and_deliveries_go_on() -> None:
+async def test_a_caller_that_leaves_ends_it_and_deliveries_continue() -> None:
     store = HeldStore()
     async with running(store) as broker:
         buffer = await orders(broker, 2)

@@ -77,7 +77,7 @@ async def test_acks_of_what_only_memory_held_are_no_damage_after_a_kill(mode: Bu
     await broker.close()
 
 
-async def test_a_power_loss_goes_on_at_the_reservation_and_says_at_most() -> None:
+async def test_a_power_loss_continues_at_the_reservation_and_says_at_most() -> None:
     crash = Crash()
     await crash.run(SPILL, 3)
 
@@ -120,7 +120,7 @@ async def test_a_start_begins_to_count_when_it_has_taken_over_what_was_left() ->
     assert recover(store.reopen()).counting == counted
 
 
-async def test_without_fsync_a_kill_goes_on_at_the_tail() -> None:
+async def test_without_fsync_a_kill_continues_at_the_tail() -> None:
     crash = Crash()
     await crash.run(UNSYNCED, 3)
 

@@ -156,7 +156,7 @@ async def test_a_long_backlog_that_was_settled_goes_down_to_its_bytes_in_one_swe
     assert bases(buffer) == list(range(695, 700))
 
 
-async def test_bytes_that_somebody_still_needs_do_not_count_as_retained() -> None:
+async def test_bytes_that_a_subscription_still_needs_do_not_count_as_retained() -> None:
     async with sink(retain_acked_bytes=2 * TEN) as buffer:
         await fill(buffer, 6)
         taker = Taker(buffer.subscription(""))
@@ -272,7 +272,7 @@ async def test_retained_pages_yield_when_the_device_is_full() -> None:
         assert kept == [0, 1, 2]
 
 
-async def test_the_time_goes_on_over_a_restart() -> None:
+async def test_the_time_continues_over_a_restart() -> None:
     store, clock = MemoryStore(), FakeClock()
     async with sink(store, clock, retain_acked_time_us=60_000_000) as buffer:
         await fill(buffer, 3)

@@ -43,7 +43,7 @@ async def test_another_spark_schema_is_another_version() -> None:
         assert await register(buffer, b"a", 1, '{"x": 1}') == 2
 
 
-async def test_who_compared_with_an_older_version_is_told_which_one_is_the_latest() -> None:
+async def test_who_compared_with_an_older_version_gets_the_latest_version() -> None:
     async with sink() as buffer:
         await register(buffer, b"a", 0)
 
@@ -89,7 +89,7 @@ async def test_all_versions_together_are_bounded() -> None:
             await register(buffer, b"x", large)
 
 
-async def test_a_version_is_told_when_it_is_durable() -> None:
+async def test_a_version_is_reported_when_it_is_durable() -> None:
     store = HeldStore()
     async with sink(store) as buffer:
         store.hold()
@@ -156,7 +156,7 @@ async def test_rows_may_name_only_a_version_that_was_given() -> None:
                 buffer.schemas.check_page(version)
 
 
-async def test_a_list_goes_on_behind_a_version() -> None:
+async def test_a_list_continues_behind_a_version() -> None:
     async with sink() as buffer:
         for version in range(5):
             await register(buffer, b"%d" % version, version)

@@ -185,7 +185,7 @@ async def test_statistics_of_many_partitions_give_others_their_turn(monkeypatch:
     assert [[lane.partition for lane in lanes] for _, _, lanes in state.subscriptions] == [list(range(64))]
 
 
-async def test_subscriptions_at_different_places_far_behind_are_each_told_their_lag() -> None:
+async def test_subscriptions_at_different_places_far_behind_each_report_their_lag() -> None:
     async with sink(pages=0) as buffer:
         appends = [await buffer.append(page(b"x" * 10)) for _ in range(1_000)]
         await asyncio.gather(*(append.done for append in appends))

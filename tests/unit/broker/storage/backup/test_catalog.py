@@ -60,7 +60,7 @@ def test_a_mark_that_was_cut_off_is_that_of_an_incomplete_backup(target: Directo
     assert [(one.id, one.complete, one.started_at_us) for one in list_backups(target)] == [("a", False, 0)]
 
 
-def test_a_damaged_manifest_is_told(target: DirectoryTarget) -> None:
+def test_a_damaged_manifest_is_reported(target: DirectoryTarget) -> None:
     target.put("a/manifest", [b"{}\n0\n"])
 
     assert "damaged" in list_backups(target)[0].damage

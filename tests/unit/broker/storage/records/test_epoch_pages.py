@@ -78,7 +78,7 @@ async def test_entries_that_are_damaged_are_made_again_too_also_when_the_counter
 
 
 @pytest.mark.anyio
-async def test_an_epoch_of_which_a_page_is_missing_is_a_gap_and_what_stands_around_it_is_not() -> None:
+async def test_an_epoch_of_which_a_page_is_missing_is_a_gap_and_what_is_around_it_is_not() -> None:
     store = MemoryStore()
     await filled(store)
     store = store.reopen()

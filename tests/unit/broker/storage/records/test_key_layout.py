@@ -47,7 +47,7 @@ def within(key: bytes, span: Span) -> bool:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 @given(data=st.data())
-def test_a_key_tells_its_parts(kind: Kind[Any], data: st.DataObject) -> None:
+def test_a_key_contains_its_parts(kind: Kind[Any], data: st.DataObject) -> None:
     parts = data.draw(parts_of(kind))
 
     assert kind.parts(kind.key(*parts)) == parts
@@ -59,7 +59,7 @@ def test_a_key_tells_its_parts(kind: Kind[Any], data: st.DataObject) -> None:
     "kind", [kind for kind in KINDS if not kind.of_store and kind is not POSITION], ids=lambda kind: kind.name
 )
 @given(data=st.data())
-def test_a_key_stands_in_the_spans_of_its_first_parts_and_no_others(kind: Kind[Any], data: st.DataObject) -> None:
+def test_a_key_is_in_the_spans_of_its_first_parts_and_no_others(kind: Kind[Any], data: st.DataObject) -> None:
     parts, others = data.draw(parts_of(kind)), data.draw(parts_of(kind))
     count = data.draw(st.integers(1, len(parts)))
     assume(others[count - 1] != 2**64 - 1)  # there is no key behind it
@@ -70,7 +70,7 @@ def test_a_key_stands_in_the_spans_of_its_first_parts_and_no_others(kind: Kind[A
 
 @pytest.mark.parametrize("kind", OF_SINKS, ids=lambda kind: kind.name)
 @given(data=st.data())
-def test_a_key_of_a_sink_stands_in_the_span_of_its_kind_and_sink_only(kind: Kind[Any], data: st.DataObject) -> None:
+def test_a_key_of_a_sink_is_in_the_span_of_its_kind_and_sink_only(kind: Kind[Any], data: st.DataObject) -> None:
     parts = data.draw(parts_of(kind))
     key = kind.key(*parts)
 
@@ -80,7 +80,7 @@ def test_a_key_of_a_sink_stands_in_the_span_of_its_kind_and_sink_only(kind: Kind
 
 
 @given(place=PLACES)
-def test_keys_that_begin_with_a_partition_tell_it(place: tuple[int, int, int]) -> None:
+def test_keys_that_begin_with_a_partition_contain_it(place: tuple[int, int, int]) -> None:
     sink, partition, number = place
     due = DUE.key(sink, partition, 1, number)
 

@@ -276,7 +276,7 @@ def sealed(content: bytes, version: int = 1) -> bytes:
 
 @pytest.mark.parametrize(("kind", "value"), SAMPLES, ids=IDS)
 @given(at=st.integers(0, 300), byte=st.integers(0, 255))
-def test_a_wrong_byte_under_a_good_checksum_is_told_or_changes_the_value(
+def test_a_wrong_byte_under_a_good_checksum_is_reported_or_changes_the_value(
     kind: Kind[Any], value: bytes, at: int, byte: int
 ) -> None:
     content = bytearray(value[SEAL.size :])
@@ -331,7 +331,7 @@ def test_a_setting_of_another_type_is_left_for_the_correction(value: Any) -> Non
 
 
 @pytest.mark.parametrize("settings", [5, "x", None, [{}]])
-def test_settings_that_are_none_at_all_are_the_defaults_and_told(settings: Any) -> None:
+def test_settings_that_are_none_at_all_are_the_defaults_and_reported(settings: Any) -> None:
     fields = dataclasses.asdict(SinkRecord(1, "orders", "abc", DEFAULTS, 7)) | {"settings": settings}
 
     found = SINK.codec.decode(sealed(json.dumps(fields).encode()))

@@ -96,7 +96,7 @@ def test_what_is_whole_is_found_as_it_was_stored() -> None:
     ],
     ids=["stage", "stage is missing", "staged page", "staged page is missing"],
 )
-def test_a_damaged_stage_is_thrown_away_and_the_other_one_stays(change: Put | Delete) -> None:
+def test_a_damaged_stage_is_discarded_and_the_other_one_stays(change: Put | Delete) -> None:
     found, store = found_after(change)
 
     [orders] = found.sinks
@@ -109,7 +109,7 @@ def test_a_damaged_stage_is_thrown_away_and_the_other_one_stays(change: Put | De
     assert recover(store.reopen()).repairs == ()
 
 
-def test_a_damaged_producer_goes_on_behind_its_last_epoch() -> None:
+def test_a_damaged_producer_continues_behind_its_last_epoch() -> None:
     found, store = found_after(Put(Family.META, PRODUCER.key(1, "query"), NOISE))
 
     assert found.sinks[0].producers == {"query": ProducerRecord.of(EPOCHS[-1])}
@@ -149,7 +149,7 @@ def test_a_sink_that_is_dropped_takes_all_of_its_epochs_with_it() -> None:
     assert {(due.sink, due.bulk) for due in recover(store.reopen()).due} == {(1, True), (1, False)}
 
 
-def test_what_is_due_of_a_stage_that_was_thrown_away_are_its_pages() -> None:
+def test_what_is_due_of_a_stage_that_was_discarded_are_its_pages() -> None:
     found, _ = found_after(Put(Family.META, STAGE.key(1, STAGES[0].number), NOISE))
 
     assert sorted(found.due, key=lambda due: due.first) == [

@@ -274,7 +274,7 @@ def test_after_a_damaged_log_no_version_of_a_schema_is_given_twice_whose_rows_st
     assert found.sinks[1].schemas == {}
 
 
-def test_after_a_damaged_log_files_are_named_again_and_no_offset_is_handed_out_twice() -> None:
+def test_after_a_damaged_log_files_are_named_again_and_no_offset_is_assigned_twice() -> None:
     found = recover(lost_end(filled()))
 
     orders = found.sinks[0]
@@ -291,7 +291,7 @@ FORGETFUL = replace(RECORD, settings=replace(DEFAULTS, buffer_mode=BufferMode.SP
 
 
 @pytest.mark.parametrize("how", ["ten random bytes", "unreadable"])
-def test_a_damaged_reservation_is_told_and_no_offset_that_it_had_handed_out_comes_again(how: str) -> None:
+def test_a_damaged_reservation_is_reported_and_no_offset_that_it_had_assigned_is_reused(how: str) -> None:
     store = MemoryStore()
     journal = recover(store).journal
     handed_out = 40 + 1_024
@@ -319,7 +319,7 @@ def test_a_damaged_reservation_is_told_and_no_offset_that_it_had_handed_out_come
     assert recover(again.reopen()).repairs == ()
 
 
-def test_damaged_runs_of_memory_and_a_damaged_quarantined_page_are_told() -> None:
+def test_damaged_runs_of_memory_and_a_damaged_quarantined_page_are_reported() -> None:
     store = filled()
     store.write([Put(Family.META, HELD.key(1, 0), NOISE)])
     store.write([Put(Family.META, QUARANTINE.key(1, 0, 9), NOISE)])

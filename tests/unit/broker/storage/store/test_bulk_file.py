@@ -46,7 +46,7 @@ def test_values_read_in_order_are_the_same_as_in_any_order(tmp_path: Path) -> No
     assert [found.read(key) for key, _ in items[::-7]] == [value for _, value in items[::-7]]
 
 
-def test_the_system_is_told_where_an_expected_value_stands(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_system_gets_the_place_of_a_prefetched_value(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[tuple[int, int, int]] = []
     monkeypatch.setattr(os, "posix_fadvise", lambda _, *what: told.append(what))
     found = BulkFile(path)

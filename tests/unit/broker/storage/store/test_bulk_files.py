@@ -47,7 +47,7 @@ def test_keys_come_in_both_directions_and_without_what_is_deleted(tmp_path: Path
     assert files.read([key(1), key(2), key(6)], deleted)[1] is None
 
 
-def test_what_is_expected_of_a_file_that_is_missing_is_passed_over_and_the_rest_is_told(
+def test_what_is_expected_of_a_file_that_is_missing_is_passed_over_and_the_rest_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     files = filled(tmp_path)
@@ -108,7 +108,7 @@ def test_a_reader_in_the_middle_of_a_file_that_goes_has_what_it_has(tmp_path: Pa
 
 
 @pytest.mark.parametrize("size", [0, 30, 3_000])
-def test_a_file_that_was_cut_off_while_it_was_written_goes_once_all_it_could_hold_is_deleted(
+def test_a_file_that_was_cut_off_while_it_was_written_continuesce_all_it_could_hold_is_deleted(
     tmp_path: Path, size: int
 ) -> None:
     filled(tmp_path, files=2).close()
@@ -125,7 +125,7 @@ def test_a_file_that_was_cut_off_while_it_was_written_goes_once_all_it_could_hol
     assert files.lasts == [key(3)]
 
 
-def test_what_a_crash_cut_off_goes_without_a_word_as_nobody_was_promised_it(
+def test_what_a_crash_cut_off_goes_without_a_word_as_it_was_never_acknowledged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     filled(tmp_path, files=2).close()

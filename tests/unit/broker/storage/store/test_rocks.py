@@ -319,7 +319,7 @@ def test_tables_without_a_current_file_are_not_taken_for_a_new_store(host: Rocks
     assert files(host) == before
 
 
-def test_a_store_that_did_not_open_can_be_opened_once_it_is_mended(host: RocksHost) -> None:
+def test_a_store_that_did_not_open_can_be_opened_once_it_is_repaired(host: RocksHost) -> None:
     host.store.close()
     current = host.directory / "db" / "CURRENT"
     good = current.read_bytes()

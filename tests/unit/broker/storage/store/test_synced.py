@@ -41,7 +41,7 @@ def test_a_note_takes_no_more_room_than_it_took_when_it_was_new(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("content", [b"", b"short", b"\xff" * 12, b"\xff" * 13])
-def test_a_note_that_is_not_whole_says_nothing_and_is_made_anew(tmp_path: Path, content: bytes) -> None:
+def test_a_note_that_is_not_whole_says_nothing_and_is_recreated(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "synced").write_bytes(content)
 
     mark = SyncMark(tmp_path / "synced")
