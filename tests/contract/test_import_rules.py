@@ -78,7 +78,7 @@ def test_a_forbidden_import_or_call_is_found(module: str, source: str) -> None:
         ("forebay.broker.runtime.clock", "import asyncio\nfrom opentelemetry import metrics"),
         ("forebay.broker.rpc.sinks.convert", "import grpc\nfrom forebay.v1 import sink_pb2"),
         ("forebay.broker.server", "from forebay.broker.storage.store.rocks import RocksStore"),
-        ("forebay.client.testing", "def late() -> None:\n    from forebay.broker.server import Server"),
+        ("forebay.client.testing", "def late() -> None:\n    from forebay.broker.embedded import BrokerServer"),
         ("forebay.spark.write.writer", "from forebay.client import Client\nimport pyspark.sql"),
         ("forebay.cli.operate.serve", "from forebay.broker import server"),
     ],

@@ -124,7 +124,9 @@ RULES: Final[dict[str, Rule]] = {
         third_party=ANY,
         never=frozenset({"rocksdict"}),
     ),
-    # settings.py, telemetry.py and whatever else stands beside them.
+    # The composition root in a thread.
+    "forebay.broker.embedded": Rule(frozenset({"forebay.broker"}), never=WIRE | {"rocksdict"}),
+    # settings.py, telemetry.py and the other modules beside them.
     "forebay.broker": Rule(
         frozenset({"forebay.credentials", "forebay.text"}),
         third_party=ANY,
@@ -167,7 +169,7 @@ RULES: Final[dict[str, Rule]] = {
     # The in-process broker for users' tests: needs the broker only when it is called.
     "forebay.client.testing": Rule(
         frozenset({"forebay.client", "forebay.v1"}),
-        lazily=frozenset({"forebay.broker.server", "forebay.broker.settings"}),
+        lazily=frozenset({"forebay.broker.embedded", "forebay.broker.settings"}),
         third_party=frozenset({"google", "grpc", "opentelemetry"}),
     ),
     "forebay.deliver": Rule(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from forebay.broker.server import BrokerServer
+from forebay.broker.embedded import BrokerServer
 from forebay.client import Client, Record
 from forebay.client.errors import SubscriptionNotFound, SubscriptionReplaced
 from forebay.client.positions.subscription import ReadSubscription
