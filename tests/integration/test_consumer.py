@@ -329,6 +329,27 @@ def test_while_the_store_is_away_nothing_of_a_subscription_is_settled(client: Cl
     assert unsettled(client) == 0
 
 
+def test_partitions_that_a_failure_left_out_at_the_start_are_read_by_the_next_call(client: Client) -> None:
+    client.sinks.create("orders", partitions=2)
+    for partition in range(2):
+        publish(client, 3, partition=partition)
+    store = FlakyPositions(client.position_store("memory:left-out"), [None, "before"])
+    one = CheckpointedConsumer(
+        Channels(client.endpoints, client.settings),
+        "orders",
+        "billing",
+        store=store,
+        settings=ConsumerSettings(follow=False),
+    )
+
+    with one:
+        with pytest.raises(PositionStoreUnavailable):
+            one.take(WAIT_S)
+        found = [place for batch in one for place in places(batch)]
+
+    assert sorted(found) == [(partition, offset) for partition in range(2) for offset in range(3)]
+
+
 def test_a_subscription_that_is_missing_or_used_by_others_is_an_error(
     client: Client, consumer: Callable[..., CheckpointedConsumer]
 ) -> None:

@@ -245,7 +245,6 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
             not self._settings.follow or now - self._refreshed_at < self._settings.refresh_s
         ):
             return
-        self._refreshed_at = now
         found = self._sinks.stats(self.sink)
         self._incarnation = self._incarnation or found.incarnation
         if self._settings.subscription and self._subscription is None:
@@ -256,6 +255,7 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
             if one.partition not in self._completions:
                 bounds = Bounds(one.partition, self._incarnation, one.earliest_offset, one.next_offset)
                 self._open(bounds, self._point(found, one.partition, is_added=not is_first))
+        self._refreshed_at = now  # behind the last partition: after a failure the others are opened by the next call
 
     def _point(self, found: SinkStats, partition: int, *, is_added: bool) -> Position | None:
         """Return the start point of a partition; the subscription has a lowest record of its own."""
