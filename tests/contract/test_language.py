@@ -59,6 +59,9 @@ BANNED: Final = {
 
 BANNED_WORD: Final = re.compile(r"\b(?:" + "|".join(BANNED).replace(" ", r"\s+") + r")\b", re.IGNORECASE)
 
+STATEMENTS: Final = ("body", "orelse", "finalbody", "handlers", "cases")
+"""Fields of the nodes of a tree that hold statements, or parts of a statement that hold some."""
+
 CODE: Final = re.compile(r"`+[^`\n]+`+")
 """Names of the code within a text: they are not words of it."""
 
@@ -133,21 +136,20 @@ def sources() -> Iterator[Path]:
 
 def offenders_of(path: Path) -> Iterator[tuple[str, int, str]]:
     """Iterate over the offenders of one file."""
-    is_test = path.is_relative_to(ROOT / "tests")
-    for kind, line, text in offenders(path.read_text(encoding="utf-8")):
-        if kind == "questions" or not is_test:
-            yield kind, line, text
+    yield from offenders(path.read_text(encoding="utf-8"), questions_only=path.is_relative_to(ROOT / "tests"))
 
 
-def offenders(source: str) -> Iterator[tuple[str, int, str]]:
+def offenders(source: str, *, questions_only: bool = False) -> Iterator[tuple[str, int, str]]:
     """Iterate over the kind, line number and text of each offender in one module."""
     texts = list(docstrings(source))
     for line, text in texts:
         first = text.strip().partition("\n")[0].rstrip()
         if QUESTION.match(first):
             yield "questions", line, first
-        if len(first) > FIRST_LINE_MAX:
+        if len(first) > FIRST_LINE_MAX and not questions_only:
             yield "long", line, first
+    if questions_only:
+        return
     for line, text in [*texts, *comments(source)]:
         for word in BANNED_WORD.finditer(CODE.sub("``", text)):
             yield "banned", line + text.count("\n", 0, word.start()), word.group()
@@ -155,9 +157,13 @@ def offenders(source: str) -> Iterator[tuple[str, int, str]]:
 
 def docstrings(source: str) -> Iterator[tuple[int, str]]:
     """Iterate over the docstrings of the module, its classes, functions and attributes, with their line numbers."""
-    for node in ast.walk(ast.parse(source)):
+    blocks: list[ast.AST] = [ast.parse(source)]
+    while blocks:
+        node = blocks.pop()
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.lineno, node.value.value
+        # Statements only: the expressions are most of a tree, and hold no docstring.
+        blocks += [inner for field in STATEMENTS for inner in getattr(node, field, ()) if isinstance(inner, ast.AST)]
 
 
 def comments(source: str) -> Iterator[tuple[int, str]]:

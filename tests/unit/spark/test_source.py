@@ -121,4 +121,4 @@ def test_a_wrong_schema_is_told_before_the_broker_is_asked() -> None:
 
 def test_a_read_has_the_schema_of_the_source_and_no_other() -> None:
     with pytest.raises(ForebaySparkError, match="schema"):
-        source(sink="orders").reader(ROWS)
+        source(endpoint=unused_endpoint(), sink="orders", connect_timeout_s="0.3").reader(ROWS)

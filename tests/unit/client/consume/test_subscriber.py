@@ -26,8 +26,8 @@ from forebay.client import (
     Subscriber,
     SubscriptionNotFound,
 )
+from forebay.client.consume import subscriber as subscribing
 from forebay.client.consume.stream import DAMAGED_MAX
-from forebay.client.consume.subscriber import GOODBYE_S
 from forebay.client.errors import Superseded
 from forebay.client.publish.pages import encode_columns
 from forebay.errors.reasons import Reason
@@ -538,7 +538,10 @@ def test_a_block_that_ends_by_an_error_says_goodbye_too(fake: WireFake, script: 
 
 
 @pytest.mark.slow
-def test_closing_does_not_wait_for_a_broker_that_does_not_answer(fake: WireFake, script: Script) -> None:
+def test_closing_does_not_wait_for_a_broker_that_does_not_answer(
+    fake: WireFake, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscribing, "GOODBYE_S", 0.2)
     with fake.client() as client:
         subscriber = client.subscriber("s")
         assert subscriber.take(0.1) is None
@@ -546,5 +549,5 @@ def test_closing_does_not_wait_for_a_broker_that_does_not_answer(fake: WireFake,
         begun = time.monotonic()
         subscriber.close()
 
-        assert time.monotonic() - begun < GOODBYE_S + 2
+        assert time.monotonic() - begun < subscribing.GOODBYE_S + 2
         assert not [thread for thread in threading.enumerate() if thread.name == "forebay-subscriber-s"]
