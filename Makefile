@@ -40,7 +40,7 @@ export PYTHON ?=
 # Not --quiet: it drops the warnings that --strict counts.
 MKDOCS = { said=$$(NO_MKDOCS_2_WARNING=true $(BIN)/python -m mkdocs build --strict 2>&1) || { echo "$$said" >&2; exit 1; }; }
 
-.PHONY: help venv demo docs test test-stores quick coverage check release format proto proto-baseline lock bench bench-spark fault fault-client fault-disk fault-mass fault-positions fault-spark fuzz soak \
+.PHONY: help venv demo docs test test-stores quick coverage check release format proto proto-baseline lock bench bench-spark fault fault-backup fault-client fault-disk fault-mass fault-positions fault-spark fuzz soak \
 	spark-versions compose-test grpcurl stores clean clean-all java
 
 help: ## list the targets
@@ -156,6 +156,9 @@ fault-client: venv ## break wires, certificates, clocks, processes and the store
 
 fault-positions: venv ## kill consumers with saved positions KILLS times, over three stores, and compare with what they processed
 	@$(BIN)/python -m tests.fault.positions_campaign --kills $(KILLS) $(POSITION_ARGS)
+
+fault-backup: venv ## back a broker up TRIALS times while it works and is killed, and restore what is complete
+	@$(BIN)/python -m tests.fault.backup_campaign --trials $(TRIALS)
 
 fault-disk: venv ## damage every kind of stored thing TRIALS times and look at what becomes of it
 	@$(BIN)/python -m tests.fault.disk_campaign --trials $(TRIALS)

@@ -17,7 +17,21 @@ from typing import Final
 
 from forebay.client import Client
 from forebay.process import tune
-from tests.bench import bulk, commit, disk, echo, lanes, latency, modes, relaxed, report, restart, spark, trickle
+from tests.bench import (
+    backup,
+    bulk,
+    commit,
+    disk,
+    echo,
+    lanes,
+    latency,
+    modes,
+    relaxed,
+    report,
+    restart,
+    spark,
+    trickle,
+)
 from tests.bench.processes import ROOT, broker
 from tests.bench.values import MIB, Bar, Load, Row, Sample, Sense, row_of
 
@@ -45,6 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--relaxed", action="store_true", help="measure RELAXED order with nacks, and nothing else")
     parser.add_argument("--commit", action="store_true", help="measure the commit of a large epoch, and nothing else")
     parser.add_argument("--lanes", action="store_true", help="measure a sink of 102,400 lanes, and nothing else")
+    parser.add_argument("--backup", action="store_true", help="measure backups under load, and nothing else")
+    parser.add_argument("--stored", type=int, default=backup.STORED_BYTES, metavar="BYTES", help="in that broker")
     parser.add_argument("--tasks", type=int, default=commit.TASKS, metavar="N", help="of that epoch")
     parser.add_argument("--rounds", type=int, default=0, help="rounds per case: 3, with --quick 1")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, metavar="BYTES")
@@ -73,6 +89,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 )
             if chosen.lanes:
                 lanes.measure(Path(name), rounds=rounds, rows=rows, bars=bars, say=say)
+        return 0 if report.show(rows, bars, elapsed_s=time.perf_counter() - begun) else 1
+    if chosen.backup:
+        with tempfile.TemporaryDirectory(prefix="data-", dir=results) as name:
+            given = {"rounds": rounds, "quick": chosen.quick, "stored_bytes": chosen.stored}
+            backup.measure(Path(name), rows=rows, bars=bars, say=say, **given)
         return 0 if report.show(rows, bars, elapsed_s=time.perf_counter() - begun) else 1
     if chosen.relaxed:
         with tempfile.TemporaryDirectory(prefix="data-", dir=results) as name:

@@ -116,7 +116,7 @@ def _backups(found: Recovered, settings: BrokerSettings, clock: Clock, files: Pa
     chosen = BackupSettings(
         target=settings.backup_target, keep_last=settings.backup_keep_last, keep_days=settings.backup_keep_days
     )
-    return StoreBackups(origin, chosen, clock.wall_us, failed=BackupFailed)
+    return StoreBackups(origin, chosen, clock.wall_us, clock.monotonic, failed=BackupFailed)
 
 
 def build(

@@ -108,6 +108,12 @@ OF_BROKER: Final[dict[Metric, Callable[[Broker], float]]] = {
         "{failure}",
         "Background work of the broker that failed and was restarted",
     ): lambda broker: sum(failed.count for failed in list(broker.supervisor.failures.values())),
+    Metric(
+        "forebay.backup.age", GAUGE, "s", "Age of the newest complete backup; without one, since the process started"
+    ): lambda broker: broker.backups.behind_s(),
+    Metric("forebay.backup.failures", COUNTER, "{backup}", "Backups that failed"): lambda broker: (
+        broker.backups.failures
+    ),
     Metric("forebay.quarantine.pages", GAUGE, "{page}", "Damaged pages in quarantine"): (
         lambda broker: broker.quarantine.pages
     ),

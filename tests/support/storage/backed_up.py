@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -26,9 +27,9 @@ class Refused(Exception):
 class BackedUp:
     """A filled store, and a target for its backups. Each backup is a second younger than the one before."""
 
-    def __init__(self, folder: Path, *, filled: bool = True) -> None:
+    def __init__(self, folder: Path, *, filled: bool = True, target: str = "") -> None:
         self.directory = folder / "data"
-        self.target_text = str(folder / "target")
+        self.target_text = target or str(folder / "target")
         self.target = open_target(self.target_text)
         self.store = RocksStore(self.directory, settings=SMALL_STORE)
         if filled:
@@ -37,11 +38,11 @@ class BackedUp:
         self.clock: Callable[[], int] = lambda: AT_US + next(seconds) * 1_000_000
         origin = Origin(store=self.store, directory=self.directory, store_id=STORE_ID, start_count=1, version="1.2.3")
         settings = BackupSettings(target=self.target_text, keep_last=2, keep_days=0)
-        self.backups = StoreBackups(origin, settings, self.clock, failed=Refused)
+        self.backups = StoreBackups(origin, settings, self.clock, time.monotonic, failed=Refused)
 
     def back_up(self, *, full: bool = False) -> BackupSummary:
         """Make a backup."""
-        job = self.backups.job(full=full, at_us=self.clock())
+        job = self.backups.job(full=full, at_us=self.clock(), busy=lambda: False)
         try:
             job.prepare()
             job.take()

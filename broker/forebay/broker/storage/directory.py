@@ -28,6 +28,7 @@ import shutil
 import socket
 from datetime import UTC, datetime
 from errno import EBADF, EINVAL, ENOLCK, ENOTDIR, EOPNOTSUPP
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
 
 from forebay.broker.storage.ballast import NAME as BALLAST
@@ -72,10 +73,10 @@ class StoreDirectory:
             self._locks.append(_lock_file(path / "owner.json", directory=path))
             close_to_others(path)
             Ballast(path).release_where_full()
+            self._check_format(read_version(self._locks[-1]))
+            self._check_database()
             with naming(path / "owner.json"):
                 _sign(self._locks[-1])
-            self._check_format()
-            self._check_database()
             shutil.rmtree(path / SNAPSHOT, ignore_errors=True)
             make_directory(self.database)
             make_directory(self.bulk)
@@ -116,18 +117,19 @@ class StoreDirectory:
         while self._locks:
             os.close(self._locks.pop())
 
-    def _check_format(self) -> None:
+    def _check_format(self, writer: str) -> None:
+        """Reject another format than this version's; ``writer`` is the version of the last owner."""
         path = self.path / "FORMAT"
         try:
             text = path.read_text(encoding="ascii", errors="replace").strip()
         except FileNotFoundError:
             if self.database.exists():
-                raise StoreFormatUnsupported(self.path, found=None, supported=FORMAT) from None
+                raise StoreFormatUnsupported(self.path, found=None, supported=FORMAT, writer=writer) from None
             _write_durably(path, f"{FORMAT}\n".encode("ascii"))
             return
         found = int(text) if text.isdecimal() else None
         if found != FORMAT:
-            raise StoreFormatUnsupported(self.path, found=found, supported=FORMAT)
+            raise StoreFormatUnsupported(self.path, found=found, supported=FORMAT, writer=writer)
 
     def _check_database(self) -> None:
         """Reject a directory that RocksDB would take for a new database: it would delete the tables first."""
@@ -228,6 +230,7 @@ def _sign(handle: int) -> None:
     owner = {
         "pid": os.getpid(),
         "host": socket.gethostname(),
+        "version": version("forebay"),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     os.ftruncate(handle, 0)
@@ -239,9 +242,20 @@ def read_owner(handle: int) -> int | None:
     return _owner_pid(os.pread(handle, 4096, 0))
 
 
-def _owner_pid(content: bytes) -> int | None:
+def read_version(handle: int) -> str:
+    """Return the version of Forebay that opened a directory last; empty if it is not known."""
+    found = _owner(os.pread(handle, 4096, 0)).get("version")
+    return found if isinstance(found, str) else ""
+
+
+def _owner(content: bytes) -> dict[str, object]:
     try:
-        pid = json.loads(content)["pid"]
-    except (ValueError, KeyError, TypeError):
-        return None  # the owner is writing it at this moment
+        found = json.loads(content)
+    except ValueError:
+        return {}  # the owner is writing it at this moment
+    return found if isinstance(found, dict) else {}
+
+
+def _owner_pid(content: bytes) -> int | None:
+    pid = _owner(content).get("pid")
     return pid if isinstance(pid, int) else None

@@ -125,16 +125,18 @@ class StoreFormatUnsupported(StoreError):
     ``found`` is ``None`` if there is data without a readable format number.
     """
 
-    def __init__(self, directory: Path, *, found: int | None, supported: int) -> None:
-        """Name both formats."""
+    def __init__(self, directory: Path, *, found: int | None, supported: int, writer: str = "") -> None:
+        """Name both formats, and the version that opened the directory last."""
+        named = f"Forebay {writer}, which" if writer else "the version of Forebay that"
         super().__init__(
             f"store {directory} has format {'unknown' if found is None else found}, "
             f"this version reads format {supported}; "
-            "use the version of Forebay that wrote it, or another directory"
+            f"use {named} wrote it, or another directory"
         )
         self.directory = directory
         self.found = found
         self.supported = supported
+        self.writer = writer
 
 
 class StoreFilesLimited(StoreError):

@@ -29,10 +29,11 @@ class _Lag:
 
 def admitted(start: Mapping[int, int], stored: Sequence[StoredRange], bounds: Bounds) -> dict[int, int]:
     """Return the end of the next micro-batch in each partition; it has at least one record if any exists."""
+    begin = {one.partition: _behind_skipped(one, start.get(one.partition, 0)) for one in stored}
     lags = [
-        _Lag(one.partition, one.next - start.get(one.partition, 0), one.record_bytes)
+        _Lag(one.partition, lag, one.record_bytes)
         for one in stored
-        if one.next > start.get(one.partition, 0)
+        if (lag := _end(one, begin[one.partition]) - begin[one.partition]) > 0
     ]
     taken = {lag.partition: lag.records for lag in lags}
     for budget, by_bytes in ((bounds.records, False), (bounds.bytes, True)):
@@ -41,7 +42,18 @@ def admitted(start: Mapping[int, int], stored: Sequence[StoredRange], bounds: Bo
             taken = {partition: min(records, allowed[partition]) for partition, records in taken.items()}
     if lags and not any(taken.values()):
         taken[_rotated(lags, start)[0].partition] = 1
-    return {one.partition: start.get(one.partition, 0) + taken.get(one.partition, 0) for one in stored}
+    return {one.partition: begin[one.partition] + taken.get(one.partition, 0) for one in stored}
+
+
+def _behind_skipped(stored: StoredRange, start: int) -> int:
+    """Return the offset from which on records count: a range without records takes nothing of a limit."""
+    first, end = stored.skipped or (0, 0)
+    return min(end, stored.next) if first <= start < end else start
+
+
+def _end(stored: StoredRange, begin: int) -> int:
+    """Return the end of the records of one micro-batch: the next one crosses a skipped range."""
+    return min(stored.next, stored.skipped[0]) if stored.skipped and begin < stored.skipped[0] else stored.next
 
 
 def _rotated(lags: Sequence[_Lag], start: Mapping[int, int]) -> list[_Lag]:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.read import Bound, ReadOptions
 from forebay.spark.read.schema import GAP_COLUMN
+
+PIECES_MAX: Final = 10_000
+"""Tasks of one partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +25,8 @@ class StoredRange:
     """Offset of the next record."""
     record_bytes: float = 0.0
     """Mean stored size of a record; 0 if none is stored."""
+    skipped: tuple[int, int] | None = None
+    """First offset and end of a range that the restore of a backup left out: it has no records, and is very long."""
 
     def up_to(self, end: int) -> StoredRange:
         """Return the contents below an offset."""
@@ -138,7 +144,11 @@ def _resolve(offset: int | Bound, stored: StoredRange) -> int:
 
 
 def cut(span: Span, records_max: int) -> list[Span]:
-    """Return the pieces of a span, in order; none for an empty one."""
+    """Return the pieces of a span, in order; none for an empty one.
+
+    There are at most ``PIECES_MAX``: a span may be longer than its records by what a restore left out.
+    """
+    records_max = max(records_max, -(-(span.end - span.start) // PIECES_MAX))
     return [
         Span(span.partition, start, min(start + records_max, span.end))
         for start in range(span.start, span.end, records_max)

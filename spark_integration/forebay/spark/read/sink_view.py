@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
-from forebay.client import Client, SinkStats
+from forebay.client import Client, DropReason, Gap, SinkStats
 from forebay.spark.options.read import Offsets, ReadOptions
 from forebay.spark.read.ranges import StoredRange
+
+SKIPPED_FROM: Final = 1 << 32
+"""Missing offsets from which on a partition is looked at for those that a restore left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +34,16 @@ class SinkView:
 
 def view(client: Client, sink: str) -> SinkView:
     """Return the view of a sink. Raises `SinkNotFound`, `BrokerUnavailable`."""
-    return _view(client.sinks.stats(sink))
+    stats = client.sinks.stats(sink)
+    found = _view(stats)
+    if all(one.next_offset - one.earliest_offset - one.records < SKIPPED_FROM for one in stats.partitions):
+        return found
+    restored = {gap.partition: gap for gap in client.sinks.gaps(sink) if gap.reason is DropReason.RESTORED}
+    return replace(found, stored=tuple(_with_skipped(one, restored.get(one.partition)) for one in found.stored))
+
+
+def _with_skipped(stored: StoredRange, gap: Gap | None) -> StoredRange:
+    return stored if gap is None else replace(stored, skipped=(gap.first_offset, gap.last_offset + 1))
 
 
 def resolved(client: Client, options: ReadOptions, found: SinkView) -> ReadOptions:

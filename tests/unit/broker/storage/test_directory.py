@@ -69,6 +69,17 @@ def test_another_format_is_refused_and_nothing_is_touched(tmp_path: Path, conten
     assert (tmp_path / "bulk" / "kept").exists()
 
 
+def test_a_refused_format_names_the_version_that_wrote_it(tmp_path: Path) -> None:
+    StoreDirectory(tmp_path).release()
+    (tmp_path / "FORMAT").write_text(f"{FORMAT + 1}")
+    (tmp_path / "owner.json").write_text('{"pid": 1, "version": "9.1.0"}')
+
+    with pytest.raises(StoreFormatUnsupported, match=r"use Forebay 9\.1\.0, which wrote it"):
+        StoreDirectory(tmp_path)
+
+    assert "9.1.0" in (tmp_path / "owner.json").read_text()
+
+
 def test_data_without_a_format_is_refused(tmp_path: Path) -> None:
     StoreDirectory(tmp_path).release()
     (tmp_path / "FORMAT").unlink()

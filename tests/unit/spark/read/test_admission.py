@@ -59,3 +59,19 @@ def test_a_batch_never_goes_back_never_passes_the_limit_and_always_gets_on(
     lag = sum(lag for _, lag in partitions)
     assert all(0 <= took <= partitions[at][1] for at, took in enumerate(taken))
     assert sum(taken) == min(records, lag)
+
+
+RESTORED = StoredRange(0, 0, (1 << 40) + 7, skipped=(5, (1 << 40) + 5))
+
+
+def test_a_range_that_a_restore_left_out_takes_nothing_of_a_limit() -> None:
+    seen = [start := {0: 0}]
+    while start != (start := admitted(start, [RESTORED], Bounds(records=3))):
+        seen.append(start)
+
+    assert [one[0] for one in seen] == [0, 3, 5, (1 << 40) + 7]
+
+
+def test_a_micro_batch_without_a_limit_ends_where_a_left_out_range_begins() -> None:
+    assert admitted({0: 1}, [RESTORED], Bounds()) == {0: 5}
+    assert admitted({0: 9}, [RESTORED], Bounds()) == {0: (1 << 40) + 7}

@@ -6,7 +6,7 @@ import pytest
 
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.read import ReadOptions, read_options
-from forebay.spark.read.ranges import Missing, Span, StoredRange, plan_batch, plan_spans, plan_start
+from forebay.spark.read.ranges import PIECES_MAX, Missing, Span, StoredRange, cut, plan_batch, plan_spans, plan_start
 
 HELD = [StoredRange(0, 10, 30), StoredRange(1, 0, 0), StoredRange(2, 5, 8)]
 
@@ -102,3 +102,10 @@ def test_gaps_side_by_side_go_on_in_each_other_only_for_one_reason() -> None:
     assert gone.adjoins(Missing(0, 6, 6, "OVERFLOW"))
     assert not gone.adjoins(Missing(0, 7, 7, "OVERFLOW"))
     assert not gone.adjoins(Missing(0, 6, 6, "EXPIRED"))
+
+
+def test_a_very_long_span_is_cut_into_a_bounded_number_of_splits() -> None:
+    pieces = cut(Span(0, 0, 1 << 40), 1)
+
+    assert len(pieces) <= PIECES_MAX
+    assert (pieces[0].start, pieces[-1].end) == (0, 1 << 40)

@@ -6,7 +6,8 @@
     copy      files of pages, then the rest, while appends continue
     finish    the accounts and the manifest
 
-A backup gives way to appends: it is stopped when the device has no room for them while it holds pages back.
+A backup gives way to appends: it pauses while they wait for their sync, and is stopped when the device has no room left
+for them.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ class Backups:
         """Backups that failed since the process started."""
         self.last_failure = ""
         """Cause of the last failure, empty after a success."""
-        self._first_look_us = clock.wall_us()
+        self._started_at_us = clock.wall_us()
 
     @property
     def target(self) -> str:
@@ -108,13 +109,17 @@ class Backups:
             return None
         return max(0.0, (self._clock.wall_us() - self.newest.taken_at_us) / SECOND_US)
 
+    def behind_s(self) -> float:
+        """Return the age of the newest complete backup, or the time since the start if there is none."""
+        age = self.age_s()
+        return (self._clock.wall_us() - self._started_at_us) / SECOND_US if age is None else age
+
     def warnings(self) -> list[str]:
         """Return a sentence if the newest backup is too old."""
         if not self.interval_s:
             return []
-        age, most_s = self.age_s(), self.interval_s * OVERDUE_INTERVALS
-        waited_s = (self._clock.wall_us() - self._first_look_us) / SECOND_US
-        if (waited_s if age is None else age) <= most_s:
+        age = self.age_s()
+        if self.behind_s() <= self.interval_s * OVERDUE_INTERVALS:
             return []
         state = "there is no complete backup" if age is None else f"the newest backup is {age:.0f} s old"
         cause = f"; the last one failed: {self.last_failure}" if self.last_failure else ""
@@ -146,7 +151,8 @@ class Backups:
             raise BrokerError(Reason.NO_BACKUP_TARGET)
         if self._running is not None:
             raise BrokerError(Reason.BACKUP_RUNNING, backup=self._running.job.progress.backup)
-        job = self._engine.job(full=full, at_us=self._clock.wall_us())
+        committer = self._committer
+        job = self._engine.job(full=full, at_us=self._clock.wall_us(), busy=lambda: committer.waiting_bytes > 0)
         task = asyncio.get_running_loop().create_task(self._run(job), name="forebay-backup-run")
         task.add_done_callback(self._over)
         self._running = _Running(job, task)

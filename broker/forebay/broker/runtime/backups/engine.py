@@ -60,8 +60,8 @@ class Engine(Protocol):
         """Target, without credentials."""
         ...
 
-    def job(self, *, full: bool, at_us: int) -> Job:
-        """Return a new backup. Any thread."""
+    def job(self, *, full: bool, at_us: int, busy: Callable[[], bool]) -> Job:
+        """Return a new backup, which gives way while ``busy``. Any thread."""
         ...
 
     def newest(self) -> BackupSummary | None:

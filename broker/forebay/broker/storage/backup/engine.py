@@ -45,11 +45,18 @@ class StoreBackups:
     """See ``runtime.backups.engine.Engine``. ``failed`` is the class of its errors."""
 
     def __init__(
-        self, origin: Origin, settings: BackupSettings, clock_us: Callable[[], int], *, failed: type[Exception]
+        self,
+        origin: Origin,
+        settings: BackupSettings,
+        clock_us: Callable[[], int],
+        monotonic: Callable[[], float],
+        *,
+        failed: type[Exception],
     ) -> None:
         self._origin: Final = origin
         self._settings: Final = settings
         self._clock_us = clock_us
+        self._monotonic = monotonic
         self._failed = failed
         self._opened: Target | None = None
 
@@ -58,7 +65,7 @@ class StoreBackups:
         """Text of the target."""
         return self._settings.target
 
-    def job(self, *, full: bool, at_us: int) -> StoreBackup:
+    def job(self, *, full: bool, at_us: int, busy: Callable[[], bool]) -> StoreBackup:
         """Return a new backup."""
         return StoreBackup(
             self._origin,
@@ -67,6 +74,7 @@ class StoreBackups:
             at_us=at_us,
             full=full,
             clock_us=self._clock_us,
+            pace=transfer.Pace(self._monotonic, busy),
             failed=self._failed,
         )
 
@@ -108,6 +116,7 @@ class StoreBackup:
         at_us: int,
         full: bool,
         clock_us: Callable[[], int],
+        pace: transfer.Pace,
         failed: type[Exception],
     ) -> None:
         self._origin = origin
@@ -116,6 +125,7 @@ class StoreBackup:
         self._at_us = at_us
         self._full = full
         self._clock_us = clock_us
+        self._pace = pace
         self._failed = failed
         self._stop = threading.Event()
         self._cause = ""
@@ -156,6 +166,7 @@ class StoreBackup:
                 self._target(),
                 progress=self.progress,
                 stop=self._stop,
+                pace=self._pace,
                 on_progress=on_progress,
             )
             self._transfer.copy_bulk()

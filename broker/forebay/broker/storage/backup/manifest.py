@@ -147,7 +147,7 @@ def decode_manifest(content: bytes, *, backup: str) -> Manifest:
         start_count=found["start_count"],
         taken_at_us=found["taken_at_us"],
         pieces=tuple(_piece(one) for one in found["pieces"]),
-        sinks=tuple(_sink(one) for one in found["sinks"]),
+        sinks=tuple(decode_sink(one) for one in found["sinks"]),
         positions=found["positions"],
         parent=found["parent"],
         seconds=found["seconds"],
@@ -162,7 +162,8 @@ def _piece(found: Mapping[str, Any]) -> Piece:
     return Piece(found["path"], found["size"], found["crc32"], found["held_by"], ranges)
 
 
-def _sink(found: Mapping[str, Any]) -> SinkAccount:
+def decode_sink(found: Mapping[str, Any]) -> SinkAccount:
+    """Return the account of a sink from its JSON."""
     partitions = tuple(PartitionAccount(**one) for one in found["partitions"])
     return SinkAccount(found["name"], found["incarnation"], partitions, found["settled"], found["epochs"])
 

@@ -64,7 +64,7 @@ def test_the_snapshot_is_gone_after_a_backup_and_at_the_next_start(kept: BackedU
     kept.back_up()
     assert not (kept.directory / "snapshot").exists()
 
-    job = kept.backups.job(full=False, at_us=1)
+    job = kept.backups.job(full=False, at_us=1, busy=lambda: False)
     job.prepare()
     job.take()
     assert (kept.directory / "snapshot" / "db" / "CURRENT").exists()
@@ -76,7 +76,7 @@ def test_the_snapshot_is_gone_after_a_backup_and_at_the_next_start(kept: BackedU
 
 
 def test_a_stopped_backup_is_incomplete_and_says_why(kept: BackedUp) -> None:
-    job = kept.backups.job(full=False, at_us=1)
+    job = kept.backups.job(full=False, at_us=1, busy=lambda: False)
     job.prepare()
     job.take()
     job.stop("the test wants it")

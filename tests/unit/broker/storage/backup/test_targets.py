@@ -6,6 +6,7 @@ import pytest
 
 from forebay.broker.storage.backup.directory_target import DirectoryTarget
 from forebay.broker.storage.backup.errors import BackupError
+from forebay.broker.storage.backup.object_target import ObjectTarget
 from forebay.broker.storage.backup.targets import open_target
 
 
@@ -20,6 +21,22 @@ def test_a_path_and_its_address_are_the_same_target(text: str) -> None:
 def test_an_unknown_scheme_is_refused_with_what_is_allowed() -> None:
     with pytest.raises(BackupError, match=r"'ftp://x/y': the scheme is 'ftp'; file"):
         open_target("ftp://x/y")
+
+
+@pytest.mark.parametrize("text", ["s3://bucket/a", "gs://bucket/a", "az://bucket/a", "s3://b?endpoint=http://h:1"])
+def test_object_stores_are_targets(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "name")
+
+    assert isinstance(open_target(text), ObjectTarget)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [("s3://user:word@bucket/a", "without credentials"), ("s3:///a", "BUCKET"), ("s3://b?part=1", "'part' is unknown")],
+)
+def test_a_wrong_address_of_an_object_store_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(BackupError, match=problem):
+        open_target(text)
 
 
 def test_no_target_is_refused() -> None:

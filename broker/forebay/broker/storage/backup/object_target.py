@@ -1,0 +1,128 @@
+"""Target in an object store: S3, Google Cloud Storage, Azure Blob Storage, or a compatible service.
+
+Each name is an object below the prefix of the address. A large one is uploaded in parts, and exists once all of them
+are there. Credentials come from the environment, as the service's own tools take them: `AWS_…`, `GOOGLE_…`, `AZURE_…`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
+
+import obstore
+from obstore.exceptions import BaseError
+from obstore.store import AzureStore, GCSStore, ObjectStore, S3Store
+
+from forebay.broker.storage.backup.errors import BackupError, TargetFailed
+from forebay.broker.storage.backup.target import CHUNK_BYTES
+
+SERVICES: Final[Mapping[str, tuple[Callable[..., ObjectStore], Mapping[str, str]]]] = {
+    "s3": (S3Store, {"endpoint": "endpoint", "region": "region"}),
+    "gs": (GCSStore, {"endpoint": "base_url"}),
+    "az": (AzureStore, {"endpoint": "endpoint"}),
+}
+"""Service by scheme, and its settings by option of the address."""
+SINGLE_BYTES: Final = 8 << 20
+"""Largest object that is uploaded in one request; S3 takes no smaller parts than 5 MiB."""
+DELETED_AT_ONCE: Final = 500
+TIMEOUT_S: Final = 60.0
+"""Time limit of one request."""
+RETRIES_MAX: Final = 5
+
+
+class ObjectTarget:
+    """A ``Target``."""
+
+    def __init__(self, objects: ObjectStore, place: str) -> None:
+        """``place`` names the bucket and the prefix in errors."""
+        self._objects = objects
+        self._place: Final = place
+
+    def names(self, prefix: str = "") -> Iterator[str]:
+        """See ``Target.names``."""
+        folder = prefix.rpartition("/")[0]
+        with self._failing():
+            for found in obstore.list(self._objects, folder or None):
+                yield from (each["path"] for each in found if each["path"].startswith(prefix))
+
+    def put(self, name: str, chunks: Iterable[bytes | memoryview]) -> None:
+        """See ``Target.put``."""
+        source = (bytes(chunk) for chunk in chunks)
+        first = _up_to(source, SINGLE_BYTES)
+        with self._failing():
+            if len(first) < SINGLE_BYTES:
+                obstore.put(self._objects, name, first, use_multipart=False)
+            else:
+                obstore.put(self._objects, name, _joined(first, source), use_multipart=True, chunk_size=SINGLE_BYTES)
+
+    def get(self, name: str) -> Iterator[bytes]:
+        """See ``Target.get``."""
+        with self._failing():
+            for chunk in obstore.get(self._objects, name).stream(min_chunk_size=CHUNK_BYTES):
+                yield bytes(chunk)
+
+    def delete(self, names: Iterable[str]) -> None:
+        """See ``Target.delete``."""
+        wanted = list(names)
+        with self._failing():
+            for at in range(0, len(wanted), DELETED_AT_ONCE):
+                obstore.delete(self._objects, wanted[at : at + DELETED_AT_ONCE])
+
+    def sync(self) -> None:
+        """See ``Target.sync``: an object is durable once its upload was answered."""
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Name the target in errors of the service, without what it answered beside the first line."""
+        try:
+            yield
+        except FileNotFoundError as error:
+            if "NoSuchBucket" in str(error) or "ContainerNotFound" in str(error):
+                raise TargetFailed(f"backup target {self._place}: the bucket does not exist") from error
+            raise
+        except (BaseError, OSError) as error:
+            raise TargetFailed(f"backup target {self._place}: {str(error).partition(chr(10))[0]}") from error
+
+
+def open_object_target(text: str) -> ObjectTarget:
+    """Return the target of an address; nothing is sent before its first use. Raises ``BackupError``."""
+    url = urlsplit(text)
+    service, names = SERVICES[url.scheme]
+    options = dict(parse_qsl(url.query))
+    place = f"{url.scheme}://{url.netloc}{url.path}"
+    unknown = sorted(options.keys() - names.keys())
+    if unknown:
+        raise BackupError(f"target {place}: the option {unknown[0]!r} is unknown; {', '.join(names)} are allowed")
+    if not url.hostname or url.hostname != url.netloc:
+        raise BackupError(f"target {text!r}: must be {url.scheme}://BUCKET/PREFIX, without credentials")
+    config: dict[str, Any] = {names[name]: value for name, value in options.items()}
+    limit = timedelta(seconds=TIMEOUT_S)
+    objects = service(
+        url.hostname,
+        prefix=url.path.strip("/") or None,
+        config=config,
+        client_options={"timeout": limit, "allow_http": options.get("endpoint", "").startswith("http://")},
+        retry_config={"max_retries": RETRIES_MAX, "retry_timeout": limit},
+    )
+    return ObjectTarget(objects, place)
+
+
+def _up_to(source: Iterator[bytes], size: int) -> bytes:
+    """Take chunks until they have ``size`` bytes, or are all."""
+    taken: list[bytes] = []
+    total = 0
+    while total < size:
+        chunk = next(source, None)
+        if chunk is None:
+            break
+        taken.append(chunk)
+        total += len(chunk)
+    return b"".join(taken)
+
+
+def _joined(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    yield first
+    yield from rest
