@@ -88,6 +88,9 @@ RULES: Final[dict[str, Rule]] = {
     "forebay.broker.storage.store.rocks": Rule(
         frozenset({"forebay.broker.core", "forebay.broker.storage"}), third_party=frozenset({"rocksdict"})
     ),
+    "forebay.broker.storage.backup.object_target": Rule(
+        frozenset({"forebay.broker.storage"}), third_party=frozenset({"obstore"})
+    ),
     "forebay.broker.storage.repair.inspection": Rule(
         frozenset({"forebay.broker.core", "forebay.broker.storage"}), third_party=frozenset({"rocksdict"})
     ),
