@@ -32,7 +32,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
-from forebay.broker.server import BrokerServer
+from forebay.broker.embedded import BrokerServer
 from forebay.broker.settings import load
 from forebay.broker.storage.backup.catalog import find, list_backups, prune
 from forebay.broker.storage.backup.directory_target import DirectoryTarget
