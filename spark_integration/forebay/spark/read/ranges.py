@@ -26,7 +26,7 @@ class StoredRange:
     record_bytes: float = 0.0
     """Mean stored size of a record; 0 if none is stored."""
     skipped: tuple[int, int] | None = None
-    """First offset and end of a range that the restore of a backup left out: it has no records, and is very long."""
+    """First offset and end of a very long range without records, which the restore of a backup left out."""
 
     def up_to(self, end: int) -> StoredRange:
         """Return the contents below an offset."""

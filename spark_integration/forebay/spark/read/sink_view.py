@@ -11,7 +11,7 @@ from forebay.spark.options.read import Offsets, ReadOptions
 from forebay.spark.read.ranges import StoredRange
 
 SKIPPED_FROM: Final = 1 << 32
-"""Missing offsets from which on a partition is looked at for those that a restore left out."""
+"""Number of missing offsets from which on they are searched for a range that a restore left out."""
 
 
 @dataclass(frozen=True, slots=True)

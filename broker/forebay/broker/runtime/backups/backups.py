@@ -177,13 +177,13 @@ class Backups:
 
     async def _run(self, job: Job) -> BackupSummary:
         loop, began = asyncio.get_running_loop(), self._clock.monotonic()
-        told = began
+        notified_at = began
 
         def progressed() -> None:
-            nonlocal told
+            nonlocal notified_at
             now = self._clock.monotonic()
-            if now - told >= PROGRESS_S:
-                told = now
+            if now - notified_at >= PROGRESS_S:
+                notified_at = now
                 loop.call_soon_threadsafe(self._look, job)
 
         try:
