@@ -100,7 +100,7 @@ test: java venv $(if $(FOREBAY_REQUIRE_GRPCURL),grpcurl) ## run all tests, in PR
 # Every server is a process on loopback that the tests start and end. In CI none of them may be missing.
 test-stores: venv stores ## test saved positions on real servers, which it installs first where Go, npm and Maven are there
 	@$(if $(FOREBAY_REQUIRE_STORES),.ci/need postgresql,true)
-	PATH="$(CURDIR)/.tools/bin:$$PATH" $(BIN)/python -m pytest tests/stores $(PYTEST_ARGS)
+	PATH="$(CURDIR)/.tools/bin:$$PATH" $(BIN)/python -m pytest -n 2 --dist loadfile tests/stores $(PYTEST_ARGS)
 
 quick: venv ## run the fast unit and contract tests, in about 80 seconds on two cores
 	@$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal -m 'not slow and not spark' --hypothesis-profile quick \

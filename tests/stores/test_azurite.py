@@ -10,6 +10,7 @@ from azure.core.exceptions import HttpResponseError
 from azure.storage.blob import BlobClient
 
 from forebay.client.errors import PositionConflict, PositionStoreError
+from forebay.client.positions.stores.azure_blob import AzureBlobPositions
 from tests.support.positions.conformance import KEY, Opened
 from tests.support.stores.azurite import ACCOUNT, CONTAINER, AzuriteServer
 from tests.support.stores.conformance import OpenedAt, StoreServerConformance, fresh_url
@@ -64,6 +65,18 @@ class TestAzureBlobPositions(StoreServerConformance):
                 blob.upload_blob(b"3", overwrite=True)
 
         assert store.compare_and_write(KEY, b"4", version)
+
+    def test_a_save_renews_a_lease_that_is_half_over(self, opened: Opened) -> None:
+        store = opened()
+        assert isinstance(store, AzureBlobPositions)
+        now = [0.0]
+        store._clock = lambda: now[0]
+        version = store.compare_and_write(KEY, b"1", None)
+        taken = store._leases[KEY]
+        for second, renewed_at in ((20.0, 0.0), (40.0, 40.0)):
+            now[0] = second
+            version = store.compare_and_write(KEY, b"%d" % second, version)
+            assert (store._leases[KEY].id, store._leases[KEY].taken_at) == (taken.id, renewed_at)
 
     def test_without_a_lease_the_etag_alone_decides(self, server: StoreServer, url: str, opened_at: OpenedAt) -> None:
         store = opened_at(f"{url}&lease_s=0")

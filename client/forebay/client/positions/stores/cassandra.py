@@ -166,7 +166,7 @@ class CassandraPositions:
             except RequestValidationException as error:
                 if not self._options.create or _MISSING.search(str(error)) is None:
                     raise
-            for create in self._creation():
+            for create in self.creation():
                 self._execute(create, (), ConsistencyLevel.QUORUM, ends_at)
             return self._execute(statement, arguments, level, ends_at)
 
@@ -185,7 +185,7 @@ class CassandraPositions:
                     self.close()
         return self._session
 
-    def _creation(self) -> tuple[str, str]:
+    def creation(self) -> tuple[str, str]:
         """Return the statements that create keyspace and table."""
         options = self._options
         kind, name = ("NetworkTopologyStrategy", options.datacenter) if options.datacenter else ("SimpleStrategy", "")
@@ -206,7 +206,7 @@ class CassandraPositions:
             raise self._failure(refused or next(iter(causes), error), is_refused=refused is not None) from error
         except RequestValidationException as error:
             if _MISSING.search(str(error)) is not None:
-                problem = f"{self._table} is missing, and create is false: {'; '.join(self._creation())}"
+                problem = f"{self._table} is missing, and create is false: {'; '.join(self.creation())}"
                 raise PositionStoreError(f"the position store {self._place}: {problem}") from error
             raise self._failure(error, is_refused=True) from error
         except AuthenticationFailed as error:

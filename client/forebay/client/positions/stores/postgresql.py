@@ -235,6 +235,7 @@ def open_store(context: StoreContext) -> PostgresqlPositions:
             client_encoding="utf8",  # without, a database of the encoding SQL_ASCII answers bytes for text
             application_name="forebay-positions",
             autocommit=True,
+            prepare_threshold=None,  # a pooler may give each statement to another connection of the server
             **{**login(), **given},
         )
         connection.ends_at = ends_at

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from forebay.client import InvalidArgument
 from forebay.client.errors import PositionStoreUnavailable
 from forebay.client.positions.store import open_store
+from forebay.client.positions.stores.cassandra import CassandraPositions
 from tests.support.positions.opening import no_channels
 
 
@@ -38,3 +41,11 @@ def test_hosts_that_are_away_are_unavailable_and_the_next_call_tries_again() -> 
     for _ in range(2):
         with pytest.raises(PositionStoreUnavailable, match=r"the position store cassandra://127\.0\.0\.1,localhost:1"):
             store.read("default/billing/orders/0")
+
+
+def test_the_reference_shows_the_statements_that_create_keyspace_and_table() -> None:
+    page = (Path(__file__).parents[5] / "docs" / "reference" / "saved-positions.md").read_text(encoding="utf-8")
+    store = open_store("cassandra://host/forebay", channels=no_channels())
+
+    assert isinstance(store, CassandraPositions)
+    assert set(store.creation()) <= set(page.splitlines())

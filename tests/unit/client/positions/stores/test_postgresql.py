@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from forebay.client import InvalidArgument
 from forebay.client.errors import PositionStoreUnavailable
 from forebay.client.positions.store import open_store
+from forebay.client.positions.stores.postgresql import CREATE, PostgresqlOptions
 from tests.support.positions.opening import no_channels
 
 
@@ -32,3 +35,9 @@ def test_a_server_that_is_away_is_unavailable_and_the_next_call_tries_again() ->
 
 def test_the_text_of_a_store_shows_no_user() -> None:
     assert "billing" not in repr(open_store("postgresql://billing@host/db", channels=no_channels()))
+
+
+def test_the_reference_shows_the_statement_that_creates_the_table() -> None:
+    page = (Path(__file__).parents[5] / "docs" / "reference" / "saved-positions.md").read_text(encoding="utf-8")
+
+    assert CREATE.format(table=PostgresqlOptions().table) in page.splitlines()
