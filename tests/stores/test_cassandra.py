@@ -13,6 +13,8 @@ from tests.support.stores.cassandra_server import CassandraServer
 from tests.support.stores.conformance import OpenedAt, StoreServerConformance
 from tests.support.stores.server import StoreServer
 
+pytestmark = pytest.mark.timeout(300)  # the first test starts the server
+
 
 @pytest.fixture(scope="module")
 def server(server_folder: Path) -> Iterator[StoreServer]:
@@ -25,6 +27,8 @@ def server(server_folder: Path) -> Iterator[StoreServer]:
 
 
 class TestCassandraPositions(StoreServerConformance):
+    kills = 1  # it takes ten seconds to start
+
     def test_a_missing_table_that_may_not_be_created_is_an_error_with_the_statements(
         self, url: str, opened_at: OpenedAt
     ) -> None:

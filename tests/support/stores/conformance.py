@@ -45,6 +45,9 @@ class OpenedAt(Protocol):
 class StoreServerConformance(PositionStoreConformance):
     """Derive from it and provide the fixture ``server``."""
 
+    kills = 2
+    """Kills of the server in mid write."""
+
     @pytest.fixture
     def url(self, server: StoreServer, monkeypatch: pytest.MonkeyPatch) -> str:
         """URL of a store that is empty."""
@@ -166,10 +169,11 @@ class StoreServerConformance(PositionStoreConformance):
             opened_at(url.replace("://", "://user:abc-def@", 1))
         assert "abc-def" not in f"{refused.value} {refused.value.facts}"
 
+    @pytest.mark.timeout(600)  # a busy machine starts a server in minutes
     def test_a_server_that_dies_in_mid_write_keeps_what_it_acknowledged(
         self, server: StoreServer, url: str, opened_at: OpenedAt
     ) -> None:
-        for round_number in range(2):
+        for round_number in range(self.kills):
             key = f"default/billing/orders/{round_number}"
             writer = Writer(opened_at(url, 30.0), key)
             writer.start()
@@ -177,7 +181,7 @@ class StoreServerConformance(PositionStoreConformance):
             time.sleep(0.05 * (round_number + 1))
             server.kill()
             server.start()
-            writer.goes_on(60)
+            writer.goes_on(120)
             writer.stop()
 
             assert writer.problems == []

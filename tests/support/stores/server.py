@@ -18,7 +18,7 @@ import pytest
 
 ROOT: Final = Path(__file__).parents[3]
 TOOLS: Final = ROOT / ".tools"
-START_S: Final = 90.0
+START_S: Final = 240.0
 
 
 def required(tool: str, found: str | None) -> str:
