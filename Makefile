@@ -20,7 +20,7 @@ MINUTES ?= 60
 TRIALS ?= 200
 TESTS ?= $(wildcard tests/unit tests/contract tests/property tests/fault tests/fault_client tests/fuzz tests/soak tests/integration tests/spark)
 PYTEST_ARGS ?=
-PROCESSES ?= 3
+PROCESSES ?= 4
 BENCH_ARGS ?=
 MASS_ARGS ?=
 ROUNDS ?= 500
@@ -93,7 +93,7 @@ demo: java venv ## Spark, the broker and a slow system at work, in one terminal
 	@$(BIN)/forebay demo
 
 # In CI nothing may be skipped for want of grpcurl; elsewhere its tests are skipped when it is not there.
-# Three processes keep two cores busy, since half of the tests wait for something; tests/conftest.py says what stays together.
+# Four processes keep two cores busy, since half of the tests wait for something; tests/conftest.py says what stays together.
 test: java venv $(if $(FOREBAY_REQUIRE_GRPCURL),grpcurl) ## run all tests, in PROCESSES processes
 	@PATH="$(CURDIR)/.tools/bin:$$PATH" $(BIN)/python -m pytest -n $(PROCESSES) --dist loadgroup $(TESTS) $(PYTEST_ARGS)
 
@@ -102,7 +102,7 @@ test-stores: venv stores ## test saved positions on real servers, which it insta
 	@$(if $(FOREBAY_REQUIRE_STORES),.ci/need postgresql,true)
 	PATH="$(CURDIR)/.tools/bin:$$PATH" $(BIN)/python -m pytest -n 2 --dist loadfile tests/stores $(PYTEST_ARGS)
 
-quick: venv ## run the fast unit and contract tests, in about 80 seconds on two cores
+quick: venv ## run the fast unit and contract tests, in about a minute on two cores
 	@$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal -m 'not slow and not spark' --hypothesis-profile quick \
 		tests/unit tests/contract $(PYTEST_ARGS)
 

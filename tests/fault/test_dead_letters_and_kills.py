@@ -111,11 +111,11 @@ class Survivor:
 @pytest.mark.slow
 @pytest.mark.parametrize(("action", "when"), [("write", "before"), ("write", "after"), ("sync", "after")])
 def test_a_kill_at_any_step_neither_loses_nor_doubles_a_dead_letter_on_its_way_there_and_back(
-    action: Action, when: Literal["before", "after"], launcher: StoppingLauncher, listen: str, tmp_path: Path
+    action: Action, when: Literal["before", "after"], launcher: StoppingLauncher, listen: str, in_memory: Path
 ) -> None:
     with ThreadPoolExecutor(1) as workers:
         for number in count(1):
-            survivor = Survivor(launcher, tmp_path / f"store-{number}", listen)
+            survivor = Survivor(launcher, in_memory / f"store-{number}", listen)
 
             killed = survivor.goes_through(Stop(action, when, number), workers)
 
@@ -126,21 +126,21 @@ def test_a_kill_at_any_step_neither_loses_nor_doubles_a_dead_letter_on_its_way_t
 
 
 def test_a_redrive_that_is_asked_for_again_and_again_around_a_kill_happens_once(
-    launcher: StoppingLauncher, listen: str, tmp_path: Path
+    launcher: StoppingLauncher, listen: str, in_memory: Path
 ) -> None:
     with Client(listen, settings=SETTINGS) as client:
-        with launcher.start(tmp_path / "store", listen) as broker:
+        with launcher.start(in_memory / "store", listen) as broker:
             broker.ready()
             client.sinks.create(SINK)
             client.publish(SINK, [Record(b"%d" % number) for number in range(50)])
             with client.subscriber(SINK) as subscriber:
                 next(subscriber).dead_letter("never", wait=True)
-        with launcher.start_to(Stop("sync", "before", kind="page"), tmp_path / "store", listen) as broker:
+        with launcher.start_to(Stop("sync", "before", kind="page"), in_memory / "store", listen) as broker:
             broker.ready()
             with ThreadPoolExecutor(1) as workers:
                 redriving = workers.submit(client.dead_letters.redrive, SINK)
                 assert broker.wait() == -9
-                with launcher.start(tmp_path / "store", listen) as again:
+                with launcher.start(in_memory / "store", listen) as again:
                     again.ready()
                     redriving.result(ENDS_S)
                     client.dead_letters.redrive(SINK)

@@ -30,18 +30,18 @@ def fill(listen: str, records: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("end", ["kill", "stop"])
 def test_what_was_delivered_before_the_end_is_a_resend_and_the_rest_is_not(
-    end: str, launcher: StoppingLauncher, listen: str, tmp_path: Path
+    end: str, launcher: StoppingLauncher, listen: str, in_memory: Path
 ) -> None:
-    with launcher.start(tmp_path / "store", listen) as broker:
+    with launcher.start(in_memory / "store", listen) as broker:
         broker.ready()
         fill(listen, 6)
         first = deliver(listen, 2)
         assert broker.kill() if end == "kill" else broker.terminate() == 0
-    with launcher.start(tmp_path / "store", listen) as broker:
+    with launcher.start(in_memory / "store", listen) as broker:
         broker.ready()
         second = deliver(listen, 4)
         broker.kill()
-    with launcher.start(tmp_path / "store", listen) as broker:
+    with launcher.start(in_memory / "store", listen) as broker:
         broker.ready()
         third = deliver(listen, 6)
 
@@ -52,16 +52,16 @@ def test_what_was_delivered_before_the_end_is_a_resend_and_the_rest_is_not(
 
 @pytest.mark.slow
 def test_where_the_marks_are_gone_all_that_is_stored_counts_as_delivered(
-    launcher: StoppingLauncher, listen: str, tmp_path: Path
+    launcher: StoppingLauncher, listen: str, in_memory: Path
 ) -> None:
     """As after a power loss: the machine has another boot, and the file is not believed."""
-    with launcher.start(tmp_path / "store", listen) as broker:
+    with launcher.start(in_memory / "store", listen) as broker:
         broker.ready()
         fill(listen, 3)
         deliver(listen, 1)
         broker.kill()
-    (tmp_path / "store" / "delivered").unlink()
-    with launcher.start(tmp_path / "store", listen) as broker:
+    (in_memory / "store" / "delivered").unlink()
+    with launcher.start(in_memory / "store", listen) as broker:
         broker.ready()
         fill(listen, 1)
         found = deliver(listen, 4)

@@ -31,9 +31,9 @@ def replayed(client: Client) -> list[bytes | tuple[int, int, DropReason]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("action", ["write", "sync"])
 def test_a_gap_that_a_kill_can_undo_was_never_reported(
-    action: Literal["write", "sync"], launcher: StoppingLauncher, listen: str, tmp_path: Path
+    action: Literal["write", "sync"], launcher: StoppingLauncher, listen: str, in_memory: Path
 ) -> None:
-    store = tmp_path / "store"
+    store = in_memory / "store"
     broker = launcher.start_to(Stop(action, "before", 3, kind="page", hold=True), store, listen)
     broker.ready()
     with Client(listen, settings=SETTINGS) as client:
@@ -68,9 +68,9 @@ def test_a_gap_that_a_kill_can_undo_was_never_reported(
 
 @pytest.mark.slow
 def test_a_replay_waits_for_a_drop_to_be_durable_before_it_reports_the_gap(
-    launcher: StoppingLauncher, listen: str, tmp_path: Path
+    launcher: StoppingLauncher, listen: str, in_memory: Path
 ) -> None:
-    store = tmp_path / "store"
+    store = in_memory / "store"
     with launcher.start_to(Stop("sync", "before", 3, kind="page", hold=True), store, listen) as broker:
         broker.ready()
         with Client(listen, settings=SETTINGS) as client, ThreadPoolExecutor(1) as worker:

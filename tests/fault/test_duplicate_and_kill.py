@@ -28,17 +28,17 @@ def refused(call: PublishCall) -> Exception:
 @pytest.mark.parametrize("same_stream", [True, False], ids=["on the same stream", "on a resumed stream"])
 @pytest.mark.parametrize(("action", "stored"), [("write", False), ("sync", True)])
 def test_a_duplicate_of_a_page_that_waits_for_its_sync_is_not_acknowledged_by_a_kill(
-    action: Action, stored: bool, same_stream: bool, launcher: StoppingLauncher, listen: str, tmp_path: Path
+    action: Action, stored: bool, same_stream: bool, launcher: StoppingLauncher, listen: str, in_memory: Path
 ) -> None:
     """A duplicate arrives while its original waits for the sync, kill: neither acknowledged, or there."""
     stop = Stop(action, "before", kind="page", hold=True)
-    broker = launcher.start_to(stop, tmp_path / "store", listen)
+    broker = launcher.start_to(stop, in_memory / "store", listen)
     with Client(broker.ready(), settings=SETTINGS) as client:
         client.sinks.create(SINK)
     with PublishCall(listen, SINK, "writer") as first:
         epoch = first.opened.writer_epoch
         first.send(0, [b"page 0"])
-        wait_held(tmp_path / "store")
+        wait_held(in_memory / "store")
         if same_stream:
             first.send(0, [b"page 0"])
             broker.kill()
@@ -51,7 +51,7 @@ def test_a_duplicate_of_a_page_that_waits_for_its_sync_is_not_acknowledged_by_a_
                 answers.append(refused(second))
     assert isinstance(answers[-1], BrokerUnavailable)
 
-    with launcher.start(tmp_path / "store", listen) as again:
+    with launcher.start(in_memory / "store", listen) as again:
         again.ready()
         with Client(listen, settings=SETTINGS) as client:
             before = values_of(client, SINK)
@@ -68,20 +68,20 @@ def test_a_duplicate_of_a_page_that_waits_for_its_sync_is_not_acknowledged_by_a_
 
 @pytest.mark.slow
 def test_a_duplicate_is_answered_when_its_original_is_durable_and_not_before(
-    launcher: StoppingLauncher, listen: str, tmp_path: Path
+    launcher: StoppingLauncher, listen: str, in_memory: Path
 ) -> None:
     """Without the kill, original and duplicate are answered by the same sync."""
     stop = Stop("sync", "before", kind="page", hold=True)
-    with launcher.start_to(stop, tmp_path / "store", listen) as broker:
+    with launcher.start_to(stop, in_memory / "store", listen) as broker:
         with Client(broker.ready(), settings=SETTINGS) as client:
             client.sinks.create(SINK)
         with PublishCall(listen, SINK, "writer") as call, ThreadPoolExecutor(1) as worker:
             for _ in range(2):
                 call.send(0, [b"page 0"])
-            wait_held(tmp_path / "store")
+            wait_held(in_memory / "store")
             original: Future[object] = worker.submit(call.answer)
             early = wait([original], timeout=0.2).done
-            let_go(tmp_path / "store")
+            let_go(in_memory / "store")
             original.result(20)
             duplicate = call.answer()
 

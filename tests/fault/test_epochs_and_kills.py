@@ -23,10 +23,10 @@ SEED = 11
 
 @pytest.mark.slow
 def test_after_kills_every_epoch_is_whole_or_absent_and_there_once(
-    launcher: StoppingLauncher, listen: str, tmp_path: Path
+    launcher: StoppingLauncher, listen: str, in_memory: Path
 ) -> None:
     chance = random.Random(SEED)
-    store = tmp_path / "store"
+    store = in_memory / "store"
     writer = EpochWriter(listen, SEED)
     with ThreadPoolExecutor(1) as worker:
         with launcher.start(store, listen) as broker:

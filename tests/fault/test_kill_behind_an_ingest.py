@@ -34,10 +34,10 @@ def files(directory: Path) -> set[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("kills", [1, 2])
 def test_pages_behind_a_kill_between_an_ingest_and_its_batch_are_whole_when_the_orphans_are_gone(
-    kills: int, launcher: StoppingLauncher, listen: str, tmp_path: Path
+    kills: int, launcher: StoppingLauncher, listen: str, in_memory: Path
 ) -> None:
     """Kill between an ingest and its batch, restart, new pages, orphan removal: the new pages are whole."""
-    store = tmp_path / "store"
+    store = in_memory / "store"
     for _ in range(kills):
         broker = launcher.start_to(Stop("ingest", "after"), store, listen)
         broker.ready()

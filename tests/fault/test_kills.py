@@ -83,10 +83,10 @@ def test_a_kill_at_any_step_of_the_store_loses_doubles_and_skips_nothing(
     launcher: StoppingLauncher,
     workers: ThreadPoolExecutor,
     listen: str,
-    tmp_path: Path,
+    in_memory: Path,
 ) -> None:
     for number in count(1):
-        survivor = Survivor(launcher, tmp_path / f"store-{number}", listen)
+        survivor = Survivor(launcher, in_memory / f"store-{number}", listen)
 
         killed = survivor.goes_through(Stop(action, when, number), workers)
 

@@ -17,11 +17,11 @@ SEED = 5
 
 @pytest.mark.slow
 def test_a_large_commit_that_is_killed_is_whole_or_absent_and_leaves_nothing_behind(
-    launcher: StoppingLauncher, tmp_path: Path
+    launcher: StoppingLauncher, in_memory: Path
 ) -> None:
     size = Size()
     assert size.records > AHEAD_FROM
-    campaign = Campaign(launcher, tmp_path, size, SEED)
+    campaign = Campaign(launcher, in_memory, size, SEED)
 
     report = campaign.run(KILLS, cut=CUT)
     campaign.read_all()

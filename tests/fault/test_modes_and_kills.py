@@ -36,10 +36,10 @@ def append(client: Client, first: int, end: int) -> list[tuple[int | None, Durab
 
 @pytest.mark.slow
 def test_a_kill_of_a_spilling_sink_loses_memory_exactly_counted_and_no_offset_is_reused(
-    launcher: StoppingLauncher, listen: str, tmp_path: Path
+    launcher: StoppingLauncher, listen: str, in_memory: Path
 ) -> None:
     """Four in memory, four on the disk; one acked of each stays acked."""
-    with launcher.start(tmp_path / "store", listen) as broker:
+    with launcher.start(in_memory / "store", listen) as broker:
         broker.ready()
         with Client(listen, settings=SETTINGS) as client:
             client.sinks.create(SINK, buffer_mode=BufferMode.SPILL, memory_cache_threshold=4, buffer_page_size=1)
@@ -50,7 +50,7 @@ def test_a_kill_of_a_spilling_sink_loses_memory_exactly_counted_and_no_offset_is
                 call.ack(first.owner_epoch, first.revision, 5, 5)
             stats = client.sinks.stats(SINK)
         broker.kill()
-    with launcher.start(tmp_path / "store", listen) as again:
+    with launcher.start(in_memory / "store", listen) as again:
         again.ready()
         with Client(listen, settings=SETTINGS) as client:
             found = only(client.sinks.stats(SINK))
@@ -70,10 +70,10 @@ def test_a_kill_of_a_spilling_sink_loses_memory_exactly_counted_and_no_offset_is
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", [BufferMode.SPILL, BufferMode.MEMORY])
 def test_what_a_kill_took_from_memory_is_lost_and_no_damage(
-    mode: BufferMode, launcher: StoppingLauncher, listen: str, tmp_path: Path
+    mode: BufferMode, launcher: StoppingLauncher, listen: str, in_memory: Path
 ) -> None:
     """Eight in memory in pages of four, two of them acked: neither `verify` nor a start finds damage."""
-    with launcher.start(tmp_path / "store", listen) as broker:
+    with launcher.start(in_memory / "store", listen) as broker:
         broker.ready()
         with Client(listen, settings=SETTINGS) as client:
             client.sinks.create(SINK, buffer_mode=mode, memory_cache_threshold=8, buffer_page_size=4)
@@ -83,8 +83,8 @@ def test_what_a_kill_took_from_memory_is_lost_and_no_damage(
                 first = call.delivered(8)[0]
                 call.ack(first.owner_epoch, first.revision, 0, 1)
         broker.kill()
-    report = verify(tmp_path / "store")
-    with launcher.start(tmp_path / "store", listen) as again:
+    report = verify(in_memory / "store")
+    with launcher.start(in_memory / "store", listen) as again:
         again.ready()
         with Client(listen, settings=SETTINGS) as client:
             found, mended = only(client.sinks.stats(SINK)), client.info().mended
@@ -96,10 +96,10 @@ def test_what_a_kill_took_from_memory_is_lost_and_no_damage(
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", [BufferMode.SPILL, BufferMode.MEMORY])
 def test_what_a_consumer_dropped_before_a_kill_is_its_own_drop_and_the_rest_is_lost_and_no_damage(
-    mode: BufferMode, launcher: StoppingLauncher, listen: str, tmp_path: Path
+    mode: BufferMode, launcher: StoppingLauncher, listen: str, in_memory: Path
 ) -> None:
     """Eight in memory in pages of four, two of them dropped by the consumer."""
-    with launcher.start(tmp_path / "store", listen) as broker:
+    with launcher.start(in_memory / "store", listen) as broker:
         broker.ready()
         with Client(listen, settings=SETTINGS) as client:
             client.sinks.create(SINK, buffer_mode=mode, memory_cache_threshold=8, buffer_page_size=4)
@@ -109,8 +109,8 @@ def test_what_a_consumer_dropped_before_a_kill_is_its_own_drop_and_the_rest_is_l
                 first = call.delivered(8)[0]
                 call.drop(first.owner_epoch, first.revision, 1, 2)
         broker.kill()
-    report = verify(tmp_path / "store")
-    with launcher.start(tmp_path / "store", listen) as again:
+    report = verify(in_memory / "store")
+    with launcher.start(in_memory / "store", listen) as again:
         again.ready()
         with Client(listen, settings=SETTINGS) as client:
             found, mended = only(client.sinks.stats(SINK)), client.info().mended
@@ -122,15 +122,15 @@ def test_what_a_consumer_dropped_before_a_kill_is_its_own_drop_and_the_rest_is_l
 
 @pytest.mark.slow
 def test_ten_on_the_disk_come_before_a_new_one_after_a_kill(
-    launcher: StoppingLauncher, listen: str, tmp_path: Path
+    launcher: StoppingLauncher, listen: str, in_memory: Path
 ) -> None:
-    with launcher.start(tmp_path / "store", listen) as broker:
+    with launcher.start(in_memory / "store", listen) as broker:
         broker.ready()
         with Client(listen, settings=SETTINGS) as client:
             client.sinks.create(SINK, buffer_mode=BufferMode.SPILL, memory_cache_threshold=1, buffer_page_size=1)
             append(client, 0, 11)  # the first in memory
         broker.kill()
-    with launcher.start(tmp_path / "store", listen) as again:
+    with launcher.start(in_memory / "store", listen) as again:
         again.ready()
         with Client(listen, settings=SETTINGS) as client:
             append(client, 11, 12)
@@ -142,15 +142,15 @@ def test_ten_on_the_disk_come_before_a_new_one_after_a_kill(
 
 @pytest.mark.slow
 def test_a_publisher_that_has_outrun_the_broker_is_notified_and_continues(
-    launcher: StoppingLauncher, listen: str, tmp_path: Path
+    launcher: StoppingLauncher, listen: str, in_memory: Path
 ) -> None:
-    with launcher.start(tmp_path / "store", listen) as broker, Client(listen, settings=SETTINGS) as client:
+    with launcher.start(in_memory / "store", listen) as broker, Client(listen, settings=SETTINGS) as client:
         broker.ready()
         client.sinks.create(SINK, buffer_mode=BufferMode.MEMORY, memory_cache_threshold=1_000)
         with client.publisher(SINK, linger_ms=0.0) as publisher:
             before = [publisher.send(b"%d" % number).result(30) for number in range(5)]
             broker.kill()
-            with launcher.start(tmp_path / "store", listen) as again:
+            with launcher.start(in_memory / "store", listen) as again:
                 again.ready()
                 after = [publisher.send(b"%d" % number).result(30) for number in range(5, 8)]
                 stats = client.sinks.stats(SINK)
@@ -165,9 +165,9 @@ def test_a_publisher_that_has_outrun_the_broker_is_notified_and_continues(
 
 @pytest.mark.slow
 def test_on_the_wire_the_broker_shows_that_it_is_behind(
-    launcher: StoppingLauncher, listen: str, tmp_path: Path
+    launcher: StoppingLauncher, listen: str, in_memory: Path
 ) -> None:
-    with launcher.start(tmp_path / "store", listen) as broker:
+    with launcher.start(in_memory / "store", listen) as broker:
         broker.ready()
         with Client(listen, settings=SETTINGS) as client:
             client.sinks.create(SINK, buffer_mode=BufferMode.SPILL, memory_cache_threshold=300)
@@ -176,7 +176,7 @@ def test_on_the_wire_the_broker_shows_that_it_is_behind(
             call.publish(0, [b"a"])
             call.publish(1, [b"b"])
         broker.kill()
-    with launcher.start(tmp_path / "store", listen) as again:
+    with launcher.start(in_memory / "store", listen) as again:
         again.ready()
         with PublishCall(listen, SINK, "writer", epoch=epoch) as call:
             behind = dict(call.opened.next_sequences)
@@ -188,14 +188,14 @@ def test_on_the_wire_the_broker_shows_that_it_is_behind(
 
 
 @pytest.mark.slow
-def test_without_fsync_a_kill_loses_nothing(launcher: StoppingLauncher, listen: str, tmp_path: Path) -> None:
-    with launcher.start(tmp_path / "store", listen) as broker:
+def test_without_fsync_a_kill_loses_nothing(launcher: StoppingLauncher, listen: str, in_memory: Path) -> None:
+    with launcher.start(in_memory / "store", listen) as broker:
         broker.ready()
         with Client(listen, settings=SETTINGS) as client:
             client.sinks.create(SINK, fsync=False)
             levels = {level for _, level in append(client, 0, 20)}
         broker.kill()
-    with launcher.start(tmp_path / "store", listen) as again:
+    with launcher.start(in_memory / "store", listen) as again:
         again.ready()
         with Client(listen, settings=SETTINGS) as client:
             found = only(client.sinks.stats(SINK))
@@ -210,10 +210,10 @@ def test_without_fsync_a_kill_loses_nothing(launcher: StoppingLauncher, listen: 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["SPILL", "volatile", "MEMORY"])
 def test_a_stop_keeps_spilled_records_and_counts_what_other_modes_drop(
-    mode: str, launcher: StoppingLauncher, listen: str, tmp_path: Path
+    mode: str, launcher: StoppingLauncher, listen: str, in_memory: Path
 ) -> None:
     chosen = BufferMode.MEMORY if mode == "MEMORY" else BufferMode.SPILL
-    with launcher.start(tmp_path / "store", listen) as broker:
+    with launcher.start(in_memory / "store", listen) as broker:
         broker.ready()
         with Client(listen, settings=SETTINGS) as client:
             client.sinks.create(
@@ -228,7 +228,7 @@ def test_a_stop_keeps_spilled_records_and_counts_what_other_modes_drop(
                 call.publish(0, [b"a"])
                 call.publish(1, [b"b"])
         assert broker.terminate() == 0
-    with launcher.start(tmp_path / "store", listen) as again:
+    with launcher.start(in_memory / "store", listen) as again:
         again.ready()
         with Client(listen, settings=SETTINGS) as client:
             found = only(client.sinks.stats(SINK))
@@ -248,12 +248,12 @@ def test_a_stop_keeps_spilled_records_and_counts_what_other_modes_drop(
 
 @pytest.mark.slow
 def test_ten_kills_in_a_row_use_no_offset_twice_and_count_each_loss(
-    launcher: StoppingLauncher, listen: str, tmp_path: Path
+    launcher: StoppingLauncher, listen: str, in_memory: Path
 ) -> None:
     """With kills for restarts."""
     given: list[int | None] = []
     for round_ in range(10):
-        with launcher.start(tmp_path / "store", listen) as broker:
+        with launcher.start(in_memory / "store", listen) as broker:
             broker.ready()
             with Client(listen, settings=SETTINGS) as client:
                 if round_ == 0:
@@ -264,7 +264,7 @@ def test_ten_kills_in_a_row_use_no_offset_twice_and_count_each_loss(
                 stats = client.sinks.stats(SINK)
             broker.kill()
         assert stats.identity_ok
-    with launcher.start(tmp_path / "store", listen) as broker:
+    with launcher.start(in_memory / "store", listen) as broker:
         broker.ready()
         with Client(listen, settings=SETTINGS) as client:
             found = only(client.sinks.stats(SINK))

@@ -77,9 +77,9 @@ def publish(client: Client, record: bytes) -> None:
 @pytest.mark.parametrize("dies_at", range(1, WRITES + 1))
 @pytest.mark.parametrize("how", ["purge", "seek"])
 def test_a_purge_or_seek_behind_a_dead_letter_that_waits_for_room_never_becomes_durable_before_it(
-    how: str, dies_at: int, launcher: StoppingLauncher, listen: str, tmp_path: Path
+    how: str, dies_at: int, launcher: StoppingLauncher, listen: str, in_memory: Path
 ) -> None:
-    store = tmp_path / "store"
+    store = in_memory / "store"
     with launcher.start(store, listen) as broker, Client(listen, settings=SETTINGS) as client:
         broker.ready()
         prepare(client)

@@ -71,9 +71,9 @@ class Site:
 
 
 @pytest.fixture
-def site(launcher: StoppingLauncher, listen: str, tmp_path: Path) -> Iterator[Site]:
+def site(launcher: StoppingLauncher, listen: str, in_memory: Path) -> Iterator[Site]:
     """A sink with the subscription ``audit`` on a broker that can be killed."""
-    with closing(Site(launcher, tmp_path / "store", listen)) as one:
+    with closing(Site(launcher, in_memory / "store", listen)) as one:
         one.client.sinks.create(SINK, buffer_page_size=5)
         one.client.subscriptions.create(SINK, AUDIT)
         yield one

@@ -28,9 +28,9 @@ def fill(client: Client, pages: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("after_s", [0.0, 0.01, 0.02, 0.03, 0.05, 0.1])
 def test_a_purge_that_is_killed_half_way_has_purged_the_oldest_pages_or_nothing(
-    after_s: float, launcher: StoppingLauncher, listen: str, tmp_path: Path
+    after_s: float, launcher: StoppingLauncher, listen: str, in_memory: Path
 ) -> None:
-    store = tmp_path / "store"
+    store = in_memory / "store"
     with launcher.start(store, listen) as broker:
         broker.ready()
         with Client(listen, settings=ONCE) as client:
@@ -64,8 +64,8 @@ def test_a_purge_that_is_killed_half_way_has_purged_the_oldest_pages_or_nothing(
 
 
 @pytest.mark.slow
-def test_what_was_answered_stays_so(launcher: StoppingLauncher, listen: str, tmp_path: Path) -> None:
-    store = tmp_path / "store"
+def test_what_was_answered_stays_so(launcher: StoppingLauncher, listen: str, in_memory: Path) -> None:
+    store = in_memory / "store"
     with launcher.start(store, listen) as broker:
         broker.ready()
         with Client(listen, settings=SETTINGS) as client:

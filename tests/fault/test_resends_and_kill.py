@@ -27,9 +27,9 @@ def read(client: Client, found: ResendSet) -> list[bytes]:
 
 @pytest.mark.slow
 def test_a_set_outlives_a_kill_by_its_ranges_and_what_was_settled_stays_so(
-    launcher: StoppingLauncher, listen: str, tmp_path: Path
+    launcher: StoppingLauncher, listen: str, in_memory: Path
 ) -> None:
-    store = tmp_path / "store"
+    store = in_memory / "store"
     with launcher.start(store, listen) as broker, Client(listen, settings=SETTINGS) as client:
         broker.ready()
         client.sinks.create(SINK, ordering="RELAXED")

@@ -396,9 +396,12 @@ def test_closing_from_another_thread_ends_the_iteration(fake: WireFake, script: 
     script.send(delivery(stored(0, 3)))
     with fake.client() as client:
         subscriber = client.subscriber("s")
-        threading.Timer(0.1, subscriber.close).start()
+        seen = []
+        for one in subscriber:
+            seen.append(one.last_offset)
+            threading.Timer(0.1, subscriber.close).start()
 
-        assert [one.last_offset for one in subscriber] == [2]
+        assert seen == [2]
         until(lambda: not any(thread.name.startswith("forebay-sub") for thread in threading.enumerate()))
         with failure(Reason.SUBSCRIBER_CLOSED):
             subscriber.set_credit(records=1, bytes_=1)
