@@ -27,6 +27,7 @@ from forebay.client.positions.consumer import CheckpointedConsumer
 from forebay.client.positions.settings import ConsumerOptions, ConsumerSettings
 from forebay.client.positions.store import PositionStore, open_store
 from forebay.client.publish.publisher import Publisher
+from forebay.client.publish.send_buffer import OnFailure
 from forebay.client.replay.pages import PageReplay, ReplayOptions
 from forebay.client.replay.records import RecordReplay
 from forebay.client.replay.sinks import SinkReplay
@@ -131,12 +132,14 @@ class Client:
         writer_id: str | None = None,
         stage: Stage | None = None,
         incarnation: str = "",
+        on_failure: OnFailure | None = None,
         **options: Unpack[PublisherOptions],
     ) -> Publisher:
         """Open a publisher; returns when the broker has accepted it, or raises after ``delivery_timeout_s``.
 
         The options are the fields of ``PublisherSettings``. ``writer_id`` is random by default; it must be unique to a
-        publisher. Raises ``SinkNotFound``, ``INVALID_SETTING``, ``BrokerUnavailable``.
+        publisher. ``on_failure(error, records)`` is called for each failed page, with its number of records, on the
+        thread that completes the futures. Raises ``SinkNotFound``, ``INVALID_SETTING``, ``BrokerUnavailable``.
 
         With a ``stage``, records become visible only when ``epochs.commit`` names the tokens that ``Publisher.staged``
         returns. The publisher then also raises ``AlreadyCommitted``, ``EPOCH_FENCED``, ``PRODUCER_CHANGED``,
@@ -149,6 +152,7 @@ class Client:
             writer_id=writer_id,
             stage=stage,
             incarnation=incarnation,
+            on_failure=on_failure,
             on_close=self._untrack,
         )
         self._track(publisher)

@@ -493,6 +493,12 @@ class FlushTimeout(ForebayError):
     reasons = (Reason.FLUSH_TIMEOUT,)
 
 
+class BufferFull(ForebayError):
+    """The buffer of a publisher is full, and ``send`` was not to wait. Send again later, or drop the record."""
+
+    reasons = (Reason.BUFFER_FULL,)
+
+
 class Closed(ForebayError):
     """The publisher, subscriber or client is closed, or was opened before ``fork``. Open a new one."""
 

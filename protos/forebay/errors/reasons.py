@@ -436,6 +436,7 @@ class Reason(Enum):
         "Records were not durable within `delivery_timeout_s`. If they are sent again, they may be stored twice."
     )
     FLUSH_TIMEOUT = _of_client("`flush` timed out. The records are still being sent; flush again, or close.")
+    BUFFER_FULL = _of_client("The buffer of the publisher is full. Send again later, or drop the record.")
     PUBLISH_ABANDONED = _of_client(
         "The publisher was closed before the records were durable; they may or may not be stored."
     )

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Final
 
 from forebay.page import numbers
 from forebay.page.columns import Headers
 from forebay.page.format import NO_KEY, NO_TIME, Buffer, MalformedPage
 from forebay.page.varint import encoded
-from forebay.v1 import record_pb2
+
+_SHORT: Final = [encoded(length) for length in range(256)]
+"""Encodings of short lengths."""
 
 
 def encode_joined(value_lengths: Sequence[int] | Buffer, values: Buffer) -> tuple[bytes, int]:
@@ -46,6 +50,19 @@ def encode_columns(
     the values, from ``numbers.lengths_of``, where they are known already. Raises ``MalformedPage`` where the columns
     differ in length.
     """
+    messages = None if headers is None else [encode_headers(entries) for entries in headers]
+    return encode_messages(values, keys, event_times_us, messages, value_lengths=value_lengths)
+
+
+def encode_messages(
+    values: Sequence[bytes],
+    keys: Sequence[bytes | None] | None,
+    event_times_us: Sequence[int | None] | None,
+    headers: Sequence[bytes] | None,
+    *,
+    value_lengths: array[int] | None = None,
+) -> bytes:
+    """Return the body as ``encode_columns`` does, of headers from ``encode_headers``."""
     count = len(values)
     for name, column in (("keys", keys), ("event_times_us", event_times_us), ("headers", headers)):
         if column is not None and len(column) != count:
@@ -65,17 +82,45 @@ def encode_columns(
         times = numbers.written([NO_TIME if time is None else time for time in event_times_us], "q")
         run.add(b"\x2a", 8 * count, times)
     if headers is not None and any(headers):
-        for entries in headers:
-            content = _headers_message(entries)
-            run.add(b"\x32", len(content), content)
+        run.add_fields([b"\x32" + _length(len(message)) + message for message in headers])
     return run.body()
 
 
-def _headers_message(entries: Headers) -> bytes:
-    if not entries:
-        return b""
-    pairs = [record_pb2.Header(key=name, value=value) for name, value in entries]
-    return record_pb2.Headers(entries=pairs).SerializeToString()
+def encode_headers(pairs: Iterable[tuple[str, bytes | str]]) -> bytes:
+    """Return the headers of one record as a message; a value that is text is encoded as UTF-8.
+
+    Raises ``MalformedPage`` for a name or a value of another type, and for text that cannot be encoded.
+    """
+    fields = []
+    try:
+        for name, value in pairs:
+            stored = value if type(value) is bytes else _encoded_text(value)
+            content = _name_field(name)
+            if stored:
+                content += b"\x12" + _length(len(stored)) + stored
+            fields.append(b"\x0a" + _length(len(content)) + content)
+    except (TypeError, ValueError) as failure:
+        raise MalformedPage(
+            "a header must be a name that can be encoded as UTF-8, and a value, bytes or such text"
+        ) from failure
+    return b"".join(fields)
+
+
+def _encoded_text(text: object) -> bytes:
+    if not isinstance(text, str):
+        raise TypeError(type(text).__name__)
+    return text.encode()
+
+
+@lru_cache(maxsize=1024)
+def _name_field(name: str) -> bytes:
+    """Return the field with the name of a header, which recurs from record to record."""
+    content = _encoded_text(name)
+    return b"\x0a" + encoded(len(content)) + content if content else b""
+
+
+def _length(length: int) -> bytes:
+    return _SHORT[length] if length < len(_SHORT) else encoded(length)
 
 
 def _size(content: Buffer) -> int:
@@ -95,6 +140,11 @@ class _RunBody:
         self._chunks += (tag, length)
         self._chunks += content
         self._size += len(tag) + len(length) + size
+
+    def add_fields(self, fields: list[bytes]) -> None:
+        """Append whole fields."""
+        self._chunks += fields
+        self._size += sum(map(len, fields))
 
     def body(self) -> bytes:
         """Return the body. Raises ``MalformedPage`` for content that is not bytes."""

@@ -11,7 +11,6 @@ records are stale, and are redelivered in new deliveries.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 import uuid
@@ -26,6 +25,7 @@ from forebay.client.replay.iterator import ClosableIterator
 from forebay.client.settings import SubscriberSettings
 from forebay.client.telemetry import Telemetry
 from forebay.client.transport.channel import Channels
+from forebay.client.transport.forks import PROCESS
 from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as pb
 
@@ -54,7 +54,7 @@ class Subscriber(ClosableIterator[Delivery]):
         self.sink: Final = sink
         self.subscription: Final = subscription
         self.consumer_id: Final = consumer_id or uuid.uuid4().hex
-        self._pid = os.getpid()
+        self._forks = PROCESS.forks
         self._on_close = on_close
         self._credit = pb.Credit(records=settings.credit_records, bytes=settings.credit_bytes)
         self._incarnation = incarnation
@@ -117,7 +117,7 @@ class Subscriber(ClosableIterator[Delivery]):
         The broker is notified of the close, so that it does not count as a failed attempt. Takes up to 5 s if the
         broker does not answer.
         """
-        if self._pid != os.getpid():
+        if self._forks != PROCESS.forks:
             return
         until = self._clock() + GOODBYE_S
         self._state.close(GOODBYE_S)
@@ -127,7 +127,7 @@ class Subscriber(ClosableIterator[Delivery]):
         self._on_close(self)
 
     def _check(self) -> None:
-        if self._pid != os.getpid():
+        if self._forks != PROCESS.forks:
             raise Closed(
                 "this subscriber was opened before fork: open a new one in this process", reason=Reason.USED_AFTER_FORK
             )

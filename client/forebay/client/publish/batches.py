@@ -6,18 +6,17 @@ a flush. Sealing is cheap: the columns are encoded when the page is first sent. 
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from threading import Lock
 from typing import Final
 
-from forebay.client.publish.completions import BulkFuture, Completion, PublishFuture, RecordCompletion
-from forebay.client.publish.pages import EncodedPage, encode_columns
+from forebay.client.publish.completions import BulkFuture, Completion, PageResult
+from forebay.client.publish.pages import EncodedPage, encode_messages
 from forebay.client.publish.sized_columns import SizedColumns
 from forebay.client.telemetry import SendSpan
-from forebay.page.columns import Headers
 
 FRAMING_BYTES: Final = 64
 """Upper bound of the tags and lengths of all columns."""
@@ -25,13 +24,8 @@ LENGTH_BYTES: Final = 4
 """Bytes per record and column of lengths."""
 RICH_BYTES: Final = 4 + 8 + 6
 """Upper bound per record of the columns for keys, times and headers, excluding their contents."""
-HEADER_BYTES: Final = 16
-"""Upper bound of the framing of a header."""
-
-
-def headers_bytes(headers: Headers) -> int:
-    """Return the upper bound of the bytes of headers in a page."""
-    return sum(len(name.encode()) + len(value) + HEADER_BYTES for name, value in headers)
+RICH_RECORD_BYTES: Final = LENGTH_BYTES + RICH_BYTES
+"""Upper bound per record of all columns, excluding the contents."""
 
 
 @dataclass(slots=True, eq=False)
@@ -49,13 +43,22 @@ class Batch:
     """Trace context of the first record."""
 
     values: list[bytes] = field(default_factory=list)
-    value_lengths: array[int] = field(default_factory=partial(array, "I"))
     keys: list[bytes | None] | None = None
     event_times_us: list[int | None] | None = None
-    headers: list[Headers] | None = None
+    headers: list[bytes] | None = None
+    """Headers as they are in a page."""
+
+    is_rich: bool = False
+    """True if the batch has keys, times or headers."""
+
+    result: PageResult = field(default_factory=partial(PageResult, Lock()))
+    """Result of the page, for the futures of its records."""
+
     completions: list[Completion] = field(default_factory=list)
+    """Parts of bulks."""
+
     content_bytes: int = 0
-    """Bytes of values, keys and headers, without column overhead."""
+    """Bytes of values, keys and headers, without column overhead, or of an encoded body."""
 
     encoded: EncodedPage | None = None
     """Encoded page; set from the start for a page that was passed encoded."""
@@ -69,11 +72,6 @@ class Batch:
         return self.encoded.record_count if self.encoded is not None else len(self.values)
 
     @property
-    def is_rich(self) -> bool:
-        """True if the batch has keys, times or headers."""
-        return self.keys is not None or self.event_times_us is not None or self.headers is not None
-
-    @property
     def body_bytes(self) -> int:
         """Upper bound of the body's size."""
         per_record = LENGTH_BYTES + (RICH_BYTES if self.is_rich else 0)
@@ -82,49 +80,50 @@ class Batch:
     def encode(self) -> EncodedPage:
         """Return the page; the columns are encoded once and then released."""
         if self.encoded is None:
-            self.encoded = encode_columns(
-                self.values, self.keys, self.event_times_us, self.headers, value_lengths=self.value_lengths
-            )
+            self.encoded = encode_messages(self.values, self.keys, self.event_times_us, self.headers)
             self.values, self.keys, self.event_times_us, self.headers = [], None, None, None
-            self.value_lengths = array("I")
         return self.encoded
 
-    def add(self, value: bytes, key: bytes | None, event_time_us: int | None, headers: Headers) -> None:
-        """Append one record."""
-        count = len(self.values)
+    def add(self, value: bytes, key: bytes | None, event_time_us: int | None, headers: bytes, size: int) -> None:
+        """Append one record of ``size`` content bytes."""
         self.values.append(value)
-        self.value_lengths.append(len(value))
-        self.content_bytes += len(value)
-        if key is not None or self.keys is not None:
-            self.keys = [None] * count if self.keys is None else self.keys
+        self.content_bytes += size
+        if self.is_rich or key is not None or event_time_us is not None or headers:
+            self.add_rich(key, event_time_us, headers)
+
+    def add_rich(self, key: bytes | None, event_time_us: int | None, headers: bytes) -> None:
+        """Append what the record that was added last has besides its value."""
+        self.is_rich = True
+        if self.keys is not None:
             self.keys.append(key)
-            self.content_bytes += len(key) if key else 0
-        if event_time_us is not None or self.event_times_us is not None:
-            self.event_times_us = [None] * count if self.event_times_us is None else self.event_times_us
+        elif key is not None:
+            self.keys = [None] * (len(self.values) - 1)
+            self.keys.append(key)
+        if self.event_times_us is not None:
             self.event_times_us.append(event_time_us)
-        if headers or self.headers is not None:
-            self.headers = [()] * count if self.headers is None else self.headers
+        elif event_time_us is not None:
+            self.event_times_us = [None] * (len(self.values) - 1)
+            self.event_times_us.append(event_time_us)
+        if self.headers is not None:
             self.headers.append(headers)
-            self.content_bytes += headers_bytes(headers)
+        elif headers:
+            self.headers = [b""] * (len(self.values) - 1)
+            self.headers.append(headers)
 
     def extend(self, columns: SizedColumns, first: int, end: int) -> None:
         """Append the records ``[first, end)``, which have values and possibly keys only."""
         count = len(self.values)
-        values, keys, lengths = columns.part(first, end)
+        values, keys, _ = columns.part(first, end)
         self.values.extend(values)
-        self.value_lengths.extend(lengths)
         self.content_bytes += columns.size(first, end)
         if keys is not None or self.keys is not None:
+            self.is_rich = True
             self.keys = [None] * count if self.keys is None else self.keys
             self.keys.extend(keys if keys is not None else [None] * len(values))
         if self.event_times_us is not None:
             self.event_times_us.extend([None] * len(values))
         if self.headers is not None:
-            self.headers.extend([()] * len(values))
-
-    def complete_one(self, future: PublishFuture) -> None:
-        """Attach ``future`` to the record that was added last."""
-        self.completions.append(RecordCompletion(future, len(self.values) - 1))
+            self.headers.extend([b""] * len(values))
 
     def complete_many(self, bulk: BulkFuture, count: int) -> None:
         """Attach ``bulk`` to the ``count`` records that were added last."""
@@ -141,11 +140,13 @@ class PageBounds:
     def fits(self, batch: Batch, size: int, *, is_rich: bool) -> bool:
         """Return True if one more record of ``size`` content bytes fits. An empty batch accepts any record."""
         count = len(batch.values)
-        if not count:
-            return True
-        per_record = LENGTH_BYTES + (RICH_BYTES if is_rich or batch.is_rich else 0)
-        body = FRAMING_BYTES + batch.content_bytes + size + (count + 1) * per_record
-        return count < self.records and body <= self.body_bytes
+        return not count or (count < self.records and self.used(batch, size, is_rich=is_rich) <= self.body_bytes)
+
+    @staticmethod
+    def used(batch: Batch, size: int, *, is_rich: bool) -> int:
+        """Return the upper bound of the body's size with one more record of ``size`` content bytes."""
+        per_record = RICH_RECORD_BYTES if is_rich or batch.is_rich else LENGTH_BYTES
+        return FRAMING_BYTES + batch.content_bytes + size + (len(batch.values) + 1) * per_record
 
     def is_full(self, batch: Batch) -> bool:
         """Return True if no record of useful size fits any more."""
@@ -172,7 +173,8 @@ class Batches:
     def __init__(self, bounds: PageBounds, linger_s: float) -> None:
         self.bounds = bounds
         self._linger_s = linger_s
-        self._open: dict[int, Batch] = {}
+        self.by_partition: dict[int, Batch] = {}
+        """Open batches."""
 
     def limit(self, body_bytes: int) -> None:
         """Apply the broker's upper bound of a page's body if it is lower than the user's."""
@@ -181,19 +183,19 @@ class Batches:
 
     def __iter__(self) -> Iterator[Batch]:
         """Iterate over the open batches, oldest first."""
-        return iter(list(self._open.values()))
+        return iter(list(self.by_partition.values()))
 
     def get(self, partition: int) -> Batch | None:
         """Return the open batch of a partition."""
-        return self._open.get(partition)
+        return self.by_partition.get(partition)
 
     def open(self, batch: Batch) -> None:
         """Add a batch; its partition must have none."""
-        self._open[batch.partition] = batch
+        self.by_partition[batch.partition] = batch
 
     def seal(self, partition: int) -> Batch | None:
         """Remove and return the open batch of a partition."""
-        return self._open.pop(partition, None)
+        return self.by_partition.pop(partition, None)
 
     def due_at(self, batch: Batch) -> float:
         """Return the time at which the linger of a batch ends."""

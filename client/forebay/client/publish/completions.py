@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from threading import Lock
-from typing import Protocol
+from typing import Any, Final, Protocol
 
 from forebay.client.errors import ForebayError
 from forebay.client.values.records import Receipt
+
+_FUTURE_STATE: Final = frozenset(vars(Future()))
+"""Attributes that a future of the standard library has from its creation on."""
 
 
 class PublishFuture(Future):  # type: ignore[type-arg]  # the kind of its result is its user's business
@@ -22,7 +25,7 @@ class PublishFuture(Future):  # type: ignore[type-arg]  # the kind of its result
 
 
 class Completion(Protocol):
-    """Part of a page with its own future."""
+    """Part of a page that belongs to a bulk."""
 
     def settle(self, receipt: Receipt) -> None:
         """Complete the future: the page is stored with this receipt."""
@@ -40,39 +43,91 @@ def _part(receipt: Receipt, index: int, count: int) -> Receipt:
     return Receipt(receipt.sink, receipt.partition, first, first + count - 1, receipt.durability, receipt.duplicate)
 
 
-class RecordCompletion:
-    """Completion of one record."""
+class PageResult:
+    """Result of a page, and the futures of its records on which somebody waits."""
 
-    __slots__ = ("_future", "_index")
+    __slots__ = ("_lock", "_waiting", "outcome")
 
-    def __init__(self, future: PublishFuture, index: int) -> None:
-        self._future = future
+    def __init__(self, lock: Lock) -> None:
+        """``lock`` protects the futures; pages may share it."""
+        self._lock = lock
+        self._waiting: list[RecordFuture] = []
+        self.outcome: Receipt | ForebayError | None = None
+        """Receipt or failure of the page; None while it is in transit."""
+
+    def settle(self, outcome: Receipt | ForebayError) -> None:
+        """Complete all futures of the page. Callbacks run here."""
+        with self._lock:
+            self.outcome = outcome
+            waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            future.complete(outcome)
+
+    def build(self, future: RecordFuture) -> None:
+        """Build the state of a future that somebody waits on. Idempotent."""
+        with self._lock:
+            if "_condition" in vars(future):
+                return
+            Future.__init__(future)
+            if self.outcome is None:
+                self._waiting.append(future)
+            else:
+                future.complete(self.outcome)
+
+
+class RecordFuture(PublishFuture):
+    """Future of one record, or of a whole page.
+
+    It refers to the result of its page. The lock, the condition and the lists of a future are built only when somebody
+    waits on it or adds a callback before the page is settled: most futures are dropped, or read afterwards.
+    """
+
+    __slots__ = ("_index", "_page")
+
+    WHOLE: Final = -1
+    """Index for the receipt of the whole page."""
+
+    def __init__(self, page: PageResult, index: int) -> None:
+        self._page = page
         self._index = index
 
-    def settle(self, receipt: Receipt) -> None:
-        """Complete the future with the record's own receipt."""
-        self._future.set_result(_part(receipt, self._index, 1))
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the base class, which is built on first use."""
+        if name not in _FUTURE_STATE:
+            raise AttributeError(name)
+        self._page.build(self)
+        return vars(self)[name]
 
-    def fail(self, error: ForebayError) -> None:
-        """Complete the future with the failure."""
-        self._future.set_exception(error)
+    def done(self) -> bool:
+        """Return True if the page is stored or has failed."""
+        return self._page.outcome is not None
 
+    def result(self, timeout: float | None = None) -> Receipt:
+        """Return the record's own receipt, or raise the failure of its page."""
+        outcome = self._page.outcome
+        if outcome is None:
+            receipt: Receipt = super().result(timeout)
+            return receipt
+        if isinstance(outcome, ForebayError):
+            raise outcome
+        return self._own(outcome)
 
-class PageCompletion:
-    """Completion of a whole page."""
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Return the failure of the page, None if it is stored."""
+        outcome = self._page.outcome
+        if outcome is None:
+            return super().exception(timeout)
+        return outcome if isinstance(outcome, ForebayError) else None
 
-    __slots__ = ("_future",)
+    def complete(self, outcome: Receipt | ForebayError) -> None:
+        """Complete the future, whose state is built."""
+        if isinstance(outcome, ForebayError):
+            self.set_exception(outcome)
+        else:
+            self.set_result(self._own(outcome))
 
-    def __init__(self, future: PublishFuture) -> None:
-        self._future = future
-
-    def settle(self, receipt: Receipt) -> None:
-        """Complete the future with the page's receipt."""
-        self._future.set_result(receipt)
-
-    def fail(self, error: ForebayError) -> None:
-        """Complete the future with the failure."""
-        self._future.set_exception(error)
+    def _own(self, receipt: Receipt) -> Receipt:
+        return receipt if self._index == self.WHOLE else _part(receipt, self._index, 1)
 
 
 class BulkFuture:

@@ -72,9 +72,21 @@ def encode_columns(
     ``event_times_us``: microseconds since 1970 UTC, ``None`` for a record without event time. ``value_lengths``: the
     lengths of the values if they are known.
     """
-    stored = None if headers is None else [convert.headers(entries) for entries in headers]
+    messages = None if headers is None else [convert.headers_message(each) if each else b"" for each in headers]
+    return encode_messages(values, keys, event_times_us, messages, value_lengths=value_lengths)
+
+
+def encode_messages(
+    values: Sequence[bytes],
+    keys: Sequence[bytes | None] | None,
+    event_times_us: Sequence[int | None] | None,
+    headers: Sequence[bytes] | None,
+    *,
+    value_lengths: array[int] | None = None,
+) -> EncodedPage:
+    """Return a page as ``encode_columns`` does, of headers as they are in a page."""
     try:
-        body = encoding.encode_columns(values, keys, event_times_us, stored, value_lengths=value_lengths)
+        body = encoding.encode_messages(values, keys, event_times_us, headers, value_lengths=value_lengths)
     except MalformedPage as error:
         raise InvalidPage(str(error)) from error
     return EncodedPage(body, len(values))

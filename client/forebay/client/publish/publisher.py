@@ -14,15 +14,14 @@ stages all records or fails: the first failed record ends it.
 
 from __future__ import annotations
 
-import os
 import time
 import uuid
-import zlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from datetime import datetime
 from types import TracebackType
 from typing import Final, Self, cast
+from zlib import crc32
 
 from forebay.client.admin.epochs import stage_message
 from forebay.client.errors import (
@@ -34,15 +33,16 @@ from forebay.client.errors import (
     InvalidPage,
     RecordTooLarge,
 )
-from forebay.client.publish.batches import Batch, headers_bytes
-from forebay.client.publish.completions import BulkFuture, PageCompletion, PublishFuture
+from forebay.client.publish.batches import Batch
+from forebay.client.publish.completions import BulkFuture, PublishFuture
 from forebay.client.publish.pages import EncodedPage, event_time_us
-from forebay.client.publish.send_buffer import SendBuffer
+from forebay.client.publish.send_buffer import OnFailure, SendBuffer
 from forebay.client.publish.sized_columns import SizedColumns, check_types
 from forebay.client.publish.stream import PublishStream
 from forebay.client.settings import PublisherSettings
 from forebay.client.telemetry import Telemetry
 from forebay.client.transport.channel import Channels
+from forebay.client.transport.forks import PROCESS
 from forebay.client.values import convert
 from forebay.client.values.epochs import Stage, StagedToken
 from forebay.client.values.records import HeadersLike, Receipt
@@ -55,7 +55,7 @@ GOODBYE_S: Final = 10.0
 
 def partition_of(key: bytes, partitions: int) -> int:
     """Return the partition of a key: CRC-32 (zlib) of ``key``, modulo the number of partitions."""
-    return zlib.crc32(key) % partitions
+    return crc32(key) % partitions
 
 
 class Publisher:
@@ -74,15 +74,16 @@ class Publisher:
         stage: Stage | None = None,
         incarnation: str = "",
         clock: Callable[[], float] = time.monotonic,
+        on_failure: OnFailure | None = None,
         on_close: Callable[[Publisher], None] = lambda publisher: None,
     ) -> None:
         self.sink: Final = sink
         self.stage: Final = stage
         self.writer_id: Final = writer_id or uuid.uuid4().hex
-        self._pid = os.getpid()
+        self._forks = PROCESS.forks
         self._closed = False
         self._on_close = on_close
-        self._buffer = SendBuffer(settings, Telemetry(sink), clock)
+        self._buffer = SendBuffer(settings, Telemetry(sink), clock, on_failure)
         staging = None if stage is None else stage_message(stage)
         named = incarnation or (stage.incarnation if stage is not None else "")
         self._stream = PublishStream(channels, sink, self.writer_id, self._buffer, staging, named)
@@ -126,30 +127,39 @@ class Publisher:
         headers: HeadersLike | None = None,
         event_time: datetime | int | None = None,
         partition: int | None = None,
+        wait: bool = True,
     ) -> Future[Receipt]:
         """Add a record; its future returns its own receipt (``first_offset == last_offset``).
 
         A record with a key goes to partition CRC-32(key) modulo partitions. Records without a key fill the partitions
-        in turn, a page each. ``partition`` overrides both. Blocks while the buffer is full; do not call it from the
-        callback of a future, because that runs on the thread that frees the buffer. ``event_time`` is an aware
-        ``datetime``, or microseconds since 1970 UTC.
+        in turn, a page each. ``partition`` overrides both. Blocks while the buffer is full, or raises ``BufferFull``
+        then if ``wait`` is False; do not block in the callback of a future, because that runs on the thread that frees
+        the buffer. ``event_time`` is an aware ``datetime``, or microseconds since 1970 UTC.
+
+        A future that nobody uses costs next to nothing: ``flush`` raises the first failure, and ``on_failure`` of the
+        publisher is told of each.
 
         Raises ``RecordTooLarge``, ``INVALID_PARTITION``, ``InvalidPage``, ``PUBLISHER_CLOSED``,
         ``USED_AFTER_FORK``, and the error that ended the publisher (``WriterFenced``, ``SinkNotFound``,
         ``SinkReplaced``, ...).
         """
-        self._check(partition)
+        if self._forks != PROCESS.forks or partition is not None:
+            self._check(partition)
         if type(value) is not bytes or (key is not None and type(key) is not bytes):
             raise InvalidPage("value must be bytes, key must be bytes or None")
-        given = convert.headers(headers)
-        size = len(value) + len(key or b"") + (headers_bytes(given) if given else 0)
-        self._check_size(size)
-        if partition is None and key is not None:
-            partition = partition_of(key, self._buffer.partitions)
-        future = PublishFuture()
-        record = (value, key, event_time_us(event_time), given)
-        self._buffer.put(partition, record, size, lambda batch: batch.complete_one(future))
-        return cast("Future[Receipt]", future)
+        size = len(value)
+        stored = b""
+        if headers:
+            stored = convert.headers_message(headers)
+            size += len(stored)
+        if key is not None:
+            size += len(key)
+            if partition is None:
+                partition = crc32(key) % self._buffer.partitions
+        if size > self._buffer.record_bytes_max:
+            self._check_size(size)
+        time_us = None if event_time is None else event_time_us(event_time)
+        return self._buffer.put(partition, value, key, time_us, stored, size, wait)
 
     def send_many(
         self,
@@ -198,9 +208,7 @@ class Publisher:
             self._check_size(len(page.body))
         elif len(page.body) > PAGE_BYTES_MAX:
             raise InvalidPage(f"a page of {len(page.body)} bytes: must be at most {PAGE_BYTES_MAX}")
-        future = PublishFuture()
-        self._buffer.put_page(partition, page, lambda batch: batch.completions.append(PageCompletion(future)))
-        return cast("Future[Receipt]", future)
+        return self._buffer.put_page(partition, page)
 
     def flush(self, timeout_s: float | None = None) -> None:
         """Wait until all sent records are durable; raise the first failure since the last flush.
@@ -216,7 +224,7 @@ class Publisher:
         Raises the first failure since the last flush. Records that are not durable after ``timeout_s`` fail with
         ``PUBLISH_ABANDONED``.
         """
-        if self._pid != os.getpid() or self._closed:
+        if self._forks != PROCESS.forks or self._closed:
             return
         self._closed = True
         self._buffer.close()
@@ -229,7 +237,7 @@ class Publisher:
 
     def abandon(self) -> None:
         """Close without waiting: records that are not durable fail with ``PUBLISH_ABANDONED``."""
-        if self._pid != os.getpid():
+        if self._forks != PROCESS.forks:
             return
         self._closed = True
         self._buffer.close()
@@ -251,7 +259,7 @@ class Publisher:
             self.abandon()
 
     def _check(self, partition: int | None) -> None:
-        if self._pid != os.getpid():
+        if self._forks != PROCESS.forks:
             raise Closed(
                 "this publisher was opened before fork: open a new one in this process", reason=Reason.USED_AFTER_FORK
             )

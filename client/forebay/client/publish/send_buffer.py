@@ -12,8 +12,9 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from forebay.client.errors import Closed, FlushTimeout, ForebayError
+from forebay.client.errors import BufferFull, Closed, FlushTimeout, ForebayError
 from forebay.client.publish.batches import Batch, Batches, PageBounds
+from forebay.client.publish.completions import PageResult, RecordFuture
 from forebay.client.publish.failures import FailureLog
 from forebay.client.publish.pages import EncodedPage
 from forebay.client.publish.sized_columns import SizedColumns
@@ -21,17 +22,23 @@ from forebay.client.publish.window import Window, WindowPage
 from forebay.client.settings import PublisherSettings
 from forebay.client.telemetry import Telemetry
 from forebay.errors.reasons import Reason
-from forebay.page.columns import Headers
 
-RecordTuple = tuple[bytes, bytes | None, int | None, Headers]
-"""Value, key, event time in microseconds, headers."""
+OnFailure = Callable[[ForebayError, int], None]
+"""Called with the failure of a page and its number of records."""
 
 
 class SendBuffer:
     """Batches, window and buffer bound of one publisher."""
 
-    def __init__(self, settings: PublisherSettings, telemetry: Telemetry, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        settings: PublisherSettings,
+        telemetry: Telemetry,
+        clock: Callable[[], float],
+        on_failure: OnFailure | None = None,
+    ) -> None:
         self.settings = settings
+        self.on_failure = on_failure
         self.telemetry = telemetry
         self.clock = clock
         self.lock = threading.Lock()
@@ -43,10 +50,14 @@ class SendBuffer:
         """The stream's thread waits here for the end of a stream, for closing, and for the next expiry."""
         self.batches = Batches(PageBounds(settings.page_bytes, settings.page_records), settings.linger_ms / 1000)
         self.window: Window[Batch] = Window(settings.window_pages)
-        self.unfinished: dict[int, int] = {}
-        """Bytes of each unfinished batch by ticket, in ascending order."""
+        self.unfinished: dict[int, Batch] = {}
+        """Unfinished batches by ticket, in ascending order."""
         self.bytes = 0
-        """Sum of ``unfinished``."""
+        """Content bytes of the unfinished batches."""
+        self._bytes_max = settings.buffer_bytes_max
+        """Bound of ``bytes``; below 0 once no more records are accepted."""
+        self._futures = threading.Lock()
+        """Protects the futures of all pages; never held while a callback runs."""
         self.failures = FailureLog()
         self.fatal: ForebayError | None = None
         """Error that ended the publisher."""
@@ -60,19 +71,39 @@ class SendBuffer:
         self._unkeyed = 0
         """Current partition of records without a key, until its page is full."""
 
-    def put(self, partition: int | None, record: RecordTuple, size: int, attach: Callable[[Batch], None]) -> None:
-        """Add one record of ``size`` content bytes; blocks while the buffer is full."""
-        is_rich = record[1] is not None or record[2] is not None or bool(record[3])
+    def put(
+        self,
+        partition: int | None,
+        value: bytes,
+        key: bytes | None,
+        event_time_us: int | None,
+        headers: bytes,
+        size: int,
+        wait: bool = True,
+    ) -> RecordFuture:
+        """Add one record of ``size`` content bytes; while the buffer is full, ``wait`` or raise ``BufferFull``.
+
+        Usually it joins the open batch of its partition: whatever a page or a batch needs is not done here.
+        """
+        is_rich = key is not None or event_time_us is not None or bool(headers)
         with self.lock:
-            self._admit(size)
-            while True:
-                batch = self._batch(partition)
-                if self.batches.bounds.fits(batch, size, is_rich=is_rich):
-                    break
+            bounds = self.batches.bounds
+            batch = self.batches.by_partition.get(self._unkeyed if partition is None else partition)
+            used = 0 if batch is None else bounds.used(batch, size, is_rich=is_rich)
+            if batch is None or used > bounds.body_bytes or self.bytes + size > self._bytes_max:
+                if not wait:
+                    self._check_room(size)
+                batch = self._batch_for(partition, size, is_rich=is_rich)
+                used = bounds.used(batch, size, is_rich=is_rich)
+            index = len(batch.values)
+            batch.values.append(value)
+            batch.content_bytes += size
+            if is_rich or batch.is_rich:
+                batch.add_rich(key, event_time_us, headers)
+            self.bytes += size
+            if used >= bounds.body_bytes or index + 1 >= bounds.records:
                 self.seal(batch.partition)
-            batch.add(*record)
-            attach(batch)
-            self._grow(batch, size)
+        return RecordFuture(batch.result, index)
 
     def put_many(self, partition: int | None, columns: SizedColumns, attach: Callable[[Batch, int], None]) -> None:
         """Add many records, divided into pages.
@@ -99,14 +130,17 @@ class SendBuffer:
                 if end > first:
                     batch.extend(columns, first, end)
                     attach(batch, end - first)
-                    self._grow(batch, size)
+                    self.bytes += size
+                    if self.batches.bounds.is_full(batch):
+                        self.seal(batch.partition)
                 if end < len(columns):
                     self.seal(batch.partition)
                 first = end
 
-    def put_page(self, partition: int, page: EncodedPage, attach: Callable[[Batch], None]) -> None:
+    def put_page(self, partition: int, page: EncodedPage) -> RecordFuture:
         """Add an encoded page; blocks while the buffer is full."""
-        self._put_encoded(partition, page, attach)
+        batch = self._put_encoded(partition, page, lambda batch: None)
+        return RecordFuture(batch.result, RecordFuture.WHOLE)
 
     def flush(self, timeout_s: float | None) -> None:
         """Wait until all records added before are finished; raise the first failure since the last flush."""
@@ -139,7 +173,14 @@ class SendBuffer:
         """Accept no more records; the stream ends when the rest is finished."""
         with self.lock:
             self.closing = True
+            self._bytes_max = -1
             self.wake_all()
+
+    def end(self, error: ForebayError) -> None:
+        """Accept no more records because of an error, which users get. Under the lock."""
+        if not self.closing:
+            self.fatal = error
+            self._bytes_max = -1
 
     def seal(self, partition: int) -> None:
         """Queue the open batch of a partition, if there is one. Under the lock."""
@@ -164,6 +205,15 @@ class SendBuffer:
     def _has_room(self, size: int) -> bool:
         return not self.bytes or self.bytes + size <= self.settings.buffer_bytes_max
 
+    def _check_room(self, size: int) -> None:
+        self._check_open()
+        if not self._has_room(size):
+            bound = self.settings.buffer_bytes_max
+            raise BufferFull(
+                f"{self.bytes} bytes are not durable yet, {bound} may be (buffer_bytes_max): wait, or drop the record",
+                facts={"size": str(self.bytes), "bound": str(bound)},
+            )
+
     def _admit(self, size: int) -> None:
         self._check_open()
         if not self._has_room(size):
@@ -174,6 +224,13 @@ class SendBuffer:
             while not self._has_room(size):
                 self.room.wait()
                 self._check_open()
+
+    def _batch_for(self, partition: int | None, size: int, *, is_rich: bool) -> Batch:
+        """Return a batch that takes a record of ``size`` content bytes, once there is room for it."""
+        self._admit(size)
+        while not self.batches.bounds.fits(batch := self._batch(partition), size, is_rich=is_rich):
+            self.seal(batch.partition)
+        return batch
 
     def _batch(self, partition: int | None) -> Batch:
         """Return the open batch of a partition, a new one if there is none."""
@@ -189,7 +246,7 @@ class SendBuffer:
         """Return True if the next record joins a page with records. May be outdated immediately."""
         return self.batches.get(self._target(partition)) is not None
 
-    def _put_encoded(self, partition: int | None, page: EncodedPage, attach: Callable[[Batch], None]) -> None:
+    def _put_encoded(self, partition: int | None, page: EncodedPage, attach: Callable[[Batch], None]) -> Batch:
         size = len(page.body)
         with self.lock:
             self._admit(size)
@@ -197,27 +254,24 @@ class SendBuffer:
             self.seal(target)
             batch = self._new_batch(target)
             batch.encoded = page
+            batch.content_bytes = size
             attach(batch)
-            self._grow(batch, size)
+            self.bytes += size
             self._queue(batch)
             if partition is None:
                 self._unkeyed = (target + 1) % max(1, self.partitions)
+        return batch
 
     def _target(self, partition: int | None) -> int:
         return self._unkeyed if partition is None else partition
 
     def _new_batch(self, partition: int) -> Batch:
         self._tickets += 1
-        batch = Batch(partition, self.clock(), self._tickets, self.telemetry.current_context())
-        self.unfinished[batch.ticket] = 0
+        context, result = self.telemetry.current_context(), PageResult(self._futures)
+        batch = Batch(partition, self.clock(), self._tickets, context, result=result)
+        self.unfinished[batch.ticket] = batch
         self.change.notify()
         return batch
-
-    def _grow(self, batch: Batch, size: int) -> None:
-        self.bytes += size
-        self.unfinished[batch.ticket] += size
-        if batch.encoded is None and self.batches.bounds.is_full(batch):
-            self.seal(batch.partition)
 
     def _queue(self, batch: Batch) -> None:
         self.window.add(WindowPage(batch.partition, batch, batch.opened_at + self.settings.delivery_timeout_s))

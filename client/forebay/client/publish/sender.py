@@ -14,6 +14,7 @@ from typing import Final
 
 from forebay.client.errors import ForebayError, PageCorrupt, WriterFenced
 from forebay.client.publish.batches import Batch
+from forebay.client.publish.completions import PublishFuture
 from forebay.client.publish.send_buffer import SendBuffer
 from forebay.client.publish.window import FailedPage
 from forebay.client.transport.status import from_status
@@ -193,8 +194,7 @@ class Sender:
         """Fail all remaining pages, and accept no more records."""
         buffer = self._buffer
         with buffer.lock:
-            if not buffer.closing:
-                buffer.fatal = error
+            buffer.end(error)
             for batch in buffer.batches:
                 buffer.seal(batch.partition)
             left = [page.content for page in buffer.window.expire_all()]
@@ -267,6 +267,12 @@ class Sender:
             self._buffer.telemetry.sent(batch.span, batch.count, reason)
 
     def _complete(self, batch: Batch, outcome: Receipt | ForebayError) -> None:
+        batch.result.settle(outcome)
+        on_failure = self._buffer.on_failure
+        if on_failure is not None and isinstance(outcome, ForebayError):
+            report = PublishFuture()  # which logs what a callback raises
+            report.add_done_callback(lambda failed: on_failure(outcome, batch.count))
+            report.set_result(None)
         for completion in batch.completions:
             if isinstance(outcome, Receipt):
                 completion.settle(outcome)
@@ -276,7 +282,8 @@ class Sender:
     def _release(self, batch: Batch, outcome: Receipt | ForebayError) -> None:
         buffer = self._buffer
         with buffer.lock:
-            buffer.bytes -= buffer.unfinished.pop(batch.ticket)
+            del buffer.unfinished[batch.ticket]
+            buffer.bytes -= batch.content_bytes
             if not isinstance(outcome, Receipt):
                 buffer.failures.add(outcome)
             buffer.room.notify_all()

@@ -6,7 +6,6 @@ are reported, never skipped: a gap raises ``GapError``, or is yielded with ``on_
 
 from __future__ import annotations
 
-import os
 import random
 import threading
 import time
@@ -31,6 +30,7 @@ from forebay.client.replay.iterator import ClosableIterator
 from forebay.client.settings import RetryPolicy
 from forebay.client.telemetry import Telemetry
 from forebay.client.transport.channel import Channels
+from forebay.client.transport.forks import PROCESS
 from forebay.client.transport.retry import RetryState
 from forebay.client.values import convert
 from forebay.client.values.records import Gap, StoredPage
@@ -110,7 +110,7 @@ class PageReplay(ClosableIterator[StoredPage | Gap]):
         self._on_gap = on_gap
         self._clock = clock
         self._sleep = sleep
-        self._pid = os.getpid()
+        self._forks = PROCESS.forks
         self.incarnation = incarnation
         """Incarnation of the sink, once it is known."""
         self._is_opened = False
@@ -135,7 +135,7 @@ class PageReplay(ClosableIterator[StoredPage | Gap]):
 
     def __next__(self) -> StoredPage | Gap:
         """Return the next page or gap; stops at the end, or when the replay is closed."""
-        if self._pid != os.getpid():
+        if self._forks != PROCESS.forks:
             raise Closed(
                 "this replay was opened before fork: open a new one in this process", reason=Reason.USED_AFTER_FORK
             )
@@ -161,7 +161,7 @@ class PageReplay(ClosableIterator[StoredPage | Gap]):
     def close(self) -> None:
         """End the iteration. Idempotent."""
         self._closing.set()
-        if self._call is not None and self._pid == os.getpid():
+        if self._call is not None and self._forks == PROCESS.forks:
             self._call.cancel()
 
     def _read(self) -> Iterator[StoredPage | Gap]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from operator import attrgetter
 from types import NoneType
 from typing import Any, Final, Protocol, TypeVar, get_args, get_origin, get_type_hints
@@ -30,6 +30,7 @@ from forebay.client.values.records import (
 )
 from forebay.client.values.schemas import Schema
 from forebay.page.columns import Headers
+from forebay.page.encoding import encode_headers
 from forebay.page.format import HEADERS_MAX
 from forebay.v1 import buffer_service_pb2, record_pb2
 
@@ -164,25 +165,39 @@ def headers(given: HeadersLike | None) -> Headers:
     """Return headers in their stored form."""
     if not given:
         return ()
-    pairs = list(given.items()) if isinstance(given, Mapping) else given
+    pairs = _checked_pairs(given)
+    return tuple([(name, value.encode() if isinstance(value, str) else value) for name, value in pairs])
+
+
+def headers_message(given: HeadersLike) -> bytes:
+    """Return the headers of a record as they are in a page."""
+    return encode_headers(_checked_pairs(given))
+
+
+def _checked_pairs(given: HeadersLike) -> Collection[tuple[str, bytes | str]]:
+    """Return headers as pairs. Raises ``InvalidPage`` for too many, and for one that cannot be stored."""
+    pairs = given if type(given) is list else given.items() if isinstance(given, Mapping) else tuple(given)
     if len(pairs) > HEADERS_MAX:
         raise InvalidPage(f"{len(pairs)} headers: must be at most {HEADERS_MAX}")
-    return tuple([_header(name, value) for name, value in pairs])
-
-
-def _header(name: str, value: bytes | str) -> tuple[str, bytes]:
     try:
-        encoded = value.encode() if isinstance(value, str) else value
-        size = len(name.encode())
-    except (AttributeError, UnicodeEncodeError) as failure:
+        for name, value in pairs:
+            _check_name(name)
+            if type(value) is not bytes:
+                value.encode()  # type: ignore[union-attr]
+    except (AttributeError, TypeError, UnicodeEncodeError) as failure:
         raise InvalidPage(
             "the name of a header must be text that can be encoded as UTF-8, its value bytes or text"
         ) from failure
-    if type(encoded) is not bytes or not 1 <= size <= HEADER_NAME_BYTES_MAX:
+    return pairs
+
+
+@lru_cache(maxsize=1024)
+def _check_name(name: str) -> None:
+    """Raise ``InvalidPage`` for the name of a header that is too long; most names recur from record to record."""
+    if not 1 <= len(name.encode()) <= HEADER_NAME_BYTES_MAX:
         raise InvalidPage(
             f"the name of a header must have 1 to {HEADER_NAME_BYTES_MAX} bytes, its value must be bytes or text"
         )
-    return name, encoded
 
 
 def record_message(record: Record) -> record_pb2.Record:

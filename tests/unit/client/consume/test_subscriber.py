@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -30,6 +29,7 @@ from forebay.client.consume import subscriber as subscribing
 from forebay.client.consume.stream import DAMAGED_MAX
 from forebay.client.errors import Superseded
 from forebay.client.publish.pages import encode_columns
+from forebay.client.transport.forks import PROCESS
 from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2
@@ -460,7 +460,7 @@ def test_offsets_outside_of_the_delivery_are_refused(fake: WireFake, script: Scr
 
 def test_a_subscriber_is_not_used_across_fork(fake: WireFake, monkeypatch: pytest.MonkeyPatch) -> None:
     with fake.client() as client, client.subscriber("s") as subscriber, monkeypatch.context() as patch:
-        patch.setattr(os, "getpid", lambda: -1)
+        patch.setattr(PROCESS, "forks", PROCESS.forks + 1)
         with failure(Reason.USED_AFTER_FORK):
             next(subscriber)
         subscriber.close()

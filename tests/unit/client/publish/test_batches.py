@@ -7,21 +7,23 @@ from itertools import accumulate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.client.publish.batches import Batch, Batches, PageBounds, headers_bytes
+from forebay.client.publish.batches import Batch, Batches, PageBounds
 from forebay.client.publish.pages import encode_columns
 from forebay.client.publish.sized_columns import SizedColumns
-from forebay.page.columns import Headers
+from forebay.page.encoding import encode_headers
 
 RECORDS = st.lists(
     st.tuples(
         st.binary(max_size=300),
         st.none() | st.binary(max_size=9),
         st.none() | st.integers(0, 2**50),
-        st.lists(st.tuples(st.text(min_size=1, max_size=4), st.binary(max_size=200)), max_size=2).map(tuple),
+        st.lists(st.tuples(st.text(min_size=1, max_size=4), st.binary(max_size=200)), max_size=2).map(encode_headers),
     ),
     min_size=1,
     max_size=60,
 )
+
+HEADERS = encode_headers([("h", b"v")])
 
 
 def batch(partition: int = 0, opened_at: float = 0.0) -> Batch:
@@ -30,17 +32,17 @@ def batch(partition: int = 0, opened_at: float = 0.0) -> Batch:
 
 @given(RECORDS, st.integers(200, 2000), st.integers(1, 30))
 def test_a_page_never_passes_its_bounds_unless_one_record_does_alone(
-    records: list[tuple[bytes, bytes | None, int | None, Headers]], body_bytes: int, count: int
+    records: list[tuple[bytes, bytes | None, int | None, bytes]], body_bytes: int, count: int
 ) -> None:
     bounds = PageBounds(body_bytes, count)
     pages: list[Batch] = []
     current = batch()
     for value, key, time, headers in records:
-        size = len(value) + len(key or b"") + headers_bytes(headers)
+        size = len(value) + len(key or b"") + len(headers)
         if not bounds.fits(current, size, is_rich=key is not None or time is not None or bool(headers)):
             pages.append(current)
             current = batch()
-        current.add(value, key, time, headers)
+        current.add(value, key, time, headers, size)
     pages.append(current)
 
     assert sum(page.count for page in pages) == len(records)
@@ -65,7 +67,7 @@ def test_as_many_records_are_taken_at_once_as_would_be_one_by_one(
     begun, other = batch(), batch()
     for size in before:
         for one in (begun, other):
-            one.add(bytes(size), None, None, ())
+            one.add(bytes(size), None, None, b"", size)
     ends = list(accumulate(sizes, initial=0))
 
     taken = bounds.count_fitting(begun, ends, 0, is_rich=is_rich)
@@ -74,23 +76,23 @@ def test_as_many_records_are_taken_at_once_as_would_be_one_by_one(
     for size in sizes:
         if not bounds.fits(other, size, is_rich=is_rich):
             break
-        other.add(bytes(size), b"" if is_rich else None, None, ())
+        other.add(bytes(size), b"" if is_rich else None, None, b"", size)
         expected += 1
     assert taken == expected
 
 
 def test_columns_that_begin_late_are_filled_up_for_the_records_before() -> None:
     page = batch()
-    page.add(b"a", None, None, ())
-    page.add(b"b", b"k", None, ())
+    page.add(b"a", None, None, b"", 1)
+    page.add(b"b", b"k", None, b"", 2)
     page.extend(SizedColumns.of([b"c"], None), 0, 1)
-    page.add(b"d", None, 5, (("h", b"v"),))
+    page.add(b"d", None, 5, HEADERS, 1 + len(HEADERS))
     page.extend(SizedColumns.of([b"e"], [b"l"]), 0, 1)
 
     assert page.values == [b"a", b"b", b"c", b"d", b"e"]
     assert page.keys == [None, b"k", None, None, b"l"]
     assert page.event_times_us == [None, None, None, 5, None]
-    assert page.headers == [(), (), (), (("h", b"v"),), ()]
+    assert page.headers == [b"", b"", b"", HEADERS, b""]
 
 
 @given(st.lists(st.lists(st.binary(max_size=3) | st.just(b"same"), max_size=6), min_size=1, max_size=6))
@@ -98,7 +100,7 @@ def test_a_page_of_records_that_came_one_by_one_and_together_holds_them_all_in_o
     page = batch()
     for group in groups:
         if len(group) == 1:
-            page.add(group[0], None, None, ())
+            page.add(group[0], None, None, b"", len(group[0]))
         else:
             page.extend(SizedColumns.of(group, None), 0, len(group))
     values = [value for group in groups for value in group]
@@ -110,7 +112,7 @@ def test_a_page_of_records_that_came_one_by_one_and_together_holds_them_all_in_o
 
 def test_a_page_is_encoded_once_and_lets_go_of_its_records() -> None:
     page = batch()
-    page.add(b"a", b"k", 1, (("h", b"v"),))
+    page.add(b"a", b"k", 1, HEADERS, 2 + len(HEADERS))
 
     encoded = page.encode()
 

@@ -2,38 +2,166 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
+
 import pytest
 
 from forebay.client import DeliveryTimeout, Durability, Receipt
-from forebay.client.publish.completions import BulkFuture, PageCompletion, PublishFuture, RecordCompletion
+from forebay.client.publish.completions import BulkFuture, PageResult, PublishFuture, RecordFuture
 
+pytestmark = pytest.mark.anyio
 RECEIPT = Receipt("s", 2, 100, 109, Durability.DISK, duplicate=False)
 OLD = Receipt("s", 2, None, None, Durability.DISK, duplicate=True)
 
 
-def test_a_record_gets_its_own_offset() -> None:
-    future = PublishFuture()
+def page() -> PageResult:
+    return PageResult(threading.Lock())
 
-    RecordCompletion(future, 3).settle(RECEIPT)
+
+def whole(result: PageResult) -> RecordFuture:
+    return RecordFuture(result, RecordFuture.WHOLE)
+
+
+def test_a_record_gets_its_own_offset() -> None:
+    result = page()
+    future = RecordFuture(result, 3)
+
+    result.settle(RECEIPT)
 
     receipt = future.result(0)
     assert (receipt.first_offset, receipt.last_offset) == (103, 103)
 
 
 def test_a_page_gets_the_whole_receipt() -> None:
-    future = PublishFuture()
+    result = page()
+    future = whole(result)
 
-    PageCompletion(future).settle(RECEIPT)
+    result.settle(RECEIPT)
 
     assert future.result(0) is RECEIPT
 
 
 def test_a_receipt_without_offsets_stays_one() -> None:
-    future = PublishFuture()
+    result = page()
+    future = RecordFuture(result, 3)
 
-    RecordCompletion(future, 3).settle(OLD)
+    result.settle(OLD)
 
     assert future.result(0) is OLD
+
+
+def test_a_future_that_nobody_waits_on_has_no_state_of_its_own() -> None:
+    result = page()
+    future = RecordFuture(result, 3)
+
+    before = future.done()
+    result.settle(RECEIPT)
+
+    assert (before, future.done(), future.exception(), future.result().first_offset) == (False, True, None, 103)
+    assert vars(future) == {}
+
+
+def test_a_waiting_thread_gets_the_receipt() -> None:
+    result = page()
+    future = RecordFuture(result, 3)
+    waits = threading.Event()
+    with ThreadPoolExecutor(1) as threads:
+
+        def wait_for_it() -> Receipt:
+            future.add_done_callback(lambda done: None)
+            waits.set()
+            return future.result(30)
+
+        waiting = threads.submit(wait_for_it)
+        waits.wait(30)
+        result.settle(RECEIPT)
+
+        assert waiting.result(30).first_offset == 103
+
+
+def test_a_wait_ends_in_time_and_may_be_repeated() -> None:
+    result = page()
+    future = RecordFuture(result, 3)
+
+    with pytest.raises(TimeoutError):
+        future.result(0.001)
+    with pytest.raises(TimeoutError):
+        future.exception(0.001)
+    result.settle(RECEIPT)
+
+    assert future.result(0).first_offset == 103
+
+
+@pytest.mark.parametrize("is_settled", [False, True])
+def test_a_callback_is_called_once_with_the_future_whenever_it_was_added(is_settled: bool) -> None:
+    result, called = page(), list[Future[Receipt]]()
+    future = RecordFuture(result, 3)
+    if is_settled:
+        result.settle(RECEIPT)
+    future.add_done_callback(called.append)
+    if not is_settled:
+        result.settle(RECEIPT)
+
+    assert called == [future]
+
+
+def test_all_records_of_a_failed_page_raise_its_failure() -> None:
+    result = page()
+    waited, later = RecordFuture(result, 0), RecordFuture(result, 1)
+    waited.add_done_callback(lambda done: None)
+    error = DeliveryTimeout("late")
+
+    result.settle(error)
+
+    assert (waited.exception(), later.exception()) == (error, error)
+    for future in (waited, later):
+        with pytest.raises(DeliveryTimeout, match="late"):
+            future.result(0)
+
+
+@pytest.mark.parametrize("is_settled", [False, True])
+def test_the_standard_library_waits_on_them_as_on_its_own(is_settled: bool) -> None:
+    result = page()
+    futures = [RecordFuture(result, index) for index in range(3)]
+    if is_settled:
+        result.settle(RECEIPT)
+    else:
+        threading.Timer(0.01, result.settle, [RECEIPT]).start()
+
+    done, not_done = wait(futures, 30)
+
+    assert (done, not_done) == (set(futures), set())
+    assert {future.result().first_offset for future in as_completed(futures, 30)} == {100, 101, 102}
+
+
+async def test_asyncio_waits_on_them() -> None:
+    result = page()
+    wrapped = asyncio.wrap_future(RecordFuture(result, 2))
+    threading.Timer(0.01, result.settle, [RECEIPT]).start()
+
+    assert (await wrapped).first_offset == 102
+
+
+def test_threads_that_build_the_state_at_once_build_one() -> None:
+    result = page()
+    future = RecordFuture(result, 0)
+    together = threading.Barrier(8)
+
+    def wait_for_it() -> Receipt:
+        together.wait(30)
+        return future.result(30)
+
+    with ThreadPoolExecutor(8) as threads:
+        waiting = [threads.submit(wait_for_it) for _ in range(8)]
+        threading.Timer(0.01, result.settle, [RECEIPT]).start()
+
+        assert {each.result(30).first_offset for each in waiting} == {100}
+
+
+def test_a_future_has_no_other_attributes() -> None:
+    assert not hasattr(RecordFuture(page(), 0), "receipt")
 
 
 def test_many_records_get_their_part_of_each_page_in_order() -> None:
@@ -83,8 +211,9 @@ def test_nothing_at_all_is_over_at_once() -> None:
 
 
 def test_a_future_cannot_be_cancelled() -> None:
-    future = PublishFuture()
+    result = page()
+    future = RecordFuture(result, 0)
 
-    assert not future.cancel()
-    RecordCompletion(future, 0).settle(RECEIPT)
+    assert (future.cancel(), future.cancelled()) == (False, False)
+    result.settle(RECEIPT)
     assert future.done()

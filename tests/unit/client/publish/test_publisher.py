@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 import zlib
@@ -28,6 +27,7 @@ from forebay.client import (
 )
 from forebay.client.errors import Closed
 from forebay.client.publish.pages import encode_columns
+from forebay.client.transport.forks import PROCESS
 from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2
@@ -542,7 +542,7 @@ def test_a_callback_may_publish(fake: WireFake, log: Log) -> None:
 def test_a_publisher_is_not_used_across_fork(fake: WireFake, monkeypatch: pytest.MonkeyPatch) -> None:
     with fake.client() as client, client.publisher("s") as publisher:
         with monkeypatch.context() as patch:
-            patch.setattr(os, "getpid", lambda: -1)
+            patch.setattr(PROCESS, "forks", PROCESS.forks + 1)
             for use in (lambda: publisher.send(b"x"), publisher.flush, lambda: publisher.send_many([b"x"])):
                 with failure(Reason.USED_AFTER_FORK):
                     use()
