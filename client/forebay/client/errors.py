@@ -19,7 +19,7 @@
     ├── DeadlineExceeded      no answer within the time limit
     ├── ArrowNotInstalled     rows with a schema, but pyarrow is not installed
     ├── PositionStoreError    a store of saved positions refused; PositionStoreUnavailable
-    ├── DeliveryTimeout, FlushTimeout    a publisher did not store its records in time
+    ├── DeliveryTimeout, FlushTimeout, BufferFull    a publisher did not store its records in time
     └── Closed                the object is closed
 
 ``reason`` is one of the table ``forebay.errors.reasons``, which has the advice for it and says whether a retry helps.
@@ -43,6 +43,7 @@ __all__ = [
     "BrokerDraining",
     "BrokerFault",
     "BrokerUnavailable",
+    "BufferFull",
     "ClientFault",
     "Closed",
     "CredentialsUnusable",
@@ -494,7 +495,7 @@ class FlushTimeout(ForebayError):
 
 
 class BufferFull(ForebayError):
-    """The buffer of a publisher is full, and ``send`` was not to wait. Send again later, or drop the record."""
+    """The buffer is full, and ``send`` was not to wait. Send again later, or drop the record."""
 
     reasons = (Reason.BUFFER_FULL,)
 

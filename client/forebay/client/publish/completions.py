@@ -44,7 +44,7 @@ def _part(receipt: Receipt, index: int, count: int) -> Receipt:
 
 
 class PageResult:
-    """Result of a page, and the futures of its records on which somebody waits."""
+    """Result of a page, and those futures of its records that have a state of their own."""
 
     __slots__ = ("_lock", "_waiting", "outcome")
 
@@ -64,7 +64,7 @@ class PageResult:
             future.complete(outcome)
 
     def build(self, future: RecordFuture) -> None:
-        """Build the state of a future that somebody waits on. Idempotent."""
+        """Build the state of a future, for a wait or a callback. Idempotent."""
         with self._lock:
             if "_condition" in vars(future):
                 return
@@ -78,8 +78,8 @@ class PageResult:
 class RecordFuture(PublishFuture):
     """Future of one record, or of a whole page.
 
-    It refers to the result of its page. The lock, the condition and the lists of a future are built only when somebody
-    waits on it or adds a callback before the page is settled: most futures are dropped, or read afterwards.
+    It refers to the result of its page. The lock, the condition and the lists of a future are built by the
+    first wait or callback before the page is settled: most futures are dropped, or read afterwards.
     """
 
     __slots__ = ("_index", "_page")

@@ -136,8 +136,8 @@ class Publisher:
         then if ``wait`` is False; do not block in the callback of a future, because that runs on the thread that frees
         the buffer. ``event_time`` is an aware ``datetime``, or microseconds since 1970 UTC.
 
-        A future that nobody uses costs next to nothing: ``flush`` raises the first failure, and ``on_failure`` of the
-        publisher is told of each.
+        An unused future costs next to nothing: ``flush`` raises the first failure, and ``on_failure`` of the publisher
+        is called for each.
 
         Raises ``RecordTooLarge``, ``INVALID_PARTITION``, ``InvalidPage``, ``PUBLISHER_CLOSED``,
         ``USED_AFTER_FORK``, and the error that ended the publisher (``WriterFenced``, ``SinkNotFound``,

@@ -81,7 +81,7 @@ class SendBuffer:
         size: int,
         wait: bool = True,
     ) -> RecordFuture:
-        """Add one record of ``size`` content bytes; while the buffer is full, ``wait`` or raise ``BufferFull``.
+        """Add one record of ``size`` content bytes; ``wait`` for room, or raise ``BufferFull``.
 
         Usually it joins the open batch of its partition: whatever a page or a batch needs is not done here.
         """

@@ -1,6 +1,7 @@
-"""Number of forks between the start of the interpreter and this process: objects with threads do not survive one.
+"""Number of forks between the start of the interpreter and this process.
 
-Comparing it costs a tenth of asking the system for the process id, which `Publisher.send` would do for each record.
+Objects with threads do not survive a fork. Comparing this number costs a tenth of asking the system for the process
+id, which `Publisher.send` would do for each record.
 """
 
 from __future__ import annotations

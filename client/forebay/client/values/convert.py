@@ -193,7 +193,7 @@ def _checked_pairs(given: HeadersLike) -> Collection[tuple[str, bytes | str]]:
 
 @lru_cache(maxsize=1024)
 def _check_name(name: str) -> None:
-    """Raise ``InvalidPage`` for the name of a header that is too long; most names recur from record to record."""
+    """Raise ``InvalidPage`` for the name of a header that is too long. Names recur from record to record."""
     if not 1 <= len(name.encode()) <= HEADER_NAME_BYTES_MAX:
         raise InvalidPage(
             f"the name of a header must have 1 to {HEADER_NAME_BYTES_MAX} bytes, its value must be bytes or text"

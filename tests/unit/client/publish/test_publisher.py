@@ -6,7 +6,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,10 +17,13 @@ import pytest
 
 from forebay.client import (
     BrokerUnavailable,
+    BufferFull,
     ClientFault,
     DeliveryTimeout,
     FlushTimeout,
+    ForebayError,
     InvalidPage,
+    Receipt,
     RecordTooLarge,
     SinkNotFound,
     WriterFenced,
@@ -379,6 +382,64 @@ def test_send_blocks_at_the_buffer_s_bound(fake: WireFake, log: Log) -> None:
         room.set()
         worker.join(10)
         assert sent == 20
+
+
+def test_send_raises_at_the_buffer_s_bound_if_it_is_not_to_wait(fake: WireFake, log: Log) -> None:
+    room = threading.Event()
+    full = status(grpc.StatusCode.RESOURCE_EXHAUSTED, "SINK_FULL", retry_after_s=0.01)
+    log.refuse = lambda page: None if room.is_set() else full
+    with fake.client() as client, client.publisher("s", buffer_bytes_max=2000) as publisher:
+        for _ in range(5):
+            publisher.send(bytes(400), partition=0, wait=False)
+        with pytest.raises(BufferFull) as raised:
+            publisher.send(bytes(400), partition=0, wait=False)
+        room.set()
+        publisher.flush(10)
+        publisher.send(b"again", partition=0, wait=False)
+
+    assert (raised.value.fact("size"), raised.value.fact("bound")) == (2000, 2000)
+    assert len(log.values(0)) == 6
+
+
+def test_threads_that_send_through_a_small_buffer_get_the_receipts_of_their_own_records(
+    fake: WireFake, log: Log
+) -> None:
+    sent: dict[bytes, Future[Receipt]] = {}
+
+    def work(thread: int) -> None:
+        for number in range(400):
+            value = b"%d-%d" % (thread, number)
+            sent[value] = publisher.send(value, partition=number % 2, key=b"k" if number % 7 == 0 else None)
+
+    with fake.client() as client, client.publisher("s", page_records=9, buffer_bytes_max=1024) as publisher:
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(work, range(4)))
+        publisher.flush(30)
+
+    assert len(sent) == 1600
+    for partition in range(2):
+        stored = log.values(partition)
+        assert stored == sorted(stored, key=lambda value: sent[value].result(0).first_offset or 0)
+        assert [sent[value].result(0).first_offset for value in stored] == list(range(800))
+
+
+def test_each_failed_page_is_reported_with_its_number_of_records(fake: WireFake, log: Log) -> None:
+    log.refuse = lambda page: status(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_PAGE") if page.partition == 1 else None
+    reported: list[tuple[str, int]] = []
+
+    def on_failure(error: ForebayError, records: int) -> None:
+        reported.append((error.reason, records))
+        raise ValueError("a callback that fails does no harm")
+
+    with fake.client() as client, client.publisher("s", on_failure=on_failure, linger_ms=10_000) as publisher:
+        for number in range(10):
+            publisher.send(b"x", partition=number % 2)
+        with pytest.raises(InvalidPage):
+            publisher.flush(10)
+        publisher.send(b"y", partition=0)
+
+    assert reported == [("INVALID_PAGE", 5)]
+    assert len(log.values(0)) == 6
 
 
 def test_a_blocked_send_is_told_when_the_publisher_ends(fake: WireFake, log: Log) -> None:
