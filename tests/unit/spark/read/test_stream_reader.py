@@ -189,7 +189,7 @@ def test_offsets_beyond_the_end_of_the_sink_are_an_error(orders: TestBroker) -> 
     query = reader(orders)
     ahead = {**query.initialOffset(), "partitions": {"0": 99}}
 
-    with pytest.raises(ForebaySparkError, match="stands at offset 99 of partition 0"):
+    with pytest.raises(ForebaySparkError, match="is at offset 99 of partition 0"):
         query.latestOffset(ahead, ALL)
 
 
