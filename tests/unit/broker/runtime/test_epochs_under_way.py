@@ -17,7 +17,7 @@ from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.epochs import placement
 from forebay.broker.runtime.epochs.commits import Outcome
 from forebay.broker.runtime.resources import slices
-from forebay.broker.runtime.sink.statistics import sink_states
+from forebay.broker.runtime.sink.statistics import sink_state
 from forebay.broker.storage.records.epochs.epoch import EPOCH, STAGE_ORDER
 from forebay.broker.storage.records.epochs.placing import PLACING
 from forebay.broker.storage.records.pages.entry import ENTRY
@@ -210,7 +210,7 @@ async def test_of_a_large_commit_memory_keeps_the_newest_entries_and_all_of_it_i
         assert await taker.all_offsets() == list(range(806))
         await taker.ack(0, 806)
         await buffer.removal.confirmed()
-        assert [state.pending for _, _, [state] in await sink_states(buffer)] == [0]
+        assert [state.pending for _, _, [state] in (await sink_state(buffer)).subscriptions] == [0]
 
 
 @pytest.mark.slow

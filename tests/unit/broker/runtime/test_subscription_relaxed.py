@@ -14,7 +14,7 @@ from forebay.broker.core.settings import Ordering, Overflow
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.delivery.consumer import Credit
 from forebay.broker.runtime.delivery.events import Delivered
-from forebay.broker.runtime.sink.statistics import lane_states
+from forebay.broker.runtime.sink.statistics import sink_state
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.memory import MemoryStore
 from tests.support.brokers.one_sink import fill, filled_sink
@@ -107,7 +107,7 @@ async def test_a_queued_record_that_overflow_drops_is_reported_as_a_gap() -> Non
         assert taker.told_gaps() == [(1, 2)]
         assert buffer.logs[0].head.dropped == ((int(DropReason.OVERFLOW), 1),)
         await taker.ack(0, 5)
-        [state] = await lane_states(buffer, taker.subscription)
+        [(_, _, [state])] = (await sink_state(buffer)).subscriptions
         assert (state.pending, state.balances, state.parked_ranges) == (0, True, 0)
 
 
@@ -172,7 +172,7 @@ async def test_the_budget_of_holes_is_seen_in_the_state(monkeypatch: pytest.Monk
 
         assert await taker.all_offsets() == []
 
-        [state] = await lane_states(buffer, taker.subscription)
+        [(_, _, [state])] = (await sink_state(buffer)).subscriptions
         assert (state.holes, state.parked_ranges, state.parked_records, state.waits_for_holes) == (2, 2, 2, True)
 
 
@@ -184,7 +184,7 @@ async def test_too_many_failures_in_a_row_are_seen_in_the_state() -> None:
 
         assert await taker.all_offsets() == []
 
-        [state] = await lane_states(buffer, taker.subscription)
+        [(_, _, [state])] = (await sink_state(buffer)).subscriptions
         assert (state.live_stopped, state.reason) == (True, "it said 503")
 
 

@@ -154,7 +154,7 @@ class Lane:
 
     def settle(self, answer: Answer, requested: Range, how: Settlement, now: float, next_offset: int) -> Results:
         """Settle those deliveries in flight that ``requested`` covers."""
-        results = self._judge(answer, requested)
+        results = self.judge(answer, requested)
         self._apply(_taken(results), how, now, next_offset)
         return results
 
@@ -167,7 +167,7 @@ class Lane:
         """
         if not sets.are_apart(requested):
             return [found for each in requested for found in self.settle(answer, each, how, now, next_offset)]
-        results = [found for each in requested for found in self._judge(answer, each)]
+        results = [found for each in requested for found in self.judge(answer, each)]
         self._apply(_taken(results), how, now, next_offset)
         return results
 
@@ -239,7 +239,7 @@ class Lane:
         if judged is not None and judged.state == self.answer_state:
             results = judged.results
         else:
-            results = [found for wanted in requested for found in self._judge(answer, wanted)]
+            results = [found for wanted in requested for found in self.judge(answer, wanted)]
         failed = sets.union(_taken(results))
         if not failed:
             return results, None
@@ -371,10 +371,6 @@ class Lane:
         """
         return self.owner, self.owner_epoch, self.revision, self.view
 
-    def judge(self, answer: Answer, requested: Range) -> Results:
-        """Return the outcome that an answer has for each part of ``requested``; OK for records in flight."""
-        return self._judge(answer, requested)
-
     def exhausted(self) -> list[int]:
         """Return the offsets that failed `max_attempts` times and are not in flight: they are not redelivered."""
         most = self.settings.max_attempts
@@ -456,7 +452,7 @@ class Lane:
             return None
         return self._history.stale_from(answer.revision)
 
-    def _judge(self, answer: Answer, requested: Range) -> Results:
+    def judge(self, answer: Answer, requested: Range) -> Results:
         """Return the outcome that an answer has for each part of ``requested``; OK for records in flight."""
         stale = self._stale_from(answer)
         if stale is None:

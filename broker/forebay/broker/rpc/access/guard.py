@@ -54,11 +54,6 @@ class AccessGuard(grpc.aio.ServerInterceptor):
         self._calls: set[OpenCall] = set()
         self._rates: dict[Principal, Rates] = {}
 
-    @property
-    def open_calls(self) -> int:
-        """Number of authenticated calls in progress."""
-        return len(self._calls)
-
     def renew(self, credentials: Credentials) -> None:
         """Accept these credentials from now on. Open calls whose credential has lost its right end at once."""
         self._credentials = credentials

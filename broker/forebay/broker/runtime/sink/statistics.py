@@ -100,15 +100,19 @@ class SinkState:
 
 async def sink_state(buffer: Buffer) -> SinkState:
     """Return the state of a sink, partition by partition; yields to other tasks between them."""
+    slices = Slices()
     subscriptions = list(buffer.subscriptions.values())
-    partitions, lanes = await _states(buffer, subscriptions)
+    partitions: list[PartitionState] = []
+    lanes: list[list[LaneState]] = [[] for _ in subscriptions]
+    while len(partitions) < len(buffer.logs):  # a partition may be added meanwhile
+        log = buffer.logs[len(partitions)]
+        lags = await _lags(buffer, log, subscriptions)
+        partitions.append(_partition_state(log))
+        for subscription, found in zip(subscriptions, lanes, strict=True):
+            found.append(_lane_state(buffer, subscription, log, lags))
+        await slices.turn()
     states = zip(subscriptions, lanes, strict=True)
     return SinkState(partitions, [(each.name, len(each.owners.consumers), found) for each, found in states])
-
-
-async def sink_states(buffer: Buffer) -> list[SubscriptionState]:
-    """Return the state of every subscription; see ``sink_state``."""
-    return (await sink_state(buffer)).subscriptions
 
 
 def lag_is_due(sweep: int, sink: int, lanes: int) -> bool:
@@ -142,28 +146,6 @@ def _lag(subscription: Subscription, log: PartitionLog, lags: _Lags) -> Lag:
 def _realtime(subscription: Subscription, lane: Lane, partition: int) -> bool | None:
     mode = subscription.source.mode_of(partition)
     return mode[0] if mode is not None and lane.owner is not None else None
-
-
-async def lane_states(buffer: Buffer, subscription: Subscription) -> list[LaneState]:
-    """Return the state of every lane of a subscription; see ``sink_state``."""
-    _, [lanes] = await _states(buffer, [subscription])
-    return lanes
-
-
-async def _states(
-    buffer: Buffer, subscriptions: Sequence[Subscription]
-) -> tuple[list[PartitionState], list[list[LaneState]]]:
-    slices = Slices()
-    partitions: list[PartitionState] = []
-    lanes: list[list[LaneState]] = [[] for _ in subscriptions]
-    while len(partitions) < len(buffer.logs):  # a partition may be added meanwhile
-        log = buffer.logs[len(partitions)]
-        lags = await _lags(buffer, log, subscriptions)
-        partitions.append(_partition_state(log))
-        for subscription, found in zip(subscriptions, lanes, strict=True):
-            found.append(_lane_state(buffer, subscription, log, lags))
-        await slices.turn()
-    return partitions, lanes
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.runtime.sink.purge import Until, purge
-from forebay.broker.runtime.sink.statistics import sink_states
+from forebay.broker.runtime.sink.statistics import sink_state
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.errors.reasons import Reason
 from tests.support.brokers.dead_letters import letters
@@ -81,7 +81,7 @@ async def test_a_set_has_what_failed_in_all_partitions_with_its_attempts() -> No
         assert ranges(found) == {0: [(1, 3), (4, 5)], 1: [(5, 6)]}
         assert {part.partition: part.attempts for part in found} == {0: ((1, 1), (2, 1), (4, 1)), 1: ((5, 1),)}
         assert await taker.all_offsets() == []
-        [(_, _, lanes)] = await sink_states(buffer)
+        [(_, _, lanes)] = (await sink_state(buffer)).subscriptions
         assert [lane.leased_records for lane in lanes] == [3, 1]
         assert all(lane.balances for lane in lanes)
 

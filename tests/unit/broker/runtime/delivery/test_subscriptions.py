@@ -22,7 +22,7 @@ from forebay.broker.rpc.sinks.service import SinkServicer
 from forebay.broker.runtime.broker import Bounds
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.sink.buffer import Buffer
-from forebay.broker.runtime.sink.statistics import sink_states
+from forebay.broker.runtime.sink.statistics import sink_state
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.errors.reasons import Reason
 from forebay.v1.subscription_pb2 import ListSubscriptionsRequest
@@ -179,7 +179,7 @@ async def test_a_seek_survives_a_restart_with_what_the_closed_accounts_came_to()
     async with running(store.reopen()) as again:
         buffer = again.sink("orders")
         subscription = buffer.subscription("")
-        [(_, _, [state])] = [found for found in await sink_states(buffer) if found[0] == "default"]
+        [(_, _, [state])] = [found for found in (await sink_state(buffer)).subscriptions if found[0] == "default"]
 
         assert (subscription.lanes[0].cursor.start, state.pending, state.balances) == (2, 8, True)
         assert subscription.accounts.totals_of(0) == Totals(acked=1, skipped=9 + 2, seeks=2)
@@ -369,12 +369,12 @@ async def test_stats_taken_while_partitions_are_added_are_whole() -> None:
     store = HeldStore()
     async with filled_sink(store, records=1) as buffer:
         await create(buffer, "audit")
-        looking = asyncio.ensure_future(sink_states(buffer))
+        looking = asyncio.ensure_future(sink_state(buffer))
         await asyncio.sleep(0)
 
         await buffer.change(buffer.settings.changed({"partitions": 3}))
 
-        assert all(len(lanes) in {1, 3} for _, _, lanes in await looking)
+        assert all(len(lanes) in {1, 3} for _, _, lanes in (await looking).subscriptions)
 
 
 # -- settling below an offset

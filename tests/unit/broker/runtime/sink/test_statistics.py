@@ -20,7 +20,6 @@ from forebay.broker.runtime.sink.statistics import (
     lag_is_due,
     sink_lags,
     sink_state,
-    sink_states,
 )
 from forebay.broker.storage.store.memory import MemoryStore
 from tests.support.brokers.running import running
@@ -45,7 +44,7 @@ async def sink(
 
 
 async def lane(buffer: Buffer) -> LaneState:
-    [(name, _, [state])] = await sink_states(buffer)
+    [(name, _, [state])] = (await sink_state(buffer)).subscriptions
     assert name == "default"
     return state
 
@@ -143,9 +142,9 @@ async def test_consumers_are_counted_and_without_one_there_is_no_mode() -> None:
     async with sink() as buffer:
         taker = Taker(buffer.subscription(""))
         await taker.all_offsets()
-        [(_, connected, _)] = await sink_states(buffer)
+        [(_, connected, _)] = (await sink_state(buffer)).subscriptions
         buffer.subscription("").leave(taker.consumer)
-        [(_, left, [state])] = await sink_states(buffer)
+        [(_, left, [state])] = (await sink_state(buffer)).subscriptions
 
         assert (connected, left, state.realtime, state.mode_switches) == (1, 0, None, 0)
 
@@ -193,7 +192,7 @@ async def test_subscriptions_at_different_places_far_behind_each_report_their_la
             name = f"at-{at}-{len(buffer.subscriptions)}"
             await buffer.subscribing.create(name, Position(At.OFFSET, at), or_earliest=False)
 
-        found = {name: state.pending_bytes for name, _, [state] in await sink_states(buffer)}
+        found = {name: state.pending_bytes for name, _, [state] in (await sink_state(buffer)).subscriptions}
 
         left = {"default": 1_000, "at-0-1": 1_000, "at-3-2": 997, "at-3-3": 997, "at-7-4": 993}
         assert found == {name: records * SIZE for name, records in left.items()}
@@ -228,7 +227,7 @@ async def test_lags_are_those_of_the_statistics() -> None:
         taker = Taker(buffer.subscription(""))
         await taker.offsets()
         await taker.ack(0, 2)
-        states = {name: lanes for name, _, lanes in await sink_states(buffer)}
+        states = {name: lanes for name, _, lanes in (await sink_state(buffer)).subscriptions}
         lags = {subscription.name: lanes for subscription, lanes in await sink_lags(buffer)}
 
     facts = ("partition", "pending", "pending_bytes", "oldest_age_us", "realtime")
