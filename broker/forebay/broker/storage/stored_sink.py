@@ -56,7 +56,7 @@ class StoredSink:
             found.setdefault(partition, {})[name] = cursor
         return found
 
-    def handed_out(self, partition: int) -> int:
+    def assigned_end(self, partition: int) -> int:
         """Return the end of the offsets that may have been assigned, including those only in memory."""
         tail, reserve = self.tails.get(partition, Tail()), self.reserves.get(partition)
         return max(tail.next_offset, reserve.end if reserve is not None else 0)

@@ -38,9 +38,9 @@ class RetryScheduler:
         self._failed: set[int] = set()
         """Numbers of the deliveries that failed since the last success."""
         self._last_before = 0
-        """Number of the last delivery that was sent before the machine's last failure.
+        """Number of the last delivery before the last failure of the resend state machine.
 
-        Its success says nothing about the recovery of the target.
+        A success of it or of an earlier one does not prove that the target has recovered.
         """
         self._probe_live = False
 
@@ -61,7 +61,7 @@ class RetryScheduler:
         of_machine = any(flight.resent and flight.number > self._last_before for flight in sent)
         waits = self.live_stopped and state is State.BACKING_OFF
         if of_machine or stops or waits or state is State.FLOWING:
-            # While the live lane flows, the delay of a nack applies to its own range only.
+            # While new records flow, the delay of a nack applies to its own range only.
             wait_s = delay_s if self.live_stopped or delay_s is None else 0.0
             self._resend.fail(now, delay_s=wait_s, random=random, reason=reason)
             self._last_before = self._flights.sent

@@ -168,7 +168,7 @@ class StagedSummary:
 
     @staticmethod
     def of(parts: Iterable[TokenPart]) -> StagedSummary:
-        """Return the summary of parts, of which each partition is there once."""
+        """Return the summary of parts, one per partition."""
         return StagedSummary.counted((part.partition, part.pages, part.records) for part in parts)
 
     @staticmethod
@@ -197,7 +197,7 @@ class Wanted:
     claim: Claim
     tokens: tuple[tuple[str, Staged], ...]
     content: Content | None = None
-    """All records of the epoch, including those of attempts that found it committed; None: not known."""
+    """Content of the epoch, including attempts that found it committed; None if unknown."""
 
     check: EpochCheck = EpochCheck.RECORDS
     """Comparison with the committed epoch, if this one is a repeat."""

@@ -1,7 +1,7 @@
 """Repair of a partition whose stored state was damaged.
 
-A survey finds what is still stored, and everything that was counted is counted again from it. What cannot be found
-becomes a gap, settled as dropped for all subscriptions, so that every account balances. An offset that may have been
+A survey finds the stored pages, and all counters are recounted from it. Missing records become a gap, settled as
+dropped for all subscriptions, so that every account balances. An offset that may have been
 assigned is never assigned again.
 """
 
@@ -20,7 +20,7 @@ from forebay.broker.core.partition.ranges import Range
 RESERVE: Final = 65_536
 """Offsets skipped where it is unknown how many were assigned: as many as one page has at most."""
 
-HANDED_OUT_MAX: Final = 1 << 24
+ASSIGNED_MAX: Final = 1 << 24
 """Offsets skipped where a reservation is lost, beside the capacity of the memory tier.
 
 The number is above what a broker assigns before its next sync, a tenth of a second at most.
@@ -72,7 +72,7 @@ class Survey:
     """Offsets that are neither in a page nor in a gap."""
 
     @property
-    def sound(self) -> bool:
+    def is_intact(self) -> bool:
         """True if nothing is missing."""
         return not (self.rebuilt or self.broken or self.lost)
 

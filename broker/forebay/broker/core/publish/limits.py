@@ -1,4 +1,4 @@
-"""Limits of a sink: room for records, live or staged, and the pages to drop for them.
+"""Limits of a sink: admission of records, live or staged, and the pages to drop for them.
 
 The decision comes before anything is written. The bound is exact and includes queued records. Only confirmed pages
 that are not in flight can be dropped.
@@ -33,7 +33,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Records and bytes that need room, and those that count towards the same limits already."""
+    """Records and bytes to admit, and those that count towards the same limits already."""
 
     records: int
     size: int
@@ -45,8 +45,8 @@ class Demand:
     is_staged: bool = False
     """True if the records are to be staged: no live record is dropped for them."""
 
-    def over(self, settings: SinkSettings) -> tuple[int, int]:
-        """Return the records and bytes above the limits; 0 or less: they fit."""
+    def excess(self, settings: SinkSettings) -> tuple[int, int]:
+        """Return the records and bytes above the limits; 0 or less if they fit."""
         _, records_max = settings.records_max
         over_records = self.used_records + self.records - records_max if records_max else 0
         return over_records, self.used_size + self.size - settings.max_total_bytes
@@ -90,7 +90,7 @@ def admit(
         SinkFull: the demand does not fit, and the policy is REJECT or the records are to be staged.
         RecordTooLarge: in that case, if it can never fit.
     """
-    over_records, over_bytes = wanted.over(settings)
+    over_records, over_bytes = wanted.excess(settings)
     if over_records <= 0 and over_bytes <= 0:
         return []
     if settings.overflow == Overflow.DROP_OLDEST and not wanted.is_staged:

@@ -1,9 +1,9 @@
-"""Bytes that a connection sent and that gRPC still holds, since they belong to no finished request.
+"""Unread bytes: received from a connection and held by gRPC, because their request is incomplete.
 
 gRPC collects a request before it passes it on, and does not report how much it holds. The system reports how much a
-connection received, and the broker knows how much of that it read. The rest is held, except for the frames around each
-request, TLS, and what answers cause: an allowance is made for these. Calls that ended hold nothing, so that the count
-restarts whenever no call is open.
+connection received, and the broker knows how much of that it read. The rest is held, minus an allowance for the frames
+around each request, TLS, and the traffic of answers. Ended calls hold nothing, so the count restarts whenever no call
+is open.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CALL_BYTES: Final = 512
 """Allowance per call: its headers."""
 
 PART: Final = 256
-"""Part of the bytes read and sent: further frames, TLS records and updates of flow control."""
+"""Allowance of one byte per so many bytes read and sent: frames, TLS records and flow control."""
 
 SECOND_BYTES: Final = 64
 """Allowance per second: probes."""
@@ -94,7 +94,7 @@ class Unread:
         return self.bytes
 
     def progress(self, now: float) -> Progress:
-        """Return the progress of what is held."""
+        """Return the progress of the held bytes."""
         if now - self.received_at >= STALLED_S:
             return Progress.STALLED
         return Progress.ARRIVING if now - self.read_at >= STALLED_S else Progress.READ

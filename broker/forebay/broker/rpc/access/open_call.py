@@ -69,7 +69,7 @@ class Rates:
 
 
 class OpenCall:
-    """A call that was authenticated. Ends with an error when its credential is revoked."""
+    """Authenticated call. Ends with an error when its credential is revoked."""
 
     def __init__(self, method: str, rule: Rule, proof: Proof, principal: Principal, peer: str, rates: Rates) -> None:
         self.method = method
@@ -88,11 +88,11 @@ class OpenCall:
 
     @property
     def caller(self) -> Caller:
-        """The caller, for the audit log."""
+        """Caller, for the audit log."""
         return Caller(self.principal.name, self._peer)
 
     async def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Run the call: below, `current_call` returns it."""
+        """Run the call; inside, `current_call` returns it."""
         token = _current.set(self)
         try:
             return await work
@@ -146,7 +146,7 @@ def _size(message: Any) -> int:
 
 
 def check(principal: Principal, rule: Rule, sinks: Sequence[str]) -> None:
-    """Raise `PermissionDenied` unless a principal may do what a rule is about to all of ``sinks``."""
+    """Raise `PermissionDenied` unless a principal has the right of a rule to all of ``sinks``."""
     if not sinks and not principal.may_somewhere(rule.right):
         raise PermissionDenied(principal.name, rule.right)
     for sink in sinks:

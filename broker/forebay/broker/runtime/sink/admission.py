@@ -158,7 +158,7 @@ class Admission:
         if request.at_the_limit:
             return None
         wanted = self._demand(request)
-        return self._free(request, wanted) if max(wanted.over(self._sink.settings)) > 0 else None
+        return self._free(request, wanted) if max(wanted.excess(self._sink.settings)) > 0 else None
 
     def _quota_holds(self, request: Request) -> None:
         self._quota.admit(request.size)  # after the sink's own drops, which free room in it too
@@ -194,7 +194,7 @@ class Admission:
         wanted, freed = self._demand(request), False
         if wanted.never_fits(self._sink.settings):
             return False
-        records, size = wanted.over(self._sink.settings)
+        records, size = wanted.excess(self._sink.settings)
         while records > 0 or size > 0:
             chosen = await self._retaining.oldest(records, size)
             if not chosen:

@@ -86,7 +86,7 @@ class Repair:
             if self._sink.deleted:
                 return
             if log.head is head:
-                if not found.sound:
+                if not found.is_intact:
                     await asyncio.shield(self._apply(log, tail, found))  # index reads now find the rebuilt entries
                 log.repairs += 1
                 return

@@ -109,7 +109,7 @@ def _partition(sink: StoredSink, partition: int, at_us: int, writes: list[Write]
     names = {"default", *sink.subscriptions, *(name for name, at in sink.cursors if at == partition)}
     cursors = {name: sink.cursors.get((name, partition), Cursor()) for name in sorted(names)}
     reserve = sink.reserves.get(partition)
-    end = sink.handed_out(partition)
+    end = sink.assigned_end(partition)
     found = restart(
         tail,
         head,

@@ -101,7 +101,7 @@ class PartitionRepair:
                 self._slots_end(number, partition),
             )
             in_memory = sink.record.settings.corrected()[0].memory_cache_threshold
-            end = known + in_memory + rules.HANDED_OUT_MAX
+            end = known + in_memory + rules.ASSIGNED_MAX
             sink.reserves[partition] = Reserve(end)
             writes.append(PutReserve(number, partition, sink.reserves[partition]))
             self._damage.report(
@@ -120,7 +120,7 @@ class PartitionRepair:
                 tail = sink.tails.get(partition)
                 # What only memory held is in no tail, and may have been acked: that is a kill and no damage.
                 highest = max((cursor.watermark for cursor in cursors.values()), default=0)
-                ahead = highest > sink.handed_out(partition)
+                ahead = highest > sink.assigned_end(partition)
                 own = (TAIL.key(number, partition), HEAD.key(number, partition))
                 lost = any(map(self._state.is_lost, (*own, CURSOR.key(number, partition, DEFAULT))))
                 spoken_of = partition in sink.heads or bool(cursors)

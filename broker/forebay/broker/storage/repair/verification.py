@@ -110,9 +110,9 @@ def _check(recovered: Recovered, sink: StoredSink, partition: int, cursors: Mapp
     report.problems += [f"offset {base}: its index entry is damaged" for base in found.broken]
     report.problems += [f"offset {entry.base}: its page is not in the index" for entry in found.rebuilt]
     counted = tail.next_offset - head.removed_records - sum(run.end - run.first for run in in_memory)
-    if found.sound and counted != found.records:
+    if found.is_intact and counted != found.records:
         report.problems.append(f"the counters have {counted} records, {found.records} are stored")
-    handed_out = sink.handed_out(partition)
+    handed_out = sink.assigned_end(partition)
     for name, cursor in sorted(cursors.items()):
         if not cursor.balances(max(tail.next_offset, min(highest([cursor]), handed_out))):
             report.problems.append(f"the account of subscription `{name}` does not balance")

@@ -11,7 +11,7 @@ from forebay.broker.core.partition import repair as rules
 from forebay.broker.core.partition.cursor import Cursor
 from forebay.broker.core.partition.log import Head, Tail
 from forebay.broker.core.partition.pages import Body, DropReason, Encoding, Entry, Gap
-from forebay.broker.core.partition.repair import HANDED_OUT_MAX
+from forebay.broker.core.partition.repair import ASSIGNED_MAX
 from forebay.broker.core.partition.reservation import Reserve
 from forebay.broker.core.publish.writer import Slot
 from forebay.broker.core.settings import DEFAULTS, BufferMode
@@ -313,7 +313,7 @@ def test_a_damaged_reservation_is_reported_and_no_offset_that_it_had_assigned_is
     found = recover(again)
 
     [sink] = found.sinks
-    assert sink.reserves[0].end == handed_out + HANDED_OUT_MAX
+    assert sink.reserves[0].end == handed_out + ASSIGNED_MAX
     assert "reserve" in {one.what for one in found.repairs}
     assert "tail" not in {one.what for one in found.repairs}
     assert recover(again.reopen()).repairs == ()

@@ -50,7 +50,7 @@ STAGED_PAGE: Final = _StagedPages(
 def _drop(write: DropStages) -> list[Operation]:
     sink, first, end = write.sink, write.first, write.last + 1
     pages = STAGED_PAGE.delete_range(STAGED_PAGE.between(sink, first=first, end=end))
-    if first == write.last:  # what is deleted by range slows reads that cross it
+    if first == write.last:  # deleted ranges slow down reads across them
         return [STAGE.delete(STAGE.key(sink, first)), pages]
     return [STAGE.delete_range(STAGE.between(sink, first=first, end=end)), pages]
 
