@@ -9,13 +9,11 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from forebay.broker.storage.file_errors import naming
 from forebay.broker.storage.permissions import FILE_MODE
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _log: Final = logging.getLogger(__name__)
 NAME: Final = "ballast"

@@ -29,16 +29,14 @@ import socket
 from datetime import UTC, datetime
 from errno import EBADF, EINVAL, ENOLCK, ENOTDIR, EOPNOTSUPP
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from forebay.broker.storage.ballast import NAME as BALLAST
 from forebay.broker.storage.ballast import Ballast
 from forebay.broker.storage.errors import StoreCorrupt, StoreFormatUnsupported, StoreLocked
 from forebay.broker.storage.file_errors import naming
 from forebay.broker.storage.permissions import DIRECTORY_MODE, FILE_MODE, close_to_others
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _log: Final = logging.getLogger(__name__)
 FORMAT: Final = 3

@@ -16,13 +16,10 @@ Reason texts come from the operating system or from RocksDB. They are for people
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from forebay.broker.storage.store.contract import Family
-
+from forebay.broker.storage.store.contract import Family
 
 REMEDY: Final = (
     "save what can be saved with `forebay repair --data-dir DIR --into NEW`, "

@@ -18,9 +18,11 @@ its handle is unusable after a partial write. An ingest begins with a file of it
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
 
 from forebay.broker.storage.errors import (
     StoreCorrupt,
@@ -30,12 +32,7 @@ from forebay.broker.storage.errors import (
     StoreShortage,
     StoreUnreadable,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from forebay.broker.storage.store.contract import Family
+from forebay.broker.storage.store.contract import Family
 
 Action: TypeAlias = Literal["open", "ingest", "write", "sync", "read", "compact", "flush", "checkpoint", "close"]
 

@@ -6,13 +6,10 @@ A call of RocksDB after its close crashes the process, so every call is counted 
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from forebay.broker.storage.errors import StoreClosed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class Usage:

@@ -13,12 +13,10 @@ Every call can raise ``StoreClosed``. The other errors are named by the method, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol, TypeAlias
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import Protocol, TypeAlias
 
 
 class Family(StrEnum):

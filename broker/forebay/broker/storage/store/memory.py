@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left, insort
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from forebay.broker.storage.errors import StoreClosed, StoreCorrupt, StoreFailed, StoreUnreadable
 from forebay.broker.storage.store.contract import (
@@ -25,9 +26,6 @@ from forebay.broker.storage.store.contract import (
     check_range,
     check_scan,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 Action: TypeAlias = Literal["write", "sync", "ingest"]
 """Actions that ``fail_next`` can make fail."""

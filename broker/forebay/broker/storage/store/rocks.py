@@ -22,9 +22,11 @@ from __future__ import annotations
 import gc
 import logging
 import threading
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from rocksdict import (
     Cache,
@@ -61,10 +63,6 @@ from forebay.broker.storage.store.rocks_options import database_options, family_
 from forebay.broker.storage.store.settings import RocksSettings
 from forebay.broker.storage.store.synced import Note, SyncMark
 from forebay.broker.storage.usage import Usage
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
 _log: Final = logging.getLogger(__name__)
 _SPARE_FILES: Final = 8

@@ -12,17 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from rocksdict import Cache, Options, Rdict, WriteBatch
+from rocksdict import Cache, Options, Rdict, RdictIter, WriteBatch
 
 from forebay.broker.storage.errors import StoreCorrupt, StoreError
 from forebay.broker.storage.failures import classified
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.rocks_options import family_options
-
-if TYPE_CHECKING:
-    from rocksdict import RdictIter
 
 Span = tuple[bytes, bytes]
 Broken = tuple[type[StoreError], ...]

@@ -5,14 +5,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rocksdict import BlockBasedOptions, Cache, ChecksumType, DBCompressionType, DBRecoveryMode, Options
 
 from forebay.broker.storage.store.contract import Family
-
-if TYPE_CHECKING:
-    from forebay.broker.storage.store.settings import RocksSettings
+from forebay.broker.storage.store.settings import RocksSettings
 
 _MIB: Final = 1024 * 1024
 _WRITE_BUFFERS: Final = {Family.BULK: 1, Family.SMALL: 16, Family.INDEX: 8, Family.META: 4}

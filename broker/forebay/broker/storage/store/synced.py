@@ -14,15 +14,12 @@ import os
 import struct
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from forebay.broker.storage.file_errors import naming
 from forebay.broker.storage.permissions import FILE_MODE
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from forebay.broker.storage.store.contract import Marks
+from forebay.broker.storage.store.contract import Marks
 
 _NOTE: Final = struct.Struct(">QQQ")
 _CRC: Final = struct.Struct(">I")
