@@ -1,24 +1,22 @@
 """Transfer of rejected records to the dead-letter sink, atomic with their settlement.
 
-Records are held from the moment that they are rejected. A worker per partition reads their pages, cuts the records out
-and appends them. The cursor moves when the group with their page is cut, so that no earlier write can include it.
-Records that cannot be moved return to delivery.
+Records are held from the moment that they are rejected. A worker per partition moves them (see ``appender``). The
+cursor moves when the group with their page is cut, so that no earlier write can include it. Records that cannot be
+moved return to delivery.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from bisect import bisect_right
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from forebay.broker.core.dead_letters.breaker import Breaker
-from forebay.broker.core.dead_letters.letters import RecordCodec, RejectionReason, is_dead_letter_sink
+from forebay.broker.core.dead_letters.letters import RejectionReason, is_dead_letter_sink
 from forebay.broker.core.delivery import answers as core
 from forebay.broker.core.delivery.answers import joined
-from forebay.broker.core.delivery.lane import Answer, Lane, Outcome
+from forebay.broker.core.delivery.lane import Answer, Outcome
 from forebay.broker.core.errors import (
     BrokerError,
     BrokerFull,
@@ -33,40 +31,17 @@ from forebay.broker.core.errors import (
     SubscriptionNotFound,
     TooManySinks,
 )
-from forebay.broker.core.partition.pages import Body, Entry
 from forebay.broker.core.partition.ranges import Range, are_apart, common, union
 from forebay.broker.runtime.commit.committer import Committer
-from forebay.broker.runtime.commit.group import Append
-from forebay.broker.runtime.dead_letters.batch import (
-    Holder,
-    Page,
-    PageMaker,
-    Request,
-    Target,
-    TransferCompanion,
-    Withdrawn,
-    append_when_room,
-    at_partition,
-)
+from forebay.broker.runtime.dead_letters.appender import Appended, Appender
+from forebay.broker.runtime.dead_letters.batch import Request
 from forebay.broker.runtime.delivery.accounts import Accounts
 from forebay.broker.runtime.delivery.lanes import Lanes
 from forebay.broker.runtime.delivery.ownership import Ownership
-from forebay.broker.runtime.delivery.source import Source
-from forebay.broker.runtime.read.pages import Pages
 from forebay.broker.runtime.resources.supervision import Supervisor
-from forebay.broker.runtime.sink.removal import Removal
-from forebay.broker.runtime.sink.schemas import Schemas
-from forebay.broker.runtime.sink.state import Sink
-from forebay.page.format import PAGE_BYTES_MAX
 
 _log: Final = logging.getLogger(__name__)
-ENTRIES_MAX: Final = 64
-"""Pages read at once."""
-KEPT_MAX: Final = 1_024
-"""Pages per partition whose body holder is remembered; above it, all are forgotten."""
 Results = tuple[tuple[int, Range, Outcome], ...]
-Moved = tuple[Page, Sink, Append]
-"""A page of dead letters that was appended to a sink."""
 
 
 class DeadLetterMover:
@@ -75,40 +50,28 @@ class DeadLetterMover:
     def __init__(
         self,
         lanes: Lanes,
-        source: Source,
         accounts: Accounts,
         owners: Ownership,
         breaker: Breaker,
+        appender: Appender,
         *,
-        removal: Removal,
-        schemas: Schemas,
         committer: Committer,
-        pages: Pages,
-        codec: RecordCodec,
         supervisor: Supervisor,
-        target: Callable[[Sink], Target],
         pause: Callable[[str], object],
     ) -> None:
-        """``target`` returns the dead-letter sink of a sink; ``pause`` pauses the sink for a reason."""
+        """``pause`` pauses the sink for a reason."""
         self.breaker = breaker
         self._lanes = lanes
         self._sink = lanes.sink
-        self._source = source
         self._accounts = accounts
         self._owners = owners
-        self._removal = removal
-        self._schemas = schemas
+        self._appender = appender
         self._committer = committer
-        self._pages = pages
-        self._codec = codec
         self._supervisor = supervisor
-        self._target = target
         self._pause = pause
         self._waiting: dict[int, list[Request]] = {}
         self._workers: dict[int, asyncio.Task[None]] = {}
         self._closing = False
-        self._kept: dict[int, dict[int, Holder]] = {}
-        """Dead letter that holds the body of an uncut page, by partition and first offset of the page."""
 
     def close(self) -> None:
         """End the workers; queued pages continue."""
@@ -272,19 +235,19 @@ class DeadLetterMover:
     async def join(self, partition: int, results: Results) -> Results:
         """Delay an answer about records in transfer until their outcome is known."""
         lane, committer = self._lanes[partition], self._committer
-        spoken_of = {
+        moving = {
             part for _, part, outcome in results if outcome is Outcome.ALREADY_SETTLED and lane.transfers.within(part)
         }
-        if not spoken_of:
+        if not moving:
             return results
         moment = committer.committed.next()
-        while any(lane.transfers.within(part) for part in spoken_of) and not self._sink.deleted:
+        while any(lane.transfers.within(part) for part in moving) and not self._sink.deleted:
             if committer.fenced is not None:
                 raise committer.fenced
             await moment.wait()
             moment = committer.committed.next()
         return tuple(
-            (p, part, _settled_or_stale(lane.cursor.is_settled(part.first)) if part in spoken_of else outcome)
+            (p, part, _settled_or_stale(lane.cursor.is_settled(part.first)) if part in moving else outcome)
             for p, part, outcome in results
         )
 
@@ -311,9 +274,9 @@ class DeadLetterMover:
                     request.done.set_result(None)
 
     async def _move_all(self, partition: int, requests: list[Request]) -> None:
-        appends: list[Moved] = []
+        appends: list[Appended] = []
         try:
-            while await self._move(partition, requests, appends) and not self._sink.deleted:
+            while await self._appender.append(partition, requests, appends) and not self._sink.deleted:
                 pass  # some were withdrawn: examine the others of their page again
         except (SinkFull, RecordTooLarge, TooManySinks) as full:
             self._give_back(partition, requests, 0.0, str(full))
@@ -327,26 +290,10 @@ class DeadLetterMover:
             self._give_back(partition, requests, None, f"its page could not be read: {damage}")
         for page, target, append in appends:
             await append.done
-            held = append.page.partition
-            self._keep(
-                partition, {base: Holder(target, held, append.first + index) for base, index in page.bodies.items()}
-            )
+            self._appender.keep_bodies(partition, page, target, append)
             for request in requests:
                 request.moved += page.ranges
         self._give_back(partition, requests, None, "its page does not exist any more")
-
-    def _keep(self, partition: int, bodies: Mapping[int, Holder]) -> None:
-        """Remember the durable holders of page bodies: no other dead letter of the pages needs the body."""
-        kept = self._kept.setdefault(partition, {})
-        if len(kept) + len(bodies) > KEPT_MAX:
-            kept.clear()
-        kept.update(bodies)
-
-    def _held(self, partition: int) -> frozenset[int]:
-        """Return the first offsets of pages whose body an existing dead letter holds."""
-        kept = {base: holder for base, holder in self._kept.get(partition, {}).items() if holder.is_there}
-        self._kept[partition] = kept
-        return frozenset(kept)
 
     def _give_back(self, partition: int, requests: Sequence[Request], delay_s: float | None, reason: str) -> None:
         lane = self._lanes[partition]
@@ -357,89 +304,6 @@ class DeadLetterMover:
             self._accounts.save(partition)
             self._owners.notify(partition, revocation)
             self._accounts.failed("nack")
-
-    async def _move(self, partition: int, requests: Sequence[Request], appends: list[Moved]) -> bool:
-        """Append everything that is waiting; returns True if records were withdrawn meanwhile."""
-        lane = self._lanes[partition]
-        parts = sorted(w for request in requests for part in request.parts for w in lane.transfers.waiting_in(part))
-        withdrawn = False
-        while parts:
-            places, parts = await self._places(partition, parts)
-            if not places:
-                continue
-            lane.transfers.bases |= {entry.base for entry, _ in places}
-            for page in await self._cut(partition, places, requests):
-                try:
-                    appends.append((page, *await self._append(partition, page, lane)))
-                except Withdrawn:
-                    withdrawn = True
-        return withdrawn
-
-    async def _places(self, partition: int, parts: list[Range]) -> tuple[list[tuple[Entry, list[Range]]], list[Range]]:
-        """Return the next pages with their wanted records, and the wanted records behind them."""
-        entries = await self._source.entry_reader(partition).upcoming(parts[0].first)
-        if not entries:
-            return [], []
-        places: list[tuple[Entry, list[Range]]] = []
-        size, left = 0, list(parts)
-        for entry in entries:
-            if not left or len(places) >= ENTRIES_MAX or (places and size + entry.size > PAGE_BYTES_MAX):
-                break
-            here = list(common(left, Range(entry.base, entry.end)))
-            begun = bisect_right(left, entry.end, key=attrgetter("end"))
-            left = left[begun:]
-            if left and left[0].first < entry.end:
-                left[0] = Range(entry.end, left[0].end)
-            if here:
-                places.append((entry, here))
-                size += entry.size
-        return places, left
-
-    async def _cut(
-        self, partition: int, places: Sequence[tuple[Entry, list[Range]]], requests: Sequence[Request]
-    ) -> list[Page]:
-        entries = [entry for entry, _ in places]
-        bodies = await self._source.all_bodies(partition, entries)
-        found: list[tuple[Entry, Body, list[Range]]] = []
-        for (entry, wanted), body in zip(places, bodies, strict=True):
-            if body is None:
-                self._source.damaged(partition, entry)
-            else:
-                found.append((entry, body, wanted))
-        record = self._sink.record
-        make = PageMaker(
-            self._codec,
-            self._schemas.stored,
-            self._lanes.name,
-            record.name,
-            record.incarnation,
-            partition,
-            requests,
-            kept=self._held(partition),
-        )
-        return await self._pages.decode(make.pages, found)
-
-    async def _append(self, partition: int, page: Page, lane: Lane) -> tuple[Sink, Append]:
-        def check() -> None:
-            if any(lane.transfers.waiting_in(part) != [part] for part in page.ranges):
-                raise Withdrawn
-            if not page.relies_on <= self._held(partition):
-                raise Withdrawn  # the holder of the body was just purged: one of these has to hold it
-            lane.transfers.queue(page.ranges)
-
-        transfer = TransferCompanion(
-            self._lanes, self._accounts, self._owners, self._removal, partition=partition, ranges=page.ranges
-        )
-        while True:
-            if self._sink.deleted:
-                raise Withdrawn
-            target, incoming = self._target(self._sink), page.incoming
-            if incoming.partition >= len(target.state.logs):
-                incoming = at_partition(incoming, incoming.partition % len(target.state.logs))
-            try:
-                return target.state, await append_when_room(target, self._committer, incoming, transfer, check)
-            except SinkNotFound:
-                continue  # the dead-letter sink was just deleted: it is recreated
 
 
 def _noticed(answer: asyncio.Future[Results]) -> None:

@@ -21,6 +21,7 @@ from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.core.writes import DropGap, PutCursor, PutGap, PutHead, SubscriptionRecord, Write
 from forebay.broker.runtime.commit.committer import Committer
+from forebay.broker.runtime.dead_letters.appender import Appender
 from forebay.broker.runtime.dead_letters.batch import Target
 from forebay.broker.runtime.dead_letters.mover import DeadLetterMover
 from forebay.broker.runtime.delivery.accounts import Accounts
@@ -79,19 +80,22 @@ class Subscription:
         self.source = Source(self.lanes, pages, removal)
         self.owners = Ownership(self.lanes, owner_epochs, self._connect, self._owner_failed)
         self.pullers = Pullers(self.lanes, self.owners, self.process_timers)
-        self.dead_letters = DeadLetterMover(
+        appender = Appender(
             self.lanes,
             self.source,
             self.accounts,
             self.owners,
-            breaker,
             removal=removal,
             schemas=schemas,
             committer=committer,
             pages=pages,
             codec=codec,
-            supervisor=supervisor,
             target=dead_letter_sink,
+        )
+        self.dead_letters = DeadLetterMover(
+            *(self.lanes, self.accounts, self.owners, breaker, appender),
+            committer=committer,
+            supervisor=supervisor,
             pause=pause,
         )
         self.leasing = LeasedSets(

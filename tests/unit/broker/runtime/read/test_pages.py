@@ -213,7 +213,7 @@ async def test_looks_of_people_are_bounded_and_keep_no_other_work_waiting() -> N
         looks = [asyncio.ensure_future(pages.show(held.wait, 20)) for _ in range(LOOKS_MAX)]
         await asyncio.sleep(0)
 
-        with refusal(Reason.TOO_MANY_STREAMS, match="looks at records"):
+        with refusal(Reason.TOO_MANY_STREAMS, match="displays of records"):
             await pages.show(lambda: "one more")
         assert await pages.decode(lambda: "a page taken apart") == "a page taken apart"
         assert await pages.call(lambda: "a page read") == "a page read"
