@@ -1,4 +1,4 @@
-"""Appender of dead letters: reads the pages of held records, cuts the records out, and appends them to another sink."""
+"""Appender of dead letters: reads pages of held records, cuts the records out and appends them."""
 
 from __future__ import annotations
 
