@@ -26,6 +26,7 @@ RECORD_BYTES: Final = 1_024
 PARTITIONS: Final = 4
 SINK: Final = "backup"
 PROBED: Final = "probe"
+PART_BYTES: Final = 32 * MIB
 PROBE_S: Final = 0.005
 """Interval of the small appends whose longest wait is measured."""
 THROUGHPUT_BAR: Final = 0.8
@@ -93,7 +94,7 @@ def measure(
         for number in range(rounds):
             say(f"round {number + 1} of {rounds}")
             with Probe(endpoint) as probe:
-                alone.append(publish(client, total // 4))
+                alone.append(_publish_until(client, threading.Event(), total // 4))
             with Probe(endpoint) as beside:
                 during.append(_publish_during_a_backup(client, bytes_max=total // 2))
             waits.append((probe.longest_s, beside.longest_s))
@@ -139,11 +140,18 @@ def _publish_during_a_backup(client: Client, bytes_max: int) -> Sample:
             ended.set()
 
     thread = threading.Thread(target=back_up)
-    parts: list[Sample] = []
     thread.start()
+    try:
+        return _publish_until(client, ended, bytes_max)
+    finally:
+        thread.join()
+
+
+def _publish_until(client: Client, ended: threading.Event, bytes_max: int) -> Sample:
+    """Publish in equal parts until something has ended, but no more than so many bytes."""
+    parts: list[Sample] = []
     while not ended.is_set() and sum(part.payload_bytes for part in parts) < bytes_max:
-        parts.append(publish(client, 32 * MIB))
-    thread.join()
+        parts.append(publish(client, PART_BYTES))
     seconds = sum(part.seconds for part in parts)
     return Sample(sum(part.records for part in parts), sum(part.payload_bytes for part in parts), seconds)
 

@@ -6,8 +6,8 @@
     copy      files of pages, then the rest, while appends continue
     finish    the accounts and the manifest
 
-A backup gives way to appends: it pauses while they wait for their sync, and is stopped when the device has no room left
-for them.
+A backup gives way to appends: it pauses between its pieces while groups are committed, and is stopped when the device
+has no room left for them.
 """
 
 from __future__ import annotations
@@ -54,6 +54,19 @@ class _Running:
 
     job: Job
     task: asyncio.Task[BackupSummary]
+
+
+class _Traffic:
+    """Commits beside a backup. Asked by the thread that transfers."""
+
+    def __init__(self, committer: Committer) -> None:
+        self._committer = committer
+        self._groups = committer.groups
+
+    def is_busy(self) -> bool:
+        """Return whether a group was committed since the last call, or appends wait for one."""
+        before, self._groups = self._groups, self._committer.groups
+        return self._groups != before or self._committer.waiting_bytes > 0
 
 
 class Backups:
@@ -151,8 +164,7 @@ class Backups:
             raise BrokerError(Reason.NO_BACKUP_TARGET)
         if self._running is not None:
             raise BrokerError(Reason.BACKUP_RUNNING, backup=self._running.job.progress.backup)
-        committer = self._committer
-        job = self._engine.job(full=full, at_us=self._clock.wall_us(), busy=lambda: committer.waiting_bytes > 0)
+        job = self._engine.job(full=full, at_us=self._clock.wall_us(), busy=_Traffic(self._committer).is_busy)
         task = asyncio.get_running_loop().create_task(self._run(job), name="forebay-backup-run")
         task.add_done_callback(self._over)
         self._running = _Running(job, task)
