@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from forebay.broker.embedded import BrokerServer
@@ -95,6 +97,75 @@ def test_a_broker_backs_itself_up_and_the_restored_one_goes_on(tmp_path: Path, b
         assert receipt.first_offset == report["sinks"][0]["partitions"][0]["resumes_at"]
         gaps = [gap for gap in client.sinks.gaps("orders") if gap.partition == 0]
         assert [(gap.first_offset, gap.reason) for gap in gaps] == [(100, DropReason.RESTORED)]
+
+
+def test_one_sink_is_restored_into_a_running_broker_under_another_name(tmp_path: Path, backup: Commands) -> None:
+    with BrokerServer.on_disk(settings(tmp_path)) as server, Client(server.endpoint) as client:
+        client.sinks.create("orders", partitions=2, ack_deadline_s=7.0)
+        client.sinks.create("others")
+        schema = pa.schema([("number", pa.int64())])
+        version = client.schemas.register("others", schema.serialize().to_pybytes(), previous=0)
+        given = [Record(b"%d" % n, key=b"k", headers={"h": b"v"}) for n in range(50)]
+        client.publish("orders", given, partition=1)
+        made(client)
+        client.publish("orders", [Record(b"later")], partition=1)
+        given_to = ("--endpoint", server.endpoint, "--work-dir", str(tmp_path))
+        copied = backup("restore", "--sink", "orders", "--as", "orders-old", *given_to)
+        backup("restore", "--sink", "others", "--as", "others-old", *given_to)
+
+        assert [(part["records"], part["last_offset"]) for part in copied["partitions"]] == [(0, None), (50, 49)]
+        assert records_of(client, "orders-old") == [one.value for one in given]
+        with client.replay("orders-old", partition=1, start=0) as replay:
+            first = next(iter(replay))
+        assert not isinstance(first, Gap)
+        assert (first.key, dict(first.headers)) == (b"k", {"h": b"v"})
+        assert client.sinks.get("orders-old").settings == client.sinks.get("orders").settings
+        assert [one.version for one in client.schemas.list("others-old")] == [version]
+        assert len(records_of(client, "orders")) == 51
+        assert backup.code("restore", "--sink", "orders", "--as", "orders-old", *given_to) == ExitCode.REFUSED
+        assert backup.code("restore", "--sink", "absent", "--as", "new", *given_to) == ExitCode.NOT_FOUND
+        assert backup.code("restore", "--sink", "orders") == ExitCode.USAGE
+
+
+def test_consumers_with_saved_positions_continue_after_the_loss_of_the_disk(tmp_path: Path, backup: Commands) -> None:
+    """Drill: back up, destroy the directory, restore; one consumer was behind the backup, one ahead."""
+    positions = f"file://{tmp_path / 'positions'}"
+    seen: dict[str, list[bytes]] = {"behind": [], "ahead": []}
+
+    def consume(client: Client, name: str, limit: int) -> list[Gap]:
+        gaps: list[Gap] = []
+        with client.consumer("orders", name, follow=False, store=positions) as consumer:
+            for batch in consumer:
+                for record in batch:
+                    if isinstance(record, Gap):
+                        gaps.append(record)
+                    else:
+                        seen[name].append(record.value)
+                if len(seen[name]) >= limit:
+                    break
+        return gaps
+
+    with BrokerServer.on_disk(settings(tmp_path)) as server, Client(server.endpoint) as client:
+        client.sinks.create("orders", buffer_page_size=1)
+        for number in range(10):
+            client.publish("orders", [Record(b"%d" % number)])
+        consume(client, "behind", 5)
+        made(client)
+        for number in range(10, 20):
+            client.publish("orders", [Record(b"%d" % number)])
+        consume(client, "ahead", 15)
+    shutil.rmtree(tmp_path / "data")
+    report = backup("restore", "--into", str(tmp_path / "data"))
+    assert report["sinks"][0]["partitions"][0]["records"] == 10
+
+    with BrokerServer.on_disk(settings(tmp_path)) as server, Client(server.endpoint) as client:
+        client.publish("orders", [Record(b"new")])
+        told = {name: consume(client, name, 1_000) for name in seen}
+
+    assert set(map(int, seen["behind"][:-1])) == set(range(10))
+    assert seen["behind"][-1] == seen["ahead"][-1] == b"new"
+    assert set(map(int, seen["ahead"][:-1])) >= set(range(14))
+    assert [gap.reason for gaps in told.values() for gap in gaps] == [DropReason.RESTORED] * 2
 
 
 def test_a_reader_that_is_ahead_of_the_backup_is_told_and_continues_behind_the_gap(

@@ -13,6 +13,7 @@ import typer
 
 from forebay.cli.backup.choices import DamageChoice
 from forebay.cli.backup.progress import shown_progress
+from forebay.cli.backup.single_sink import CopiedPartition, CopiedSink, restore_sink
 from forebay.cli.exits import ExitCode
 from forebay.cli.extras import needed_for
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, connect
@@ -43,6 +44,10 @@ backup_app = typer.Typer(no_args_is_help=True, help="Create, list, verify, resto
 TargetName = Annotated[
     str,
     typer.Option("--target", envvar="FOREBAY_BACKUP_TARGET", metavar="TARGET", help="Target that holds the backups."),
+]
+WorkDir = Annotated[
+    Path | None,
+    typer.Option("--work-dir", help="Directory for temporary files, with room for the backup.", show_default=False),
 ]
 BackupId = Annotated[str, typer.Option("--id", metavar="ID", help="Backup; the newest complete one if not given.")]
 
@@ -134,9 +139,7 @@ def _row(backup: Listed) -> _Row:
 def verify(
     target: TargetName = "",
     backup: BackupId = "",
-    work_dir: Annotated[
-        Path | None, typer.Option("--work-dir", help="Directory with room for the whole backup.", show_default=False)
-    ] = None,
+    work_dir: WorkDir = None,
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Restore a backup into a temporary directory, read everything and compare the accounts.
@@ -168,9 +171,17 @@ def verify(
 
 @backup_app.command()
 def restore(
-    into: Annotated[Path, typer.Option("--into", help="New data directory; must not exist.", show_default=False)],
+    into: Annotated[
+        Path | None, typer.Option("--into", help="New data directory; must not exist.", show_default=False)
+    ] = None,
     target: TargetName = "",
     backup: BackupId = "",
+    sink: Annotated[
+        str, typer.Option("--sink", metavar="SINK", help="Restore one sink into a running broker, with --as.")
+    ] = "",
+    restored_as: Annotated[str, typer.Option("--as", metavar="NAME", help="New name of that sink.")] = "",
+    endpoint: Endpoint = DEFAULT_ENDPOINT,
+    work_dir: WorkDir = None,
     on_damage: Annotated[
         DamageChoice,
         typer.Option(
@@ -180,16 +191,27 @@ def restore(
     ] = DamageChoice.STOP,
     output: OutputForm = Output.TABLE,
 ) -> None:
-    """Restore a backup into a new data directory, and report the state of each sink."""
+    """Restore a backup into a new data directory, or one sink into a running broker, and report the result."""
+    if (into is None) != bool(sink) or bool(sink) != bool(restored_as):
+        raise CommandFailed("pass --into DIR, or --sink SINK with --as NAME", ExitCode.USAGE)
     opened, manifest = _found(target, backup)
     from forebay.broker.storage.backup.restore import OnDamage
+
+    damage = OnDamage(on_damage.value)
+    if into is None:
+        with connect(endpoint) as client:
+            copied = restore_sink(
+                opened, manifest, client, sink=sink, restored_as=restored_as, on_damage=damage, work_dir=work_dir
+            )
+        _show_sink(copied, output)
+        return
     from forebay.broker.storage.backup.restore import restore as run
 
     report = run(
         opened,
         manifest,
         into,
-        on_damage=OnDamage(on_damage.value),
+        on_damage=damage,
         store_id=secrets.token_hex(16),
         at_us=time.time_ns() // 1_000,
     )
@@ -198,6 +220,21 @@ def restore(
     else:
         _show_restore(report)
         write_message(f"forebay: start a broker on it with `forebay serve --data-dir {into}`")
+
+
+def _show_sink(copied: CopiedSink, output: Output) -> None:
+    if output is Output.JSON:
+        write_json(copied)
+        return
+    columns: dict[str, Column[CopiedPartition]] = {
+        "partition": "partition",
+        "records": "records",
+        "first offset in the backup": "first_offset",
+        "last offset in the backup": "last_offset",
+        "missing": "missing",
+    }
+    title = f"{copied.sink} of backup {copied.backup} as {copied.restored_as}"
+    write_table(title, tuple(columns), rows_of(copied.partitions, columns))
 
 
 def _show_restore(report: RestoreReport) -> None:

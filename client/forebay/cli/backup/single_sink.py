@@ -1,0 +1,132 @@
+"""Restore of one sink of a backup into a running broker, under another name.
+
+The backup is restored into a temporary directory, and served from there on loopback to this process only. The pages of
+the sink are published as they are to the new one, partition by partition.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from forebay.cli.exits import ExitCode
+from forebay.cli.report import CommandFailed
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from forebay.broker.storage.backup.manifest import Manifest
+    from forebay.broker.storage.backup.restore import OnDamage
+    from forebay.broker.storage.backup.target import Target
+    from forebay.client import Client, Publisher, Receipt
+
+RESTORED: Final = "RESTORED"
+"""Reason of the gap that every restore makes."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedPartition:
+    """Partition of a restored sink."""
+
+    partition: int
+    records: int
+    first_offset: int | None
+    """First offset in the backup; None for an empty partition."""
+
+    last_offset: int | None
+    missing: int
+    """Records that are gaps in the backup."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedSink:
+    """Result of the restore of one sink."""
+
+    backup: str
+    sink: str
+    restored_as: str
+    incarnation: str
+    schemas: int
+    partitions: tuple[CopiedPartition, ...]
+
+
+def restore_sink(
+    target: Target,
+    manifest: Manifest,
+    client: Client,
+    *,
+    sink: str,
+    restored_as: str,
+    on_damage: OnDamage,
+    work_dir: Path | None,
+) -> CopiedSink:
+    """Copy a sink of a backup into the broker of ``client``, durably. The new sink must not exist."""
+    from forebay.broker.embedded import BrokerServer
+    from forebay.broker.settings import load
+    from forebay.broker.storage.backup.restore import restore
+    from forebay.client import Client as Source
+    from forebay.client import ClientSettings
+
+    if sink not in [one.name for one in manifest.sinks] and not manifest.damage:
+        raise CommandFailed(f"backup {manifest.id} has no sink {sink!r}", ExitCode.NOT_FOUND)
+    with tempfile.TemporaryDirectory(prefix="forebay-restore-", dir=work_dir) as folder:
+        made = Path(folder) / "data"
+        identity = secrets.token_hex(16)
+        restore(target, manifest, made, on_damage=on_damage, store_id=identity, at_us=time.time_ns() // 1_000)
+        settings = load(data_dir=made, listen="127.0.0.1:0", disk_ballast_bytes=0, disk_reserve_bytes=0)
+        with BrokerServer.on_disk(settings) as server, Source(server.endpoint, settings=ClientSettings()) as source:
+            return _copied(source, client, manifest.id, sink, restored_as)
+
+
+def _copied(source: Client, client: Client, backup: str, sink: str, restored_as: str) -> CopiedSink:
+    found = source.sinks.get(sink)
+    given = {field.name: getattr(found.settings, field.name) for field in dataclasses.fields(found.settings)}
+    made = client.sinks.create(restored_as, **given)
+    schemas = _copied_schemas(source, client, sink, restored_as)
+    with client.publisher(restored_as, incarnation=made.incarnation) as publisher:
+        numbers = range(found.settings.partitions)
+        partitions = tuple(_copied_partition(source, publisher, sink, number) for number in numbers)
+    return CopiedSink(backup, sink, restored_as, made.incarnation, schemas, partitions)
+
+
+def _copied_schemas(source: Client, client: Client, sink: str, restored_as: str) -> int:
+    """Register all versions of the schema with their numbers, which rows contain; returns how many there are."""
+    versions = [one.version for one in source.schemas.list(sink)]
+    for version in versions:
+        one = source.schemas.get(sink, version)
+        got = client.schemas.register(
+            restored_as, one.arrow_schema, previous=version - 1, spark_schema=one.spark_schema
+        )
+        if got != version:
+            raise CommandFailed(f"version {version} of the schema of {sink} became version {got} of {restored_as}")
+    return len(versions)
+
+
+def _copied_partition(source: Client, publisher: Publisher, sink: str, partition: int) -> CopiedPartition:
+    """Publish the pages of a partition again. Raises an error of the client if one is not durable."""
+    from forebay.client import EncodedPage, Gap
+
+    records = missing = 0
+    first: int | None = None
+    last: int | None = None
+    receipts: list[Future[Receipt]] = []
+    with source.replay_pages(sink, partition=partition, on_gap="yield") as pages:
+        for page in pages:
+            if isinstance(page, Gap):
+                if page.reason.value != RESTORED:
+                    missing += page.last_offset - page.first_offset + 1
+                continue
+            encoded = EncodedPage(page.body, page.record_count, page.encoding)
+            receipts.append(publisher.send_page(encoded, partition=partition))
+            records += page.record_count
+            first = page.base_offset if first is None else first
+            last = page.last_offset
+    publisher.flush()
+    for receipt in receipts:
+        receipt.result()
+    return CopiedPartition(partition, records, first, last, missing)
