@@ -191,7 +191,7 @@ def restore(
     ] = DamageChoice.STOP,
     output: OutputForm = Output.TABLE,
 ) -> None:
-    """Restore a backup into a new data directory, or one sink into a running broker, and report the result."""
+    """Restore a backup into a new data directory, or one sink of it into a running broker."""
     if (into is None) != bool(sink) or bool(sink) != bool(restored_as):
         raise CommandFailed("pass --into DIR, or --sink SINK with --as NAME", ExitCode.USAGE)
     opened, manifest = _found(target, backup)

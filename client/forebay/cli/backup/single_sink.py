@@ -95,7 +95,7 @@ def _copied(source: Client, client: Client, backup: str, sink: str, restored_as:
 
 
 def _copied_schemas(source: Client, client: Client, sink: str, restored_as: str) -> int:
-    """Register all versions of the schema with their numbers, which rows contain; returns how many there are."""
+    """Register all versions of the schema with the same numbers, which rows contain; returns how many."""
     versions = [one.version for one in source.schemas.list(sink)]
     for version in versions:
         one = source.schemas.get(sink, version)
