@@ -302,14 +302,15 @@ def urls(
     with ExitStack() as stack:
         found: dict[str, Callable[[str], str]] = {}
         for name in names:
-            folder = tempfile.mkdtemp(prefix="forebay-store-")
             match name:
                 case "broker":
                     found[name] = lambda place: "broker:"
                 case "file":
+                    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="forebay-store-"))
                     found[name] = lambda place, folder=folder: f"file://{folder}/{place}"  # type: ignore[misc]  # bound now
                 case _:
-                    server = {"postgresql": PostgresqlServer, "s3": MinioServer}[name](Path(folder))
+                    kind = {"postgresql": PostgresqlServer, "s3": MinioServer}[name]
+                    server = kind(Path(tempfile.mkdtemp(prefix="forebay-store-")))
                     stack.callback(server.close)
                     server.start()
                     for variable, value in server.good.items():
