@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,6 @@ def test_a_format_from_the_future_is_refused_with_both_numbers_and_changes_nothi
     assert code == ExitCode.FAILED
     assert line == (
         f"forebay: store {store} has format {found}, this version reads format {FORMAT}; "
-        "use the version of Forebay that wrote it, or another directory"
+        f"use Forebay {version('forebay')}, which wrote it, or another directory"
     )
     assert {path: path.stat().st_mtime_ns for path in (store / "db").iterdir()} == before

@@ -179,7 +179,7 @@ class PartitionRepair:
             self._damage.report(TAIL.name, number, partition, f"offsets continue at {now.next_offset}")
         if head_lost or (head_now != head and head is not None):
             self._damage.report(
-                HEAD.name, number, partition, f"counted again: {found.records} records from {head_now.earliest} on"
+                HEAD.name, number, partition, f"recounted: {found.records} records from {head_now.earliest} on"
             )
         if any(entry.encoding == Encoding.ARROW for entry in found.rebuilt):
             self.with_rows.add(number)
