@@ -150,7 +150,7 @@ def test_a_dictionary_that_goes_on_in_a_later_message_is_refused() -> None:
     stream = sink.getvalue().to_pybytes()
     messages = stream[len(encode_schema(pa.schema([("a", short.type)]))) : -8]
 
-    with pytest.raises(RowsUnreadable, match="goes on in a later message"):
+    with pytest.raises(RowsUnreadable, match="continues in a later message"):
         decode_rows(encode_schema(pa.schema([("a", pa.string())])), messages, 2, [(0, 1)])
 
 
