@@ -42,6 +42,8 @@ def plain(value: object) -> object:
     """Return the JSON form of a value: dataclasses as objects, times as ISO 8601, bytes as text or base64."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):  # a named tuple
+        return {name: plain(part) for name, part in value._asdict().items()}
     match value:
         case bytes():
             return text_of(value)

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Protocol
+from functools import partial
+from itertools import repeat
+from typing import Final, Protocol
 
 from opentelemetry.trace import Span
 
 from forebay.client.consume.answers import AnswerKind
 from forebay.client.errors import InvalidArgument
 from forebay.client.replay.columns import (
-    AcceptedAt,
-    event_time,
+    record_fields,
     unreadable_error,
     wanted_columns,
     whole_columns,
@@ -28,6 +29,10 @@ from forebay.errors.reasons import Reason
 from forebay.page.columns import Columns
 
 DELAY_S_MAX = 24 * 3600.0
+
+
+_DELIVERED: Final = partial(tuple.__new__, DeliveredRecord)
+"""Builds a record of its fields, in C."""
 
 
 class Settler(Protocol):
@@ -143,32 +148,27 @@ class Delivery:
         return self._records(unreadable_too=True)
 
     def _records(self, *, unreadable_too: bool) -> Iterator[DeliveredRecord]:
+        touch = self._settler.touch
         for index, page in enumerate(self._pages):
-            columns = self._decoded(index)
-            accepted_at = AcceptedAt(page.parts)
-            for position, value in enumerate(columns.values):
-                offset = page.first_offset + position
-                if self.void_from is not None and offset >= self.void_from:
+            for record in self._records_of(page, self._decoded(index)):
+                if self.void_from is not None and record.offset >= self.void_from:
                     return
-                self._settler.touch(self)
-                why = columns.unreadable.get(position, "") if columns.unreadable else ""
-                if why and not unreadable_too:
-                    raise unreadable_error(page, offset, why)
-                yield DeliveredRecord(
-                    self.partition,
-                    offset,
-                    None if columns.keys is None else columns.keys[position],
-                    value,
-                    () if columns.headers is None else columns.headers[position],
-                    event_time(columns, position),
-                    accepted_at.of(offset),
-                    self._attempts.get(offset, 0),
-                    self.resend,
-                    self.owner_epoch,
-                    self.revision,
-                    self.incarnation,
-                    why,
-                )
+                touch(self)
+                if record.unreadable and not unreadable_too:
+                    raise unreadable_error(page, record.offset, record.unreadable)
+                yield record
+
+    def _records_of(self, page: StoredPage, columns: Columns) -> Iterator[DeliveredRecord]:
+        offsets = range(page.first_offset, page.first_offset + len(columns))
+        unreadable = columns.unreadable
+        fields = (
+            repeat(self.partition),
+            *record_fields(page, columns),
+            [self._attempts.get(offset, 0) for offset in offsets] if self._attempts else repeat(0),
+            *map(repeat, (self.resend, self.owner_epoch, self.revision, self.incarnation)),
+            [unreadable.get(index, "") for index in range(len(columns))] if unreadable else repeat(""),
+        )
+        return map(_DELIVERED, zip(*fields, strict=False))
 
     def values(self) -> list[bytes]:
         """Return all values at once, which is much faster than iteration.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
+from functools import partial
+from itertools import pairwise, repeat
+from typing import Any, Final
 
 from forebay.client.errors import InvalidPage, PageCorrupt, SchemaNotFound
 from forebay.client.replay.rows import json_values
@@ -14,7 +16,6 @@ from forebay.client.values.records import (
     DropReason,
     Encoding,
     Gap,
-    PagePart,
     ReplayedRecord,
     StoredPage,
 )
@@ -23,6 +24,9 @@ from forebay.page.crc32 import crc32
 from forebay.page.format import MalformedPage
 from forebay.page.runs import Run, runs_of
 from forebay.v1 import record_pb2
+
+_REPLAYED: Final = partial(tuple.__new__, ReplayedRecord)
+"""Builds a record of its fields, in C."""
 
 
 def checked_body(page: record_pb2.StoredPage) -> bytes:
@@ -104,51 +108,46 @@ def decode_records(page: StoredPage) -> Iterator[ReplayedRecord]:
 def records_and_gaps(page: StoredPage) -> Iterator[ReplayedRecord | Gap]:
     """Yield the requested records of a page, and one gap per range that cannot be decoded."""
     columns = wanted_columns(page, whole_columns(page))
-    accepted_at = AcceptedAt(page.parts)
+    records = map(_REPLAYED, zip(repeat(page.partition), *record_fields(page, columns), strict=False))
+    if not columns.unreadable:
+        yield from records
+        return
     gap: Gap | None = None
-    for index, value in enumerate(columns.values):
-        offset = page.first_offset + index
+    for index, record in enumerate(records):
         why = columns.unreadable.get(index)
         if gap is not None and gap.detail != why:
             yield gap
             gap = None
-        if why is not None:
-            at, first = accepted_at.of(offset), offset if gap is None else gap.first_offset
-            gap = Gap(page.partition, first, offset, DropReason.UNREADABLE, at, detail=why)
+        if why is None:
+            yield record
             continue
-        yield ReplayedRecord(
-            page.partition,
-            offset,
-            None if columns.keys is None else columns.keys[index],
-            value,
-            () if columns.headers is None else columns.headers[index],
-            event_time(columns, index),
-            accepted_at.of(offset),
-        )
+        first = record.offset if gap is None else gap.first_offset
+        gap = Gap(page.partition, first, record.offset, DropReason.UNREADABLE, record.accepted_at, detail=why)
     if gap is not None:
         yield gap
 
 
-def event_time(columns: Columns, index: int) -> datetime | None:
-    """Return the event time of a record."""
-    microseconds = None if columns.event_times_us is None else columns.event_times_us[index]
-    return None if microseconds is None else convert.from_us(microseconds)
+def record_fields(page: StoredPage, columns: Columns) -> tuple[Iterable[Any], ...]:
+    """Return the fields of the requested records, from the offset to the acceptance time.
+
+    They are iterables, from which records are built without work per field in Python.
+    """
+    times = columns.event_times_us
+    return (
+        range(page.first_offset, page.first_offset + len(columns)),
+        repeat(None) if columns.keys is None else columns.keys,
+        columns.values,
+        repeat(()) if columns.headers is None else columns.headers,
+        repeat(None) if times is None else (None if time is None else convert.from_us(time) for time in times),
+        _accepted_at(page),
+    )
 
 
-class AcceptedAt:
-    """Acceptance times of a page's records, looked up in ascending order of offsets."""
-
-    def __init__(self, parts: tuple[PagePart, ...]) -> None:
-        self._parts = parts
-        self._starts = [part.first_offset for part in parts]
-        self._until = -1
-        self._at = parts[0].accepted_at if parts else convert.EPOCH
-
-    def of(self, offset: int) -> datetime:
-        """Return the acceptance time of ``offset``."""
-        if offset >= self._until and self._parts:
-            index = max(0, bisect_right(self._starts, offset) - 1)
-            self._at = self._parts[index].accepted_at
-            following = index + 1
-            self._until = self._starts[following] if following < len(self._starts) else sys.maxsize
-        return self._at
+def _accepted_at(page: StoredPage) -> Iterator[datetime]:
+    """Iterate over the acceptance times of the requested records, and on."""
+    parts = page.parts
+    place = max(0, bisect_right([part.first_offset for part in parts], page.first_offset) - 1)
+    offset = page.first_offset
+    for part, following in pairwise(parts[place:]):
+        yield from repeat(part.accepted_at, following.first_offset - max(offset, part.first_offset))
+    yield from repeat(parts[-1].accepted_at if parts else convert.EPOCH)

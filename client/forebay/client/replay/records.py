@@ -29,6 +29,10 @@ class RecordReplay(ClosableIterator[ReplayedRecord | Gap]):
             else:
                 yield from self._decode(page)
 
+    def __iter__(self) -> Iterator[ReplayedRecord | Gap]:
+        """Return the iterator of the records."""
+        return self._records
+
     def __next__(self) -> ReplayedRecord | Gap:
         """Return the next record or gap."""
         return next(self._records)

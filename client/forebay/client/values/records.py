@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple
 
 from forebay.client.values.schemas import Schema
 from forebay.page.columns import Headers
@@ -211,8 +212,7 @@ class StoredPage:
         return self.last_offset - self.first_offset + 1
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayedRecord:
+class ReplayedRecord(NamedTuple):
     """Record returned by a replay; reading it changes no state."""
 
     partition: int
@@ -225,8 +225,7 @@ class ReplayedRecord:
     """Time at which the broker accepted the record; never decreases within a partition."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveredRecord:
+class DeliveredRecord(NamedTuple):
     """Delivered record, to be processed and settled."""
 
     partition: int
