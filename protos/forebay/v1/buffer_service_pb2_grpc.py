@@ -208,7 +208,7 @@ class BufferServiceServicer(object):
 
         - `INVALID_ARGUMENT` / `INVALID_PARTITION`. `OUT_OF_RANGE` / `OFFSET_AHEAD`.
         - `INVALID_ARGUMENT` / `INVALID_PAGE`: as for `Pull`.
-        - `RESOURCE_EXHAUSTED` / `TOO_MANY_STREAMS`: 64 looks at records are under way; see `RetryInfo`.
+        - `RESOURCE_EXHAUSTED` / `TOO_MANY_STREAMS`: 64 displays of records are in progress; see `RetryInfo`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -86,7 +86,7 @@ class DeadLetterServiceServicer(object):
 
         - `NOT_FOUND` / `SINK_NOT_FOUND`: neither the sink nor dead letters of it exist.
         - `INVALID_ARGUMENT` / `INVALID_PAGE_TOKEN`, `INVALID_FILTER`.
-        - `RESOURCE_EXHAUSTED` / `TOO_MANY_STREAMS`: 64 looks at records are under way; see `RetryInfo`.
+        - `RESOURCE_EXHAUSTED` / `TOO_MANY_STREAMS`: 64 displays of records are in progress; see `RetryInfo`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -7,7 +7,7 @@ from forebay.v1 import resend_service_pb2 as forebay_dot_v1_dot_resend__service_
 
 
 class ResendServiceStub(object):
-    """Gives out what a subscription in `ORDERING_RELAXED` has set aside after failures, as sets that a holder keeps by name.
+    """Leases the retry queue of a subscription in `ORDERING_RELAXED` as sets that a holder keeps by name.
 
     A set is taken away from the consumers for a time, whatever the resend machine is doing, and while a consumer owns the
     partitions. It holds no record data: read its ranges with `BufferService.Replay`. No connection keeps it, so whoever
@@ -21,7 +21,7 @@ class ResendServiceStub(object):
     Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
     anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
     `SINK_REPLACED` where the sink of that name is another one by now; `named` and `current` in the metadata are the two.
-    Nothing was done then: ask for the sink again, and begin anew.
+    Nothing was done then: ask for the sink again, and restart.
     """
 
     def __init__(self, channel):
@@ -48,7 +48,7 @@ class ResendServiceStub(object):
 
 
 class ResendServiceServicer(object):
-    """Gives out what a subscription in `ORDERING_RELAXED` has set aside after failures, as sets that a holder keeps by name.
+    """Leases the retry queue of a subscription in `ORDERING_RELAXED` as sets that a holder keeps by name.
 
     A set is taken away from the consumers for a time, whatever the resend machine is doing, and while a consumer owns the
     partitions. It holds no record data: read its ranges with `BufferService.Replay`. No connection keeps it, so whoever
@@ -62,20 +62,21 @@ class ResendServiceServicer(object):
     Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
     anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
     `SINK_REPLACED` where the sink of that name is another one by now; `named` and `current` in the metadata are the two.
-    Nothing was done then: ask for the sink again, and begin anew.
+    Nothing was done then: ask for the sink again, and restart.
     """
 
     def LeaseResends(self, request, context):
         """Leases a set to a holder, or extends what it has: a holder has one set, and calling again answers the same one, so
-        that the call may be repeated when its answer was lost. Without `ranges` it takes what is set aside and due; with
-        `ranges` those of them that were delivered before and that nobody else has, due or not.
+        that the call may be repeated when its answer was lost. Without `ranges` it takes the
+        ranges of the retry queue that are due; with `ranges` those of them that were delivered before and that no other
+        holder or consumer has, due or not.
 
-        A lease that runs out is a failed try of each of its ranges, durably, as a deadline that passes: they are set aside
-        again, or go to the dead letters when that was their last try. Its pages are neither dropped nor expired meanwhile.
+        A lease that expires is a failed attempt of each of its ranges, durably, as a passed deadline: they are queued
+        again, or go to the dead letters when that was their last attempt. Its pages are neither dropped nor expired meanwhile.
         While the sink is paused or purged nothing is taken.
 
         - `INVALID_ARGUMENT` / `INVALID_LEASE`, `INVALID_RANGE`, `INVALID_PARTITION`.
-        - `FAILED_PRECONDITION` / `ORDERING_STRICT`: nothing is set aside in that order.
+        - `FAILED_PRECONDITION` / `ORDERING_STRICT`: there is no retry queue in that order.
         - `RESOURCE_EXHAUSTED` / `TOO_MANY_STREAMS`: 1,024 holders have a set of the subscription.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -96,7 +97,7 @@ class ResendServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ReleaseResends(self, request, context):
-        """Gives back all that a holder has, without a failed try. It is due at once.
+        """Releases the set of a holder, without a failed attempt. It is due at once.
 
         - `INVALID_ARGUMENT` / `INVALID_LEASE`.
         """
@@ -131,7 +132,7 @@ def add_ResendServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ResendService(object):
-    """Gives out what a subscription in `ORDERING_RELAXED` has set aside after failures, as sets that a holder keeps by name.
+    """Leases the retry queue of a subscription in `ORDERING_RELAXED` as sets that a holder keeps by name.
 
     A set is taken away from the consumers for a time, whatever the resend machine is doing, and while a consumer owns the
     partitions. It holds no record data: read its ranges with `BufferService.Replay`. No connection keeps it, so whoever
@@ -145,7 +146,7 @@ class ResendService(object):
     Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
     anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
     `SINK_REPLACED` where the sink of that name is another one by now; `named` and `current` in the metadata are the two.
-    Nothing was done then: ask for the sink again, and begin anew.
+    Nothing was done then: ask for the sink again, and restart.
     """
 
     @staticmethod
