@@ -40,7 +40,7 @@ STEPS: Final = st.lists(
 
 @dataclass(slots=True)
 class State:
-    """What the sink should hold."""
+    """Expected content of the sink."""
 
     records: list[bytes] = field(default_factory=list)
     """Appended, in order."""
