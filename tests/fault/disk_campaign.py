@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from forebay.broker.core.backups.values import Restored
 from forebay.broker.storage.errors import REMEDY, StoreError
 from forebay.broker.storage.records import registry
 from forebay.broker.storage.records.epochs.epoch import EPOCH, STAGE_ORDER
@@ -36,6 +37,7 @@ from forebay.broker.storage.records.sinks.schema import SCHEMA
 from forebay.broker.storage.records.sinks.sink import SINK
 from forebay.broker.storage.records.sinks.subscription import SUBSCRIPTION
 from forebay.broker.storage.records.sinks.writer import SLOT, WRITER
+from forebay.broker.storage.records.store import RESTORED
 from forebay.broker.storage.repair.command import repair, verify
 from forebay.broker.storage.store.contract import Family, Put
 from forebay.broker.storage.store.rocks import RocksStore
@@ -141,8 +143,9 @@ KINDS: Final[dict[str, tuple[str, Damage]]] = {
     "quarantined page": ("stopped", Value(Family.META, QUARANTINE.key(HIT, 0, 7))),
     "store numbers": (
         "stopped",
-        Value(Family.META, *(kind.key() for kind in registry.KINDS if kind.of_store)),
+        Value(Family.META, *(kind.key() for kind in registry.KINDS if kind.of_store and kind is not RESTORED)),
     ),
+    "restore": ("restored", Value(Family.META, RESTORED.key())),
     "index entry": ("stopped", Value(Family.INDEX, *_places(Family.INDEX))),
     "small page": ("stopped", Value(Family.SMALL, *_places(Family.SMALL))),
     "bulk page": ("stopped", file("bulk/*.pages", first=0.02, end=0.5)),
@@ -207,13 +210,18 @@ def _count(row: Row, verdict: Verdict, *, refused: bool) -> None:
 
 
 def templates(folder: Path) -> dict[str, Path]:
-    """A directory whose broker has stopped, and one whose broker was killed."""
+    """A directory whose broker has stopped, one whose broker was killed, and one that was restored before."""
     stopped, killed = folder / "stopped", folder / "killed"
     store = RocksStore(stopped, settings=SMALL_STORE)
     fill(store)
     shutil.copytree(stopped, killed)
     store.close()
-    return {"stopped": stopped, "killed": killed}
+    restored = folder / "restored"
+    shutil.copytree(stopped, restored)
+    store = RocksStore(restored, settings=SMALL_STORE)
+    store.write([RESTORED.put(RESTORED.key(), Restored("00" * 16, "backup-1", 1, 2))])
+    store.close()
+    return {"stopped": stopped, "killed": killed, "restored": restored}
 
 
 def campaign(trials: int, seed: int, kinds: list[str], say: Callable[[str], None] = print) -> list[Row]:

@@ -82,7 +82,7 @@ def test_nothing_is_dropped_while_reads_fail_and_all_is_delivered_when_they_work
     assert (told.quarantined_pages, told.state) == (0, "SERVING")
     assert told.read_failures > 0
     assert "READ_FAILED" in lag.reason
-    assert "does not answer" in explained.text
+    assert "The read failed and is retried" in explained.text
     assert "(INJECTED)" in (tmp_path / "trace").read_text()
     assert "Traceback" not in broker.log.read_text()
 

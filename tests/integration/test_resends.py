@@ -71,7 +71,7 @@ def test_a_set_is_leased_explained_read_and_settled_while_a_consumer_owns_the_pa
     assert (told.state, told.wait, told.wait_detail) == (RecordState.LEASED, WaitReason.LEASE, "job-1")
     assert told.lease is not None
     assert (told.lease.holder, told.wait_until) == ("job-1", told.lease.until)
-    assert "in the set of job-1" in told.text
+    assert "in the resend set of job-1" in told.text
     assert live == [6]
     assert settled == [OK]
     assert stats.identity_ok

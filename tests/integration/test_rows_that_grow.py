@@ -35,7 +35,7 @@ def test_a_look_shows_the_beginning_of_such_a_row_and_the_rows_behind_it(orders:
 
 
 def test_taking_such_a_row_as_a_record_is_refused_before_it_is_made(orders: Client) -> None:
-    with pytest.raises(InvalidPage, match="bytes of JSON: take the page as it is") as refused:
+    with pytest.raises(InvalidPage, match="bytes of JSON: read the page with Deliver or Replay") as refused:
         orders.pull("orders")
 
     assert refused.value.facts["base_offset"] == "0"

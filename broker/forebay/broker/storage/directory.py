@@ -71,7 +71,9 @@ class StoreDirectory:
             self._locks.append(_lock_file(path / "owner.json", directory=path))
             close_to_others(path)
             Ballast(path).release_where_full()
-            self._check_format(read_version(self._locks[-1]))
+            with naming(path / "owner.json"):
+                writer = read_version(self._locks[-1])
+            self._check_format(writer)
             self._check_database()
             with naming(path / "owner.json"):
                 _sign(self._locks[-1])
