@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import weakref
 from itertools import pairwise
 
 import pytest
@@ -72,11 +73,11 @@ async def test_work_that_is_cancelled_while_it_waits_holds_up_no_other(monkeypat
 
 
 def test_slices_end_with_their_loop() -> None:
-    async def work() -> None:
+    async def work() -> weakref.ref[asyncio.AbstractEventLoop]:
         await Slices().turn()
+        return weakref.ref(asyncio.get_running_loop())
 
-    for _ in range(3):
-        asyncio.run(work())
+    loops = [asyncio.run(work()) for _ in range(3)]
     gc.collect()
 
-    assert not [loop for loop in slices._SLICES if loop.is_closed()]
+    assert [loop() for loop in loops] == [None] * 3
