@@ -114,7 +114,7 @@ def _start(place: Path, log: Path) -> tuple[float, float]:
 
 
 def main(place: str) -> None:
-    """Start on a directory, when told to, and deliver one record."""
+    """Start on a directory, on request, and deliver one record."""
     print(json.dumps({"ready": True}), flush=True)
     sys.stdin.readline()
     begun = time.perf_counter()

@@ -62,6 +62,15 @@ def test_what_was_pulled_and_acked_does_not_come_again(client: Client) -> None:
     assert [record.offset for record in client.pull("orders")] == [3, 4]
 
 
+def test_a_single_record_is_settled_as_a_list_of_one(client: Client) -> None:
+    client.sinks.create("orders")
+    client.publish("orders", [Record(b"x")] * 2)
+    first, second = client.pull("orders", max_records=2)
+
+    assert [result.outcome for result in client.ack("orders", first)] == [SettleOutcome.OK]
+    assert [result.outcome for result in client.nack("orders", second)] == [SettleOutcome.OK]
+
+
 def test_what_is_given_back_comes_again_and_says_so(client: Client) -> None:
     client.sinks.create("orders", retry_backoff_min_s=0.001, retry_backoff_max_s=0.001)
     client.publish("orders", [Record(b"x")] * 3)

@@ -245,7 +245,7 @@ class BrokerSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Only what is given and the environment: no file is read unasked."""
+        """Only what is given and the environment: no file is read that is not named."""
         return init_settings, env_settings
 
 

@@ -20,7 +20,7 @@ from forebay.client.admin.resends import Resends
 from forebay.client.admin.schemas import Schemas
 from forebay.client.admin.sinks import Sinks
 from forebay.client.admin.subscriptions import Subscriptions
-from forebay.client.consume.puller import PullClient
+from forebay.client.consume.puller import PullClient, Pulled
 from forebay.client.consume.subscriber import Subscriber
 from forebay.client.errors import ForebayError
 from forebay.client.positions.consumer import CheckpointedConsumer
@@ -294,9 +294,7 @@ class Client:
             incarnation=incarnation,
         )
 
-    def ack(
-        self, sink: str, records: Iterable[DeliveredRecord], *, subscription: str = "default"
-    ) -> list[SettleResult]:
+    def ack(self, sink: str, records: Pulled, *, subscription: str = "default") -> list[SettleResult]:
         """Settle pulled records; returns one result per range of offsets.
 
         Raises ``SinkReplaced`` if the sink was deleted and recreated since the pull.
@@ -306,7 +304,7 @@ class Client:
     def nack(
         self,
         sink: str,
-        records: Iterable[DeliveredRecord],
+        records: Pulled,
         *,
         subscription: str = "default",
         delay_s: float | None = None,

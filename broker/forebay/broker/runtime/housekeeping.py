@@ -104,11 +104,12 @@ class Housekeeping:
             await slices.turn()
             buffer = pending.pop()
             sink = buffer.state
-            if sink.deleted or not self._turns.is_due(sink.id, is_empty=sink.is_empty):
+            if sink.deleted:
                 continue
-            self._sinks.writers[buffer.name].sweep()
-            buffer.sweep()
-            await buffer.tier.relieve()
+            if self._turns.is_due(sink.id, is_empty=sink.is_empty):
+                self._sinks.writers[buffer.name].sweep()
+                buffer.sweep()
+                await buffer.tier.relieve()
             if wants_lag and lag_is_due(self._sweeps, buffer.record.id, lanes):
                 await self._measure(buffer)
 

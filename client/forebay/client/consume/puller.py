@@ -17,6 +17,9 @@ from forebay.client.values.records import DeliveredRecord, PeekedRecord, SettleR
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
 
+Pulled = DeliveredRecord | Iterable[DeliveredRecord]
+"""Pulled records, or one of them, which is a tuple itself."""
+
 
 class PullClient:
     """Unary calls of the data path. Thread-safe."""
@@ -40,14 +43,14 @@ class PullClient:
         Telemetry(sink, subscription).read("pull", len(response.records))
         return [convert.delivered_record(record, response.incarnation) for record in response.records]
 
-    def ack(self, sink: str, records: Iterable[DeliveredRecord], *, subscription: str) -> list[SettleResult]:
+    def ack(self, sink: str, records: Pulled, *, subscription: str) -> list[SettleResult]:
         """Settle pulled records."""
         return self._settle(sink, records, AnswerKind.ACK, subscription)
 
     def nack(
         self,
         sink: str,
-        records: Iterable[DeliveredRecord],
+        records: Pulled,
         *,
         subscription: str,
         delay_s: float | None,
@@ -59,13 +62,13 @@ class PullClient:
     def _settle(
         self,
         sink: str,
-        records: Iterable[DeliveredRecord],
+        records: Pulled,
         kind: AnswerKind,
         subscription: str,
         delay_s: float | None = None,
         reason: str = "",
     ) -> list[SettleResult]:
-        pulled = tuple(records)
+        pulled = (records,) if isinstance(records, DeliveredRecord) else tuple(records)
         answers = _answers(pulled, kind, delay_s, reason)
         if not answers:
             return []

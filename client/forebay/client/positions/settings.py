@@ -72,7 +72,7 @@ class ConsumerSettings:
     """Time limit of one read or write of the store."""
 
     save_failures_max: int | None = None
-    """Failed saves in a row that stop the consumer; None retries for ever, with increasing delays."""
+    """Failed saves in a row that stop the consumer; None retries without end, with increasing delays."""
 
     stop_timeout_s: float = 30.0
     """Time limit of the last save, when the consumer is closed."""

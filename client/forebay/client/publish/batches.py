@@ -89,9 +89,9 @@ class Batch:
         self.values.append(value)
         self.content_bytes += size
         if self.is_rich or key is not None or event_time_us is not None or headers:
-            self.add_rich(key, event_time_us, headers)
+            self._add_rich(key, event_time_us, headers)
 
-    def add_rich(self, key: bytes | None, event_time_us: int | None, headers: bytes) -> None:
+    def _add_rich(self, key: bytes | None, event_time_us: int | None, headers: bytes) -> None:
         """Append what the record that was added last has besides its value."""
         self.is_rich = True
         if self.keys is not None:

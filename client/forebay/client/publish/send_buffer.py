@@ -96,10 +96,7 @@ class SendBuffer:
                 batch = self._batch_for(partition, size, is_rich=is_rich)
                 used = bounds.used(batch, size, is_rich=is_rich)
             index = len(batch.values)
-            batch.values.append(value)
-            batch.content_bytes += size
-            if is_rich or batch.is_rich:
-                batch.add_rich(key, event_time_us, headers)
+            batch.add(value, key, event_time_us, headers, size)
             self.bytes += size
             if used >= bounds.body_bytes or index + 1 >= bounds.records:
                 self.seal(batch.partition)

@@ -142,6 +142,20 @@ async def test_the_sweeper_measures_and_stores_the_time(monkeypatch: pytest.Monk
         assert store.get_many(Family.META, [AGE.key()]) != [None]
 
 
+async def test_an_empty_sink_is_measured_as_often_as_one_with_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(housekeeping, "SWEEP_S", 0.01)
+    lags = Lags()
+    async with running(instruments=lags) as broker:
+        await broker.create("empty", SinkSettings())
+        await broker.create("orders", SinkSettings())
+        await fill(broker.sink("orders"), 2)
+        async with asyncio.timeout(10):
+            while lags.seen.count(("orders", 2)) < 6:
+                await asyncio.sleep(0.001)
+
+    assert lags.seen.count(("empty", 0)) >= 5
+
+
 async def test_damage_in_the_index_of_one_sink_does_not_stop_the_sweeper(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(housekeeping, "SWEEP_S", 0.01)
     store = MemoryStore()

@@ -25,6 +25,12 @@ PART: Final = 256
 SECOND_BYTES: Final = 64
 """Allowance per second: probes."""
 
+ALLOWED_S_MAX: Final = 2.0
+"""Most of the time since the last check that counts for this allowance.
+
+A connection that was not checked for longer has received nothing meanwhile.
+"""
+
 STALLED_S: Final = 5.0
 """Time without a byte, or without a complete request, that counts as no progress."""
 
@@ -83,7 +89,7 @@ class Unread:
         allowed = intake.allowed(traffic.sent)
         received, self._received = traffic.received - self._received, traffic.received
         explained, self._allowed = allowed - self._allowed, allowed
-        explained += int((now - self._checked_at) * SECOND_BYTES) if self._checked_at else 0
+        explained += int(min(ALLOWED_S_MAX, now - self._checked_at) * SECOND_BYTES) if self._checked_at else 0
         have_ended, self._calls = intake.calls != self._calls and not is_open, intake.calls
         self._checked_at = now
         if received:

@@ -168,7 +168,7 @@ def _with_headers(behaviour: Handler) -> Handler:
     """Return the behaviour of a stream that always sends its headers first.
 
     gRPC sends them with the first message otherwise. A call that is cancelled during that write cannot be ended with a
-    status any more, since the library would send them a second time: its peer would wait for ever.
+    status any more, since the library would send them a second time: its peer would wait forever.
     """
 
     async def call(request: Any, context: Any) -> Any:

@@ -224,7 +224,7 @@ class Backups:
     # -- schedule
 
     async def run(self) -> None:
-        """Make backups at their times, for ever."""
+        """Make backups at their times, until cancelled."""
         assert self._engine is not None
         engine = self._engine
         try:

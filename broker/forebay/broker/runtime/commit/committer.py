@@ -107,7 +107,7 @@ class Committer:
         self._task.add_done_callback(self._stopped)
 
     def _stopped(self, task: asyncio.Task[None]) -> None:
-        """Fence the store after an error of the loop, so that no caller waits for ever."""
+        """Fence the store after an error of the loop, so that no caller waits forever."""
         if not task.cancelled() and (error := task.exception()) is not None and self.fenced is None:
             _log.critical("committer ended", exc_info=error)
             self._fence(StoreFenced(f"the committer ended: {error}"), *self._under_way)

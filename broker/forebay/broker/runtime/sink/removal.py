@@ -225,7 +225,7 @@ class Removal:
         self._drop_log.flush()
 
     async def run(self) -> None:
-        """Trim whatever is scheduled, for ever."""
+        """Trim the scheduled partitions, until cancelled."""
         while True:
             await self._trim_event.wait()
             self._trim_event.clear()

@@ -43,6 +43,16 @@ def test_frames_and_records_of_tls_around_small_messages_are_not_held_however_ma
     assert held == 0
 
 
+def test_a_connection_that_was_silent_for_a_day_has_no_more_room_than_another() -> None:
+    silent, other = Unread(), Unread()
+    for unread, before in ((silent, 86_400.0), (other, 2.0)):
+        unread.check(Traffic(received=1), Intake(), NOW - before, is_open=False)
+
+    held = [unread.check(Traffic(received=MIB), Intake(), NOW, is_open=True) for unread in (silent, other)]
+
+    assert held[0] == held[1] > MIB - 1_000
+
+
 def test_updates_of_flow_control_and_headers_of_calls_are_not_held() -> None:
     unread, intake = Unread(), Intake()
     held = -1
