@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import random
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from forebay.client import Client, Delivery, Ordering
+from forebay.client import Client, DeadlineExceeded, Delivery, Ordering
 from tests.support.campaigns.publishers import SETTINGS, Connect
 from tests.support.oracles.oracle import DEFAULT, Oracle
 from tests.support.oracles.records import identity_of
@@ -76,7 +77,8 @@ class ConsumerThread(threading.Thread):
         """Consume until stopped."""
         try:
             while not self._stop_event.is_set():
-                with self._connect() as client:
+                # Without results in time the effect is unknown, and this life ends: what is unsettled comes again.
+                with self._connect() as client, suppress(DeadlineExceeded):
                     self._live(client)
         except Exception as error:  # noqa: BLE001 - whatever ends a witness spoils the evidence
             self._oracle.fault("faults", f"{self.name} ended with {error!r}")

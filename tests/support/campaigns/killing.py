@@ -275,11 +275,11 @@ class Campaign:
                 self._oracles[self._first].fault("faults", f"{consumer.name} did not end within {JOIN_S:g} s")
 
     def _drain(self) -> None:
-        """Wait until everything is settled, and told."""
+        """Wait until everything is settled, and told, unless a consumer has ended, which is a fault already."""
         with Client(self._endpoint, settings=PATIENT) as client:
             for name, oracle in self._oracles.items():
                 known, until = (-1, -1), 0.0
-                while (left := self._left(client, name)) != (0, 0):
+                while (left := self._left(client, name)) != (0, 0) and all(one.is_alive() for one in self._consumers):
                     now = time.monotonic()
                     if left != known:
                         known, until = left, now + DRAIN_S
