@@ -22,6 +22,7 @@ from forebay.broker.rpc.requests.reading import Read, reader_of
 from forebay.broker.rpc.status import code_of, status_of
 from forebay.broker.rpc.transport import peers
 from forebay.broker.runtime.resources.connections import Caller, Connections
+from forebay.broker.runtime.resources.supervision import detached
 
 _log: Final = logging.getLogger(__name__)
 
@@ -172,7 +173,7 @@ def _with_headers(behaviour: Handler) -> Handler:
     """
 
     async def call(request: Any, context: Any) -> Any:
-        sending = asyncio.ensure_future(context.send_initial_metadata(()))
+        sending = detached(context.send_initial_metadata(()))
         try:
             await asyncio.shield(sending)
         except asyncio.CancelledError:

@@ -38,7 +38,7 @@ from forebay.broker.runtime.dead_letters.batch import Request
 from forebay.broker.runtime.delivery.accounts import Accounts
 from forebay.broker.runtime.delivery.lanes import Lanes
 from forebay.broker.runtime.delivery.ownership import Ownership
-from forebay.broker.runtime.resources.supervision import Supervisor
+from forebay.broker.runtime.resources.supervision import Supervisor, detached
 
 _log: Final = logging.getLogger(__name__)
 Results = tuple[tuple[int, Range, Outcome], ...]
@@ -117,9 +117,7 @@ class DeadLetterMover:
         if requests:
             self._owners.balance_if_idle(partition)
             self._owners.wake(partition)
-        answering = asyncio.ensure_future(self._answer(partition, tuple(results), requests))
-        answering.add_done_callback(_noticed)
-        return answering
+        return detached(self._answer(partition, tuple(results), requests))
 
     def _rejected(self, judged: core.Results) -> core.Results:
         """Return the outcomes of rejections: OK as far as the breaker admits records."""
@@ -304,12 +302,6 @@ class DeadLetterMover:
             self._accounts.save(partition)
             self._owners.notify(partition, revocation)
             self._accounts.failed("nack")
-
-
-def _noticed(answer: asyncio.Future[Results]) -> None:
-    """Retrieve the exception of an answer whose caller may be gone."""
-    if not answer.cancelled():
-        answer.exception()
 
 
 def _end(requests: Sequence[Request], why: BrokerError) -> None:

@@ -36,7 +36,7 @@ from forebay.broker.runtime.delivery.source import Source
 from forebay.broker.runtime.instruments import Instruments
 from forebay.broker.runtime.read.pages import Pages
 from forebay.broker.runtime.resources.slices import Slices
-from forebay.broker.runtime.resources.supervision import Supervisor
+from forebay.broker.runtime.resources.supervision import Supervisor, detached
 from forebay.broker.runtime.sink.memory_tier import MemoryTier
 from forebay.broker.runtime.sink.removal import Removal
 from forebay.broker.runtime.sink.schemas import Schemas
@@ -253,7 +253,7 @@ class Subscription:
         self.owners.balance_if_idle(partition)
         self.owners.wake(partition)
         saved = self.accounts.save(partition, writes)
-        answered = asyncio.ensure_future(self._wait(partition, results, saved))
+        answered = detached(self._wait(partition, results, saved))
         self.accounts.settled(partition, "dropped", sum(part.size for part in dropped))
         self._removal.report_when_durable(partition, DropReason.REJECTED_BY_TARGET, dropped, saved)
         self._removal.trim_soon(partition)
@@ -301,9 +301,9 @@ class Subscription:
         self.owners.balance_if_idle(partition)
         if changed:
             self.owners.wake(partition)
-            return asyncio.ensure_future(self._wait(partition, results, self.accounts.save(partition)))
+            return detached(self._wait(partition, results, self.accounts.save(partition)))
         if self.lanes[partition].transfers:
-            return asyncio.ensure_future(self._wait(partition, results, None))
+            return detached(self._wait(partition, results, None))
         done: asyncio.Future[Results] = asyncio.get_running_loop().create_future()
         done.set_result(results)
         return done

@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 _log: Final = logging.getLogger(__name__)
 RESTART_DELAYS_S: Final = (0.1, 1.0, 5.0, 30.0)
@@ -25,6 +25,7 @@ CLOSE_S: Final = 10.0
 """Time that a stop waits for a running job."""
 
 Work = Callable[[], Awaitable[object]]
+T = TypeVar("T")
 Forever = Callable[[], Coroutine[Any, Any, None]]
 
 
@@ -56,6 +57,18 @@ async def outcome(work: Work) -> Exception | None:
     if error is not None and not isinstance(error, Exception):
         raise error  # the process is to end
     return error
+
+
+def detached(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """Start work that outlives its caller: an error that nobody reads then is not logged."""
+    task = asyncio.ensure_future(work)
+    task.add_done_callback(_retrieve)
+    return task
+
+
+def _retrieve(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()
 
 
 async def _awaited(work: Work) -> None:

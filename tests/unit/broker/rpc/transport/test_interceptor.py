@@ -88,6 +88,7 @@ class Stream:
     def __init__(self) -> None:
         self.begun, self.sent = asyncio.Event(), asyncio.Event()
         self.headers = 0
+        self.fails = False
 
     def peer(self) -> str:
         return ""
@@ -95,6 +96,8 @@ class Stream:
     async def send_initial_metadata(self, metadata: object) -> None:
         self.begun.set()
         await self.sent.wait()
+        if self.fails:
+            raise grpc.aio.InternalError("the peer is gone")
         self.headers += 1
 
 
@@ -141,3 +144,24 @@ async def test_a_stream_whose_peer_does_not_take_the_headers_ends_all_the_same(m
         await task
 
     assert stream.headers == 0
+
+
+async def test_headers_that_fail_after_their_call_has_ended_are_no_error_of_the_broker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(interceptor, "ABORT_S", 0.01)
+    unheard: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
+    stream, task = await streaming()
+    stream.fails = True
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    stream.sent.set()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    del stream, task
+    gc.collect()
+
+    assert unheard == []
