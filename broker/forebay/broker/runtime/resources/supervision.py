@@ -60,7 +60,7 @@ async def outcome(work: Work) -> Exception | None:
 
 
 def detached(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-    """Start work that outlives its caller: an error that nobody reads then is not logged."""
+    """Start work that may outlive its caller; its error is then not logged as unread."""
     task = asyncio.ensure_future(work)
     task.add_done_callback(_retrieve)
     return task
