@@ -170,6 +170,15 @@ def test_managing_ends_at_the_pattern(broker: BrokerServer) -> None:
             eu.sinks.create("us-orders")
 
 
+def test_a_switch_of_the_whole_broker_needs_the_right_to_every_sink(broker: BrokerServer) -> None:
+    with client_of(broker, "eu") as eu, client_of(broker, "ops") as ops:
+        eu.sinks.create("eu-orders")
+        eu.realtime.set(False, sink="eu-orders")
+        with failure(Reason.PERMISSION_DENIED, match="'manage' to sink '\\*'"):
+            eu.realtime.set(False)
+        assert ops.realtime.set(True).enabled
+
+
 def test_a_commit_of_an_epoch_needs_the_right_to_each_of_its_sinks(broker: BrokerServer) -> None:
     request = epoch_pb.CommitEpochRequest(commits=[{"sink": "orders"}, {"sink": "secret"}])
     with grpc.insecure_channel(broker.endpoint) as channel:

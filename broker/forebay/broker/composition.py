@@ -32,6 +32,7 @@ from forebay.broker.runtime.positions import Positions
 from forebay.broker.runtime.publish.writers import Writers
 from forebay.broker.runtime.read.pages import Pages
 from forebay.broker.runtime.read.quarantine import Quarantine
+from forebay.broker.runtime.read.realtime import Realtime
 from forebay.broker.runtime.read.tail import Tail
 from forebay.broker.runtime.resources.ballast import BallastKeeper
 from forebay.broker.runtime.resources.memory import MemoryGuard, Reading, measure
@@ -79,6 +80,7 @@ def build_served(
             stream_bytes=settings.stream_bytes_max,
             waiting_bytes=settings.waiting_bytes_max,
             tail_bytes=settings.tail_bytes,
+            realtime=settings.realtime,
             record_bytes=settings.record_bytes_max,
             disk_reserve=settings.disk_reserve_bytes,
             stored_bytes=settings.max_broker_bytes,
@@ -161,7 +163,7 @@ def build(
         on_fenced(failure)
 
     def memory_changed(overloaded: bool) -> None:
-        tail.bound(0 if overloaded else bounds.tail_bytes)
+        realtime.relieve(overloaded)
         if overloaded:
             on_memory()
 
@@ -174,6 +176,9 @@ def build(
         disk_reserve_bytes=bounds.disk_reserve,
         on_fenced=fenced,
         on_synced=instruments.synced,
+    )
+    realtime = Realtime(
+        tail, committer, tail_bytes=bounds.tail_bytes, configured=bounds.realtime, chosen=found.realtime
     )
     reclaimer = Reclaimer(journal, committer, found.due, supervisor)
     pages = Pages(journal, tail, committer.call, clock)
@@ -256,6 +261,7 @@ def build(
         reclaimer=reclaimer,
         pages=pages,
         tail=tail,
+        realtime=realtime,
         quarantine=quarantine,
         quota=quota,
         memory=memory,

@@ -181,6 +181,12 @@ class BrokerSettings(BaseSettings):
     tail_bytes: int = Field(default=64 << 20, ge=0, le=16 << 30)
     """Memory for the newest pages, for readers at the head."""
 
+    realtime: bool = True
+    """Serve readers at the head from memory, in sinks whose setting `realtime` is true.
+
+    `forebay realtime on` and `off` override it, also after a restart.
+    """
+
     record_bytes_max: int = Field(default=8 << 20, ge=1 << 10, le=8 << 20)
     """Size limit of one record, key and headers included."""
 

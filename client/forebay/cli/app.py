@@ -17,6 +17,7 @@ from forebay.cli.inspect.replay import replay
 from forebay.cli.inspect.tail import tail
 from forebay.cli.manage.dead_letters import dlq_app
 from forebay.cli.manage.positions import position_app
+from forebay.cli.manage.realtime import realtime_app
 from forebay.cli.manage.sinks import sink_app
 from forebay.cli.manage.subscriptions import seek_sink, subscription_app
 from forebay.cli.manage.token import token_app
@@ -86,6 +87,7 @@ app.add_typer(subscription_app, name="subscription", rich_help_panel=LOOK)
 sink_app.command("seek")(seek_sink)
 app.add_typer(position_app, name="position", rich_help_panel=LOOK)
 app.add_typer(dlq_app, name="dlq", rich_help_panel=LOOK)
+app.add_typer(realtime_app, name="realtime", rich_help_panel=LOOK)
 app.command(rich_help_panel=LOOK)(lag)
 app.command(rich_help_panel=LOOK)(gaps)
 app.command(rich_help_panel=LOOK)(explain)

@@ -49,6 +49,7 @@ from forebay.client.values.explanations import (
     RecordState,
     WaitReason,
 )
+from forebay.client.values.realtime import RealtimeState
 from forebay.client.values.records import (
     BrokerInfo,
     DeliveredRecord,
@@ -128,6 +129,7 @@ __all__ = [
     "PublisherSettings",
     "Purged",
     "ReaderMode",
+    "RealtimeState",
     "Receipt",
     "Record",
     "RecordFlight",

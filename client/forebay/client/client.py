@@ -16,6 +16,7 @@ from forebay.client.admin.backups import Backups
 from forebay.client.admin.dead_letters import DeadLetters
 from forebay.client.admin.epochs import Epochs
 from forebay.client.admin.positions import Positions
+from forebay.client.admin.realtime import Realtime
 from forebay.client.admin.resends import Resends
 from forebay.client.admin.schemas import Schemas
 from forebay.client.admin.sinks import Sinks
@@ -77,6 +78,7 @@ class Client:
         self.epochs = Epochs(self._channels)
         self.positions = Positions(self._channels)
         self.backups = Backups(self._channels)
+        self.realtime = Realtime(self._channels)
         self._lock = threading.Lock()
         """Protects the set below."""
         self._open: set[Publisher | Subscriber | CheckpointedConsumer] = set()

@@ -31,6 +31,11 @@ class AdminServiceStub(object):
                 request_serializer=forebay_dot_v1_dot_admin__service__pb2.GetBrokerInfoRequest.SerializeToString,
                 response_deserializer=forebay_dot_v1_dot_admin__service__pb2.GetBrokerInfoResponse.FromString,
                 _registered_method=True)
+        self.SetRealtime = channel.unary_unary(
+                '/forebay.v1.AdminService/SetRealtime',
+                request_serializer=forebay_dot_v1_dot_admin__service__pb2.SetRealtimeRequest.SerializeToString,
+                response_deserializer=forebay_dot_v1_dot_admin__service__pb2.SetRealtimeResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServiceServicer(object):
@@ -54,6 +59,22 @@ class AdminServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SetRealtime(self, request, context):
+        """Switches the serving of readers at the head from memory, of one sink or of the whole broker, durably: the choice
+        survives a restart. Switched off, every reader reads the store and the memory is freed; no reader misses or repeats
+        a record by a switch. A sink is served from memory while both its own switch, which is its setting `realtime`, and
+        that of the broker are on.
+
+        It needs the right MANAGE to the sink; for the whole broker the right MANAGE to `*`.
+
+        - `NOT_FOUND` / `SINK_NOT_FOUND`.
+        - `FAILED_PRECONDITION` / `SINK_REPLACED`: another incarnation is named.
+        - `UNAVAILABLE` / `DRAINING`, `STORE_FENCED`, with `RetryInfo`: nothing is switched.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -61,6 +82,11 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.GetBrokerInfo,
                     request_deserializer=forebay_dot_v1_dot_admin__service__pb2.GetBrokerInfoRequest.FromString,
                     response_serializer=forebay_dot_v1_dot_admin__service__pb2.GetBrokerInfoResponse.SerializeToString,
+            ),
+            'SetRealtime': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetRealtime,
+                    request_deserializer=forebay_dot_v1_dot_admin__service__pb2.SetRealtimeRequest.FromString,
+                    response_serializer=forebay_dot_v1_dot_admin__service__pb2.SetRealtimeResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -101,6 +127,33 @@ class AdminService(object):
             '/forebay.v1.AdminService/GetBrokerInfo',
             forebay_dot_v1_dot_admin__service__pb2.GetBrokerInfoRequest.SerializeToString,
             forebay_dot_v1_dot_admin__service__pb2.GetBrokerInfoResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetRealtime(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/forebay.v1.AdminService/SetRealtime',
+            forebay_dot_v1_dot_admin__service__pb2.SetRealtimeRequest.SerializeToString,
+            forebay_dot_v1_dot_admin__service__pb2.SetRealtimeResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -30,6 +30,7 @@ COMMANDS = (
     "explain",
     "token",
     "backup",
+    "realtime",
 )
 SINK_COMMANDS = ("create", "list", "show", "update", "delete", "pause", "resume", "purge", "seek")
 SUBSCRIPTION_COMMANDS = ("create", "list", "delete", "seek")
@@ -50,6 +51,7 @@ def test_the_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> Non
         *(["sink", name] for name in SINK_COMMANDS),
         *(["subscription", name] for name in SUBSCRIPTION_COMMANDS),
         *(["position", name] for name in ("list", "delete")),
+        *(["realtime", name] for name in ("on", "off", "reset", "status")),
         *(["backup", name] for name in ("create", "list", "verify", "restore", "prune")),
     ],
 )

@@ -176,6 +176,16 @@ class PutRestored(Write):
 
 
 @dataclass(frozen=True, slots=True)
+class PutRealtime(Write):
+    """Store the choice whether readers at the head are served from memory.
+
+    None deletes it: the broker's settings apply.
+    """
+
+    enabled: bool | None
+
+
+@dataclass(frozen=True, slots=True)
 class PutTotals(Write):
     """Store the totals of closed accounts; written with the cursor that begins the next account."""
 

@@ -1,4 +1,4 @@
-"""AdminService: identity and state of this broker."""
+"""AdminService: identity and state of this broker, and its realtime switch."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Identity:
 
 
 class AdminServicer(pb_grpc.AdminServiceServicer):
-    """Identity and state of the broker over gRPC."""
+    """Identity, state and realtime switch of the broker over gRPC."""
 
     def __init__(self, broker: Broker, identity: Identity, warnings: Callable[[], Sequence[str]]) -> None:
         self._broker = broker
@@ -68,4 +68,14 @@ class AdminServicer(pb_grpc.AdminServiceServicer):
             background_failures=broker.background_failures()[:LISTED_MAX],
             quarantine_evicted_pages=broker.quarantine.evicted,
             warnings=self._warnings()[:LISTED_MAX],
+            realtime=broker.realtime.enabled,
+            realtime_chosen=broker.realtime.chosen is not None,
         )
+
+    async def SetRealtime(self, request: pb.SetRealtimeRequest, context: Any) -> pb.SetRealtimeResponse:
+        enabled = await self._broker.set_realtime(
+            request.enabled if request.HasField("enabled") else None,
+            sink=request.sink,
+            incarnation=request.incarnation,
+        )
+        return pb.SetRealtimeResponse(enabled=enabled, broker_enabled=self._broker.realtime.enabled)

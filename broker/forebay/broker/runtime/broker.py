@@ -32,6 +32,7 @@ from forebay.broker.runtime.positions import Positions
 from forebay.broker.runtime.publish.writers import Writers
 from forebay.broker.runtime.read.pages import Pages
 from forebay.broker.runtime.read.quarantine import Quarantine
+from forebay.broker.runtime.read.realtime import Realtime
 from forebay.broker.runtime.read.tail import Tail
 from forebay.broker.runtime.resources.memory import MemoryGuard
 from forebay.broker.runtime.resources.quota import Quota
@@ -56,6 +57,8 @@ class Bounds:
     """Memory that all open streams hold for their peers."""
     waiting_bytes: int = 256 << 20
     tail_bytes: int = 64 << 20
+    realtime: bool = True
+    """Serve readers at the head from memory, unless a choice is stored."""
     record_bytes: int = 8 << 20
     disk_reserve: int = 0
     stored_bytes: int = 0
@@ -81,6 +84,7 @@ class Broker:
     reclaimer: Reclaimer
     pages: Pages
     tail: Tail
+    realtime: Realtime
     quarantine: Quarantine
     quota: Quota
     memory: MemoryGuard
@@ -152,6 +156,19 @@ class Broker:
         """See ``Sinks.update``."""
         self.check_serving()
         return await self.registry.update(name, values, incarnation=incarnation)
+
+    async def set_realtime(self, enabled: bool | None, *, sink: str = "", incarnation: str = "") -> bool:
+        """Serve readers at the head from memory or not, in one sink or all, durably.
+
+        None: as the settings say. Returns whether memory serves them now, which takes both switches.
+        """
+        self.check_serving()
+        if not sink:
+            await self.realtime.choose(enabled)
+            return self.realtime.enabled
+        values = {"realtime": self.sink_defaults.realtime if enabled is None else enabled}
+        buffer = await self.registry.update(sink, values, incarnation=incarnation)
+        return self.realtime.enabled and buffer.settings.realtime
 
     async def delete(self, name: str, *, force: bool, dead_letters: bool = False, incarnation: str = "") -> None:
         """See ``Sinks.delete``."""

@@ -43,7 +43,7 @@ from forebay.broker.storage.records.pages.quarantine import QUARANTINE
 from forebay.broker.storage.records.position import POSITION
 from forebay.broker.storage.records.registry import BY_PREFIX
 from forebay.broker.storage.records.sealed import Undecodable
-from forebay.broker.storage.records.store import HIGHEST, RESTORED, START, STORE_ID
+from forebay.broker.storage.records.store import HIGHEST, REALTIME, RESTORED, START, STORE_ID
 from forebay.broker.storage.repair import store_values
 from forebay.broker.storage.repair.damage import Damage
 from forebay.broker.storage.repair.epochs import repair_epochs
@@ -89,6 +89,9 @@ class Recovered:
 
     restored: Restored | None = None
     """Restore that the store comes from."""
+
+    realtime: bool | None = None
+    """Stored choice whether readers at the head are served from memory."""
 
     @property
     def store_id(self) -> str:
@@ -165,9 +168,10 @@ def _recover(store: Store) -> Recovered:
     positions = {POSITION.parts(key)[0]: POSITION.decoded(value) for key, value in state.all(POSITION)}
     for key in (key for key, document in positions.items() if document is None):
         damage.report(POSITION.name, None, None, f"{key}: {POSITION.damaged}")
-    if damage.reports(RESTORED):
-        store.write([RESTORED.delete(RESTORED.key())])
-    restored = state.one(RESTORED)
+    for kind in (RESTORED, REALTIME):
+        if damage.reports(kind):
+            store.write([kind.delete(kind.key())])
+    realtime = state.one(REALTIME)
     if writes:
         journal.commit([], writes)
     if missing or highest_lost:
@@ -188,7 +192,8 @@ def _recover(store: Store) -> Recovered:
         positions=positions,
         quarantined=quarantined,
         repairs=tuple(damage.reported),
-        restored=restored,
+        restored=state.one(RESTORED),
+        realtime=None if realtime is None else realtime > 0,
     )
 
 

@@ -47,6 +47,7 @@ _READS: Final = Rule(Repeat.READS)
 RULES: Final[Mapping[str, Rule]] = {
     "GetBrokerInfo": _READS,
     "GetBackupStatus": _READS,
+    "SetRealtime": Rule(Repeat.NAMES, "incarnation; the whole broker stays switched as it is"),
     # -- data path
     "PublishBatch": Rule(Repeat.NEVER, "it has no writer id and sequence to detect a duplicate"),
     "Pull": Rule(Repeat.NEVER, "the records of the lost answer stay in flight, and a retry would take others"),

@@ -328,3 +328,7 @@ class BrokerInfo:
     """Number of quarantined pages whose bytes were evicted because the quarantine was full."""
     warnings: tuple[str, ...] = ()
     """Certificate, key and token files that need attention, and overdue backups, with the reason."""
+    realtime: bool = True
+    """Readers at the head are served from memory, in sinks whose setting ``realtime`` is true."""
+    realtime_chosen: bool = False
+    """``realtime`` was chosen by ``Client.realtime``; otherwise it is the setting of the broker."""

@@ -28,8 +28,9 @@ from forebay.broker.storage.errors import StoreFailed
 from forebay.broker.storage.journal import Journal
 from forebay.broker.storage.records.pages.entry import ENTRY
 from forebay.broker.storage.records.pages.page import BULK_PAGE
+from forebay.broker.storage.records.store import REALTIME
 from forebay.broker.storage.recovery import recover
-from forebay.broker.storage.store.contract import Family
+from forebay.broker.storage.store.contract import Family, Put
 from forebay.broker.storage.store.memory import MemoryStore
 from tests.support.pages.samples import entry
 
@@ -70,6 +71,17 @@ def test_what_counts_is_the_last_start_that_began_to_count_however_many_were_kil
     third.journal.commit([], [PutCounting(third.start_count)])
 
     assert (first.counting, found, third.start_count, recover(store).counting) == (0, [1, 1], 4, 4)
+
+
+def test_a_damaged_realtime_switch_is_deleted_and_reported() -> None:
+    store = MemoryStore()
+    recover(store)
+    store.write([Put(Family.META, REALTIME.key(), b"damaged")])
+
+    found, again = recover(store), recover(store)
+
+    assert (found.realtime, [repair.what for repair in found.repairs]) == (None, [REALTIME.name])
+    assert again.repairs == ()
 
 
 def test_two_stores_have_two_ids() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from forebay.broker.core.access.principal import Right
+from forebay.broker.core.access.principal import EVERY_SINK, Right
 
 Sinks = Callable[[Any], Sequence[str]]
 
@@ -36,6 +36,10 @@ def _sink_of_key(request: Any) -> Sequence[str]:
     return (request.key.sink,)
 
 
+def _sink_or_every(request: Any) -> Sequence[str]:
+    return (request.sink or EVERY_SINK,)
+
+
 def _no_sink(request: Any) -> Sequence[str]:
     return ()
 
@@ -61,6 +65,7 @@ _DEAD_LETTER: Final = "/forebay.v1.DeadLetterService/"
 _RESEND: Final = "/forebay.v1.ResendService/"
 _SCHEMA: Final = "/forebay.v1.SchemaService/"
 _BACKUP: Final = "/forebay.v1.BackupService/"
+_ADMIN: Final = "/forebay.v1.AdminService/"
 _POSITION: Final = "/forebay.v1.PositionService/"
 
 RULES: Final[dict[str, Rule]] = {
@@ -110,7 +115,8 @@ RULES: Final[dict[str, Rule]] = {
     f"{_POSITION}ListPositions": Rule(Right.VIEW, _no_sink),
     f"{_BACKUP}CreateBackup": Rule(Right.ADMIN, _no_sink),
     f"{_BACKUP}GetBackupStatus": Rule(Right.VIEW, _no_sink),
-    "/forebay.v1.AdminService/GetBrokerInfo": Rule(Right.VIEW, _no_sink),
+    f"{_ADMIN}GetBrokerInfo": Rule(Right.VIEW, _no_sink),
+    f"{_ADMIN}SetRealtime": Rule(Right.MANAGE, _sink_or_every),
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": Rule(Right.VIEW, _no_sink),
 }
 

@@ -32,13 +32,13 @@ from forebay.broker.storage.records.sinks.schema import SCHEMA
 from forebay.broker.storage.records.sinks.sink import NEXT_SINK, SINK, SINK_COPY
 from forebay.broker.storage.records.sinks.subscription import SUBSCRIPTION
 from forebay.broker.storage.records.sinks.writer import SLOT, WRITER
-from forebay.broker.storage.records.store import AGE, COUNTING, HIGHEST, RESTORED, START, STOPPED, STORE_ID
+from forebay.broker.storage.records.store import AGE, COUNTING, HIGHEST, REALTIME, RESTORED, START, STOPPED, STORE_ID
 from forebay.broker.storage.scans import scan_all
 from forebay.broker.storage.store.contract import DeleteRange, Family, Operation, Store
 
 KINDS: Final[tuple[Kind[Any], ...]] = (
     *(BULK_PAGE, SMALL_PAGE, ENTRY, SINK_COPY),
-    *(STORE_ID, START, HIGHEST, NEXT_SINK, AGE, COUNTING, STOPPED, POSITION, RESTORED),
+    *(STORE_ID, START, HIGHEST, NEXT_SINK, AGE, COUNTING, STOPPED, POSITION, RESTORED, REALTIME),
     *(SINK, TAIL, HEAD, CURSOR, WRITER, SLOT, GAP, DUE, QUARANTINE, SUBSCRIPTION, TOTALS, RESERVE, MARKS, HELD),
     *(STAGE, STAGED_PAGE, PRODUCER, EPOCH, SCHEMA, PLACING, STAGE_ORDER),
 )

@@ -6,7 +6,7 @@ import struct
 from typing import Final
 
 from forebay.broker.core.backups.values import Restored
-from forebay.broker.core.writes import PutAge, PutCounting, PutRestored, PutStopped
+from forebay.broker.core.writes import PutAge, PutCounting, PutRealtime, PutRestored, PutStopped
 from forebay.broker.storage.records.kind import Kind
 from forebay.broker.storage.records.sealed import NUMBER, TEXT, Codec, Undecodable, json_record, opened, seal, unpack
 from forebay.broker.storage.store.contract import Operation
@@ -57,6 +57,22 @@ RESTORED: Final = Kind(
     lives="the store's life; written by the restore of a backup, in place of the one before",
     damaged="the store has the identity of its pages, and missing epochs are not detected",
     puts=PutRestored,
+)
+
+
+def _put_realtime(write: PutRealtime) -> list[Operation]:
+    key = REALTIME.key()
+    return [REALTIME.delete(key) if write.enabled is None else REALTIME.put(key, int(write.enabled))]
+
+
+REALTIME: Final = Kind(
+    name="realtime switch",
+    prefix=b"\x0a",
+    layout="",
+    codec=NUMBER,
+    lives="until the choice is withdrawn; 1 is on, 0 is off",
+    damaged="deleted, so the broker's setting applies",
+    writes={PutRealtime: _put_realtime},
 )
 
 

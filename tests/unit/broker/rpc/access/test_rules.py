@@ -74,6 +74,12 @@ def test_a_ticket_for_no_sink_in_particular_needs_the_right_to_some_sink() -> No
     assert list(RULES["/forebay.v1.EpochService/TakeTicket"].sinks(request)) == []
 
 
+def test_a_switch_of_the_whole_broker_needs_the_right_to_every_sink() -> None:
+    request = admin_service_pb2.SetRealtimeRequest()
+
+    assert list(RULES["/forebay.v1.AdminService/SetRealtime"].sinks(request)) == ["*"]
+
+
 @pytest.mark.parametrize("name", sorted(SINKLESS))
 def test_a_request_without_a_sink_names_none(name: str) -> None:
     assert list(RULES[name].sinks(GetMessageClass(METHODS[name].input_type)())) == []

@@ -53,13 +53,13 @@ def kinds_of_all_files() -> list[Kind[Any]]:
 
 def test_every_kind_is_in_the_registry_once() -> None:
     assert {id(kind) for kind in KINDS} == {id(kind) for kind in kinds_of_all_files()}
-    assert len({kind.name for kind in KINDS}) == len(KINDS) == 34
+    assert len({kind.name for kind in KINDS}) == len(KINDS) == 35
 
 
 def test_no_two_kinds_share_their_first_byte() -> None:
     kinds = [kind for kind in KINDS if kind.family is Family.META]
 
-    assert len(BY_PREFIX) == len(kinds) == 30
+    assert len(BY_PREFIX) == len(kinds) == 31
     assert {len(kind.prefix) for kind in kinds} == {1}
     assert {kind.prefix for kind in KINDS if kind.family is not Family.META} == {b""}
 

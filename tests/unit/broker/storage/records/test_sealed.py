@@ -49,7 +49,7 @@ from forebay.broker.storage.records.sinks.schema import SCHEMA, decode_schema
 from forebay.broker.storage.records.sinks.sink import NEXT_SINK, SINK, SINK_COPY
 from forebay.broker.storage.records.sinks.subscription import SUBSCRIPTION
 from forebay.broker.storage.records.sinks.writer import SLOT, WRITER
-from forebay.broker.storage.records.store import AGE, COUNTING, HIGHEST, RESTORED, START, STOPPED, STORE_ID
+from forebay.broker.storage.records.store import AGE, COUNTING, HIGHEST, REALTIME, RESTORED, START, STOPPED, STORE_ID
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.memory import MemoryStore
 from tests.support.storage.writes import FULL
@@ -136,6 +136,7 @@ VALUES: Final[dict[str, st.SearchStrategy[Any]]] = {
     COUNTING.name: U64,
     STOPPED.name: U64,
     POSITION.name: st.binary(max_size=40),
+    REALTIME.name: st.integers(0, 1),
     RESTORED.name: st.builds(Restored, TEXTS, TEXTS, U63, U63),
     SINK.name: SINKS,
     TAIL.name: st.builds(Tail, U64, U64, U64, I64, I64),

@@ -1,0 +1,77 @@
+"""`forebay realtime ...`: switches the serving of readers from memory, and shows it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, connect
+from forebay.cli.output import Column, Output, write_json, write_line, write_values
+
+if TYPE_CHECKING:
+    from forebay.client import Sink
+
+realtime_app = typer.Typer(no_args_is_help=True, help="Serve readers at the head from memory, or from the store only.")
+
+SinkOrBroker = Annotated[
+    str, typer.Argument(metavar="[SINK]", help="Name of the sink; default: the whole broker.", show_default=False)
+]
+
+
+@realtime_app.command()
+def on(sink: SinkOrBroker = "", endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Output.TABLE) -> None:
+    """Serve readers at the head from memory. The choice survives a restart."""
+    _switch(True, sink, endpoint, output)
+
+
+@realtime_app.command()
+def off(sink: SinkOrBroker = "", endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Output.TABLE) -> None:
+    """Serve all readers from the store, and free the memory. The choice survives a restart."""
+    _switch(False, sink, endpoint, output)
+
+
+@realtime_app.command()
+def reset(sink: SinkOrBroker = "", endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Output.TABLE) -> None:
+    """Return the broker to its setting `realtime`, or a sink to its default."""
+    _switch(None, sink, endpoint, output)
+
+
+@realtime_app.command()
+def status(sink: SinkOrBroker = "", endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Output.TABLE) -> None:
+    """Show the switches of the broker and of its sinks."""
+    with connect(endpoint) as client:
+        broker = client.info()
+        sinks = [client.sinks.get(sink)] if sink else client.sinks.list()
+    if output is Output.JSON:
+        write_json(
+            {
+                "realtime": broker.realtime,
+                "chosen": broker.realtime_chosen,
+                "tail_bytes": broker.tail_bytes,
+                "sinks": [{"sink": one.name, "realtime": one.settings.realtime} for one in sinks],
+            }
+        )
+        return
+    origin = "chosen" if broker.realtime_chosen else "its setting"
+    columns: dict[str, Column[Sink]] = {
+        "sink": "name",
+        "switch": lambda one: _word(one.settings.realtime),
+        "served from memory": lambda one: "yes" if one.settings.realtime and broker.realtime else "no",
+    }
+    write_values(sinks, output, f"broker: {_word(broker.realtime)} ({origin})", columns)
+
+
+def _switch(enabled: bool | None, sink: str, endpoint: str, output: Output) -> None:
+    with connect(endpoint) as client:
+        state = client.realtime.set(enabled, sink=sink)
+    if output is Output.JSON:
+        write_json({"sink": sink or None, "realtime": state.enabled, "broker": state.broker_enabled})
+        return
+    write_line(f"realtime is {_word(state.enabled)} for {sink or 'the broker'}")
+    if sink and not state.broker_enabled:
+        write_line("it is off for the whole broker: `forebay realtime on` switches it on")
+
+
+def _word(enabled: bool) -> str:
+    return "on" if enabled else "off"

@@ -1,0 +1,130 @@
+"""The realtime switch over gRPC and on the command line: for a sink, for the broker, and over restarts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from forebay.broker.embedded import BrokerServer
+from forebay.broker.storage.store.memory import MemoryStore
+from forebay.cli import run
+from forebay.cli.exits import ExitCode
+from forebay.client import Client, ReaderMode, Record, SinkNotFound
+from forebay.errors.reasons import Reason
+from tests.support.refusals import failure
+
+
+def mode_of_a_new_record(client: Client, sink: str = "orders") -> ReaderMode:
+    """Publish a record, take it, and return where its reader found it."""
+    client.publish(sink, [Record(b"x")])
+    with client.subscriber(sink) as deliveries:
+        delivery = deliveries.take(20.0)
+        assert delivery is not None
+        delivery.ack(wait=True)
+        return client.sinks.stats(sink).subscriptions[0].partitions[0].mode
+
+
+def said(client: Client, capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    """Return the JSON output of a command that succeeds."""
+    assert run(["realtime", *words, "--endpoint", client.endpoints[0], "-o", "json"]) == ExitCode.OK
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_broker_that_is_switched_off_serves_its_readers_from_the_store_and_frees_the_memory(client: Client) -> None:
+    client.sinks.create("orders")
+    assert mode_of_a_new_record(client) is ReaderMode.REALTIME
+    client.publish("orders", [Record(b"x")])
+
+    state = client.realtime.set(False)
+
+    assert (state.enabled, state.broker_enabled) == (False, False)
+    assert client.info().tail_bytes == 0
+    assert mode_of_a_new_record(client) is ReaderMode.CATCH_UP
+    assert client.realtime.set(True).enabled
+    assert mode_of_a_new_record(client) is ReaderMode.REALTIME
+
+
+def test_one_sink_is_switched_off_and_the_others_stay_in_memory(client: Client) -> None:
+    client.sinks.create("orders")
+    client.sinks.create("events")
+
+    state = client.realtime.set(False, sink="orders")
+
+    assert (state.enabled, state.broker_enabled) == (False, True)
+    assert not client.sinks.get("orders").settings.realtime
+    assert mode_of_a_new_record(client, "orders") is ReaderMode.CATCH_UP
+    assert mode_of_a_new_record(client, "events") is ReaderMode.REALTIME
+    assert client.realtime.set(None, sink="orders").enabled
+
+
+def test_a_choice_survives_a_restart_and_is_above_the_setting_until_it_is_withdrawn() -> None:
+    store = MemoryStore()
+    with BrokerServer.in_memory(store) as server, Client(server.endpoint) as client:
+        client.sinks.create("orders")
+        client.realtime.set(False)
+        client.realtime.set(False, sink="orders")
+    with BrokerServer.in_memory(store := store.reopen(), realtime=True) as server, Client(server.endpoint) as client:
+        off = client.info()
+        sink = client.sinks.get("orders").settings.realtime
+        back = client.realtime.set(None)
+    with BrokerServer.in_memory(store.reopen(), realtime=False) as server, Client(server.endpoint) as client:
+        configured = client.info()
+
+    assert (off.realtime, off.realtime_chosen, sink) == (False, True, False)
+    assert back.enabled
+    assert (configured.realtime, configured.realtime_chosen) == (False, False)
+
+
+def test_a_choice_survives_a_crash_of_the_power() -> None:
+    store = MemoryStore()
+    with BrokerServer.in_memory(store) as server, Client(server.endpoint) as client:
+        client.realtime.set(False)
+        crashed = store.crash()
+    with BrokerServer.in_memory(crashed) as server, Client(server.endpoint) as client:
+        assert not client.info().realtime
+
+
+def test_a_sink_that_does_not_exist_or_was_replaced_is_not_switched(client: Client) -> None:
+    client.sinks.create("orders")
+
+    with pytest.raises(SinkNotFound):
+        client.realtime.set(False, sink="absent")
+    with failure(Reason.SINK_REPLACED):
+        client.realtime.set(False, sink="orders", incarnation="another")
+
+    assert client.sinks.get("orders").settings.realtime
+
+
+def test_the_command_switches_and_shows_both_switches(client: Client, capsys: pytest.CaptureFixture[str]) -> None:
+    client.sinks.create("orders")
+    client.sinks.create("events")
+
+    off = said(client, capsys, "off")
+    on = said(client, capsys, "on", "orders")
+    shown = said(client, capsys, "status")
+    one = said(client, capsys, "status", "orders")
+    reset = said(client, capsys, "reset")
+
+    assert off == {"sink": None, "realtime": False, "broker": False}
+    assert on == {"sink": "orders", "realtime": False, "broker": False}
+    assert (shown["realtime"], shown["chosen"]) == (False, True)
+    assert [entry["sink"] for entry in shown["sinks"]] == ["events", "orders"]
+    assert [(entry["sink"], entry["realtime"]) for entry in one["sinks"]] == [("orders", True)]
+    assert reset["realtime"]
+
+
+def test_the_command_says_that_the_broker_is_off_where_a_sink_is_on(
+    client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client.sinks.create("orders")
+    endpoint = ["--endpoint", client.endpoints[0]]
+
+    assert run(["realtime", "off", *endpoint]) == run(["realtime", "on", "orders", *endpoint]) == ExitCode.OK
+    assert run(["realtime", "status", *endpoint]) == ExitCode.OK
+    out = capsys.readouterr().out
+
+    assert "realtime is off for orders" in out
+    assert "it is off for the whole broker" in out
+    assert "broker: off (chosen)" in out
