@@ -62,6 +62,9 @@ BANNED_WORD: Final = re.compile(r"\b(?:" + "|".join(BANNED).replace(" ", r"\s+")
 STATEMENTS: Final = ("body", "orelse", "finalbody", "handlers", "cases")
 """Fields of the nodes of a tree that hold statements, or parts of a statement that hold some."""
 
+MAYBE_QUESTION: Final = re.compile(rf"[\"']\s*(?:\\\n\s*)?{QUESTION.pattern}")
+"""Beginning of each string that may be a docstring with a question word: files without one need not be parsed."""
+
 CODE: Final = re.compile(r"`+[^`\n]+`+")
 """Names of the code within a text: they are not words of it."""
 
@@ -141,16 +144,17 @@ def offenders_of(path: Path) -> Iterator[tuple[str, int, str]]:
 
 def offenders(source: str, *, questions_only: bool = False) -> Iterator[tuple[str, int, str]]:
     """Iterate over the kind, line number and text of each offender in one module."""
-    texts = list(docstrings(source))
+    # Parsing is most of the work, and few files have a text that may offend.
+    is_long = len(max(source.split("\n"), key=len)) > FIRST_LINE_MAX and not questions_only
+    banned = not questions_only and BANNED_WORD.search(source) is not None
+    texts = list(docstrings(source)) if is_long or banned or MAYBE_QUESTION.search(source) else []
     for line, text in texts:
         first = text.strip().partition("\n")[0].rstrip()
         if QUESTION.match(first):
             yield "questions", line, first
         if len(first) > FIRST_LINE_MAX and not questions_only:
             yield "long", line, first
-    if questions_only:
-        return
-    for line, text in [*texts, *comments(source)]:
+    for line, text in [*texts, *comments(source)] if banned else ():
         for word in BANNED_WORD.finditer(CODE.sub("``", text)):
             yield "banned", line + text.count("\n", 0, word.start()), word.group()
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Final
 
 ANY: Final = None
+FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,10 +219,13 @@ def rule_of(module: str) -> tuple[str, Rule]:
     return package, RULES[package]
 
 
-def imports(tree: ast.AST, module: str, *, is_package: bool, lazy: bool = False) -> Iterator[Import]:
+def imports(tree: ast.AST, module: str, *, is_package: bool) -> Iterator[Import]:
     """Yield every import below ``tree``, relative ones resolved against ``module``."""
-    for node in ast.iter_child_nodes(tree):
-        inside = lazy or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+    waiting = [(tree, False)]
+    while waiting:
+        node, lazy = waiting.pop()
+        inside = lazy or isinstance(node, FUNCTIONS)
+        waiting += [(child, inside) for child in ast.iter_child_nodes(node)]
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield Import(alias.name, node.lineno, lazy)
@@ -235,11 +239,15 @@ def imports(tree: ast.AST, module: str, *, is_package: bool, lazy: bool = False)
             match node.args:
                 case [ast.Constant(value=str(name)), *_]:
                     yield Import(name, node.lineno, lazy)
-        yield from imports(node, module, is_package=is_package, lazy=inside)
 
 
 def called(call: ast.Call) -> str:
     """Return the called name as it reads in the source."""
+    match call.func:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=ast.Name(id=name), attr=attribute):
+            return f"{name}.{attribute}"
     return ast.unparse(call.func)
 
 
@@ -257,7 +265,7 @@ def violations(source: str, module: str, *, is_package: bool = False) -> list[st
         problem = problem_of(item, package, rule)
         if problem is not None:
             found.append(f"{module}:{item.line}: {package} may not import {item.name}{problem}")
-    for node in ast.walk(tree):
+    for node in ast.walk(tree) if rule.calls_never else ():
         if isinstance(node, ast.Call) and is_among(rule.calls_never, called(node)):
             found.append(f"{module}:{node.lineno}: {package} may not call {called(node)}")
     return found

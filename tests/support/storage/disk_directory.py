@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -67,6 +68,7 @@ GAP: Final = Range(DROPPED * RECORDS, (DROPPED + 1) * RECORDS)
 SMALL_STORE: Final = RocksSettings(block_cache_bytes=1 << 20)
 
 
+@cache
 def body_of(sink: int, page: int) -> bytes:
     """Published contents of a page."""
     return b"".join(b"%d/%d/%d " % (sink, page, line * 7919) for line in range(40))

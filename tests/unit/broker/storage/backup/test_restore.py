@@ -1,16 +1,20 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from shutil import copytree
 from typing import Final
 
 import pytest
 
 from forebay.broker.core.partition.pages import DropReason
+from forebay.broker.storage.backup.catalog import find
 from forebay.broker.storage.backup.errors import BackupDamaged, BackupError
 from forebay.broker.storage.backup.manifest import Manifest
 from forebay.broker.storage.backup.restore import OnDamage, RestoreReport, restore, verify_backup
 from forebay.broker.storage.backup.restored import OFFSETS_SKIPPED, STARTS_SKIPPED
+from forebay.broker.storage.backup.target import Target
+from forebay.broker.storage.backup.targets import open_target
 from forebay.broker.storage.recovery import Recovered, recover
 from forebay.broker.storage.repair.command import verify
 from forebay.broker.storage.store.rocks import RocksStore
@@ -21,16 +25,36 @@ NEW_ID: Final = "9" * 32
 AT_US: Final = 1_800_000_000_000_000
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A target with one backup."""
+
+    folder: Path
+
+    @property
+    def target(self) -> Target:
+        return open_target(str(self.folder))
+
+    def manifest(self) -> Manifest:
+        return find(self.target, "")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a target with one backup, which no test changes."""
+    made = BackedUp(tmp_path_factory.mktemp("made"))
+    made.back_up()
+    made.store.close()
+    return Path(made.target_text)
+
+
 @pytest.fixture
-def kept(tmp_path: Path) -> BackedUp:
-    kept = BackedUp(tmp_path)
-    kept.back_up()
-    kept.store.close()
-    return kept
+def kept(made: Path, tmp_path: Path) -> Kept:
+    return Kept(copytree(made, tmp_path / "target"))
 
 
 def restored(
-    kept: BackedUp, into: Path, *, on_damage: OnDamage = OnDamage.STOP, manifest: Manifest | None = None
+    kept: Kept, into: Path, *, on_damage: OnDamage = OnDamage.STOP, manifest: Manifest | None = None
 ) -> RestoreReport:
     found = manifest or kept.manifest()
     return restore(kept.target, found, into, on_damage=on_damage, store_id=NEW_ID, at_us=AT_US)
@@ -44,12 +68,12 @@ def recovered_from(directory: Path) -> Recovered:
         store.close()
 
 
-def piece_file(kept: BackedUp, beginning: str) -> Path:
+def piece_file(kept: Kept, beginning: str) -> Path:
     """The last file whose path begins so: its pages are live."""
     *_, last = (
         one for one in kept.manifest().pieces if one.path.startswith(beginning) and not one.path.endswith("log")
     )
-    return Path(kept.target_text) / last.name
+    return kept.folder / last.name
 
 
 def flip(path: Path, at: int) -> None:
@@ -58,14 +82,14 @@ def flip(path: Path, at: int) -> None:
     path.write_bytes(bytes(content))
 
 
-def test_a_restored_directory_has_all_records(kept: BackedUp, tmp_path: Path) -> None:
+def test_a_restored_directory_has_all_records(kept: Kept, tmp_path: Path) -> None:
     restored(kept, tmp_path / "new")
 
     assert verify(tmp_path / "new").clean
     assert judged(tmp_path / "new").wrong == []
 
 
-def test_each_partition_continues_behind_all_that_may_have_been_assigned(kept: BackedUp, tmp_path: Path) -> None:
+def test_each_partition_continues_behind_all_that_may_have_been_assigned(kept: Kept, tmp_path: Path) -> None:
     report = restored(kept, tmp_path / "new")
 
     found = recovered_from(tmp_path / "new")
@@ -79,7 +103,7 @@ def test_each_partition_continues_behind_all_that_may_have_been_assigned(kept: B
         assert all(cursor.balances(END + OFFSETS_SKIPPED) for cursor in sink.cursors.values())
 
 
-def test_a_restore_counts_as_many_starts_and_makes_a_new_store(kept: BackedUp, tmp_path: Path) -> None:
+def test_a_restore_counts_as_many_starts_and_makes_a_new_store(kept: Kept, tmp_path: Path) -> None:
     before = kept.manifest()
 
     restored(kept, tmp_path / "new")
@@ -91,7 +115,7 @@ def test_a_restore_counts_as_many_starts_and_makes_a_new_store(kept: BackedUp, t
     assert (found.restored.backup, found.restored.restored_at_us) == (before.id, AT_US)
 
 
-def test_the_report_says_per_sink_what_is_delivered_and_who_wrote_epochs(kept: BackedUp, tmp_path: Path) -> None:
+def test_the_report_says_per_sink_what_is_delivered_and_who_wrote_epochs(kept: Kept, tmp_path: Path) -> None:
     sink = restored(kept, tmp_path / "new").sinks[0]
 
     assert [(one.name, one.unsettled) for one in sink.subscriptions] == [("default", 190), ("second", 240)]
@@ -99,7 +123,7 @@ def test_the_report_says_per_sink_what_is_delivered_and_who_wrote_epochs(kept: B
     assert sink.writers == 1
 
 
-def test_a_directory_with_content_is_left_alone(kept: BackedUp, tmp_path: Path) -> None:
+def test_a_directory_with_content_is_left_alone(kept: Kept, tmp_path: Path) -> None:
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / "mine").write_text("x")
 
@@ -107,7 +131,7 @@ def test_a_directory_with_content_is_left_alone(kept: BackedUp, tmp_path: Path) 
         restored(kept, tmp_path / "new")
 
 
-def test_data_of_a_newer_format_is_refused_with_the_version_that_wrote_it(kept: BackedUp, tmp_path: Path) -> None:
+def test_data_of_a_newer_format_is_refused_with_the_version_that_wrote_it(kept: Kept, tmp_path: Path) -> None:
     newer = replace(kept.manifest(), data_format=99)
 
     with pytest.raises(BackupError, match=r"format 99 and was written by Forebay 1\.2\.3"):
@@ -115,7 +139,7 @@ def test_data_of_a_newer_format_is_refused_with_the_version_that_wrote_it(kept: 
 
 
 @pytest.mark.parametrize("beginning", ["bulk/", "db/0"])
-def test_a_damaged_file_stops_a_restore_and_leaves_nothing(kept: BackedUp, tmp_path: Path, beginning: str) -> None:
+def test_a_damaged_file_stops_a_restore_and_leaves_nothing(kept: Kept, tmp_path: Path, beginning: str) -> None:
     flip(piece_file(kept, beginning), 5)
 
     with pytest.raises(BackupDamaged, match=rf"{beginning}.* has other bytes"):
@@ -125,14 +149,14 @@ def test_a_damaged_file_stops_a_restore_and_leaves_nothing(kept: BackedUp, tmp_p
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
-def test_a_missing_file_is_damage_too(kept: BackedUp, tmp_path: Path) -> None:
+def test_a_missing_file_is_damage_too(kept: Kept, tmp_path: Path) -> None:
     piece_file(kept, "bulk/").unlink()
 
     with pytest.raises(BackupDamaged, match="is missing"):
         restored(kept, tmp_path / "new")
 
 
-def test_skip_loses_the_damaged_page_and_remove_all_pages_of_the_file(kept: BackedUp, tmp_path: Path) -> None:
+def test_skip_loses_the_damaged_page_and_remove_all_pages_of_the_file(kept: Kept, tmp_path: Path) -> None:
     flip(piece_file(kept, "bulk/"), 600)
 
     skipped = restored(kept, tmp_path / "skipped", on_damage=OnDamage.SKIP)
@@ -146,14 +170,14 @@ def test_skip_loses_the_damaged_page_and_remove_all_pages_of_the_file(kept: Back
         assert verify(tmp_path / name).clean
 
 
-def test_a_verification_finds_a_sound_backup_clean(kept: BackedUp, tmp_path: Path) -> None:
+def test_a_verification_finds_a_sound_backup_clean(kept: Kept, tmp_path: Path) -> None:
     report = verify_backup(kept.target, kept.manifest(), work_dir=tmp_path)
 
     assert report.clean, report.problems
     assert sum(part.records for part in report.partitions) == 720
 
 
-def test_a_verification_names_each_damaged_file(kept: BackedUp, tmp_path: Path) -> None:
+def test_a_verification_names_each_damaged_file(kept: Kept, tmp_path: Path) -> None:
     flip(piece_file(kept, "bulk/"), 5)
 
     report = verify_backup(kept.target, kept.manifest(), work_dir=tmp_path)
@@ -162,7 +186,7 @@ def test_a_verification_names_each_damaged_file(kept: BackedUp, tmp_path: Path) 
     assert "has other bytes" in report.problems[0]
 
 
-def test_a_verification_compares_the_accounts(kept: BackedUp, tmp_path: Path) -> None:
+def test_a_verification_compares_the_accounts(kept: Kept, tmp_path: Path) -> None:
     manifest = kept.manifest()
     sink = manifest.sinks[0]
     wrong = replace(sink, partitions=(replace(sink.partitions[0], next_offset=301),))
