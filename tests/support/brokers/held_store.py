@@ -16,18 +16,21 @@ class Door:
     """A place where calls of other threads may be made to wait."""
 
     def __init__(self) -> None:
-        self._open = threading.Event()
-        self._open.set()
-        self._reached = threading.Event()
+        self._changed = threading.Condition()
+        """Protects the state below; calls and tests wait for it."""
+        self._is_open = True
+        self._permits = 0
+        self._is_reached = False
 
     def close(self) -> None:
         """Let the next call wait."""
-        self._reached.clear()
-        self._open.clear()
+        with self._changed:
+            self._is_open = self._is_reached = False
 
     def wait_reached(self) -> None:
         """Return when a call waits."""
-        assert self._reached.wait(STEP_S)
+        with self._changed:
+            assert self._changed.wait_for(lambda: self._is_reached, STEP_S)
 
     async def reached(self) -> None:
         """Return when a call waits, without holding up the loop."""
@@ -35,12 +38,23 @@ class Door:
 
     def open(self) -> None:
         """Let calls through."""
-        self._open.set()
+        with self._changed:
+            self._is_open = True
+            self._changed.notify_all()
+
+    def admit_one(self) -> None:
+        """Let the call that waits through; the next one waits."""
+        with self._changed:
+            self._permits, self._is_reached = self._permits + 1, False
+            self._changed.notify_all()
 
     def go_through(self) -> None:
         """Wait while it is closed."""
-        self._reached.set()
-        assert self._open.wait(STEP_S)
+        with self._changed:
+            self._is_reached = True
+            self._changed.notify_all()
+            assert self._changed.wait_for(lambda: self._is_open or self._permits, STEP_S)
+            self._permits = max(self._permits - 1, 0)
 
 
 class HeldStore(MemoryStore):
@@ -62,6 +76,10 @@ class HeldStore(MemoryStore):
     def wait_reached(self) -> None:
         """The same, from a thread without a loop."""
         self._syncs.wait_reached()
+
+    def let_one_go(self) -> None:
+        """Let the sync that waits through; the next one waits."""
+        self._syncs.admit_one()
 
     def let_go(self) -> None:
         """Let syncs through."""
