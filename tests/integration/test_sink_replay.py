@@ -148,11 +148,11 @@ def test_a_stream_opened_ahead_is_read_from_if_that_is_soon(client: Client) -> N
     clock = FakeClock()
     pages = partition(client, 0, clock)
     pages.begin()
-    call = pages._call
+    call = pages._pages._call
     clock.advance(AHEAD_S)
 
     assert offsets(pages) == list(range(0, 20, 2))
-    assert pages._call is call
+    assert pages._pages._call is call
 
 
 def test_a_stream_opened_ahead_too_long_ago_is_opened_again(client: Client) -> None:
@@ -173,8 +173,8 @@ def test_a_stream_opened_ahead_that_broke_is_opened_again() -> None:
         fill(client)
         pages = partition(client, 1, FakeClock())
         pages.begin()
-        assert pages._call is not None
-        pages._call.cancel()
+        assert pages._pages._call is not None
+        pages._pages._call.cancel()
 
         assert offsets(pages) == list(range(0, 20, 2))
 

@@ -14,8 +14,9 @@ from forebay.client.client import Client
 from forebay.client.consume.delivery import Delivery
 from forebay.client.consume.subscriber import Subscriber
 from forebay.client.errors import *  # noqa: F403 - its `__all__` is the list of the errors
+from forebay.client.publish.core import partition_of
 from forebay.client.publish.pages import EncodedPage
-from forebay.client.publish.publisher import Publisher, partition_of
+from forebay.client.publish.publisher import Publisher
 from forebay.client.replay.pages import PageReplay, ReplayOptions
 from forebay.client.replay.records import RecordReplay
 from forebay.client.replay.sinks import SinkReplay

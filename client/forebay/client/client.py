@@ -7,8 +7,7 @@ A client connects on first use, is safe for use from several threads, and opens 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
-from datetime import datetime
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Self, Unpack
 
@@ -21,7 +20,7 @@ from forebay.client.admin.resends import Resends
 from forebay.client.admin.schemas import Schemas
 from forebay.client.admin.sinks import Sinks
 from forebay.client.admin.subscriptions import Subscriptions
-from forebay.client.consume.puller import PullClient, Pulled
+from forebay.client.calls import ClientCalls
 from forebay.client.consume.subscriber import Subscriber
 from forebay.client.errors import ForebayError
 from forebay.client.positions.consumer import CheckpointedConsumer
@@ -39,24 +38,12 @@ from forebay.client.settings import (
     PublisherSettings,
     SubscriberSettings,
 )
-from forebay.client.telemetry import Telemetry
-from forebay.client.transport.channel import Channels, Unary, as_endpoints
-from forebay.client.values import convert
+from forebay.client.transport.channel import Channels, as_endpoints
+from forebay.client.transport.operations import Blocking, blocked
 from forebay.client.values.epochs import Stage
-from forebay.client.values.records import (
-    BrokerInfo,
-    DeliveredRecord,
-    PeekedRecord,
-    Receipt,
-    Record,
-    SettleResult,
-)
-from forebay.v1 import admin_service_pb2, buffer_service_pb2
-from forebay.v1.admin_service_pb2_grpc import AdminServiceStub
-from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
 
 
-class Client:
+class Client(ClientCalls, Blocking):
     """Client of one broker or of several.
 
     ``endpoint`` is ``HOST:PORT``, or a list of them: each sink is stored on one of these brokers, selected by the name
@@ -67,9 +54,7 @@ class Client:
         self, endpoint: str | Iterable[str] = DEFAULT_ENDPOINT, *, settings: ClientSettings | None = None
     ) -> None:
         self.settings = settings or ClientSettings.from_environment()
-        self._channels = Channels(as_endpoints(endpoint), self.settings)
-        self._unary = Unary(self._channels)
-        self._puller = PullClient(self._channels)
+        super().__init__(Channels(as_endpoints(endpoint), self.settings))
         self.sinks = Sinks(self._channels)
         self.schemas = Schemas(self._channels)
         self.subscriptions = Subscriptions(self._channels)
@@ -101,7 +86,7 @@ class Client:
                 one.close()
             except ForebayError as error:
                 first = first or error
-        self._channels.close()
+        blocked(self._channels.close())
         if first is not None:
             raise first
 
@@ -119,13 +104,6 @@ class Client:
             for publisher in publishers:
                 publisher.abandon()
         self.close()
-
-    def info(self, endpoint: str | None = None) -> BrokerInfo:
-        """Return version, state and limits of a broker; of the first endpoint if ``endpoint`` is not given."""
-        stub = self._channels.stub_at(AdminServiceStub, endpoint or self.endpoints[0])
-        request = admin_service_pb2.GetBrokerInfoRequest()
-        response, _ = self._unary.call("GetBrokerInfo", lambda t: stub.GetBrokerInfo(request, timeout=t))
-        return convert.value(BrokerInfo, response)
 
     def publisher(
         self,
@@ -159,37 +137,6 @@ class Client:
         )
         self._track(publisher)
         return publisher
-
-    def publish(
-        self,
-        sink: str,
-        records: Sequence[Record],
-        *,
-        partition: int | None = None,
-        retry_maybe_sent: bool = False,
-        incarnation: str = "",
-    ) -> list[Receipt]:
-        """Append a few records in one call; returns one durable receipt per partition and page.
-
-        At least once. If the connection breaks during the call, the outcome is unknown. The call is then retried only
-        with ``retry_maybe_sent``, which may append the records twice; otherwise it raises.
-        """
-        request = buffer_service_pb2.PublishBatchRequest(
-            sink=sink,
-            records=[convert.record_message(record) for record in records],
-            partition=partition,
-            incarnation=incarnation,
-        )
-
-        with Telemetry(sink).sending(partition, len(records)) as span:
-            response, _ = self._unary.call(
-                "PublishBatch",
-                lambda t: self._channels.stub(BufferServiceStub, sink).PublishBatch(
-                    request, timeout=t, metadata=span.metadata
-                ),
-                is_idempotent=retry_maybe_sent,
-            )
-        return [convert.receipt(receipt) for receipt in response.receipts]
 
     def subscriber(
         self,
@@ -262,76 +209,7 @@ class Client:
         """Replay a sink page by page, for bulk readers: see ``replay`` and ``forebay.client.replay.columns``."""
         if partition is not None:
             return PageReplay(self._channels, sink, partition=partition, **options)
-        return SinkReplay(self._channels, self.sinks, sink, options)
-
-    def offset_at(self, sink: str, time: datetime, *, partition: int, incarnation: str = "") -> int:
-        """Return the offset of the first stored record of a partition accepted at ``time`` or later.
-
-        If there is none, returns the offset of the next record. A time without a zone is local. Raises
-        ``SinkNotFound``, ``INVALID_PARTITION``.
-        """
-        return self._puller.offset_at(sink, time, partition=partition, incarnation=incarnation)
-
-    def pull(
-        self,
-        sink: str,
-        *,
-        subscription: str = "default",
-        consumer_id: str = "pull",
-        max_records: int = 100,
-        wait_s: float = 0.0,
-        incarnation: str = "",
-    ) -> list[DeliveredRecord]:
-        """Pull up to ``max_records`` records for ``consumer_id``, waiting up to ``wait_s`` for the first.
-
-        A pull uses no stream. The records are in flight for the ack deadline of the sink. The call is not retried if
-        the connection breaks.
-        """
-        return self._puller.pull(
-            sink,
-            subscription=subscription,
-            consumer_id=consumer_id,
-            max_records=max_records,
-            wait_s=wait_s,
-            incarnation=incarnation,
-        )
-
-    def ack(self, sink: str, records: Pulled, *, subscription: str = "default") -> list[SettleResult]:
-        """Settle pulled records; returns one result per range of offsets.
-
-        Raises ``SinkReplaced`` if the sink was deleted and recreated since the pull.
-        """
-        return self._puller.ack(sink, records, subscription=subscription)
-
-    def nack(
-        self,
-        sink: str,
-        records: Pulled,
-        *,
-        subscription: str = "default",
-        delay_s: float | None = None,
-        reason: str = "",
-    ) -> list[SettleResult]:
-        """Reject pulled records for redelivery, not before ``delay_s``; returns one result per range.
-
-        The call is not retried if the connection breaks: the records are then redelivered at the latest when their ack
-        deadline has passed. Raises ``SinkReplaced`` if the sink was deleted and recreated since the pull.
-        """
-        return self._puller.nack(sink, records, subscription=subscription, delay_s=delay_s, reason=reason)
-
-    def peek(
-        self,
-        sink: str,
-        *,
-        partition: int = 0,
-        offset: int | None = None,
-        max_records: int = 10,
-        incarnation: str = "",
-    ) -> list[PeekedRecord]:
-        """Return a few records as text, from ``offset`` or from the first unsettled record of ``default``."""
-        return self._puller.peek(
-            sink, partition=partition, offset=offset, max_records=max_records, incarnation=incarnation
-        )
+        return SinkReplay(self._channels, sink, options)
 
     def _track(self, one: Publisher | Subscriber | CheckpointedConsumer) -> None:
         with self._lock:

@@ -501,7 +501,7 @@ class BufferFull(ForebayError):
 
 
 class Closed(ForebayError):
-    """The publisher, subscriber or client is closed, or was opened before ``fork``. Open a new one."""
+    """The publisher, subscriber or client is closed, or belongs to another process or event loop. Open a new one."""
 
     reasons = (
         Reason.CLIENT_CLOSED,
@@ -509,4 +509,5 @@ class Closed(ForebayError):
         Reason.PUBLISH_ABANDONED,
         Reason.SUBSCRIBER_CLOSED,
         Reason.USED_AFTER_FORK,
+        Reason.FOREIGN_LOOP,
     )

@@ -446,6 +446,9 @@ class Reason(Enum):
     USED_AFTER_FORK = _of_client(
         "A publisher, subscriber or replay that was opened before `fork` was used in the child. Open it in the child."
     )
+    FOREIGN_LOOP = _of_client(
+        "An asyncio client was used outside of the event loop that used it first. Open a client in each event loop."
+    )
 
     def __init__(self, row: Row) -> None:
         self.status = row.status

@@ -5,12 +5,13 @@ The broker answers in bounded steps; the methods here run all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator
 from typing import Any, Final, Unpack
 
 from forebay.client.admin.sinks import ONCE, stats_message
 from forebay.client.errors import InvalidArgument, SinkNotFound
 from forebay.client.transport.channel import Channels
+from forebay.client.transport.operations import Blocking, operation, stream
 from forebay.client.transport.service import Service
 from forebay.client.values import convert
 from forebay.client.values.dead_letters import DeadLetter, DeadLetterFilter, DeadLetterReason
@@ -30,8 +31,8 @@ REASONS: Final = {
 }
 
 
-class DeadLetters:
-    """Dead letters of a client's sinks. Thread-safe.
+class DeadLetterCalls:
+    """Dead letters of a client's sinks.
 
     ``sink`` is the sink of origin or its dead-letter sink. All methods raise ``SinkNotFound`` if neither exists, and
     ``INVALID_FILTER``.
@@ -41,13 +42,16 @@ class DeadLetters:
         self._service = Service(channels, DeadLetterServiceStub)
         self._sinks = Service(channels, SinkServiceStub)
 
-    def list(self, sink: str, **wanted: Unpack[DeadLetterFilter]) -> Iterator[DeadLetter]:
+    @stream
+    async def list(self, sink: str, **wanted: Unpack[DeadLetterFilter]) -> AsyncGenerator[DeadLetter, None]:
         """Yield the unsettled dead letters, by partition and offset."""
         request = pb.ListDeadLettersRequest(sink=sink, filter=filter_message(wanted), page_size=1_000)
-        for page in self._service.pages("ListDeadLetters", sink, request):
-            yield from map(dead_letter, page.dead_letters)
+        async for page in self._service.pages("ListDeadLetters", sink, request):
+            for one in page.dead_letters:
+                yield dead_letter(one)
 
-    def redrive(self, sink: str, **wanted: Unpack[DeadLetterFilter]) -> int:
+    @operation
+    async def redrive(self, sink: str, **wanted: Unpack[DeadLetterFilter]) -> int:
         """Append dead letters to their sink again, for their subscription; return their number.
 
         Each is redriven exactly once, also after failures; a record that becomes a dead letter again meanwhile stays.
@@ -55,31 +59,37 @@ class DeadLetters:
         rest. The number excludes records redriven by an attempt whose answer was lost.
         """
         pages = self._bounded("RedriveDeadLetters", sink, pb.RedriveDeadLettersRequest(filter=filter_message(wanted)))
-        return sum(int(page.redriven) for page in pages)
+        return sum([int(page.redriven) async for page in pages])
 
-    def purge(self, sink: str, **wanted: Unpack[DeadLetterFilter]) -> int:
+    @operation
+    async def purge(self, sink: str, **wanted: Unpack[DeadLetterFilter]) -> int:
         """Drop the dead letters that exist when this is called, permanently; return their number.
 
         Later dead letters stay, also when the call is retried after a broken connection. The number then excludes
         records dropped by the attempt whose answer was lost.
         """
         pages = self._bounded("PurgeDeadLetters", sink, pb.PurgeDeadLettersRequest(filter=filter_message(wanted)))
-        return sum(int(page.purged) for page in pages)
+        return sum([int(page.purged) async for page in pages])
 
-    def _bounded(self, rpc: str, sink: str, request: Any) -> Iterator[Any]:
+    async def _bounded(self, rpc: str, sink: str, request: Any) -> AsyncGenerator[Any, None]:
         """Yield the responses of a call that applies only to the dead letters that exist now."""
         origin = sink.removesuffix(SUFFIX)
         try:
-            found = stats_message(self._sinks, origin + SUFFIX, policy=ONCE)
+            found = await stats_message(self._sinks, origin + SUFFIX, policy=ONCE)
         except SinkNotFound:
             if sink != origin:
                 raise
-            self._service.unary.incarnation(origin)  # raises if the origin does not exist either
+            await self._service.unary.incarnation(origin)  # raises if the origin does not exist either
             return
         request.sink = sink
         request.incarnation = found.incarnation
         request.end_offsets.update({one.partition: one.next_offset for one in found.partitions})
-        yield from self._service.pages(rpc, sink, request)
+        async for page in self._service.pages(rpc, sink, request):
+            yield page
+
+
+class DeadLetters(DeadLetterCalls, Blocking):
+    """Dead letters of a client's sinks. Thread-safe."""
 
 
 def filter_message(wanted: DeadLetterFilter) -> pb.DeadLetterFilter:

@@ -10,12 +10,13 @@ A commit is idempotent: it may be repeated until its outcome is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Final
 
 from forebay.client.errors import InvalidArgument
 from forebay.client.settings import RetryPolicy, check
 from forebay.client.transport.channel import Channels
+from forebay.client.transport.operations import Blocking, operation, stream
 from forebay.client.transport.rendezvous import endpoint_of
 from forebay.client.transport.service import Service
 from forebay.client.values.convert import value
@@ -30,24 +31,26 @@ PATIENCE_S: Final = 120.0
 """Default time for which a commit is retried."""
 
 
-class Epochs:
-    """Epochs of a client's sinks. Thread-safe. All methods raise ``SinkNotFound``."""
+class EpochCalls:
+    """Epochs of a client's sinks. All methods raise ``SinkNotFound``."""
 
     def __init__(self, channels: Channels) -> None:
         self._endpoints = channels.endpoints
         self._service = Service(channels, EpochServiceStub)
 
-    def take_ticket(self, sink: str, *, incarnation: str = "") -> int:
+    @operation
+    async def take_ticket(self, sink: str, *, incarnation: str = "") -> int:
         """Return a number higher than all that the sink's broker issued before, also across restarts.
 
         A run of a producer takes one ticket at its start, before it stages anything. Raises ``SinkReplaced`` if the
         sink has another ``incarnation``.
         """
         request = pb.TakeTicketRequest(sink=sink, incarnation=incarnation)
-        response = self._service.call("TakeTicket", sink, request)
+        response = await self._service.call("TakeTicket", sink, request)
         return int(response.ticket)
 
-    def commit(self, commits: Sequence[EpochCommit], *, patience_s: float = PATIENCE_S) -> CommittedEpochs:
+    @operation
+    async def commit(self, commits: Sequence[EpochCommit], *, patience_s: float = PATIENCE_S) -> CommittedEpochs:
         """Make the staged pages of all given tokens visible atomically.
 
         The call is retried for up to ``patience_s`` while the broker is unavailable or has no room, so that the outcome
@@ -60,7 +63,7 @@ class Epochs:
         check("patience_s", patience_s, 0, 86_400)
         sink = self._one_broker(commits)
         request = pb.CommitEpochRequest(commits=[commit_message(one) for one in commits])
-        response = self._service.call(
+        response = await self._service.call(
             "CommitEpoch",
             sink,
             request,
@@ -68,7 +71,8 @@ class Epochs:
         )
         return CommittedEpochs(tuple(value(Epoch, one) for one in response.epochs), response.already_committed)
 
-    def abort(self, sink: str, producer: str, epoch: int, tokens: Iterable[str], *, incarnation: str = "") -> int:
+    @operation
+    async def abort(self, sink: str, producer: str, epoch: int, tokens: Iterable[str], *, incarnation: str = "") -> int:
         """Discard the staged pages of tokens; return the number of tokens that had any.
 
         Committed epochs stay, no run is fenced, and the epoch can still be staged and committed.
@@ -76,20 +80,23 @@ class Epochs:
         request = pb.AbortEpochRequest(
             sink=sink, producer=producer, epoch=epoch, tokens=tokens, incarnation=incarnation
         )
-        response = self._service.call("AbortEpoch", sink, request)
+        response = await self._service.call("AbortEpoch", sink, request)
         return int(response.aborted)
 
-    def get(self, sink: str, producer: str, epoch: int | None = None, *, incarnation: str = "") -> Epoch:
+    @operation
+    async def get(self, sink: str, producer: str, epoch: int | None = None, *, incarnation: str = "") -> Epoch:
         """Return a committed epoch, by default the producer's last one. Raises ``EPOCH_NOT_FOUND``."""
         request = pb.GetEpochRequest(sink=sink, producer=producer, epoch=epoch, incarnation=incarnation)
-        response = self._service.call("GetEpoch", sink, request)
+        response = await self._service.call("GetEpoch", sink, request)
         return value(Epoch, response.epoch)
 
-    def list(self, sink: str) -> Iterator[Producer]:
+    @stream
+    async def list(self, sink: str) -> AsyncGenerator[Producer, None]:
         """Yield the producers that a sink remembers, by name, with their last epochs and staged pages."""
         request = pb.ListEpochsRequest(sink=sink, page_size=PRODUCERS_PER_CALL)
-        for page in self._service.pages("ListEpochs", sink, request):
-            yield from (value(Producer, one) for one in page.producers)
+        async for page in self._service.pages("ListEpochs", sink, request):
+            for one in page.producers:
+                yield value(Producer, one)
 
     def _one_broker(self, commits: Sequence[EpochCommit]) -> str:
         """Return one of the sinks; raises ``INVALID_EPOCH`` unless one broker holds all of them."""
@@ -106,6 +113,10 @@ class Epochs:
                 facts={"field": "commits"},
             )
         return commits[0].sink
+
+
+class Epochs(EpochCalls, Blocking):
+    """Epochs of a client's sinks. Thread-safe. All methods raise ``SinkNotFound``."""
 
 
 def stage_message(stage: Stage) -> buffer_service_pb2.PublishStage:

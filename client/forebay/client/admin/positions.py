@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from forebay.client.positions.position import PositionKey
 from forebay.client.settings import RetryPolicy
 from forebay.client.transport.channel import Channels
+from forebay.client.transport.operations import Blocking, operation, stream
 from forebay.client.transport.service import Service
 from forebay.v1 import position_service_pb2 as pb
 from forebay.v1.position_service_pb2_grpc import PositionServiceStub
@@ -25,56 +26,58 @@ class StoredPosition:
     version: str
 
 
-class Positions:
-    """Saved positions. Thread-safe."""
+class PositionCalls:
+    """Saved positions."""
 
     def __init__(self, channels: Channels, *, timeout_s: float | None = None) -> None:
         """``timeout_s`` is the time limit of a call, by default that of the client."""
         self._channels = channels
         self._service = Service(channels, PositionServiceStub)
-        self._timeout_s = timeout_s
-        self._policy = None if timeout_s is None else RetryPolicy(budget_s=timeout_s)
+        self._limits: dict[str, Any] = {
+            "timeout_s": timeout_s,
+            "policy": None if timeout_s is None else RetryPolicy(budget_s=timeout_s),
+        }
 
-    def get(self, key: PositionKey) -> StoredPosition | None:
+    @operation
+    async def get(self, key: PositionKey) -> StoredPosition | None:
         """Return a position; None if there is none. Raises ``PositionDamaged``."""
-        response = self._call("ReadPosition", key.sink, pb.ReadPositionRequest(key=_message(key)))
+        response = await self._service.call(
+            "ReadPosition", key.sink, pb.ReadPositionRequest(key=_message(key)), **self._limits
+        )
         return _stored(response.position) if response.HasField("position") else None
 
-    def write(self, key: PositionKey, document: bytes, *, expected: str = "") -> str:
+    @operation
+    async def write(self, key: PositionKey, document: bytes, *, expected: str = "") -> str:
         """Write a document if the stored version is ``expected``, durably; return the new version.
 
         An empty one expects no position. Raises ``PositionConflict``, ``SinkNotFound``, ``PositionDamaged``.
         """
         request = pb.WritePositionRequest(key=_message(key), document=document, expected_version=expected)
-        return str(self._call("WritePosition", key.sink, request).version)
+        response = await self._service.call("WritePosition", key.sink, request, **self._limits)
+        return str(response.version)
 
-    def delete(self, key: PositionKey) -> None:
+    @operation
+    async def delete(self, key: PositionKey) -> None:
         """Delete a position, durably. No effect if there is none."""
-        self._call("DeletePosition", key.sink, pb.DeletePositionRequest(key=_message(key)))
+        await self._service.call(
+            "DeletePosition", key.sink, pb.DeletePositionRequest(key=_message(key)), **self._limits
+        )
 
-    def list(self, prefix: str = "") -> Iterator[StoredPosition]:
+    @stream
+    async def list(self, prefix: str = "") -> AsyncGenerator[StoredPosition, None]:
         """Yield the positions whose ``namespace/consumer/sink/partition`` begins with ``prefix``.
 
         They are in order within each broker.
         """
         for endpoint in self._channels.endpoints:
             request = pb.ListPositionsRequest(prefix=prefix, page_size=PAGE_SIZE)
-            while True:
-                response = self._call("ListPositions", "", request, endpoint=endpoint)
-                yield from map(_stored, response.positions)
-                if not response.next_page_token:
-                    break
-                request.page_token = response.next_page_token
+            async for page in self._service.pages("ListPositions", "", request, endpoint=endpoint, **self._limits):
+                for one in page.positions:
+                    yield _stored(one)
 
-    def _call(self, rpc: str, sink: str, request: Any, *, endpoint: str | None = None) -> Any:
-        def attempt(timeout_s: float) -> Any:
-            stub = (
-                self._service.stub(sink) if endpoint is None else self._channels.stub_at(PositionServiceStub, endpoint)
-            )
-            limit_s = timeout_s if self._timeout_s is None else min(timeout_s, self._timeout_s)
-            return getattr(stub, rpc)(request, timeout=limit_s)
 
-        return self._service.unary.call(rpc, attempt, policy=self._policy)[0]
+class Positions(PositionCalls, Blocking):
+    """Saved positions. Thread-safe."""
 
 
 def _message(key: PositionKey) -> pb.PositionKey:

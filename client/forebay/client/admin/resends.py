@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from forebay.client.errors import InvalidArgument
 from forebay.client.transport.channel import Channels
+from forebay.client.transport.operations import Blocking, operation
 from forebay.client.transport.service import Service
 from forebay.client.values import convert
 from forebay.client.values.records import SettleResult
@@ -20,8 +21,8 @@ from forebay.v1 import resend_service_pb2 as pb
 from forebay.v1.resend_service_pb2_grpc import ResendServiceStub
 
 
-class Resends:
-    """Leased sets of a client's sinks. Thread-safe.
+class ResendCalls:
+    """Leased sets of a client's sinks.
 
     All methods raise ``SinkNotFound``, ``SubscriptionNotFound``, ``SinkReplaced`` for ranges of a sink that was deleted
     and recreated, and ``INVALID_LEASE`` for a ``holder`` that is not 1 to 128 characters of ``[A-Za-z0-9._:-]``.
@@ -30,7 +31,8 @@ class Resends:
     def __init__(self, channels: Channels) -> None:
         self._service = Service(channels, ResendServiceStub)
 
-    def lease(
+    @operation
+    async def lease(
         self,
         sink: str,
         name: str = "default",
@@ -60,9 +62,10 @@ class Resends:
             before_due=before_due,
             incarnation=incarnation,
         )
-        return self._lease(sink, request, duration_s)
+        return await self._lease(sink, request, duration_s)
 
-    def lease_again(
+    @operation
+    async def lease_again(
         self,
         sink: str,
         name: str = "default",
@@ -87,9 +90,10 @@ class Resends:
             ranges=_messages(ranges),
             incarnation=_incarnation(ranges),
         )
-        return self._lease(sink, request, duration_s)
+        return await self._lease(sink, request, duration_s)
 
-    def settle(
+    @operation
+    async def settle(
         self, sink: str, name: str = "default", *, holder: str, ranges: Sequence[ResendRanges]
     ) -> tuple[SettleResult, ...]:
         """Settle processed ranges of a set as acked, in one durable write. Idempotent.
@@ -106,25 +110,30 @@ class Resends:
             partitions=_messages(ranges),
             incarnation=_incarnation(ranges),
         )
-        response = self._service.call("SettleResends", sink, request)
+        response = await self._service.call("SettleResends", sink, request)
         return tuple(convert.settle_result(result) for result in response.results)
 
-    def release(self, sink: str, name: str = "default", *, holder: str, incarnation: str = "") -> int:
+    @operation
+    async def release(self, sink: str, name: str = "default", *, holder: str, incarnation: str = "") -> int:
         """Release the set of a holder without a failed attempt; return its number of records."""
         request = pb.ReleaseResendsRequest(sink=sink, subscription=name, holder=holder, incarnation=incarnation)
-        response = self._service.call("ReleaseResends", sink, request)
+        response = await self._service.call("ReleaseResends", sink, request)
         return int(response.records)
 
-    def _lease(self, sink: str, request: pb.LeaseResendsRequest, duration_s: float | None) -> ResendSet:
+    async def _lease(self, sink: str, request: pb.LeaseResendsRequest, duration_s: float | None) -> ResendSet:
         if duration_s is not None:
             request.duration.CopyFrom(convert.duration(duration_s))
-        response = self._service.call("LeaseResends", sink, request)
+        response = await self._service.call("LeaseResends", sink, request)
         return ResendSet(
             request.holder,
             response.incarnation,
             tuple(_ranges(one, response.incarnation) for one in response.partitions),
             convert.seconds(response.duration) if response.HasField("duration") else 0.0,
         )
+
+
+class Resends(ResendCalls, Blocking):
+    """Leased sets of a client's sinks. Thread-safe."""
 
 
 def _messages(ranges: Sequence[ResendRanges]) -> list[pb.ResendRanges]:

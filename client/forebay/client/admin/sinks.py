@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, suppress
 from datetime import datetime
 from typing import Final, Unpack
 
-import grpc
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from forebay.client.errors import AlreadyExists, InvalidArgument, SinkNotFound, SinkReplaced
 from forebay.client.settings import RetryPolicy
 from forebay.client.transport.channel import Channels
+from forebay.client.transport.operations import Blocking, operation, stream
 from forebay.client.transport.service import Service
 from forebay.client.values.convert import duration, stamp, value
 from forebay.client.values.convert_sinks import settings_message
@@ -33,14 +33,15 @@ ONCE: Final = RetryPolicy(tries_max=1)
 _GONE: Final = (SinkNotFound, SinkReplaced)
 
 
-class Sinks:
-    """Sinks of a client's brokers. Thread-safe."""
+class SinkCalls:
+    """Sinks of a client's brokers."""
 
     def __init__(self, channels: Channels) -> None:
         self._channels = channels
         self._service = Service(channels, SinkServiceStub)
 
-    def create(self, name: str, *, exist_ok: bool = False, **settings: Unpack[SinkOptions]) -> Sink:
+    @operation
+    async def create(self, name: str, *, exist_ok: bool = False, **settings: Unpack[SinkOptions]) -> Sink:
         """Create a sink and return it; unset settings get the broker's defaults.
 
         With ``exist_ok`` an existing sink with the same settings is returned.
@@ -49,7 +50,7 @@ class Sinks:
         request = pb.CreateSinkRequest(
             name=name, settings=settings_message(settings)[0], request_id=secrets.token_hex(8)
         )
-        response = self._service.call("CreateSink", name, request)
+        response = await self._service.call("CreateSink", name, request)
         if not response.created and not exist_ok:
             raise AlreadyExists(
                 f"sink {name!r} exists already: pass exist_ok=True or another name",
@@ -58,23 +59,30 @@ class Sinks:
             )
         return value(Sink, response.sink)
 
-    def get(self, name: str) -> Sink:
+    @operation
+    async def get(self, name: str) -> Sink:
         """Return a sink; raises ``SinkNotFound``."""
+        return await self.find(name)
+
+    async def find(self, name: str) -> Sink:
+        """Return a sink, for other parts of the client."""
         request = pb.GetSinkRequest(name=name)
-        response = self._service.call("GetSink", name, request)
+        response = await self._service.call("GetSink", name, request)
         return value(Sink, response.sink)
 
-    def list(self) -> list[Sink]:
+    @operation
+    async def list(self) -> list[Sink]:
         """Return all sinks of all brokers, by name."""
         request = pb.ListSinksRequest(page_size=1000)
         found: list[Sink] = []
         for endpoint in self._channels.endpoints:
             request.page_token = ""
-            for page in self._service.pages("ListSinks", "", request, endpoint=endpoint):
+            async for page in self._service.pages("ListSinks", "", request, endpoint=endpoint):
                 found.extend(value(Sink, one) for one in page.sinks)
         return sorted(found, key=lambda one: one.name)
 
-    def update(self, name: str, *, incarnation: str = "", **settings: Unpack[SinkOptions]) -> Sink:
+    @operation
+    async def update(self, name: str, *, incarnation: str = "", **settings: Unpack[SinkOptions]) -> Sink:
         """Change the given settings of a sink. Raises ``INVALID_SETTING``, ``SinkNotFound``.
 
         Here and below, a call without ``incarnation`` applies to the sink that has the name when the call starts, also
@@ -85,47 +93,58 @@ class Sinks:
             name=name,
             settings=message,
             update_mask=FieldMask(paths=paths),
-            incarnation=incarnation or self._service.unary.incarnation(name),
+            incarnation=incarnation or await self._service.unary.incarnation(name),
         )
-        response = self._service.call("UpdateSink", name, request)
+        response = await self._service.call("UpdateSink", name, request)
         return value(Sink, response.sink)
 
-    def delete(self, name: str, *, force: bool = False, dead_letters: bool = False, incarnation: str = "") -> None:
+    @operation
+    async def delete(
+        self, name: str, *, force: bool = False, dead_letters: bool = False, incarnation: str = ""
+    ) -> None:
         """Delete a sink and its records; with ``dead_letters`` also its dead-letter sink ``<name>.dlq``.
 
         A sink that is recreated meanwhile is not deleted. Raises ``SINK_NOT_EMPTY`` unless forced,
         ``SinkNotFound``, ``SinkReplaced``.
         """
+        await self._delete(name, force=force, dead_letters=dead_letters, incarnation=incarnation)
+
+    async def _delete(self, name: str, *, force: bool, dead_letters: bool, incarnation: str) -> None:
         request = pb.DeleteSinkRequest(
             name=name,
             force=force,
             dead_letters=dead_letters,
-            incarnation=incarnation or self._service.unary.incarnation(name),
+            incarnation=incarnation or await self._service.unary.incarnation(name),
         )
-        letters = self._letters(name) if dead_letters else ""
-        if not self._service.delete("DeleteSink", name, request, _GONE) and letters:
+        letters = await self._letters(name) if dead_letters else ""
+        if not await self._service.delete("DeleteSink", name, request, _GONE) and letters:
             with suppress(*_GONE):  # a broker that was killed may have deleted only the first of the two
-                self.delete(name + DEAD_LETTERS, force=force, incarnation=letters)
+                await self._delete(name + DEAD_LETTERS, force=force, dead_letters=False, incarnation=letters)
 
-    def _letters(self, name: str) -> str:
+    async def _letters(self, name: str) -> str:
         """Return the incarnation of a dead-letter sink; empty if there is none."""
         try:
-            return self._service.unary.incarnation(name + DEAD_LETTERS)
+            return await self._service.unary.incarnation(name + DEAD_LETTERS)
         except SinkNotFound:
             return ""
 
-    def pause(self, name: str, reason: str = "", *, incarnation: str = "") -> None:
+    @operation
+    async def pause(self, name: str, reason: str = "", *, incarnation: str = "") -> None:
         """Pause deliveries; appends continue. ``reason`` is shown in the stats."""
-        incarnation = incarnation or self._service.unary.incarnation(name)
+        incarnation = incarnation or await self._service.unary.incarnation(name)
         request = pb.PauseSinkRequest(name=name, reason=reason, incarnation=incarnation)
-        self._service.call("PauseSink", name, request)
+        await self._service.call("PauseSink", name, request)
 
-    def resume(self, name: str, *, incarnation: str = "") -> None:
+    @operation
+    async def resume(self, name: str, *, incarnation: str = "") -> None:
         """Resume deliveries where they were paused."""
-        request = pb.ResumeSinkRequest(name=name, incarnation=incarnation or self._service.unary.incarnation(name))
-        self._service.call("ResumeSink", name, request)
+        request = pb.ResumeSinkRequest(
+            name=name, incarnation=incarnation or await self._service.unary.incarnation(name)
+        )
+        await self._service.call("ResumeSink", name, request)
 
-    def purge(
+    @operation
+    async def purge(
         self,
         name: str,
         *,
@@ -153,23 +172,26 @@ class Sinks:
         request = pb.PurgeSinkRequest(name=name, partition=partition)
         if until_offset is not None:
             request.until_offset = until_offset
-            request.incarnation = incarnation or self._service.unary.incarnation(name)
+            request.incarnation = incarnation or await self._service.unary.incarnation(name)
         else:
-            found = stats_message(self._service, name, policy=ONCE)
+            found = await stats_message(self._service, name, policy=ONCE)
             request.incarnation = incarnation or found.incarnation
             request.end_offsets.update({one.partition: one.next_offset for one in found.partitions})
         if until_time is not None:
             request.until_time.CopyFrom(stamp(until_time))
-        response = self._service.call("PurgeSink", name, request)
+        response = await self._service.call("PurgeSink", name, request)
         return [value(Purged, one) for one in response.partitions]
 
-    def gaps(self, name: str, *, partition: int | None = None) -> Iterator[Gap]:
+    @stream
+    async def gaps(self, name: str, *, partition: int | None = None) -> AsyncGenerator[Gap, None]:
         """Yield the gaps of a sink by partition and offset, with reason, time and counts."""
         request = pb.ListGapsRequest(sink=name, partition=partition, page_size=GAPS_PER_CALL)
-        for page in self._service.pages("ListGaps", name, request):
-            yield from (value(Gap, one) for one in page.gaps)
+        async for page in self._service.pages("ListGaps", name, request):
+            for one in page.gaps:
+                yield value(Gap, one)
 
-    def explain(
+    @operation
+    async def explain(
         self, name: str, offset: int, *, partition: int = 0, subscription: str = "default", incarnation: str = ""
     ) -> Explanation:
         """Return location and state of a record, and what its delivery waits for, for any offset.
@@ -179,31 +201,33 @@ class Sinks:
         request = pb.ExplainRecordRequest(
             sink=name, partition=partition, offset=offset, subscription=subscription, incarnation=incarnation
         )
-        found = self._service.call("ExplainRecord", name, request)
+        found = await self._service.call("ExplainRecord", name, request)
         page = (found.page_first_offset, found.page_last_offset) if found.HasField("page_first_offset") else None
         return value(Explanation, found, partition=partition, offset=offset, page=page)
 
-    def stats(self, name: str) -> SinkStats:
+    @operation
+    async def stats(self, name: str) -> SinkStats:
         """Return counters, account and lag."""
-        return value(SinkStats, stats_message(self._service, name))
+        return value(SinkStats, await stats_message(self._service, name))
 
-    def watch(self, name: str, *, interval_s: float = 1.0) -> Iterator[SinkStats]:
+    @stream
+    async def watch(self, name: str, *, interval_s: float = 1.0) -> AsyncGenerator[SinkStats, None]:
         """Yield the stats immediately and then at every interval, until the iterator is closed.
 
         Raises the error that broke the stream; ``SinkNotFound`` if the sink was deleted.
         """
         request = pb.WatchSinkStatsRequest(name=name, interval=duration(interval_s))
-        call = self._service.stub(name).WatchSinkStats(request)
-        try:
-            for response in call:
+        async with aclosing(self._service.responses("WatchSinkStats", name, request)) as responses:
+            async for response in responses:
                 yield value(SinkStats, response.stats)
-        except grpc.RpcError as failure:
-            raise self._channels.ended(failure, name) from failure
-        finally:
-            call.cancel()
 
 
-def stats_message(service: Service, sink: str, *, policy: RetryPolicy | None = None) -> pb.SinkStats:
+class Sinks(SinkCalls, Blocking):
+    """Sinks of a client's brokers. Thread-safe."""
+
+
+async def stats_message(service: Service, sink: str, *, policy: RetryPolicy | None = None) -> pb.SinkStats:
     """Return counters, account and lag."""
-    found: pb.SinkStats = service.call("GetSinkStats", sink, pb.GetSinkStatsRequest(name=sink), policy=policy).stats
+    request = pb.GetSinkStatsRequest(name=sink)
+    found: pb.SinkStats = (await service.call("GetSinkStats", sink, request, policy=policy)).stats
     return found

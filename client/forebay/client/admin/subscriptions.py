@@ -16,6 +16,7 @@ from forebay.client.errors import (
 )
 from forebay.client.errors import SubscriptionNotFound as NotFound
 from forebay.client.transport.channel import Channels
+from forebay.client.transport.operations import Blocking, operation
 from forebay.client.transport.service import Service
 from forebay.client.values.convert import moment, stamp, value
 from forebay.client.values.subscriptions import Position, SettledPartition, Subscription, SubscriptionPlace
@@ -26,13 +27,14 @@ from forebay.v1.sink_service_pb2_grpc import SinkServiceStub
 _GONE: Final = (NotFound, SinkNotFound, SinkReplaced, SubscriptionReplaced)
 
 
-class Subscriptions:
-    """Subscriptions of a client's sinks. Thread-safe."""
+class SubscriptionCalls:
+    """Subscriptions of a client's sinks."""
 
     def __init__(self, channels: Channels) -> None:
         self._service = Service(channels, SinkServiceStub)
 
-    def create(
+    @operation
+    async def create(
         self,
         sink: str,
         name: str,
@@ -57,10 +59,10 @@ class Subscriptions:
             name=name,
             start=position_message(start),
             or_earliest=or_earliest,
-            incarnation=incarnation or self._service.unary.incarnation(sink),
+            incarnation=incarnation or await self._service.unary.incarnation(sink),
             request_id=secrets.token_hex(8),
         )
-        response = self._service.call("CreateSubscription", sink, request)
+        response = await self._service.call("CreateSubscription", sink, request)
         if not response.created and not exist_ok:
             facts = {"sink": sink, "subscription": name}
             raise AlreadyExists(
@@ -70,17 +72,19 @@ class Subscriptions:
             )
         return subscription(response.subscription)
 
-    def list(self, sink: str) -> list[Subscription]:
+    @operation
+    async def list(self, sink: str) -> list[Subscription]:
         """Return all subscriptions of a sink, by name; raises ``SinkNotFound``."""
-        return [subscription(one) for one in self._list(sink)]
+        return [subscription(one) for one in await self._list(sink)]
 
-    def _list(self, sink: str) -> Sequence[pb.Subscription]:
+    async def _list(self, sink: str) -> Sequence[pb.Subscription]:
         request = pb.ListSubscriptionsRequest(sink=sink)
-        response = self._service.call("ListSubscriptions", sink, request)
+        response = await self._service.call("ListSubscriptions", sink, request)
         found: Sequence[pb.Subscription] = response.subscriptions
         return found
 
-    def delete(self, sink: str, name: str, *, incarnation: str = "", subscription_incarnation: str = "") -> None:
+    @operation
+    async def delete(self, sink: str, name: str, *, incarnation: str = "", subscription_incarnation: str = "") -> None:
         """Delete a subscription with its unsettled records; its consumers get ``SubscriptionNotFound``.
 
         A subscription that is recreated meanwhile is not deleted; with ``subscription_incarnation``, only that one
@@ -89,15 +93,16 @@ class Subscriptions:
         request = pb.DeleteSubscriptionRequest(
             sink=sink,
             name=name,
-            incarnation=incarnation or self._service.unary.incarnation(sink),
+            incarnation=incarnation or await self._service.unary.incarnation(sink),
             subscription_incarnation=subscription_incarnation,
         )
-        for one in self._list(sink):
+        for one in await self._list(sink):
             if one.name == name:
                 request.created_at.CopyFrom(one.created_at)
-        self._service.delete("DeleteSubscription", sink, request, _GONE)
+        await self._service.delete("DeleteSubscription", sink, request, _GONE)
 
-    def seek(
+    @operation
+    async def seek(
         self,
         sink: str,
         name: str = "default",
@@ -124,10 +129,10 @@ class Subscriptions:
             to=position_message(to),
             partition=partition,
             or_earliest=or_earliest,
-            incarnation=incarnation or self._service.unary.incarnation(sink),
+            incarnation=incarnation or await self._service.unary.incarnation(sink),
             subscription_incarnation=subscription_incarnation,
         )
-        response = self._service.call("SeekSubscription", sink, request)
+        response = await self._service.call("SeekSubscription", sink, request)
         return tuple(
             SubscriptionPlace(
                 one.partition,
@@ -137,7 +142,8 @@ class Subscriptions:
             for one in response.places
         )
 
-    def settle(
+    @operation
+    async def settle(
         self,
         sink: str,
         name: str = "default",
@@ -162,8 +168,12 @@ class Subscriptions:
             incarnation=incarnation,
             subscription_incarnation=subscription_incarnation,
         )
-        response = self._service.call("SettleSubscription", sink, request)
+        response = await self._service.call("SettleSubscription", sink, request)
         return tuple(value(SettledPartition, one) for one in response.partitions)
+
+
+class Subscriptions(SubscriptionCalls, Blocking):
+    """Subscriptions of a client's sinks. Thread-safe."""
 
 
 def position_message(place: Position) -> pb.Position:

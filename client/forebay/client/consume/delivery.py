@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import repeat
-from typing import Final, Protocol
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from opentelemetry.trace import Span
 
@@ -35,32 +35,35 @@ _DELIVERED: Final = partial(tuple.__new__, DeliveredRecord)
 """Builds a record of its fields, in C."""
 
 
-class Settler(Protocol):
-    """Receiver of a delivery's answers. Called from the user's threads."""
+R_co = TypeVar("R_co", covariant=True)
 
-    def touch(self, delivery: Delivery) -> None:
+
+class Settler(Protocol[R_co]):
+    """Receiver of a delivery's answers. Called by the user."""
+
+    def touch(self, delivery: AnyDelivery) -> None:
         """Record that the user is processing; extend the ack deadline if it is due."""
 
     def settle(
         self,
-        delivery: Delivery,
+        delivery: AnyDelivery,
         verb: AnswerKind,
         ranges: list[Range],
         *,
         delay_s: float | None = None,
         reason: str = "",
         wait: bool = False,
-    ) -> list[SettleResult]:
+    ) -> R_co:
         """Send an answer; with ``wait`` return its results, otherwise nothing."""
 
 
-class Delivery:
-    """Records of one partition, or a gap. Created by a :class:`Subscriber`. Not thread-safe."""
+class DeliveredRange(Generic[R_co]):
+    """Records of one partition, or a gap; ``R_co`` is the result of an answer."""
 
     def __init__(
         self,
         *,
-        settler: Settler,
+        settler: Settler[R_co],
         partition: int,
         incarnation: str,
         owner_epoch: int = 0,
@@ -192,7 +195,7 @@ class Delivery:
         """Extend the ack deadline if it is due, for long work between records; iteration also does this."""
         self._settler.touch(self)
 
-    def ack(self, first: int | None = None, last: int | None = None, *, wait: bool = False) -> list[SettleResult]:
+    def ack(self, first: int | None = None, last: int | None = None, *, wait: bool = False) -> R_co:
         """Settle the records from ``first`` to ``last``; only ``first``, or all if neither is given.
 
         Returns immediately without results. With ``wait``, returns one result per range when the broker has answered.
@@ -201,15 +204,14 @@ class Delivery:
         """
         return self._settle(AnswerKind.ACK, first, last, wait=wait)
 
-    def ack_until(self, offset: int, *, wait: bool = False) -> list[SettleResult]:
+    def ack_until(self, offset: int, *, wait: bool = False) -> R_co:
         """Settle all records of the partition up to ``offset``, including records that were not delivered."""
-        if self.gap is not None:
-            return []
-        return self._settler.settle(self, AnswerKind.ACK_UNTIL, [(min(self.first_offset, offset), offset)], wait=wait)
+        ranges = [] if self.gap is not None else [(min(self.first_offset, offset), offset)]
+        return self._settler.settle(self, AnswerKind.ACK_UNTIL, ranges, wait=wait)
 
     def nack(
         self, *, offset: int | None = None, delay_s: float | None = None, reason: str = "", wait: bool = False
-    ) -> list[SettleResult]:
+    ) -> R_co:
         """Reject the record at ``offset``, or all unsettled records, for redelivery.
 
         Redelivery is not before ``delay_s``, by default after the sink's back-off. In STRICT order all later records
@@ -227,7 +229,7 @@ class Delivery:
         delay_s: float | None = None,
         reason: str = "",
         wait: bool = False,
-    ) -> list[SettleResult]:
+    ) -> R_co:
         """Reject the unsettled records from ``offset`` on, or up to ``last``; counts as a failed attempt.
 
         In STRICT order all later queued records of the partition become void, because they are redelivered after these.
@@ -239,14 +241,14 @@ class Delivery:
 
     def dead_letter(
         self, reason: str, *, offset: int | None = None, last: int | None = None, wait: bool = False
-    ) -> list[SettleResult]:
+    ) -> R_co:
         """Move the record at ``offset``, those up to ``last``, or all unsettled records to the dead letters.
 
         For records that the target rejects permanently; later records are unaffected.
         """
         return self._settle(AnswerKind.DEAD_LETTER, offset, last, reason=reason, wait=wait)
 
-    def drop(self, reason: str, *, offset: int | None = None, wait: bool = False) -> list[SettleResult]:
+    def drop(self, reason: str, *, offset: int | None = None, wait: bool = False) -> R_co:
         """Settle the record at ``offset``, or all unsettled records, as dropped.
 
         For records that the target rejects permanently and that are not kept as dead letters. They are counted in the
@@ -263,9 +265,9 @@ class Delivery:
         delay_s: float | None = None,
         reason: str = "",
         wait: bool = False,
-    ) -> list[SettleResult]:
+    ) -> R_co:
         if self.gap is not None:
-            return []
+            return self._settler.settle(self, verb, [])
         if first is None:
             first, last = self.first_offset, self.last_offset if last is None else last
         elif last is None:
@@ -304,7 +306,7 @@ class Delivery:
         self.void_from = from_offset if self.void_from is None else min(self.void_from, from_offset)
         self.left = intersect(self.left, 0, from_offset - 1)
 
-    def cut(self, from_offset: int) -> Delivery | None:
+    def cut(self, from_offset: int) -> Self | None:
         """Return an untaken delivery without the records from ``from_offset`` on, None if none are left."""
         if self.first_offset >= from_offset:
             return None
@@ -312,7 +314,7 @@ class Delivery:
             return self
         kept = [page for page in self._pages if page.first_offset < from_offset]
         kept[-1] = replace(kept[-1], last_offset=min(kept[-1].last_offset, from_offset - 1))
-        return Delivery(
+        return type(self)(
             settler=self._settler,
             partition=self.partition,
             incarnation=self.incarnation,
@@ -324,3 +326,10 @@ class Delivery:
             durability=self.durability,
             ordering=self.ordering,
         )
+
+
+AnyDelivery = DeliveredRange[Any]
+
+
+class Delivery(DeliveredRange[list[SettleResult]]):
+    """Records of one partition, or a gap. Created by a :class:`Subscriber`. Not thread-safe."""

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from forebay.client.consume.delivery import Delivery
+from forebay.client.consume.delivery import AnyDelivery
 from forebay.client.values.ranges import Range, merge, without
 
 EXTENDS_PER_DEADLINE: Final = 3
@@ -36,7 +36,7 @@ class _OwnedPartition:
     it.
     """
 
-    taken: list[Delivery] = field(default_factory=list)
+    taken: list[AnyDelivery] = field(default_factory=list)
     """Deliveries taken and not settled. Bounded by the credit, because they count as in flight."""
 
     extended_at: float = 0.0
@@ -47,16 +47,16 @@ class ReceiveBuffer:
     """Queue of a subscriber."""
 
     def __init__(self) -> None:
-        self._queue: deque[Delivery] = deque()
+        self._queue: deque[AnyDelivery] = deque()
         self._partitions: dict[int, _OwnedPartition] = {}
 
     def __len__(self) -> int:
         """Return the number of queued deliveries."""
         return len(self._queue)
 
-    def assigned(self, owners: dict[int, tuple[int, int]]) -> list[Delivery]:
+    def assigned(self, owners: dict[int, tuple[int, int]]) -> list[AnyDelivery]:
         """Apply an assignment, as partition → (owner epoch, revision); return taken deliveries now void."""
-        void: list[Delivery] = []
+        void: list[AnyDelivery] = []
         for partition, owned in list(self._partitions.items()):
             if owners.get(partition, (-1, 0))[0] != owned.owner_epoch:
                 void += self._void(partition, owned, 0)
@@ -66,7 +66,7 @@ class ReceiveBuffer:
             owned.revision = max(owned.revision, revision)
         return void
 
-    def arrived(self, delivery: Delivery, now: float) -> bool:
+    def arrived(self, delivery: AnyDelivery, now: float) -> bool:
         """Queue a delivery; return False if all of it is void already."""
         owned = self._partitions.get(delivery.partition)
         if delivery.gap is None and (owned is None or owned.owner_epoch < delivery.owner_epoch):
@@ -90,7 +90,7 @@ class ReceiveBuffer:
         self._queue.append(delivery)
         return True
 
-    def revoked(self, partition: int, from_offset: int, revision: int) -> list[Delivery]:
+    def revoked(self, partition: int, from_offset: int, revision: int) -> list[AnyDelivery]:
         """Apply a revocation by the broker; return taken deliveries that became void."""
         owned = self._partitions.get(partition)
         if owned is None:
@@ -101,7 +101,7 @@ class ReceiveBuffer:
             owned.nacked_from = None if from_offset <= offset else (owned.revision, offset)
         return self._void(partition, owned, from_offset)
 
-    def nacked(self, delivery: Delivery, from_offset: int) -> list[Delivery]:
+    def nacked(self, delivery: AnyDelivery, from_offset: int) -> list[AnyDelivery]:
         """Apply the user's nack of ``delivery`` from an offset on; return taken deliveries that became void."""
         owned = self._partitions.get(delivery.partition)
         if owned is None or owned.owner_epoch != delivery.owner_epoch:
@@ -118,11 +118,11 @@ class ReceiveBuffer:
         if owned.nacked_from[1] == offset:
             owned.nacked_from = None
 
-    def disconnected(self) -> list[Delivery]:
+    def disconnected(self) -> list[AnyDelivery]:
         """Void everything after the end of the stream; return taken deliveries that became void."""
         return self.assigned({})
 
-    def take(self) -> Delivery | None:
+    def take(self) -> AnyDelivery | None:
         """Return the oldest delivery and remember it as taken."""
         if not self._queue:
             return None
@@ -132,13 +132,13 @@ class ReceiveBuffer:
             owned.taken.append(delivery)
         return delivery
 
-    def settled(self, delivery: Delivery) -> None:
+    def settled(self, delivery: AnyDelivery) -> None:
         """Forget a delivery of which everything was answered."""
         owned = self._partitions.get(delivery.partition)
         if owned is not None and delivery in owned.taken:
             owned.taken.remove(delivery)
 
-    def settled_until(self, partition: int, owner_epoch: int, last: int) -> list[Delivery]:
+    def settled_until(self, partition: int, owner_epoch: int, last: int) -> list[AnyDelivery]:
         """Settle all offsets up to ``last`` in all deliveries; return taken ones with nothing left."""
         owned = self._partitions.get(partition)
         if owned is None or owned.owner_epoch != owner_epoch:
@@ -162,13 +162,13 @@ class ReceiveBuffer:
         ]
         return any(one.last_offset >= offset for one in found)
 
-    def is_current(self, delivery: Delivery) -> bool:
+    def is_current(self, delivery: AnyDelivery) -> bool:
         """Return True if answers to a delivery can still have an effect."""
         owned = self._partitions.get(delivery.partition)
         return owned is not None and owned.owner_epoch == delivery.owner_epoch
 
     def extensions_due(
-        self, in_process: Delivery | None, deadline_s: float, now: float
+        self, in_process: AnyDelivery | None, deadline_s: float, now: float
     ) -> Iterable[tuple[int, int, list[Range]]]:
         """Return (partition, owner epoch, ranges) whose deadline extension is due.
 
@@ -180,7 +180,7 @@ class ReceiveBuffer:
         due: list[tuple[int, int, list[Range]]] = []
         pause_s = deadline_s / EXTENDS_PER_DEADLINE
         strict: set[int] = set()
-        late: dict[int, list[Delivery]] = {}
+        late: dict[int, list[AnyDelivery]] = {}
         for delivery in (*self._queue, *((in_process,) if in_process is not None else ())):
             if not delivery.relaxed:
                 if delivery is in_process or not self._is_in_process(delivery.partition):
@@ -201,8 +201,8 @@ class ReceiveBuffer:
         owned = self._partitions.get(partition)
         return owned is not None and bool(owned.taken)
 
-    def _void(self, partition: int, owned: _OwnedPartition, from_offset: int) -> list[Delivery]:
-        kept: deque[Delivery] = deque()
+    def _void(self, partition: int, owned: _OwnedPartition, from_offset: int) -> list[AnyDelivery]:
+        kept: deque[AnyDelivery] = deque()
         for delivery in self._queue:
             left = delivery.cut(from_offset) if delivery.partition == partition else delivery
             if left is not None:
@@ -215,7 +215,7 @@ class ReceiveBuffer:
         return [delivery for delivery in void if not delivery.left]
 
 
-def _is_redelivered(queued: Delivery, later: Delivery) -> bool:
+def _is_redelivered(queued: AnyDelivery, later: AnyDelivery) -> bool:
     """Return True if a later delivery replaces all that is left of a queued one."""
     if queued.gap is not None or queued.partition != later.partition or queued.revision >= later.revision:
         return False

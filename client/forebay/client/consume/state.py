@@ -1,7 +1,7 @@
 """State of a subscriber: its receive buffer, its answers, and its current stream.
 
-Users take deliveries and settle them; the stream's thread applies messages of the broker; gRPC's thread requests the
-messages to send. One lock protects all of it and is never held while waiting for the network.
+Users take deliveries and settle them; the stream's job applies messages of the broker; its call requests the messages
+to send. One lock protects all of it and is never held while waiting for the network.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from collections.abc import Callable
 from typing import Final
 
 from forebay.client.consume.answers import RANGES_MAX, Answer, AnswerKind, Answers, pb_range
-from forebay.client.consume.delivery import Delivery
+from forebay.client.consume.delivery import AnyDelivery
 from forebay.client.consume.receive_buffer import ReceiveBuffer
 from forebay.client.errors import DeadlineExceeded, ForebayError
 from forebay.client.telemetry import Telemetry
+from forebay.client.transport.io import Io
+from forebay.client.transport.threads import THREADS
 from forebay.client.values.ranges import Range, count, intersect
 from forebay.client.values.records import SettleOutcome, SettleResult
 from forebay.v1 import buffer_service_pb2 as pb
@@ -24,6 +26,10 @@ NACKS: Final = frozenset((AnswerKind.NACK, AnswerKind.DEAD_LETTER))
 SETTLED: Final = frozenset((SettleOutcome.OK, SettleOutcome.ALREADY_SETTLED))
 TOUCHES_PER_DEADLINE: Final = 10
 """Checks per ack deadline for a due extension."""
+
+
+Submitted = Answer | list[SettleResult]
+"""Answer that was sent, or the results of one that has no effect."""
 
 
 class DeliverStreamState:
@@ -37,17 +43,19 @@ class DeliverStreamState:
 
 
 class SubscriptionState:
-    """Receive buffer and answers of one subscriber. Its deliveries settle here."""
+    """Receive buffer and answers of one subscriber. Answers to its deliveries are submitted here."""
 
-    def __init__(self, telemetry: Telemetry, clock: Callable[[], float], *, settle_timeout_s: float = 30.0) -> None:
+    def __init__(
+        self, telemetry: Telemetry, clock: Callable[[], float], *, settle_timeout_s: float = 30.0, io: Io = THREADS
+    ) -> None:
         self._settle_timeout_s = settle_timeout_s
         """Time limit for the results of an answer."""
         self._telemetry = telemetry
         self._clock = clock
         self._lock = threading.Lock()
-        self._to_send = threading.Condition(self._lock)
+        self._to_send = io.condition(self._lock)
         """The sender waits here."""
-        self._news = threading.Condition(self._lock)
+        self._news = io.condition(self._lock)
         """Users wait here for deliveries, results and the end; the stream's thread waits here between streams."""
         self._received = ReceiveBuffer()
         self._answers = Answers()
@@ -61,16 +69,16 @@ class SubscriptionState:
 
     # --- users ---------------------------------------------------------------------------------------------------
 
-    def take(self, timeout_s: float | None) -> Delivery | None:
+    async def take(self, timeout_s: float | None) -> AnyDelivery | None:
         """Return the next delivery; ``None`` if closed or timed out. Raises the error that ended the stream."""
         until = None if timeout_s is None else self._clock() + timeout_s
         with self._lock:
-            delivery = self._next(until)
+            delivery = await self._next(until)
         if delivery is not None and delivery.gap is None:
             delivery.span = self._telemetry.deliver(delivery.partition, len(delivery), delivery.traceparents)
         return delivery
 
-    def _next(self, until: float | None) -> Delivery | None:
+    async def _next(self, until: float | None) -> AnyDelivery | None:
         while not self._closed:
             now = self._clock()
             self._extend(None, now)
@@ -84,10 +92,10 @@ class SubscriptionState:
                 raise copy.copy(self._fatal)
             if until is not None and now >= until:
                 return None
-            self._news.wait(None if until is None else until - now)
+            await self._news.wait_for_notify(None if until is None else until - now)
         return None
 
-    def touch(self, delivery: Delivery) -> None:
+    def touch(self, delivery: AnyDelivery) -> None:
         """Extend the ack deadline of a delivery in process, if it is due."""
         now = self._clock()
         if now < self._touch_at:  # read without the lock: at worst one more check
@@ -95,22 +103,22 @@ class SubscriptionState:
         with self._lock:
             self._extend(delivery, now)
 
-    def settle(
+    def submit(
         self,
-        delivery: Delivery,
+        delivery: AnyDelivery,
         verb: AnswerKind,
         ranges: list[Range],
         *,
         delay_s: float | None = None,
         reason: str = "",
         wait: bool = False,
-    ) -> list[SettleResult]:
-        """Send an answer; with ``wait`` return its results, otherwise nothing."""
+    ) -> Submitted:
+        """Send an answer; ``wait`` if ``results`` will wait for its results."""
         now = self._clock()
         with self._lock:
             to_send = ranges if verb is AnswerKind.ACK_UNTIL else _within(delivery.left, ranges)
             is_current = self._stream is not None and self._received.is_current(delivery) and not delivery.stale
-            ended: list[Delivery] = []
+            ended: list[AnyDelivery] = []
             answer: Answer | None = None
             if is_current and to_send:
                 answer = Answer(
@@ -142,26 +150,32 @@ class SubscriptionState:
                 if not delivery.left:
                     self._received.settled(delivery)
                     ended = [*(one for one in ended if one is not delivery), delivery]
-            results = self._await(answer, delivery, ranges) if wait else []
+            submitted = answer or (self._local(delivery, ranges) if wait else [])
         self._processed(ended, now, verb.value if verb in NACKS else "")
-        return results
+        return submitted
 
-    def _await(self, answer: Answer | None, delivery: Delivery, ranges: list[Range]) -> list[SettleResult]:
-        if answer is None:
-            outcome = SettleOutcome.ALREADY_SETTLED
-            if self._stream is None or not self._received.is_current(delivery) or delivery.void_from is not None:
-                outcome = SettleOutcome.STALE
-            return [SettleResult(delivery.partition, first, last, outcome) for first, last in ranges]
+    def _local(self, delivery: AnyDelivery, ranges: list[Range]) -> list[SettleResult]:
+        """Return the results of an answer that is not sent."""
+        outcome = SettleOutcome.ALREADY_SETTLED
+        if self._stream is None or not self._received.is_current(delivery) or delivery.void_from is not None:
+            outcome = SettleOutcome.STALE
+        return [SettleResult(delivery.partition, first, last, outcome) for first, last in ranges]
+
+    async def results(self, submitted: Submitted) -> list[SettleResult]:
+        """Return the results of an answer, once the broker has answered."""
+        if not isinstance(submitted, Answer):
+            return submitted
         until = self._clock() + self._settle_timeout_s
-        while answer.results is None:
-            left_s = until - self._clock()
-            if left_s <= 0:
-                raise DeadlineExceeded(
-                    f"the broker did not answer the {answer.verb} of partition {answer.partition} within "
-                    f"{self._settle_timeout_s:g} s; its effect is unknown"
-                )
-            self._news.wait(left_s)
-        return answer.results
+        with self._lock:
+            while submitted.results is None:
+                left_s = until - self._clock()
+                if left_s <= 0:
+                    raise DeadlineExceeded(
+                        f"the broker did not answer the {submitted.verb} of partition {submitted.partition} within "
+                        f"{self._settle_timeout_s:g} s; its effect is unknown"
+                    )
+                await self._news.wait_for_notify(left_s)
+        return submitted.results
 
     def set_credit(self, credit: pb.Credit) -> None:
         """Change the limits of what may be in flight."""
@@ -169,7 +183,7 @@ class SubscriptionState:
             self._answers.put_message(pb.DeliverRequest(credit=credit))
             self._to_send.notify()
 
-    def close(self, timeout_s: float) -> None:
+    async def close(self, timeout_s: float) -> None:
         """Return no more deliveries; wait until all answers have results, or the stream has ended."""
         until = self._clock() + timeout_s
         with self._lock:
@@ -180,7 +194,7 @@ class SubscriptionState:
                 left_s = until - self._clock()
                 if left_s <= 0:
                     break
-                self._news.wait(left_s)
+                await self._news.wait_for_notify(left_s)
 
     def is_closed(self) -> bool:
         """True if it was closed."""
@@ -190,7 +204,7 @@ class SubscriptionState:
         """True if a stream is open."""
         return self._stream is not None
 
-    def _extend(self, in_process: Delivery | None, now: float) -> None:
+    def _extend(self, in_process: AnyDelivery | None, now: float) -> None:
         self._touch_at = now + self._ack_deadline_s / TOUCHES_PER_DEADLINE
         for partition, owner_epoch, ranges in self._received.extensions_due(in_process, self._ack_deadline_s, now):
             extend = pb.Extend(
@@ -199,7 +213,7 @@ class SubscriptionState:
             self._answers.put_message(pb.DeliverRequest(extend=extend))
             self._to_send.notify()
 
-    def _processed(self, ended: list[Delivery], now: float, error: str) -> None:
+    def _processed(self, ended: list[AnyDelivery], now: float, error: str) -> None:
         for delivery in ended:
             span, delivery.span = delivery.span, None
             if span is not None:
@@ -207,7 +221,7 @@ class SubscriptionState:
 
     # --- the stream ----------------------------------------------------------------------------------------------
 
-    def next_request(self, stream: DeliverStreamState) -> pb.DeliverRequest | None:
+    async def next_request(self, stream: DeliverStreamState) -> pb.DeliverRequest | None:
         """Return the next message to send, waiting for it; ``None`` at the end of the stream."""
         with self._lock:
             while not stream.has_ended:
@@ -218,7 +232,7 @@ class SubscriptionState:
                         return message
                     if self._closed:
                         return None
-                self._to_send.wait()
+                await self._to_send.wait_for_notify()
         return None
 
     def opened(self, stream: DeliverStreamState, message: pb.DeliverOpened) -> None:
@@ -232,7 +246,7 @@ class SubscriptionState:
             self._ack_deadline_s = deadline_s or self._ack_deadline_s
             self._to_send.notify()
 
-    def arrived(self, delivery: Delivery) -> None:
+    def arrived(self, delivery: AnyDelivery) -> None:
         """Queue a delivery or gap."""
         with self._lock:
             if self._received.arrived(delivery, self._clock()):
@@ -264,7 +278,7 @@ class SubscriptionState:
         now = self._clock()
         with self._lock:
             answer = self._answers.resolved(results)
-            ended: list[Delivery] = []
+            ended: list[AnyDelivery] = []
             is_taken = any(one.outcome is SettleOutcome.OK for one in results)
             if answer is not None and answer.verb is AnswerKind.ACK_UNTIL:
                 done = [one.last_offset for one in results if one.outcome in SETTLED]
@@ -295,12 +309,12 @@ class SubscriptionState:
             if answer.span is not None:
                 self._telemetry.settled(answer.span, now - answer.created_at, SettleOutcome.STALE.value)
 
-    def pause(self, delay_s: float) -> None:
+    async def pause(self, delay_s: float) -> None:
         """Wait before the next stream, or until closed."""
         until = self._clock() + delay_s
         with self._lock:
             while not self._closed and self._clock() < until:
-                self._news.wait(until - self._clock())
+                await self._news.wait_for_notify(until - self._clock())
 
 
 def _within(left: list[Range], ranges: list[Range]) -> list[Range]:

@@ -1,7 +1,7 @@
 """Deliver stream of a subscriber: opens, reads, and reconnects after a failure.
 
-One thread (``forebay-subscriber-SINK``) opens and reads; gRPC's own thread requests the messages to send. Both end with
-``close``, in order: pending answers are sent, the stream is half-closed, and the broker ends it. The broker then knows
+One job (``forebay-subscriber-SINK``) opens and reads; its call requests the messages to send. Both end with ``close``,
+in order: pending answers are sent, the stream is half-closed, and the broker ends it. The broker then knows
 that nothing failed.
 """
 
@@ -11,20 +11,21 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable
 from typing import Final
 
 import grpc
 
 from forebay.client.admin.schemas import SchemaCache
-from forebay.client.consume.delivery import Delivery
+from forebay.client.consume.delivery import AnyDelivery
 from forebay.client.consume.state import DeliverStreamState, SubscriptionState
 from forebay.client.errors import BrokerUnavailable, ClientFault, ForebayError, PageCorrupt, ProtocolViolation
 from forebay.client.replay.columns import checked_body
 from forebay.client.settings import SubscriberSettings
 from forebay.client.transport.channel import Channels
+from forebay.client.transport.io import Job, Responses
 from forebay.client.transport.reconnect import Reconnect
-from forebay.client.transport.threads import GuardedThread, fault_of
+from forebay.client.transport.threads import fault_of
 from forebay.client.values import convert, convert_sinks
 from forebay.client.values.ranges import intersect
 from forebay.client.values.records import Durability, Gap, StoredPage
@@ -39,7 +40,7 @@ log = logging.getLogger(__name__)
 
 
 class SubscribeStream:
-    """Thread of one subscriber."""
+    """Job of one subscriber."""
 
     def __init__(
         self,
@@ -47,14 +48,17 @@ class SubscribeStream:
         opening: Callable[[], pb.DeliverOpen],
         settings: SubscriberSettings,
         state: SubscriptionState,
+        delivered: Callable[..., AnyDelivery],
     ) -> None:
+        """``delivered`` builds a delivery of its fields."""
         self._channels = channels
         self._opening = opening
         self._sink = opening().sink
         self._schemas = SchemaCache(channels, self._sink)
         self._settings = settings
         self._state = state
-        self._call: grpc.Call | None = None
+        self._delivered = delivered
+        self._call: Responses | None = None
         self._lock = threading.Lock()
         """Protects the call against a `close` between two streams."""
         self._stopped = False
@@ -63,22 +67,27 @@ class SubscribeStream:
         """The stream has brought deliveries or results."""
         self._damaged = 0
         """Consecutive streams that ended with a damaged page."""
-        self._thread = GuardedThread(self._run, name=f"forebay-subscriber-{self._sink}", on_fault=self._failed)
+        self._job: Job | None = None
 
     def start(self) -> None:
-        """Start the thread, which connects."""
-        self._thread.start()
+        """Start the job, which connects. Idempotent."""
+        if self._job is None:
+            name = f"forebay-subscriber-{self._sink}"
+            self._job = self._channels.io.spawn(self._run, name=name, on_fault=self._failed)
 
-    def stop(self, timeout_s: float) -> None:
-        """End the stream and the thread, in order if that succeeds in time. The state must be closed."""
-        is_other = self._thread is not threading.current_thread()
+    async def stop(self, timeout_s: float) -> None:
+        """End the stream and the job, in order if that succeeds in time. The state must be closed."""
+        if self._job is None:
+            return
+        is_other = not self._job.is_current()
         if is_other and self._state.is_open():
-            self._thread.join(timeout_s)
-        self._cancel()
+            await self._job.join(timeout_s)
+        self.cancel()
         if is_other:
-            self._thread.join()
+            await self._job.join(None)
 
-    def _cancel(self) -> None:
+    def cancel(self) -> None:
+        """End the stream immediately. Idempotent."""
         with self._lock:
             self._stopped = True
             call = self._call
@@ -88,13 +97,13 @@ class SubscribeStream:
     def _failed(self, fault: ClientFault) -> None:
         """Apply an unexpected failure: end the stream and notify the waiting threads."""
         self._state.disconnected(self._session, fault)
-        self._cancel()
+        self.cancel()
 
-    def _run(self) -> None:
+    async def _run(self) -> None:
         reconnect = Reconnect(self._channels.settings, clock=time.monotonic, random=random.random)
         while not self._state.is_closed():
             stream = self._session = DeliverStreamState()
-            error = self._one_stream(stream)
+            error = await self._one_stream(stream)
             if stream.is_open:
                 reconnect.opened()
             if self._progressed:
@@ -114,12 +123,13 @@ class SubscribeStream:
                 reconnect.failures,
                 delay_s,
             )
-            self._state.pause(delay_s)
+            await self._state.pause(delay_s)
 
-    def _one_stream(self, stream: DeliverStreamState) -> ForebayError:
+    async def _one_stream(self, stream: DeliverStreamState) -> ForebayError:
         """Run one stream to its end; return its error."""
         try:
-            call = self._channels.stub(BufferServiceStub, self._sink).Deliver(self._requests(stream))
+            method = self._channels.stub(BufferServiceStub, self._sink).Deliver
+            call = self._channels.io.exchange(method, self._requests(stream))
         except ValueError as failure:  # grpc: the channel was closed
             return BrokerUnavailable(str(failure))
         except ForebayError as error:
@@ -130,10 +140,10 @@ class SubscribeStream:
         if stopped:
             call.cancel()
         try:
-            for response in call:
-                self._handle(stream, response)
+            async for response in call:
+                await self._handle(stream, response)
         except grpc.RpcError as failure:
-            return self._channels.ended(failure, self._sink)
+            return await self._channels.ended(failure, self._sink)
         except PageCorrupt as error:
             # Damaged in transit: unsettled records are redelivered over a new stream. If the damage repeats, it
             # occurs at its source.
@@ -146,23 +156,23 @@ class SubscribeStream:
             return error
         return BrokerUnavailable("the broker ended the stream")
 
-    def _requests(self, stream: DeliverStreamState) -> Iterator[pb.DeliverRequest]:
-        """Yield the messages to send. Runs on gRPC's thread, which would swallow an exception."""
+    async def _requests(self, stream: DeliverStreamState) -> AsyncGenerator[pb.DeliverRequest, None]:
+        """Yield the messages to send. Runs in the call, which would swallow an exception."""
         try:
             yield pb.DeliverRequest(open=self._opening())
-            while (request := self._state.next_request(stream)) is not None:
+            while (request := await self._state.next_request(stream)) is not None:
                 yield request
             if self._state.is_closed() and stream.is_open:
                 yield pb.DeliverRequest(close=pb.DeliverClose())
         except Exception as error:  # noqa: BLE001 - reported to the waiting threads
             self._failed(fault_of(error))
 
-    def _handle(self, stream: DeliverStreamState, response: pb.DeliverResponse) -> None:
+    async def _handle(self, stream: DeliverStreamState, response: pb.DeliverResponse) -> None:
         state = self._state
         kind = response.WhichOneof("response")
         self._progressed = self._progressed or kind in {"delivery", "results"}
         if kind == "delivery":
-            state.arrived(self._delivery(response.delivery))
+            state.arrived(await self._delivery(response.delivery))
             self._damaged = 0
             self._channels.reached(self._sink)
         elif kind == "results":
@@ -175,17 +185,17 @@ class SubscribeStream:
             state.assigned(response.assignment)
         elif kind == "gap":
             gap = convert.value(Gap, response.gap)
-            state.arrived(Delivery(settler=state, partition=gap.partition, incarnation=state.incarnation, gap=gap))
+            state.arrived(self._delivered(partition=gap.partition, incarnation=state.incarnation, gap=gap))
         elif kind == "opened" and not stream.is_open:
             self._channels.reached(self._sink)
             state.opened(stream, response.opened)
         elif kind is not None:
             raise ProtocolViolation(f"unexpected message {kind} in this state of the stream")
 
-    def _delivery(self, message: pb.Delivery) -> Delivery:
+    async def _delivery(self, message: pb.Delivery) -> AnyDelivery:
         ranges = [(one.first_offset, one.last_offset) for one in message.ranges]
         pages: list[StoredPage] = []
-        schema_of = self._schemas.source(self._state.incarnation)
+        schema_of = await self._schemas.source(self._state.incarnation, message.pages)
         for page in message.pages:
             body = checked_body(page)
             last = page.base_offset + page.record_count - 1
@@ -196,8 +206,7 @@ class SubscribeStream:
                 pages += [convert.narrowed(whole, first, end) for first, end in pieces[1:]]
         if not pages:
             raise ProtocolViolation("the broker sent a delivery without records")
-        return Delivery(
-            settler=self._state,
+        return self._delivered(
             partition=message.partition,
             incarnation=self._state.incarnation,
             owner_epoch=message.owner_epoch,

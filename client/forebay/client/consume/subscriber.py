@@ -11,26 +11,39 @@ records are stale, and are redelivered in new deliveries.
 
 from __future__ import annotations
 
-import threading
-import time
-import uuid
 from collections.abc import Callable
-from typing import Final
+from functools import partial
+from typing import Any
 
-from forebay.client.consume.delivery import Delivery
+from forebay.client.consume.answers import AnswerKind
+from forebay.client.consume.core import SubscriberCore
+from forebay.client.consume.delivery import AnyDelivery, Delivery
 from forebay.client.consume.state import SubscriptionState
-from forebay.client.consume.stream import SubscribeStream
-from forebay.client.errors import Closed
 from forebay.client.replay.iterator import ClosableIterator
-from forebay.client.settings import SubscriberSettings
-from forebay.client.telemetry import Telemetry
 from forebay.client.transport.channel import Channels
-from forebay.client.transport.forks import PROCESS
-from forebay.errors.reasons import Reason
-from forebay.v1 import buffer_service_pb2 as pb
+from forebay.client.transport.operations import blocked
+from forebay.client.values.ranges import Range
+from forebay.client.values.records import SettleResult
 
-GOODBYE_S: Final = 5.0
-"""Time limit of ``close`` for pending results and the orderly end of the stream."""
+
+class BlockingSettler:
+    """Receiver of answers whose caller blocks until the results are known."""
+
+    def __init__(self, state: SubscriptionState) -> None:
+        self._state = state
+        self.touch = state.touch
+
+    def settle(
+        self, delivery: AnyDelivery, verb: AnswerKind, ranges: list[Range], *, wait: bool = False, **options: Any
+    ) -> list[SettleResult]:
+        """Send an answer; with ``wait`` return its results, otherwise nothing."""
+        submitted = self._state.submit(delivery, verb, ranges, wait=wait, **options)
+        return blocked(self._state.results(submitted)) if wait else []
+
+
+def delivered(state: SubscriptionState) -> Callable[..., Delivery]:
+    """Return the class of deliveries whose answers go to ``state``."""
+    return partial(Delivery, settler=BlockingSettler(state))
 
 
 class Subscriber(ClosableIterator[Delivery]):
@@ -44,39 +57,26 @@ class Subscriber(ClosableIterator[Delivery]):
         channels: Channels,
         sink: str,
         *,
-        subscription: str = "default",
-        consumer_id: str | None = None,
-        settings: SubscriberSettings,
-        incarnation: str = "",
-        clock: Callable[[], float] = time.monotonic,
         on_close: Callable[[Subscriber], None] = lambda subscriber: None,
+        **options: Any,
     ) -> None:
-        self.sink: Final = sink
-        self.subscription: Final = subscription
-        self.consumer_id: Final = consumer_id or uuid.uuid4().hex
-        self._forks = PROCESS.forks
+        self._core = SubscriberCore(channels, sink, delivered, **options)
         self._on_close = on_close
-        self._credit = pb.Credit(records=settings.credit_records, bytes=settings.credit_bytes)
-        self._incarnation = incarnation
-        self._clock = clock
-        self._state = SubscriptionState(
-            Telemetry(sink, subscription), clock, settle_timeout_s=channels.settings.call_timeout_s
-        )
-        self._stream = SubscribeStream(channels, self._opening, settings, self._state)
-        self._start = threading.Lock()
-        """Protects the start of the thread against concurrent first calls."""
-        self._started = False
 
-    def _opening(self) -> pb.DeliverOpen:
-        return pb.DeliverOpen(
-            sink=self.sink,
-            subscription=self.subscription,
-            consumer_id=self.consumer_id,
-            credit=self._credit,
-            incarnation=self._state.incarnation or self._incarnation,
-            subscription_incarnation=self._state.subscription_incarnation,
-            answers_pings=True,
-        )
+    @property
+    def sink(self) -> str:
+        """Name of the sink."""
+        return self._core.sink
+
+    @property
+    def subscription(self) -> str:
+        """Name of the subscription."""
+        return self._core.subscription
+
+    @property
+    def consumer_id(self) -> str:
+        """Name of this consumer."""
+        return self._core.consumer_id
 
     def take(self, timeout_s: float | None = None) -> Delivery | None:
         """Return the next delivery; ``None`` if the subscriber was closed, or after ``timeout_s``.
@@ -86,12 +86,8 @@ class Subscriber(ClosableIterator[Delivery]):
         recreated while the connection was broken), and others. With ``reconnect=False``, every broken
         connection ends it.
         """
-        self._check()
-        with self._start:
-            if not self._started and not self._state.is_closed():
-                self._stream.start()
-                self._started = True
-        return self._state.take(timeout_s)
+        delivery: Delivery | None = blocked(self._core.take(timeout_s))
+        return delivery
 
     def __next__(self) -> Delivery:
         """Return the next delivery, waiting for it; stops when closed. Raises as ``take``."""
@@ -105,11 +101,7 @@ class Subscriber(ClosableIterator[Delivery]):
 
         The limits also apply after a reconnect.
         """
-        self._check()
-        if self._state.is_closed():
-            raise Closed("the subscriber is closed: open a new one", reason=Reason.SUBSCRIBER_CLOSED)
-        self._credit = pb.Credit(records=records, bytes=bytes_)
-        self._state.set_credit(self._credit)
+        self._core.set_credit(records=records, bytes_=bytes_)
 
     def close(self) -> None:
         """End the iteration, from any thread; acks are confirmed first, unsettled records are redelivered.
@@ -117,17 +109,5 @@ class Subscriber(ClosableIterator[Delivery]):
         The broker is notified of the close, so that it does not count as a failed attempt. Takes up to 5 s if the
         broker does not answer.
         """
-        if self._forks != PROCESS.forks:
-            return
-        until = self._clock() + GOODBYE_S
-        self._state.close(GOODBYE_S)
-        with self._start:
-            if self._started:
-                self._stream.stop(max(0.0, until - self._clock()))
+        blocked(self._core.close())
         self._on_close(self)
-
-    def _check(self) -> None:
-        if self._forks != PROCESS.forks:
-            raise Closed(
-                "this subscriber was opened before fork: open a new one in this process", reason=Reason.USED_AFTER_FORK
-            )

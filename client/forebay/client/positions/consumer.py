@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from forebay.client.admin.sinks import Sinks
-from forebay.client.consume.puller import PullClient
+from forebay.client.calls import BlockingCalls
 from forebay.client.errors import Closed, ForebayError, OffsetTrimmed, PositionConflict, PositionFenced
 from forebay.client.positions.completion import Completion
 from forebay.client.positions.position import PositionKey, SavedPosition
@@ -312,7 +312,7 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
     def _offset_of(self, at: int | datetime, bounds: Bounds) -> int:
         if isinstance(at, int):
             return at
-        puller = PullClient(self._channels)
+        puller = BlockingCalls(self._channels)
         return puller.offset_at(self.sink, at, partition=bounds.partition, incarnation=bounds.incarnation)
 
     def _begin(self, bounds: Bounds, start: Start, first: int) -> None:

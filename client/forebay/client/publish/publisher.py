@@ -14,51 +14,20 @@ stages all records or fails: the first failed record ends it.
 
 from __future__ import annotations
 
-import time
-import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from datetime import datetime
 from types import TracebackType
-from typing import Final, Self, cast
-from zlib import crc32
+from typing import Any, Self, cast
 
-from forebay.client.admin.epochs import stage_message
-from forebay.client.errors import (
-    BrokerUnavailable,
-    Closed,
-    FailedPrecondition,
-    ForebayError,
-    InvalidArgument,
-    InvalidPage,
-    RecordTooLarge,
-)
-from forebay.client.publish.batches import Batch
-from forebay.client.publish.completions import BulkFuture, PublishFuture
-from forebay.client.publish.pages import EncodedPage, event_time_us
-from forebay.client.publish.send_buffer import OnFailure, SendBuffer
-from forebay.client.publish.sized_columns import SizedColumns, check_types
-from forebay.client.publish.stream import PublishStream
-from forebay.client.settings import PublisherSettings
-from forebay.client.telemetry import Telemetry
+from forebay.client.publish.completions import PublishFuture
+from forebay.client.publish.core import PublisherCore
+from forebay.client.publish.pages import EncodedPage
 from forebay.client.transport.channel import Channels
-from forebay.client.transport.forks import PROCESS
-from forebay.client.values import convert
-from forebay.client.values.epochs import Stage, StagedToken
-from forebay.client.values.records import HeadersLike, Receipt
-from forebay.errors.reasons import Reason
-from forebay.page.format import PAGE_BYTES_MAX
-
-GOODBYE_S: Final = 10.0
-"""Time that ``close`` waits for the broker to end the stream after everything is finished."""
+from forebay.client.transport.operations import blocked
+from forebay.client.values.records import Receipt
 
 
-def partition_of(key: bytes, partitions: int) -> int:
-    """Return the partition of a key: CRC-32 (zlib) of ``key``, modulo the number of partitions."""
-    return crc32(key) % partitions
-
-
-class Publisher:
+class Publisher(PublisherCore):
     """Writer of one sink. Thread-safe; not usable across ``fork``: open another one in the child.
 
     Created by ``Client.publisher``, which returns when the broker has accepted it.
@@ -69,97 +38,12 @@ class Publisher:
         channels: Channels,
         sink: str,
         *,
-        settings: PublisherSettings,
-        writer_id: str | None = None,
-        stage: Stage | None = None,
-        incarnation: str = "",
-        clock: Callable[[], float] = time.monotonic,
-        on_failure: OnFailure | None = None,
         on_close: Callable[[Publisher], None] = lambda publisher: None,
+        **options: Any,
     ) -> None:
-        self.sink: Final = sink
-        self.stage: Final = stage
-        self.writer_id: Final = writer_id or uuid.uuid4().hex
-        self._forks = PROCESS.forks
-        self._closed = False
+        super().__init__(channels, sink, **options)
         self._on_close = on_close
-        self._buffer = SendBuffer(settings, Telemetry(sink), clock, on_failure)
-        staging = None if stage is None else stage_message(stage)
-        named = incarnation or (stage.incarnation if stage is not None else "")
-        self._stream = PublishStream(channels, sink, self.writer_id, self._buffer, staging, named)
-        self._stream.start()
-        try:
-            opened = self._buffer.await_opened(settings.delivery_timeout_s)
-        except ForebayError:
-            self.abandon()
-            raise
-        if not opened:
-            self.abandon()
-            why = self._stream.last_error
-            raise BrokerUnavailable(
-                f"the publisher of sink {sink!r} could not be opened within {settings.delivery_timeout_s:g} s: "
-                f"{'no answer' if why is None else why}"
-            ) from why
-
-    @property
-    def partitions(self) -> int:
-        """Number of partitions of the sink."""
-        return self._buffer.partitions
-
-    @property
-    def incarnation(self) -> str:
-        """Incarnation of the sink; if the sink is deleted and recreated, the publisher ends."""
-        return self._stream.incarnation
-
-    def staged(self) -> StagedToken:
-        """Return the token of the durably staged records, for the commit; ``flush`` or ``close`` first."""
-        if self.stage is None:
-            raise FailedPrecondition(
-                "this publisher has no staged pages: open it with a stage", reason=Reason.STAGING_UNSUPPORTED
-            )
-        return StagedToken(self.stage.token, tuple(self._stream.stored()), self.incarnation)
-
-    def send(
-        self,
-        value: bytes,
-        *,
-        key: bytes | None = None,
-        headers: HeadersLike | None = None,
-        event_time: datetime | int | None = None,
-        partition: int | None = None,
-        wait: bool = True,
-    ) -> Future[Receipt]:
-        """Add a record; its future returns its own receipt (``first_offset == last_offset``).
-
-        A record with a key goes to partition CRC-32(key) modulo partitions. Records without a key fill the partitions
-        in turn, a page each. ``partition`` overrides both. Blocks while the buffer is full, or raises ``BufferFull``
-        then if ``wait`` is False; do not block in the callback of a future, because that runs on the thread that frees
-        the buffer. ``event_time`` is an aware ``datetime``, or microseconds since 1970 UTC.
-
-        An unused future costs next to nothing: ``flush`` raises the first failure, and ``on_failure`` of the publisher
-        is called for each.
-
-        Raises ``RecordTooLarge``, ``INVALID_PARTITION``, ``InvalidPage``, ``PUBLISHER_CLOSED``,
-        ``USED_AFTER_FORK``, and the error that ended the publisher (``WriterFenced``, ``SinkNotFound``,
-        ``SinkReplaced``, ...).
-        """
-        if self._forks != PROCESS.forks or partition is not None:
-            self._check(partition)
-        if type(value) is not bytes or (key is not None and type(key) is not bytes):
-            raise InvalidPage("value must be bytes, key must be bytes or None")
-        size = len(value)
-        stored = b""
-        if headers:
-            stored = convert.headers_message(headers)
-            size += len(stored)
-        if key is not None:
-            size += len(key)
-            if partition is None:
-                partition = crc32(key) % self._buffer.partitions
-        if size > self._buffer.record_bytes_max:
-            self._check_size(size)
-        time_us = None if event_time is None else event_time_us(event_time)
-        return self._buffer.put(partition, value, key, time_us, stored, size, wait)
+        blocked(self.connect())
 
     def send_many(
         self,
@@ -174,28 +58,8 @@ class Publisher:
         partition if the keys select several. Blocks and raises as ``send``. If the call itself rejects a record, it
         adds none.
         """
-        self._check(partition)
-        if keys is not None and len(keys) != len(values):
-            raise InvalidPage(f"keys has {len(keys)} entries: must be {len(values)}, one per value")
-        check_types(values, keys)
-        if keys is None or partition is not None:
-            parts = [(partition, SizedColumns.of(values, keys))]
-        else:
-            parts = [(target, SizedColumns.of(*some)) for target, some in self._by_partition(values, keys).items()]
-        for _, columns in parts:
-            if columns.ends[-1] > self._buffer.record_bytes_max:
-                self._check_size(columns.largest())
         future = PublishFuture()
-        bulk = BulkFuture(future)
-        error: ForebayError | None = None
-        try:
-            for target, columns in parts:
-                self._put_many(target, columns, bulk)
-        except ForebayError as failure:
-            error = failure
-            raise
-        finally:
-            bulk.seal(error)
+        blocked(self.add_many(values, keys, partition, future))
         return cast("Future[list[Receipt]]", future)
 
     def send_page(self, page: EncodedPage, *, partition: int) -> Future[Receipt]:
@@ -203,20 +67,14 @@ class Publisher:
 
         Raises ``InvalidPage`` for a body over 1 MiB with more than one record, and the errors of ``send``.
         """
-        self._check(partition)
-        if page.record_count == 1:
-            self._check_size(len(page.body))
-        elif len(page.body) > PAGE_BYTES_MAX:
-            raise InvalidPage(f"a page of {len(page.body)} bytes: must be at most {PAGE_BYTES_MAX}")
-        return self._buffer.put_page(partition, page)
+        return blocked(self.add_page(page, partition))
 
     def flush(self, timeout_s: float | None = None) -> None:
         """Wait until all sent records are durable; raise the first failure since the last flush.
 
         Raises ``FlushTimeout`` after ``timeout_s``. Without it, ``delivery_timeout_s`` limits the wait.
         """
-        self._check(None)
-        self._buffer.flush(timeout_s)
+        blocked(self.finish(timeout_s))
 
     def close(self, timeout_s: float | None = None) -> None:
         """Flush, close the writer at the broker, and end the threads. Idempotent.
@@ -224,25 +82,15 @@ class Publisher:
         Raises the first failure since the last flush. Records that are not durable after ``timeout_s`` fail with
         ``PUBLISH_ABANDONED``.
         """
-        if self._forks != PROCESS.forks or self._closed:
-            return
-        self._closed = True
-        self._buffer.close()
         try:
-            self._buffer.flush(timeout_s)
+            blocked(self.shut(timeout_s))
         finally:
-            if not self._stream.join(GOODBYE_S if timeout_s is None else min(timeout_s, GOODBYE_S)):
-                self.abandon()
-            self._on_close(self)
+            if self.is_closed:
+                self._on_close(self)
 
     def abandon(self) -> None:
         """Close without waiting: records that are not durable fail with ``PUBLISH_ABANDONED``."""
-        if self._forks != PROCESS.forks:
-            return
-        self._closed = True
-        self._buffer.close()
-        self._stream.abandon()
-        self._stream.join(None)
+        blocked(self.end())
         self._on_close(self)
 
     def __enter__(self) -> Self:
@@ -257,44 +105,3 @@ class Publisher:
             self.close()
         else:
             self.abandon()
-
-    def _check(self, partition: int | None) -> None:
-        if self._forks != PROCESS.forks:
-            raise Closed(
-                "this publisher was opened before fork: open a new one in this process", reason=Reason.USED_AFTER_FORK
-            )
-        if partition is not None and not 0 <= partition < self._buffer.partitions:
-            highest = self._buffer.partitions - 1
-            raise InvalidArgument(
-                f"partition = {partition}: must be 0 to {highest} in sink {self.sink!r}",
-                reason=Reason.INVALID_PARTITION,
-                facts={"partition": str(partition), "partitions": str(self._buffer.partitions)},
-            )
-
-    def _check_size(self, size: int) -> None:
-        if size > self._buffer.record_bytes_max:
-            bound = self._buffer.record_bytes_max
-            raise RecordTooLarge(
-                f"a record has {size} bytes: must be at most {bound} bytes (record_bytes_max of the broker)",
-                facts={"size": str(size), "bound": str(bound)},
-            )
-
-    def _put_many(self, partition: int | None, columns: SizedColumns, bulk: BulkFuture) -> None:
-        def attach(batch: Batch, count: int) -> None:
-            batch.complete_many(bulk, count)
-
-        self._buffer.put_many(partition, columns, attach)
-
-    def _by_partition(
-        self, values: Sequence[bytes], keys: Sequence[bytes | None]
-    ) -> dict[int | None, tuple[list[bytes], list[bytes | None]]]:
-        groups: dict[int | None, tuple[list[bytes], list[bytes | None]]] = {}
-        partitions = self._buffer.partitions
-        for value, key in zip(values, keys, strict=True):
-            target = None if key is None else partition_of(key, partitions)
-            group = groups.get(target)
-            if group is None:
-                group = groups[target] = ([], [])
-            group[0].append(value)
-            group[1].append(key)
-        return groups

@@ -21,6 +21,9 @@ from forebay.client.publish.sized_columns import SizedColumns
 from forebay.client.publish.window import Window, WindowPage
 from forebay.client.settings import PublisherSettings
 from forebay.client.telemetry import Telemetry
+from forebay.client.transport.io import Io
+from forebay.client.transport.operations import blocked
+from forebay.client.transport.threads import THREADS
 from forebay.errors.reasons import Reason
 
 OnFailure = Callable[[ForebayError, int], None]
@@ -36,17 +39,18 @@ class SendBuffer:
         telemetry: Telemetry,
         clock: Callable[[], float],
         on_failure: OnFailure | None = None,
+        io: Io = THREADS,
     ) -> None:
         self.settings = settings
         self.on_failure = on_failure
         self.telemetry = telemetry
         self.clock = clock
         self.lock = threading.Lock()
-        self.work = threading.Condition(self.lock)
+        self.work = io.condition(self.lock)
         """The sender waits here for pages to send."""
-        self.room = threading.Condition(self.lock)
+        self.room = io.condition(self.lock)
         """Users wait here for room, for the first `opened`, and for flushes."""
-        self.change = threading.Condition(self.lock)
+        self.change = io.condition(self.lock)
         """The stream's thread waits here for the end of a stream, for closing, and for the next expiry."""
         self.batches = Batches(PageBounds(settings.page_bytes, settings.page_records), settings.linger_ms / 1000)
         self.window: Window[Batch] = Window(settings.window_pages)
@@ -91,7 +95,9 @@ class SendBuffer:
             batch = self.batches.by_partition.get(self._unkeyed if partition is None else partition)
             used = 0 if batch is None else bounds.used(batch, size, is_rich=is_rich)
             if batch is None or used > bounds.body_bytes or self.bytes + size > self._bytes_max:
-                if not wait:
+                if wait:
+                    blocked(self._admit(size))
+                else:
                     self._check_room(size)
                 batch = self._batch_for(partition, size, is_rich=is_rich)
                 used = bounds.used(batch, size, is_rich=is_rich)
@@ -102,7 +108,9 @@ class SendBuffer:
                 self.seal(batch.partition)
         return RecordFuture(batch.result, index)
 
-    def put_many(self, partition: int | None, columns: SizedColumns, attach: Callable[[Batch, int], None]) -> None:
+    async def put_many(
+        self, partition: int | None, columns: SizedColumns, attach: Callable[[Batch, int], None]
+    ) -> None:
         """Add many records, divided into pages.
 
         Complete pages are encoded immediately and without the lock, the remainder later.
@@ -112,7 +120,7 @@ class SendBuffer:
         while first < len(columns):
             end = first + self.batches.bounds.count_fitting(None, columns.ends, first, is_rich=is_rich)
             if end < len(columns) and not self._is_begun(partition):
-                self._put_encoded(partition, columns.encode(first, end), partial(_attach_all, attach))
+                await self._put_encoded(partition, columns.encode(first, end), partial(_attach_all, attach))
                 first = end
                 continue
             with self.lock:
@@ -121,7 +129,7 @@ class SendBuffer:
                 end = first + self.batches.bounds.count_fitting(begun, columns.ends, first, is_rich=is_rich)
                 size = columns.size(first, end)
                 if not self._has_room(size):
-                    self._await_room(size)
+                    await self._await_room(size)
                     continue  # the batch may have been sealed meanwhile
                 batch = self._batch(partition)
                 if end > first:
@@ -134,12 +142,17 @@ class SendBuffer:
                     self.seal(batch.partition)
                 first = end
 
-    def put_page(self, partition: int, page: EncodedPage) -> RecordFuture:
-        """Add an encoded page; blocks while the buffer is full."""
-        batch = self._put_encoded(partition, page, lambda batch: None)
+    async def put_page(self, partition: int, page: EncodedPage) -> RecordFuture:
+        """Add an encoded page, once there is room for it."""
+        batch = await self._put_encoded(partition, page, lambda batch: None)
         return RecordFuture(batch.result, RecordFuture.WHOLE)
 
-    def flush(self, timeout_s: float | None) -> None:
+    async def wait_for_room(self, size: int) -> None:
+        """Wait until ``size`` content bytes fit. Raises what ended the publisher."""
+        with self.lock:
+            await self._admit(size)
+
+    async def flush(self, timeout_s: float | None) -> None:
         """Wait until all records added before are finished; raise the first failure since the last flush."""
         until = None if timeout_s is None else self.clock() + timeout_s
         with self.lock:
@@ -149,12 +162,12 @@ class SendBuffer:
                     left_s = None if until is None else until - self.clock()
                     if left_s is not None and left_s <= 0:
                         raise FlushTimeout(f"{len(self.unfinished)} pages are not durable yet: flush again, or close")
-                    self.room.wait(left_s)
+                    await self.room.wait_for_notify(left_s)
             error = self.failures.pop() or (copy.copy(self.fatal) if self.fatal is not None else None)
         if error is not None:
             raise error
 
-    def await_opened(self, timeout_s: float) -> bool:
+    async def await_opened(self, timeout_s: float) -> bool:
         """Wait for the first `opened`; return False after the timeout. Raises what ended the publisher."""
         until = self.clock() + timeout_s
         with self.lock:
@@ -163,7 +176,7 @@ class SendBuffer:
                 left_s = until - self.clock()
                 if left_s <= 0:
                     return False
-                self.room.wait(left_s)
+                await self.room.wait_for_notify(left_s)
         return True
 
     def close(self) -> None:
@@ -208,23 +221,22 @@ class SendBuffer:
             bound = self.settings.buffer_bytes_max
             raise BufferFull(
                 f"{self.bytes} bytes are not durable yet, {bound} may be (buffer_bytes_max): wait, or drop the record",
-                facts={"size": str(self.bytes), "bound": str(bound)},
+                facts={"size": str(self.bytes), "bound": str(bound), "needed": str(size)},
             )
 
-    def _admit(self, size: int) -> None:
+    async def _admit(self, size: int) -> None:
         self._check_open()
         if not self._has_room(size):
-            self._await_room(size)
+            await self._await_room(size)
 
-    def _await_room(self, size: int) -> None:
+    async def _await_room(self, size: int) -> None:
         with _Counted(self):
             while not self._has_room(size):
-                self.room.wait()
+                await self.room.wait_for_notify()
                 self._check_open()
 
     def _batch_for(self, partition: int | None, size: int, *, is_rich: bool) -> Batch:
-        """Return a batch that takes a record of ``size`` content bytes, once there is room for it."""
-        self._admit(size)
+        """Return a batch that takes a record of ``size`` content bytes."""
         while not self.batches.bounds.fits(batch := self._batch(partition), size, is_rich=is_rich):
             self.seal(batch.partition)
         return batch
@@ -243,10 +255,10 @@ class SendBuffer:
         """Return True if the next record joins a page with records. May be outdated immediately."""
         return self.batches.get(self._target(partition)) is not None
 
-    def _put_encoded(self, partition: int | None, page: EncodedPage, attach: Callable[[Batch], None]) -> Batch:
+    async def _put_encoded(self, partition: int | None, page: EncodedPage, attach: Callable[[Batch], None]) -> Batch:
         size = len(page.body)
         with self.lock:
-            self._admit(size)
+            await self._admit(size)
             target = self._target(partition)
             self.seal(target)
             batch = self._new_batch(target)

@@ -1,7 +1,7 @@
 """Stream side of a send buffer: takes pages out, applies answers, and completes finished pages.
 
-Called by three threads: the sender (``take``), the reader of answers (``opened``, ``answered``) and the stream's own
-thread (``await_change``, ``disconnected``, ``end_all``). Futures are completed outside the lock, so that a callback may
+Called by three jobs: the sender (``take``), the reader of answers (``opened``, ``answered``) and the stream's own
+job (``await_change``, ``disconnected``, ``end_all``). Futures are completed outside the lock, so that a callback may
 publish.
 """
 
@@ -60,7 +60,7 @@ class Sender:
         """Staged pages with a receipt, by partition. Protected by the buffer's lock."""
         self._held_logged_at: float | None = None
 
-    def take(self, stream: PublishStreamState) -> tuple[Batch, int] | None:
+    async def take(self, stream: PublishStreamState) -> tuple[Batch, int] | None:
         """Return the next page and its sequence, waiting for one; ``None`` if this stream has no more."""
         buffer = self._buffer
         with buffer.lock:
@@ -76,7 +76,7 @@ class Sender:
                     return None
                 next_retry_at = buffer.window.next_retry_at(now)
                 times = [at for at in (due_at, next_retry_at) if at is not None]
-                buffer.work.wait(max(0.0, min(times) - now) if times else None)
+                await buffer.work.wait_for_notify(max(0.0, min(times) - now) if times else None)
         return None
 
     def opened(self, stream: PublishStreamState, message: pb.PublishOpened, *, resumed: bool) -> None:
@@ -169,7 +169,7 @@ class Sender:
         with self._buffer.lock:
             return self._buffer.closing and not self._buffer.unfinished
 
-    def await_change(self, stream: PublishStreamState | None, until: float | None) -> None:
+    async def await_change(self, stream: PublishStreamState | None, until: float | None) -> None:
         """Expire pages until the stream has ended, ``until`` has come, or the publisher is done."""
         buffer = self._buffer
         while True:
@@ -184,7 +184,7 @@ class Sender:
                 failed = self._expire(now)
                 if not failed:
                     times = [at for at in (until, self._expires_at()) if at is not None]
-                    buffer.change.wait(max(0.0, min(times) - now) if times else None)
+                    await buffer.change.wait_for_notify(max(0.0, min(times) - now) if times else None)
             self._finish([(one.page.content, one.error) for one in failed])
             if failed:
                 with buffer.lock:

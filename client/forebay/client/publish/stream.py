@@ -1,7 +1,8 @@
 """Publish stream: opens, sends, reads answers, and reconnects after a failure.
 
-Threads: this one (``forebay-publisher-SINK``) opens streams and expires late pages; one per stream reads answers
-(``forebay-answers-SINK``); gRPC's own thread requests pages from the buffer. All end with ``close``.
+Jobs: this one (``forebay-publisher-SINK``) opens streams and expires late pages; one per stream reads answers
+(``forebay-answers-SINK``); the call requests pages from the buffer. All end with ``close``. A job is a thread, or a
+task of an event loop.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncGenerator
 from typing import Final
 
 import grpc
@@ -25,8 +26,9 @@ from forebay.client.publish.pages import frame_publish_page
 from forebay.client.publish.send_buffer import SendBuffer
 from forebay.client.publish.sender import PublishStreamState, Sender
 from forebay.client.transport.channel import Channels
+from forebay.client.transport.io import Job, Responses
 from forebay.client.transport.reconnect import Reconnect
-from forebay.client.transport.threads import GuardedThread, fault_of
+from forebay.client.transport.threads import fault_of
 from forebay.client.values.epochs import StagedPart
 from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as pb
@@ -41,7 +43,7 @@ def _unchanged(frame: bytes) -> bytes:
 
 
 class PublishStream:
-    """Threads of one publisher."""
+    """Jobs of one publisher."""
 
     def __init__(
         self,
@@ -66,10 +68,10 @@ class PublishStream:
         self._abandoned = False
         self._progressed = False
         """The stream has brought answers."""
-        self._call: grpc.Call | None = None
+        self._call: Responses | None = None
         self.last_error: ForebayError | None = None
         """Cause of the last broken stream."""
-        self._thread = GuardedThread(self._run, name=f"forebay-publisher-{sink}", on_fault=self._failed)
+        self._job: Job | None = None
 
     def stored(self) -> list[StagedPart]:
         """Return the staged parts with a receipt, by partition."""
@@ -77,13 +79,13 @@ class PublishStream:
             return [part for _, part in sorted(self._sender.stored.items())]
 
     def start(self) -> None:
-        """Start the thread, which connects."""
-        self._thread.start()
+        """Start the job, which connects."""
+        name = f"forebay-publisher-{self._sink}"
+        self._job = self._channels.io.spawn(self._run, name=name, on_fault=self._failed)
 
-    def join(self, timeout_s: float | None) -> bool:
+    async def join(self, timeout_s: float | None) -> bool:
         """Wait for the end; return False after the timeout. The buffer must be closed."""
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
+        return self._job is None or await self._job.join(timeout_s)
 
     def abandon(self) -> None:
         """End immediately; records that are not durable fail with ``PUBLISH_ABANDONED``."""
@@ -106,11 +108,11 @@ class PublishStream:
         if call is not None:
             call.cancel()
 
-    def _run(self) -> None:
+    async def _run(self) -> None:
         reconnect = Reconnect(self._channels.settings, clock=self._buffer.clock, random=random.random)
         while not self._sender.is_done():
             state = PublishStreamState()
-            error = self._one_stream(state)
+            error = await self._one_stream(state)
             self.last_error = error or self.last_error
             if state.is_open:
                 reconnect.opened()
@@ -131,9 +133,9 @@ class PublishStream:
                 reconnect.failures,
                 delay_s,
             )
-            self._sender.await_change(None, self._buffer.clock() + delay_s)
+            await self._sender.await_change(None, self._buffer.clock() + delay_s)
 
-    def _one_stream(self, state: PublishStreamState) -> ForebayError | None:
+    async def _one_stream(self, state: PublishStreamState) -> ForebayError | None:
         """Run one stream to its end; return its error, ``None`` after an orderly end."""
         if (lost := self._sender.fatal_error()) is not None:
             return lost
@@ -141,7 +143,7 @@ class PublishStream:
         try:
             channel = self._channels.of_sink(self._sink)
             publish = channel.stream_stream(METHOD, _unchanged, pb.PublishResponse.FromString)
-            call = publish(self._requests(state, self._epoch if resumed else None))
+            call = self._channels.io.exchange(publish, self._requests(state, self._epoch if resumed else None))
         except ValueError as failure:  # grpc: the channel was closed
             return Closed(str(failure), reason=Reason.CLIENT_CLOSED)
         except ForebayError as error:
@@ -151,32 +153,32 @@ class PublishStream:
             abandoned = self._abandoned
         if abandoned:
             call.cancel()
-        reader = threading.Thread(
-            target=self._read,
-            args=(call, state, resumed),
+        reader = self._channels.io.spawn(
+            lambda: self._read(call, state, resumed),
             name=f"forebay-answers-{self._sink}",
-            daemon=True,
+            on_fault=lambda _: None,  # `_read` has ended the stream, and the next one continues
         )
-        reader.start()
-        self._sender.await_change(state, None)
+        await self._sender.await_change(state, None)
         call.cancel()
-        reader.join()
+        await reader.join(None)
         expected = self._sender.is_done() or self._sender.may_renew()
         self._sender.disconnected(state)
+        await call.join()
         if (lost := self._sender.fatal_error()) is not None:
             return lost
         if state.error is None and not expected:
             return BrokerUnavailable("the broker ended the stream")
         return state.error
 
-    def _requests(self, state: PublishStreamState, epoch: int | None) -> Iterator[bytes]:
-        """Yield the serialized messages. Runs on gRPC's thread, which would swallow an exception."""
+    async def _requests(self, state: PublishStreamState, epoch: int | None) -> AsyncGenerator[bytes, None]:
+        """Yield the serialized messages. Runs in the call, which would swallow an exception."""
         try:
-            yield from self._serialised(state, epoch)
+            async for message in self._serialised(state, epoch):
+                yield message
         except Exception as error:  # noqa: BLE001 - reported to the waiting threads
             self._sender.ended(state, fault_of(error))
 
-    def _serialised(self, state: PublishStreamState, epoch: int | None) -> Iterator[bytes]:
+    async def _serialised(self, state: PublishStreamState, epoch: int | None) -> AsyncGenerator[bytes, None]:
         opening = pb.PublishOpen(
             sink=self._sink,
             writer_id=self._writer_id,
@@ -187,7 +189,7 @@ class PublishStream:
         )
         yield pb.PublishRequest(open=opening).SerializeToString()
         telemetry = self._buffer.telemetry
-        while (taken := self._sender.take(state)) is not None:
+        while (taken := await self._sender.take(state)) is not None:
             batch, sequence = taken
             with self._encoding:
                 encoded = batch.encode()
@@ -197,11 +199,11 @@ class PublishStream:
         if self._sender.is_done() and self._stage is None:
             yield pb.PublishRequest(close=pb.PublishClose()).SerializeToString()
 
-    def _read(self, call: Iterable[pb.PublishResponse], state: PublishStreamState, resumed: bool) -> None:
-        """Read answers until the stream ends. Runs on its own thread."""
+    async def _read(self, call: Responses, state: PublishStreamState, resumed: bool) -> None:
+        """Read answers until the stream ends. Runs in a job of its own."""
         error: ForebayError | None = None
         try:
-            for response in call:
+            async for response in call:
                 kind = response.WhichOneof("response")
                 self._progressed = self._progressed or kind in {"answer", "answers"}
                 if kind == "answers":
@@ -215,7 +217,7 @@ class PublishStream:
                     self._epoch, self.incarnation = response.opened.writer_epoch, response.opened.incarnation
                     self._sender.opened(state, response.opened, resumed=resumed)
         except grpc.RpcError as failure:
-            error = self._channels.ended(failure, self._sink)
+            error = await self._channels.ended(failure, self._sink)
         except ForebayError as failure:
             error = failure
         finally:  # also after an unexpected error: the next stream continues

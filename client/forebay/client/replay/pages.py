@@ -1,7 +1,7 @@
 """Replay of one partition, without any change of state.
 
-The iterator survives a broken stream: it re-attaches after the last returned page, with the same end. Missing records
-are reported, never skipped: a gap raises ``GapError``, or is yielded with ``on_gap="yield"``.
+The replay survives a broken stream: it re-attaches after the last received page, with the same end. Missing records
+are reported, never skipped: a gap raises ``GapError``, or is returned with ``on_gap="yield"``.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing, suppress
 from datetime import datetime
-from typing import Any, Final, Literal, TypedDict
+from typing import Final, Literal, TypedDict, Unpack
 
 import grpc
 
@@ -31,9 +32,12 @@ from forebay.client.settings import RetryPolicy
 from forebay.client.telemetry import Telemetry
 from forebay.client.transport.channel import Channels
 from forebay.client.transport.forks import PROCESS
+from forebay.client.transport.io import Responses
+from forebay.client.transport.operations import blocked
 from forebay.client.transport.retry import RetryState
 from forebay.client.values import convert
 from forebay.client.values.records import Gap, StoredPage
+from forebay.client.values.schemas import Schema
 from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2
@@ -73,13 +77,8 @@ class ReplayOptions(TypedDict, total=False):
     """
 
 
-class PageReplay(ClosableIterator[StoredPage | Gap]):
-    """Iterator of the requested parts of pages, and of :class:`Gap` with ``on_gap="yield"``.
-
-    Not thread-safe, except ``close``. Iterating raises ``OffsetTrimmed``, ``OFFSET_AHEAD``,
-    ``SinkNotFound``, ``INVALID_PARTITION``, ``GapError``, ``SinkReplaced``, and ``BrokerUnavailable`` if the
-    broker was unavailable for longer than ``reattach_timeout_s``.
-    """
+class PartitionPages:
+    """Pages of one partition, for the thread client and for the asyncio client. Not thread-safe, except ``close``."""
 
     def __init__(
         self,
@@ -94,7 +93,6 @@ class PageReplay(ClosableIterator[StoredPage | Gap]):
         on_gap: OnGap = "raise",
         incarnation: str = "",
         clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         if start is not None and start_time is not None:
             raise InvalidArgument("start and start_time are set: set only one of them", reason=Reason.INVALID_RANGE)
@@ -109,13 +107,13 @@ class PageReplay(ClosableIterator[StoredPage | Gap]):
         self._follow = follow
         self._on_gap = on_gap
         self._clock = clock
-        self._sleep = sleep
+        self._sleep = channels.io.sleep
         self._forks = PROCESS.forks
         self.incarnation = incarnation
         """Incarnation of the sink, once it is known."""
         self._is_opened = False
         """The opening answer of the broker has arrived."""
-        self._call: grpc.Call | None = None
+        self._call: Responses | None = None
         self._begun_at: float | None = None
         """Time at which the stream was opened; ``None`` once it is read."""
         self._closing = threading.Event()
@@ -131,22 +129,38 @@ class PageReplay(ClosableIterator[StoredPage | Gap]):
             ),
             random.random,
         )
-        self._steps = self._read()
+        self._ready: deque[StoredPage | Gap] = deque()
+        """Received and not yet returned."""
+        self._messages = self._read()
 
-    def __next__(self) -> StoredPage | Gap:
-        """Return the next page or gap; stops at the end, or when the replay is closed."""
+    async def step(self) -> StoredPage | Gap | None:
+        """Return the next page or gap; None at the end, or when the replay is closed.
+
+        A cancelled call loses nothing: the next one re-attaches after the last received page.
+        """
         if self._forks != PROCESS.forks:
             raise Closed(
                 "this replay was opened before fork: open a new one in this process", reason=Reason.USED_AFTER_FORK
             )
-        if self._closing.is_set():
-            raise StopIteration
-        return next(self._steps)
+        while not self._closing.is_set():
+            if self._ready:
+                return self._ready.popleft()
+            try:
+                await anext(self._messages)
+            except StopAsyncIteration:
+                break
+            except Exception:
+                raise
+            except BaseException:  # cancelled, or interrupted
+                self._messages = self._read()
+                raise
+        return None
 
     @property
     def left(self) -> int:
         """Number of offsets up to the end; 0 if unknown: before the first page, or with ``follow``."""
-        return 0 if self._next is None or self._end is None else max(0, self._end - self._next)
+        following = self._ready[0].first_offset if self._ready else self._next
+        return 0 if following is None or self._end is None else max(0, self._end - following)
 
     def begin(self) -> None:
         """Open the stream ahead of the first read, to hide its latency. Idempotent.
@@ -164,10 +178,13 @@ class PageReplay(ClosableIterator[StoredPage | Gap]):
         if self._call is not None and self._forks == PROCESS.forks:
             self._call.cancel()
 
-    def _read(self) -> Iterator[StoredPage | Gap]:
+    async def _read(self) -> AsyncGenerator[None, None]:
+        """Yield after each message that brought pages or gaps."""
         while not self._closing.is_set():
             try:
-                yield from self._one_stream()
+                async with aclosing(self._one_stream()) as messages:
+                    async for message in messages:
+                        yield message
                 return
             except ForebayError as error:
                 if self._closing.is_set():
@@ -177,7 +194,7 @@ class PageReplay(ClosableIterator[StoredPage | Gap]):
                 delay_s = self._retry.failed(self._clock(), error.retry_after_s)
                 if delay_s is None:
                     raise
-            self._sleep(delay_s)
+            await self._sleep(delay_s)
 
     def _request(self) -> pb.ReplayRequest:
         request = pb.ReplayRequest(
@@ -193,43 +210,54 @@ class PageReplay(ClosableIterator[StoredPage | Gap]):
             request.start_time.CopyFrom(convert.stamp(self._start_time))
         return request
 
-    def _one_stream(self) -> Iterator[StoredPage | Gap]:
+    async def _one_stream(self) -> AsyncGenerator[None, None]:
         if self._next is not None and self._end is not None and self._next >= self._end and self._is_opened:
             return
         call = self._stream()
         try:
-            for response in call:
+            async for response in call:
                 kind = response.WhichOneof("response")
                 if kind == "pages":
-                    for message in response.pages.pages:
-                        page = self._cut(message, checked_body(message))
-                        if page is not None:
-                            self._next = page.last_offset + 1
-                            self._retry.succeeded()
-                            self._telemetry.read("replay", len(page))
-                            yield page
+                    try:
+                        await self._received(response.pages.pages)
+                    except PageCorrupt:
+                        yield  # the pages before the damaged one
+                        raise
+                    yield
                 elif kind == "gap":
                     gap = convert.value(Gap, response.gap)
                     self._next = gap.last_offset + 1
                     if self._on_gap == "raise":
                         raise _gap_error(gap)
                     self._retry.succeeded()
-                    yield gap
+                    self._ready.append(gap)
+                    yield
                 elif kind == "opened":
                     self._opened(response.opened)
         except grpc.RpcError as failure:
-            raise self._channels.ended(failure, self._sink) from failure
+            raise await self._channels.ended(failure, self._sink) from failure
         finally:
             call.cancel()
 
-    def _connect(self) -> Any:
+    async def _received(self, messages: Sequence[record_pb2.StoredPage]) -> None:
+        schema_of = await self._schemas.source(self.incarnation, messages)
+        for message in messages:
+            page = self._cut(message, checked_body(message), schema_of)
+            if page is not None:
+                self._next = page.last_offset + 1
+                self._retry.succeeded()
+                self._telemetry.read("replay", len(page))
+                self._ready.append(page)
+
+    def _connect(self) -> Responses:
         try:
-            self._call = self._channels.stub(BufferServiceStub, self._sink).Replay(self._request())
+            method = self._channels.stub(BufferServiceStub, self._sink).Replay
+            self._call = self._channels.io.read(method, self._request())
         except ValueError as failure:  # grpc: the channel was closed
             raise BrokerUnavailable(str(failure)) from failure
         return self._call
 
-    def _stream(self) -> Any:
+    def _stream(self) -> Responses:
         """Return the stream that was opened ahead if it is recent; an older one may have trimmed contents."""
         begun_at, self._begun_at = self._begun_at, None
         if begun_at is None or self._call is None:
@@ -246,7 +274,9 @@ class PageReplay(ClosableIterator[StoredPage | Gap]):
         if self._end is None and message.HasField("end_offset"):
             self._end = message.end_offset
 
-    def _cut(self, message: record_pb2.StoredPage, body: bytes) -> StoredPage | None:
+    def _cut(
+        self, message: record_pb2.StoredPage, body: bytes, schema_of: Callable[[int], Schema]
+    ) -> StoredPage | None:
         """Return the requested part of a page, ``None`` if it has none."""
         first = message.base_offset if self._next is None else max(message.base_offset, self._next)
         last = message.base_offset + message.record_count - 1
@@ -254,8 +284,55 @@ class PageReplay(ClosableIterator[StoredPage | Gap]):
             last = min(last, self._end - 1)
         if first > last:
             return None
-        schema_of = self._schemas.source(self.incarnation)
         return convert.stored_page(message, body, self._partition, first, last, schema_of)
+
+
+class PageReplay(ClosableIterator[StoredPage | Gap]):
+    """Iterator of the requested parts of pages, and of :class:`Gap` with ``on_gap="yield"``.
+
+    Not thread-safe, except ``close``. Iterating raises ``OffsetTrimmed``, ``OFFSET_AHEAD``,
+    ``SinkNotFound``, ``INVALID_PARTITION``, ``GapError``, ``SinkReplaced``, and ``BrokerUnavailable`` if the
+    broker was unavailable for longer than ``reattach_timeout_s``.
+    """
+
+    def __init__(
+        self,
+        channels: Channels,
+        sink: str,
+        *,
+        partition: int,
+        clock: Callable[[], float] = time.monotonic,
+        **options: Unpack[ReplayOptions],
+    ) -> None:
+        self._pages = PartitionPages(channels, sink, partition=partition, clock=clock, **options)
+
+    def __next__(self) -> StoredPage | Gap:
+        """Return the next page or gap; stops at the end, or when the replay is closed."""
+        step = blocked(self._pages.step())
+        if step is None:
+            raise StopIteration
+        return step
+
+    @property
+    def incarnation(self) -> str:
+        """Incarnation of the sink, once it is known."""
+        return self._pages.incarnation
+
+    @property
+    def left(self) -> int:
+        """Number of offsets up to the end; 0 if unknown: before the first page, or with ``follow``."""
+        return self._pages.left
+
+    def begin(self) -> None:
+        """Open the stream ahead of the first read, to hide its latency. Idempotent.
+
+        Failures are raised by the first read.
+        """
+        self._pages.begin()
+
+    def close(self) -> None:
+        """End the iteration. Idempotent."""
+        self._pages.close()
 
 
 def _gap_error(gap: Gap) -> GapError:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections import deque
 from typing import Final
 
-from forebay.client.admin.sinks import Sinks
-from forebay.client.errors import InvalidArgument
+from forebay.client.admin.sinks import SinkCalls
+from forebay.client.errors import ForebayError, InvalidArgument
 from forebay.client.replay.iterator import ClosableIterator
-from forebay.client.replay.pages import PageReplay, ReplayOptions
+from forebay.client.replay.pages import PartitionPages, ReplayOptions
 from forebay.client.transport.channel import Channels
+from forebay.client.transport.operations import blocked
 from forebay.client.values.records import Gap, StoredPage
 from forebay.client.values.sinks import Sink
 from forebay.errors.reasons import Reason
@@ -19,53 +20,48 @@ PAGES_LEFT: Final = 4
 """Number of remaining pages at which the next partition is opened, to hide its latency."""
 
 
-class SinkReplay(ClosableIterator[StoredPage | Gap]):
-    """Iterator of :class:`StoredPage` and :class:`Gap` over all partitions; see :class:`PageReplay`.
+class SinkPages:
+    """Pages of all partitions, for the thread client and for the asyncio client. Not thread-safe, except ``close``."""
 
-    The number of partitions is read with the first page; each partition ends at its end when it is opened. Not
-    thread-safe, except ``close``. Iterating raises as :class:`PageReplay`, and ``INVALID_RANGE`` for options of a
-    single partition if the sink has several.
-    """
-
-    def __init__(self, channels: Channels, sinks: Sinks, sink: str, options: ReplayOptions) -> None:
+    def __init__(self, channels: Channels, sink: str, options: ReplayOptions) -> None:
         self._channels = channels
-        self._sinks = sinks
+        self._sinks = SinkCalls(channels)
         self._sink = sink
         self._options = options
         self._closing = threading.Event()
-        self._opened: tuple[PageReplay, ...] = ()
-        """The replay that is read, and the next one."""
-        self._steps = self._read()
+        self._left: deque[PartitionPages] | None = None
+        """The replay that is read, and those of the following partitions; None before the first step."""
 
-    def __next__(self) -> StoredPage | Gap:
-        """Return the next page or gap; stops after the last partition, or when the replay is closed."""
-        return next(self._steps)
+    async def step(self) -> StoredPage | Gap | None:
+        """Return the next page or gap; None after the last partition, or when the replay is closed."""
+        if self._left is None:
+            found = await self._sinks.find(self._sink)
+            self._left = deque(self._of(number, found.incarnation) for number in range(self._count(found)))
+        while self._left and not self._closing.is_set():
+            current = self._left[0]
+            try:
+                step = await current.step()
+            except ForebayError:
+                self.close()
+                raise
+            if step is None:
+                current.close()
+                self._left.popleft()
+                continue
+            if len(self._left) > 1 and isinstance(step, StoredPage) and current.left <= PAGES_LEFT * len(step):
+                self._left[1].begin()
+            return step
+        return None
 
     def close(self) -> None:
         """End the iteration. Idempotent."""
         self._closing.set()
-        for one in self._opened:
+        for one in list(self._left or ()):
             one.close()
 
-    def _read(self) -> Iterator[StoredPage | Gap]:
-        found = self._sinks.get(self._sink)
-        replays = [self._of(number, found.incarnation) for number in range(self._count(found))]
-        try:
-            for current, behind in zip(replays, [*replays[1:], None], strict=True):
-                self._opened = (current,) if behind is None else (current, behind)
-                if self._closing.is_set():
-                    return
-                for step in current:
-                    if behind is not None and isinstance(step, StoredPage) and current.left <= PAGES_LEFT * len(step):
-                        behind.begin()
-                    yield step
-        finally:
-            for one in self._opened:
-                one.close()
-
-    def _of(self, partition: int, incarnation: str) -> PageReplay:
+    def _of(self, partition: int, incarnation: str) -> PartitionPages:
         options: ReplayOptions = {"incarnation": incarnation, **self._options}
-        return PageReplay(self._channels, self._sink, partition=partition, **options)
+        return PartitionPages(self._channels, self._sink, partition=partition, **options)
 
     def _count(self, sink: Sink) -> int:
         found = sink.settings.partitions
@@ -78,3 +74,26 @@ class SinkReplay(ClosableIterator[StoredPage | Gap]):
                 reason=Reason.INVALID_RANGE,
             )
         return found
+
+
+class SinkReplay(ClosableIterator[StoredPage | Gap]):
+    """Iterator of :class:`StoredPage` and :class:`Gap` over all partitions; see :class:`PageReplay`.
+
+    The number of partitions is read with the first page; each partition ends at its end when it is opened. Not
+    thread-safe, except ``close``. Iterating raises as :class:`PageReplay`, and ``INVALID_RANGE`` for options of a
+    single partition if the sink has several.
+    """
+
+    def __init__(self, channels: Channels, sink: str, options: ReplayOptions) -> None:
+        self._pages = SinkPages(channels, sink, options)
+
+    def __next__(self) -> StoredPage | Gap:
+        """Return the next page or gap; stops after the last partition, or when the replay is closed."""
+        step = blocked(self._pages.step())
+        if step is None:
+            raise StopIteration
+        return step
+
+    def close(self) -> None:
+        """End the iteration. Idempotent."""
+        self._pages.close()

@@ -11,7 +11,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar, cast
@@ -31,11 +31,13 @@ from forebay.client.errors import (
 from forebay.client.settings import MESSAGE_BYTES_MAX, ClientSettings, RetryPolicy
 from forebay.client.transport import handshake
 from forebay.client.transport.diagnosis import Diagnosis
+from forebay.client.transport.io import Io
 from forebay.client.transport.rendezvous import endpoint_of
 from forebay.client.transport.retry import RetryState, call_with_retries
 from forebay.client.transport.retry_rules import RULES
-from forebay.client.transport.security import credential_files, fingerprint, open_channel
+from forebay.client.transport.security import credential_files, fingerprint
 from forebay.client.transport.status import from_call
+from forebay.client.transport.threads import THREADS
 from forebay.credentials import CredentialReport
 from forebay.errors.reasons import Reason
 from forebay.v1 import sink_service_pb2
@@ -55,18 +57,18 @@ _INCONCLUSIVE: Final = (BrokerFault, DeadlineExceeded)
 class _OpenChannel:
     """Channel and fingerprint of the files that it was opened with; gRPC reads files only once."""
 
-    channel: grpc.Channel
+    channel: Any
     files: tuple[tuple[int, ...], ...]
-    replaced: grpc.Channel | None = None
+    replaced: Any = None
     """Previous channel, on which calls may be in progress."""
     stubs: dict[type[Any], Any] = field(default_factory=dict)
     """Stubs by class; creating one takes about 50 microseconds of processor time."""
 
-    def close(self) -> None:
+    async def close(self, io: Io) -> None:
         """Close both channels."""
         for channel in (self.channel, self.replaced):
             if channel is not None:
-                channel.close()
+                await io.close_channel(channel)
 
 
 class _Process:
@@ -82,7 +84,7 @@ class _Process:
 class Channels:
     """One channel per endpoint and process. Thread-safe."""
 
-    def __init__(self, endpoints: Sequence[str], settings: ClientSettings) -> None:
+    def __init__(self, endpoints: Sequence[str], settings: ClientSettings, io: Io = THREADS) -> None:
         if not endpoints or not all(endpoints):
             raise InvalidArgument(
                 "endpoint is empty: must be at least one HOST:PORT",
@@ -91,23 +93,25 @@ class Channels:
             )
         self.endpoints = tuple(dict.fromkeys(endpoints))
         self.settings = settings
+        self.io = io
+        """Waits and calls: those of threads, or of an event loop."""
         self._processes: dict[int, _Process] = {os.getpid(): _Process()}
         self._diagnosis = Diagnosis(
-            lambda endpoint: handshake.probe(endpoint, settings),
+            lambda endpoint: io.run(lambda: handshake.probe(endpoint, settings)),
             patience_s=settings.handshake_patience_s,
             clock=time.monotonic,
-            sleep=time.sleep,
+            sleep=io.sleep,
         )
 
         self._report = CredentialReport(
             credential_files(settings), log=log, clock=time.monotonic, now=lambda: datetime.now(UTC)
         )
 
-    def of_sink(self, sink: str) -> grpc.Channel:
+    def of_sink(self, sink: str) -> Any:
         """Return the channel to the broker that holds ``sink``."""
         return self.of_endpoint(endpoint_of(sink, self.endpoints))
 
-    def of_endpoint(self, endpoint: str) -> grpc.Channel:
+    def of_endpoint(self, endpoint: str) -> Any:
         """Return the channel to ``endpoint``.
 
         Raises ``CLIENT_CLOSED``, ``CredentialsUnusable``, ``INVALID_SETTING``.
@@ -127,6 +131,7 @@ class Channels:
         return cast("T", found)
 
     def _open(self, endpoint: str) -> _OpenChannel:
+        self.io.check()
         process = self._processes.setdefault(os.getpid(), _Process())
         with process.lock:
             if process.closed:
@@ -134,7 +139,7 @@ class Channels:
             opened = process.channels.get(endpoint)
             if opened is None:
                 files = fingerprint(self.settings.tls)  # before they are read, so that a later change is detected
-                opened = _OpenChannel(open_channel(endpoint, self.settings, self.options()), files)
+                opened = _OpenChannel(self.io.open_channel(endpoint, self.settings, self.options()), files)
                 process.channels[endpoint] = opened
         self._report.check()
         return opened
@@ -145,7 +150,7 @@ class Channels:
         for endpoint in self._endpoints_of(sink):
             self._diagnosis.reached(endpoint)
 
-    def ended(self, failure: grpc.RpcError, sink: str | None = None) -> ForebayError:
+    async def ended(self, failure: grpc.RpcError, sink: str | None = None) -> ForebayError:
         """Return the error that ended a call about ``sink``.
 
         If no broker was reached, this probes the endpoint for a TLS mismatch, and returns ``HANDSHAKE_FAILED`` if that
@@ -157,9 +162,9 @@ class Channels:
                 self.reached(sink)
             return error
         for endpoint in self._endpoints_of(sink):
-            if self._reopened(endpoint):
+            if await self._reopened(endpoint):
                 continue
-            verdict = self._diagnosis.of(endpoint)
+            verdict = await self._diagnosis.of(endpoint)
             if verdict.is_final:
                 return AccessDenied(
                     f"{endpoint}: {verdict.text}", reason=Reason.HANDSHAKE_FAILED, facts={"endpoint": endpoint}
@@ -168,7 +173,7 @@ class Channels:
                 return BrokerUnavailable(f"{error}; {endpoint}: {verdict.text}", retry_after_s=error.retry_after_s)
         return error
 
-    def _reopened(self, endpoint: str) -> bool:
+    async def _reopened(self, endpoint: str) -> bool:
         """Replace a channel if its files have changed since it was opened; return True if so."""
         process = self._processes.setdefault(os.getpid(), _Process())
         with process.lock:
@@ -177,22 +182,22 @@ class Channels:
             if opened is None or process.closed or files == opened.files:
                 return False
             try:
-                channel = open_channel(endpoint, self.settings, self.options())
+                channel = self.io.open_channel(endpoint, self.settings, self.options())
             except (
                 CredentialsUnusable
             ) as error:  # certificate and key do not match yet: checked again at the next attempt
                 log.warning("changed certificates are not usable yet endpoint=%s: %s", endpoint, error)
                 return False
-            if opened.replaced is not None:
-                opened.replaced.close()
             process.channels[endpoint] = _OpenChannel(channel, files, opened.channel)
+        if opened.replaced is not None:
+            await self.io.close_channel(opened.replaced)
         log.info("certificates were reloaded endpoint=%s", endpoint)
         return True
 
     def _endpoints_of(self, sink: str | None) -> Sequence[str]:
         return self.endpoints if sink is None else [endpoint_of(sink, self.endpoints)]
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Close this process's channels and all calls on them. Idempotent."""
         process = self._processes.setdefault(os.getpid(), _Process())
         with process.lock:
@@ -200,7 +205,7 @@ class Channels:
             channels = list(process.channels.values())
             process.channels.clear()
         for channel in channels:
-            channel.close()
+            await channel.close(self.io)
 
     def options(self) -> list[tuple[str, int]]:
         """Channel options for gRPC."""
@@ -226,10 +231,10 @@ class Unary:
     def __init__(self, channels: Channels) -> None:
         self._channels = channels
 
-    def call(
+    async def call(
         self,
         rpc: str,
-        attempt: Callable[[float], T],
+        attempt: Callable[[float], Awaitable[T]],
         *,
         is_idempotent: bool = False,
         extra_s: float = 0.0,
@@ -244,26 +249,27 @@ class Unary:
         settings, rule = self._channels.settings, RULES[rpc]
         state = RetryState(policy or settings.retry, random.random)
 
-        def once() -> T:
+        async def once() -> T:
             try:
-                return attempt(settings.call_timeout_s + extra_s)
+                return await attempt(settings.call_timeout_s + extra_s)
             except grpc.RpcError as failure:
-                raise self._channels.ended(failure) from failure
+                raise await self._channels.ended(failure) from failure
             except ValueError as failure:  # grpc: the channel was closed by another thread
                 raise Closed("the client was closed during a call", reason=Reason.CLIENT_CLOSED) from failure
 
         def may_retry(error: ForebayError) -> bool:
             return rule.may_retry(error) or (is_idempotent and error.retryable)
 
-        response = call_with_retries(once, state=state, clock=time.monotonic, sleep=time.sleep, may_retry=may_retry)
+        sleep = self._channels.io.sleep
+        response = await call_with_retries(once, state=state, clock=time.monotonic, sleep=sleep, may_retry=may_retry)
         self._channels.reached()
         return response, state.failures + 1
 
-    def incarnation(self, sink: str) -> str:
+    async def incarnation(self, sink: str) -> str:
         """Return the current incarnation of a sink, as a guard for a request. Raises ``SinkNotFound``."""
-        stub = self._channels.stub(SinkServiceStub, sink)
         request = sink_service_pb2.GetSinkRequest(name=sink)
-        response, _ = self.call("GetSink", lambda t: stub.GetSink(request, timeout=t))
+        method = self._channels.stub(SinkServiceStub, sink).GetSink
+        response, _ = await self.call("GetSink", lambda t: self._channels.io.call(method, request, t))
         return str(response.sink.incarnation)
 
 

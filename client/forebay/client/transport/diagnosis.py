@@ -8,7 +8,7 @@ diagnosis.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -47,11 +47,11 @@ class Diagnosis:
 
     def __init__(
         self,
-        probe: Callable[[str], Probed],
+        probe: Callable[[str], Awaitable[Probed]],
         *,
         patience_s: float,
         clock: Callable[[], float],
-        sleep: Callable[[float], None],
+        sleep: Callable[[float], Awaitable[None]],
     ) -> None:
         self._probe = probe
         self._patience_s = patience_s
@@ -69,16 +69,16 @@ class Diagnosis:
         with self._lock:
             self._endpoints[endpoint] = _Endpoint(reached=True)
 
-    def of(self, endpoint: str) -> Verdict:
+    async def of(self, endpoint: str) -> Verdict:
         """Return the verdict after one probe, or after two for an endpoint that was never reached."""
-        verdict, probes_again = self._probe_once(endpoint)
+        verdict, probes_again = await self._probe_once(endpoint)
         if probes_again:
-            self._sleep(UNREACHED_PATIENCE_S)
-            verdict, _ = self._probe_once(endpoint)
+            await self._sleep(UNREACHED_PATIENCE_S)
+            verdict, _ = await self._probe_once(endpoint)
         return verdict
 
-    def _probe_once(self, endpoint: str) -> tuple[Verdict, bool]:
-        found = self._probe(endpoint)
+    async def _probe_once(self, endpoint: str) -> tuple[Verdict, bool]:
+        found = await self._probe(endpoint)
         now = self._clock()
         with self._lock:
             state = self._endpoints.setdefault(endpoint, _Endpoint())

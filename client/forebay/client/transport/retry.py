@@ -6,7 +6,7 @@ tested without waiting.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -53,20 +53,20 @@ class RetryState:
         return delay
 
 
-def call_with_retries(
-    call: Callable[[], T],
+async def call_with_retries(
+    call: Callable[[], Awaitable[T]],
     *,
     state: RetryState,
     clock: Callable[[], float],
-    sleep: Callable[[float], None],
+    sleep: Callable[[float], Awaitable[None]],
     may_retry: Callable[[ForebayError], bool] = lambda error: isinstance(error, BrokerUnavailable),
 ) -> T:
     """Return the result of ``call`` with retries under the policy; raises its last error."""
     while True:
         try:
-            return call()
+            return await call()
         except ForebayError as error:
             delay = state.failed(clock(), error.retry_after_s) if may_retry(error) else None
             if delay is None:
                 raise
-        sleep(delay)
+        await sleep(delay)

@@ -24,25 +24,33 @@ PORT_MAX: Final = 65_535
 
 
 def open_channel(endpoint: str, settings: ClientSettings, options: list[tuple[str, Any]]) -> grpc.Channel:
-    """Return a channel to ``HOST:PORT``; it connects with its first call.
+    """Return a channel to ``HOST:PORT``; it connects with its first call, and adds the token to each.
 
     Raises ``CredentialsUnusable``, and ``INVALID_SETTING`` for an invalid host or port.
     """
+    channel: grpc.Channel = channel_of(grpc, endpoint, settings, options)
+    return grpc.intercept_channel(channel, WithToken(lambda: token_of(settings))) if has_token(settings) else channel
+
+
+def has_token(settings: ClientSettings) -> bool:
+    """Return True if calls carry a token."""
+    return bool(settings.token or settings.token_file or settings.token_env)
+
+
+def channel_of(library: Any, endpoint: str, settings: ClientSettings, options: list[tuple[str, Any]]) -> Any:
+    """Return a channel of ``grpc`` or ``grpc.aio``, whose calls carry no token. Raises as ``open_channel``."""
     check_endpoint(endpoint)
-    has_token = bool(settings.token or settings.token_file or settings.token_env)
     if settings.tls is None:
-        if has_token and not settings.token_without_tls and not _is_this_machine(endpoint):
+        if has_token(settings) and not settings.token_without_tls and not _is_this_machine(endpoint):
             raise CredentialsUnusable(
                 f"the token would be sent unencrypted to {endpoint}: set tls_ca_file (FOREBAY_TLS_CA_FILE), or "
                 "token_without_tls if the network itself is encrypted",
                 facts={"field": "token", "endpoint": endpoint},
             )
-        channel = grpc.insecure_channel(endpoint, options=options)
-    else:
-        if settings.tls.server_name:
-            options = [*options, ("grpc.ssl_target_name_override", settings.tls.server_name)]
-        channel = grpc.secure_channel(endpoint, _credentials(settings.tls), options=options)
-    return grpc.intercept_channel(channel, WithToken(lambda: token_of(settings))) if has_token else channel
+        return library.insecure_channel(endpoint, options=options)
+    if settings.tls.server_name:
+        options = [*options, ("grpc.ssl_target_name_override", settings.tls.server_name)]
+    return library.secure_channel(endpoint, _credentials(settings.tls), options=options)
 
 
 def check_endpoint(endpoint: str) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator
 from typing import Any
+
+import grpc
 
 from forebay.client.errors import ForebayError
 from forebay.client.settings import RetryPolicy
 from forebay.client.transport.channel import Channels, Unary
+from forebay.client.transport.io import Metadata, Responses
 
 
 class Service:
@@ -19,11 +22,13 @@ class Service:
         self._kind = kind
         self.unary = Unary(channels)
 
-    def stub(self, sink: str) -> Any:
-        """Return the stub at the broker that holds ``sink``."""
-        return self._channels.stub(self._kind, sink)
+    def _method(self, rpc: str, sink: str, endpoint: str | None = None) -> Any:
+        """Return the method of the stub at the broker that holds ``sink``, or at ``endpoint``."""
+        channels = self._channels
+        stub = channels.stub(self._kind, sink) if endpoint is None else channels.stub_at(self._kind, endpoint)
+        return getattr(stub, rpc)
 
-    def call(
+    async def call(
         self,
         rpc: str,
         sink: str,
@@ -32,38 +37,61 @@ class Service:
         endpoint: str | None = None,
         extra_s: float = 0.0,
         policy: RetryPolicy | None = None,
+        timeout_s: float | None = None,
+        metadata: Metadata = (),
+        is_idempotent: bool = False,
     ) -> Any:
-        """Return the response to ``request`` of the broker that holds ``sink``, or of ``endpoint``."""
+        """Return the response to ``request`` of the broker that holds ``sink``, or of ``endpoint``.
 
-        def attempt(timeout_s: float) -> Any:
-            stub = self.stub(sink) if endpoint is None else self._channels.stub_at(self._kind, endpoint)
-            return getattr(stub, rpc)(request, timeout=timeout_s)
+        ``timeout_s`` bounds the time limit of an attempt; the other options are those of ``Unary.call``.
+        """
 
-        return self.unary.call(rpc, attempt, extra_s=extra_s, policy=policy)[0]
+        async def attempt(limit_s: float) -> Any:
+            if timeout_s is not None:
+                limit_s = min(limit_s, timeout_s)
+            return await self._channels.io.call(self._method(rpc, sink, endpoint), request, limit_s, metadata)
 
-    def pages(self, rpc: str, sink: str, request: Any, *, endpoint: str | None = None) -> Iterator[Any]:
+        response, _ = await self.unary.call(rpc, attempt, extra_s=extra_s, policy=policy, is_idempotent=is_idempotent)
+        return response
+
+    async def pages(
+        self, rpc: str, sink: str, request: Any, *, endpoint: str | None = None, **options: Any
+    ) -> AsyncGenerator[Any, None]:
         """Yield the responses of a list call, from the first to the last, which has no ``next_page_token``."""
         while True:
-            response = self.call(rpc, sink, request, endpoint=endpoint)
+            response = await self.call(rpc, sink, request, endpoint=endpoint, **options)
             yield response
             if not response.next_page_token:
                 return
             request.page_token = response.next_page_token
 
-    def delete(self, rpc: str, sink: str, request: Any, gone: tuple[type[ForebayError], ...]) -> bool:
+    async def responses(
+        self, rpc: str, sink: str, request: Any, *, endpoint: str | None = None
+    ) -> AsyncGenerator[Any, None]:
+        """Yield the responses of a stream, without a time limit and without a retry."""
+        call: Responses = self._channels.io.read(self._method(rpc, sink, endpoint), request)
+        try:
+            async for response in call:
+                yield response
+        except grpc.RpcError as failure:
+            raise await self._channels.ended(failure, sink or None) from failure
+        finally:
+            call.cancel()
+
+    async def delete(self, rpc: str, sink: str, request: Any, gone: tuple[type[ForebayError], ...]) -> bool:
         """Call a delete; return False if an earlier attempt deleted the object and its answer was lost.
 
         An error of ``gone`` at the first attempt is raised, because the object did not exist.
         """
         attempts = 0
 
-        def attempt(timeout_s: float) -> Any:
+        async def attempt(timeout_s: float) -> Any:
             nonlocal attempts
             attempts += 1
-            return getattr(self.stub(sink), rpc)(request, timeout=timeout_s)
+            return await self._channels.io.call(self._method(rpc, sink), request, timeout_s)
 
         try:
-            self.unary.call(rpc, attempt)
+            await self.unary.call(rpc, attempt)
         except gone:
             if attempts == 1:
                 raise

@@ -13,6 +13,7 @@ from forebay.client.admin import schemas
 from forebay.client.admin.schemas import SchemaCache
 from forebay.client.errors import BrokerUnavailable
 from forebay.client.transport.channel import Channels
+from forebay.client.transport.operations import blocked
 
 IMPATIENT = ClientSettings(call_timeout_s=1.0, retry=RetryPolicy(tries_max=1))
 
@@ -23,7 +24,7 @@ def test_a_version_that_was_met_is_not_asked_for_again() -> None:
             made = client.sinks.create("orders")
             client.schemas.register("orders", b"one", previous=0)
         channels = Channels((broker.endpoint,), IMPATIENT)
-        schema_of = SchemaCache(channels, "orders").source(made.incarnation)
+        schema_of = blocked(SchemaCache(channels, "orders").source(made.incarnation, ()))
         first = schema_of(1)
         with pytest.raises(SchemaNotFound):
             schema_of(2)
@@ -31,7 +32,7 @@ def test_a_version_that_was_met_is_not_asked_for_again() -> None:
     assert schema_of(1) is first
     with pytest.raises(BrokerUnavailable):
         schema_of(2)
-    channels.close()
+    blocked(channels.close())
 
 
 def test_a_sink_that_was_made_anew_is_asked_again() -> None:
@@ -42,9 +43,9 @@ def test_a_sink_that_was_made_anew_is_asked_again() -> None:
         for schema in (b"first", b"second"):
             made = client.sinks.create("orders")
             client.schemas.register("orders", schema, previous=0)
-            found.append(cache.source(made.incarnation)(1).arrow_schema)
+            found.append(blocked(cache.source(made.incarnation, ()))(1).arrow_schema)
             client.sinks.delete("orders")
-        channels.close()
+        blocked(channels.close())
 
     assert found == [b"first", b"second"]
 

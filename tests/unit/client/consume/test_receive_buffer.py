@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from forebay.client import Delivery, DropReason, Encoding, Gap, Ordering, PagePart, SettleResult, StoredPage
 from forebay.client.consume.answers import AnswerKind
+from forebay.client.consume.delivery import AnyDelivery
 from forebay.client.consume.receive_buffer import ReceiveBuffer
 from forebay.client.publish.pages import encode_columns
 from forebay.client.values.ranges import Range
@@ -22,10 +23,10 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 class Nobody:
     """A settler for deliveries that nobody settles."""
 
-    def touch(self, delivery: Delivery) -> None:
+    def touch(self, delivery: AnyDelivery) -> None:
         pass
 
-    def settle(self, delivery: Delivery, verb: AnswerKind, ranges: list[Range], **_: Any) -> list[SettleResult]:
+    def settle(self, delivery: AnyDelivery, verb: AnswerKind, ranges: list[Range], **_: Any) -> list[SettleResult]:
         return []
 
 

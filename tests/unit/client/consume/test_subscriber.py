@@ -25,7 +25,7 @@ from forebay.client import (
     Subscriber,
     SubscriptionNotFound,
 )
-from forebay.client.consume import subscriber as subscribing
+from forebay.client.consume import core as subscribing
 from forebay.client.consume.stream import DAMAGED_MAX
 from forebay.client.errors import Superseded
 from forebay.client.publish.pages import encode_columns

@@ -25,6 +25,7 @@ from forebay.client import (
     StoredPage,
     arrow,
 )
+from forebay.client.consume.delivery import AnyDelivery
 from forebay.client.publish.pages import EncodedPage, frame_publish_page
 from forebay.client.replay.columns import decode_columns, records_and_gaps
 from forebay.client.replay.rows import VERSION_HEADER, encode_rows, read_rows
@@ -246,7 +247,7 @@ def test_a_delivery_yields_what_cannot_be_decoded_only_where_that_is_asked_for()
 class NoSettler:
     """Takes no answers."""
 
-    def touch(self, delivery: Delivery) -> None:
+    def touch(self, delivery: AnyDelivery) -> None:
         """Do nothing."""
 
     def settle(self, *_: object, **__: object) -> list[SettleResult]:

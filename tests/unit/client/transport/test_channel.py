@@ -6,6 +6,7 @@ import threading
 
 from forebay.client.settings import ClientSettings
 from forebay.client.transport.channel import Channels
+from forebay.client.transport.operations import blocked
 from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
 from forebay.v1.sink_service_pb2_grpc import SinkServiceStub
 
@@ -21,7 +22,7 @@ def test_a_stub_is_made_once_per_service_and_endpoint() -> None:
     assert channels.stub_at(BufferServiceStub, ENDPOINTS[0]) is first
     assert channels.stub_at(BufferServiceStub, ENDPOINTS[1]) is not first
     assert isinstance(channels.stub_at(SinkServiceStub, ENDPOINTS[0]), SinkServiceStub)
-    channels.close()
+    blocked(channels.close())
 
 
 def test_a_stub_may_be_asked_for_by_many_threads() -> None:
@@ -36,4 +37,4 @@ def test_a_stub_may_be_asked_for_by_many_threads() -> None:
 
     assert len(found) == 8
     assert channels.stub(BufferServiceStub, "s") in found
-    channels.close()
+    blocked(channels.close())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from forebay.client import BrokerDraining, BrokerUnavailable, RetryPolicy, SinkNotFound
+from forebay.client.transport.operations import blocked
 from forebay.client.transport.retry import RetryState, call_with_retries
 from forebay.errors.reasons import Reason
 from tests.support.refusals import failure
@@ -20,7 +21,7 @@ class Time:
     def clock(self) -> float:
         return self.now
 
-    def sleep(self, seconds: float) -> None:
+    async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         self.now += seconds
 
@@ -68,7 +69,7 @@ def test_a_call_is_made_until_it_succeeds() -> None:
     time = Time()
     answers: list[Exception | str] = [BrokerUnavailable("away"), BrokerDraining("stopping", retry_after_s=5), "here"]
 
-    def call() -> str:
+    async def call() -> str:
         answer = answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -76,29 +77,29 @@ def test_a_call_is_made_until_it_succeeds() -> None:
 
     state = RetryState(POLICY, random=lambda: 1.0)
 
-    assert call_with_retries(call, state=state, clock=time.clock, sleep=time.sleep) == "here"
+    assert blocked(call_with_retries(call, state=state, clock=time.clock, sleep=time.sleep)) == "here"
     assert time.slept == [1, 5]
 
 
 def test_an_error_that_will_not_go_away_is_raised_at_once() -> None:
     time = Time()
 
-    def call() -> None:
+    async def call() -> None:
         raise SinkNotFound("no")
 
     with pytest.raises(SinkNotFound):
-        call_with_retries(call, state=RetryState(POLICY, lambda: 1.0), clock=time.clock, sleep=time.sleep)
+        blocked(call_with_retries(call, state=RetryState(POLICY, lambda: 1.0), clock=time.clock, sleep=time.sleep))
     assert time.slept == []
 
 
 def test_the_last_error_is_raised_when_it_gives_up() -> None:
     time = Time()
 
-    def call() -> None:
+    async def call() -> None:
         raise BrokerUnavailable(f"away at {time.now:g}")
 
     with pytest.raises(BrokerUnavailable, match="away at 6"):
-        call_with_retries(call, state=RetryState(POLICY, lambda: 1.0), clock=time.clock, sleep=time.sleep)
+        blocked(call_with_retries(call, state=RetryState(POLICY, lambda: 1.0), clock=time.clock, sleep=time.sleep))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 
 from forebay.client import SinkNotFound
 from forebay.client.transport.channel import Channels
+from forebay.client.transport.operations import blocked, iterated
 from forebay.client.transport.service import Service
 from forebay.v1 import sink_pb2
 from forebay.v1 import sink_service_pb2 as pb
@@ -35,12 +36,12 @@ def service(**handlers: Handler) -> Iterator[Service]:
         try:
             yield Service(channels, SinkServiceStub)
         finally:
-            channels.close()
+            blocked(channels.close())
 
 
 def test_each_page_is_requested_with_the_token_of_the_page_before() -> None:
     with service(ListSinks=list_sinks) as sinks:
-        pages = list(sinks.pages("ListSinks", "", pb.ListSinksRequest()))
+        pages = list(iterated(sinks.pages("ListSinks", "", pb.ListSinksRequest())))
 
     assert [page.sinks[0].name for page in pages] == ["a", "b", "c"]
 
@@ -53,7 +54,7 @@ def test_no_page_is_requested_before_it_is_needed() -> None:
         return list_sinks(request, context)
 
     with service(ListSinks=list_and_record) as sinks:
-        next(sinks.pages("ListSinks", "", pb.ListSinksRequest()))
+        next(iterated(sinks.pages("ListSinks", "", pb.ListSinksRequest())))
 
     assert requested == [""]
 
@@ -74,9 +75,9 @@ def delete_after(failures: int) -> Any:
 
 def test_a_delete_whose_first_answer_was_lost_has_succeeded_if_the_object_is_gone() -> None:
     with service(DeleteSink=delete_after(1)) as sinks:
-        assert not sinks.delete("DeleteSink", "orders", DELETE, (SinkNotFound,))
+        assert not blocked(sinks.delete("DeleteSink", "orders", DELETE, (SinkNotFound,)))
 
 
 def test_a_delete_of_an_object_that_never_existed_raises() -> None:
     with service(DeleteSink=delete_after(0)) as sinks, pytest.raises(SinkNotFound):
-        sinks.delete("DeleteSink", "orders", DELETE, (SinkNotFound,))
+        blocked(sinks.delete("DeleteSink", "orders", DELETE, (SinkNotFound,)))

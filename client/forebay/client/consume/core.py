@@ -1,0 +1,102 @@
+"""Core of a subscriber, for the thread client and for the asyncio client. Its waits go through the client's ``Io``."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any, Final
+
+from forebay.client.consume.delivery import AnyDelivery
+from forebay.client.consume.state import SubscriptionState
+from forebay.client.consume.stream import SubscribeStream
+from forebay.client.errors import Closed
+from forebay.client.settings import SubscriberSettings
+from forebay.client.telemetry import Telemetry
+from forebay.client.transport.channel import Channels
+from forebay.client.transport.forks import PROCESS
+from forebay.errors.reasons import Reason
+from forebay.v1 import buffer_service_pb2 as pb
+
+GOODBYE_S: Final = 5.0
+"""Time limit of ``close`` for pending results and the orderly end of the stream."""
+
+
+class SubscriberCore:
+    """Consumer of a subscription. Thread-safe; not usable across ``fork``."""
+
+    def __init__(
+        self,
+        channels: Channels,
+        sink: str,
+        delivered: Callable[[SubscriptionState], Callable[..., AnyDelivery]],
+        *,
+        subscription: str = "default",
+        consumer_id: str | None = None,
+        settings: SubscriberSettings,
+        incarnation: str = "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``delivered`` returns the class of the deliveries, for a state that takes their answers."""
+        self.sink: Final = sink
+        self.subscription: Final = subscription
+        self.consumer_id: Final = consumer_id or uuid.uuid4().hex
+        self._forks = PROCESS.forks
+        self._credit = pb.Credit(records=settings.credit_records, bytes=settings.credit_bytes)
+        self._incarnation = incarnation
+        self._clock = clock
+        self._io = channels.io
+        self._state = SubscriptionState(
+            Telemetry(sink, subscription), clock, settle_timeout_s=channels.settings.call_timeout_s, io=channels.io
+        )
+        self._stream = SubscribeStream(channels, self._opening, settings, self._state, delivered(self._state))
+        self._start = threading.Lock()
+        """Protects the start of the stream against concurrent first calls."""
+
+    def _opening(self) -> pb.DeliverOpen:
+        return pb.DeliverOpen(
+            sink=self.sink,
+            subscription=self.subscription,
+            consumer_id=self.consumer_id,
+            credit=self._credit,
+            incarnation=self._state.incarnation or self._incarnation,
+            subscription_incarnation=self._state.subscription_incarnation,
+            answers_pings=True,
+        )
+
+    async def take(self, timeout_s: float | None) -> Any:
+        """Return the next delivery; ``None`` if the subscriber was closed, or after ``timeout_s``."""
+        self._check()
+        with self._start:
+            if not self._state.is_closed():
+                self._stream.start()
+        return await self._state.take(timeout_s)
+
+    def set_credit(self, *, records: int, bytes_: int) -> None:
+        """Change the limits of what may be in flight. See ``Subscriber.set_credit``."""
+        self._check()
+        if self._state.is_closed():
+            raise Closed("the subscriber is closed: open a new one", reason=Reason.SUBSCRIBER_CLOSED)
+        self._credit = pb.Credit(records=records, bytes=bytes_)
+        self._state.set_credit(self._credit)
+
+    async def close(self) -> None:
+        """End the subscriber; acks are confirmed first. See ``Subscriber.close``."""
+        if self._forks != PROCESS.forks:
+            return
+        until = self._clock() + GOODBYE_S
+        try:
+            await self._state.close(GOODBYE_S)
+            with self._start:  # a start in progress is over
+                stream = self._stream
+            await stream.stop(max(0.0, until - self._clock()))
+        finally:
+            self._stream.cancel()
+
+    def _check(self) -> None:
+        self._io.check()
+        if self._forks != PROCESS.forks:
+            raise Closed(
+                "this subscriber was opened before fork: open a new one in this process", reason=Reason.USED_AFTER_FORK
+            )
