@@ -501,7 +501,7 @@ class BufferFull(ForebayError):
 
 
 class Closed(ForebayError):
-    """The publisher, subscriber or client is closed, or belongs to another process or event loop. Open a new one."""
+    """The object is closed, or belongs to another process or event loop. Open a new one."""
 
     reasons = (
         Reason.CLIENT_CLOSED,

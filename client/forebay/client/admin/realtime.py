@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from forebay.client.transport.channel import Channels
+from forebay.client.transport.operations import Blocking, operation
 from forebay.client.transport.service import Service
 from forebay.client.values.convert import value
 from forebay.client.values.realtime import RealtimeState
@@ -10,8 +11,8 @@ from forebay.v1 import admin_service_pb2 as pb
 from forebay.v1.admin_service_pb2_grpc import AdminServiceStub
 
 
-class Realtime:
-    """Realtime switches of the brokers of a client. Thread-safe.
+class RealtimeCalls:
+    """Realtime switches of the brokers of a client.
 
     The switch of a sink is its setting ``realtime``; that of a broker is ``Client.info().realtime``.
     """
@@ -20,7 +21,8 @@ class Realtime:
         self._channels = channels
         self._service = Service(channels, AdminServiceStub)
 
-    def set(
+    @operation
+    async def set(
         self, enabled: bool | None, *, sink: str = "", incarnation: str = "", endpoint: str | None = None
     ) -> RealtimeState:
         """Switch it on or off for a sink, or without ``sink`` for one whole broker, durably.
@@ -29,9 +31,13 @@ class Realtime:
         sink, or else the first one. Raises ``SinkNotFound``, ``SinkReplaced``.
         """
         if sink:
-            incarnation = incarnation or self._service.unary.incarnation(sink)
+            incarnation = incarnation or await self._service.unary.incarnation(sink)
         request = pb.SetRealtimeRequest(sink=sink, incarnation=incarnation)
         if enabled is not None:
             request.enabled = enabled
         chosen = endpoint or (None if sink else self._channels.endpoints[0])
-        return value(RealtimeState, self._service.call("SetRealtime", sink, request, endpoint=chosen))
+        return value(RealtimeState, await self._service.call("SetRealtime", sink, request, endpoint=chosen))
+
+
+class Realtime(RealtimeCalls, Blocking):
+    """Realtime switches of the brokers of a client. Thread-safe."""

@@ -132,7 +132,7 @@ class SchemaCache:
             try:
                 known[version] = await self._schemas.fetch(self._sink, version, incarnation)
             except ForebayError as error:
-                failed[version] = error  # raised by whoever decodes the page
+                failed[version] = error  # raised when the page is decoded
 
         def schema_of(version: int) -> Schema:
             if version in failed:
@@ -154,7 +154,7 @@ def _version(page: record_pb2.StoredPage) -> int:
         return 0
     try:
         return rows.rows_of(page.body).schema_version
-    except MalformedPage:  # reported to whoever decodes the page
+    except MalformedPage:  # reported when the page is decoded
         return 0
 
 

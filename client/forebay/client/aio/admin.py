@@ -10,6 +10,7 @@ from forebay.client.admin.backups import BackupCalls
 from forebay.client.admin.dead_letters import DeadLetterCalls
 from forebay.client.admin.epochs import EpochCalls
 from forebay.client.admin.positions import PositionCalls
+from forebay.client.admin.realtime import RealtimeCalls
 from forebay.client.admin.resends import ResendCalls
 from forebay.client.admin.schemas import SchemaCalls
 from forebay.client.admin.sinks import SinkCalls
@@ -31,6 +32,10 @@ class Epochs(EpochCalls, Awaiting):
 
 class Positions(PositionCalls, Awaiting):
     """Saved positions."""
+
+
+class Realtime(RealtimeCalls, Awaiting):
+    """Realtime switches of the brokers of a client."""
 
 
 class Resends(ResendCalls, Awaiting):

@@ -14,6 +14,7 @@ from forebay.client.aio.admin import (
     DeadLetters,
     Epochs,
     Positions,
+    Realtime,
     Resends,
     Schemas,
     Sinks,
@@ -60,6 +61,7 @@ class Client(ClientCalls, Awaiting):
         self.dead_letters = DeadLetters(self._channels)
         self.epochs = Epochs(self._channels)
         self.positions = Positions(self._channels)
+        self.realtime = Realtime(self._channels)
         self.backups = Backups(self._channels)
         self._open: set[Publisher | Subscriber] = set()
 

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class LoopCondition:
-    """Condition whose waits suspend the task. The lock is released meanwhile, as by ``threading.Condition``."""
+    """Condition whose waits suspend the task and release the lock."""
 
     def __init__(self, lock: Lock) -> None:
         self._lock = lock

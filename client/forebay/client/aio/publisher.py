@@ -1,4 +1,4 @@
-"""Publisher of the asyncio client: the same buffer, pages and streams as those of ``forebay.client.Publisher``.
+"""Publisher of the asyncio client, with the buffer, pages and streams of the thread client.
 
 async with await client.publisher("orders") as publisher:
     receipt = await publisher.send(b"value", key=b"k")
@@ -117,9 +117,9 @@ class Publisher:
         keys: Sequence[bytes | None] | None = None,
         partition: int | None = None,
     ) -> Pending[list[Receipt]]:
-        """Add many records at once, once there is room for them; awaiting the result returns one receipt per page.
+        """Add many records at once, once there is room for them.
 
-        Arguments and errors are those of ``forebay.client.Publisher.send_many``. Records that do not fit into the
+        Awaiting the result returns one receipt per page, or part of a page. Arguments and errors are those of ``forebay.client.Publisher.send_many``. Records that do not fit into the
         buffer are added in parts: a cancelled call may have added the first records of each partition.
         """
         self._core.check_loop()

@@ -1,4 +1,4 @@
-"""Subscriber of the asyncio client: the same state and stream as those of ``forebay.client.Subscriber``.
+"""Subscriber of the asyncio client, with the state and stream of the thread client.
 
     async with client.subscriber("orders") as subscriber:
         async for delivery in subscriber:
@@ -43,7 +43,10 @@ class Settled(Awaitable[list[SettleResult]]):
 
 
 class Delivery(DeliveredRange[Settled]):
-    """Records of one partition, or a gap. Its answers are sent when they are called; await them for their results."""
+    """Records of one partition, or a gap.
+
+    An answer, as ``ack``, is sent when it is called; await it for its results.
+    """
 
 
 class AwaitingSettler:

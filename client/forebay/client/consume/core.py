@@ -1,4 +1,4 @@
-"""Core of a subscriber, for the thread client and for the asyncio client. Its waits go through the client's ``Io``."""
+"""Core of a subscriber, for the thread client and for the asyncio client."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Core of a publisher, for the thread client and for the asyncio client: checks records and puts them into the buffer.
+"""Core of a publisher, for the thread client and for the asyncio client.
 
-Its waits go through the ``Io`` of the client. Only ``send`` with ``wait`` blocks the thread.
+It checks records and puts them into the buffer. Its waits go through the ``Io`` of the client. Only ``send`` with ``wait`` blocks the thread.
 """
 
 from __future__ import annotations

@@ -78,7 +78,10 @@ class ReplayOptions(TypedDict, total=False):
 
 
 class PartitionPages:
-    """Pages of one partition, for the thread client and for the asyncio client. Not thread-safe, except ``close``."""
+    """Pages of one partition, for the thread client and for the asyncio client.
+
+    Not thread-safe, except ``close``.
+    """
 
     def __init__(
         self,

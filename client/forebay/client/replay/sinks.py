@@ -21,7 +21,10 @@ PAGES_LEFT: Final = 4
 
 
 class SinkPages:
-    """Pages of all partitions, for the thread client and for the asyncio client. Not thread-safe, except ``close``."""
+    """Pages of all partitions, for the thread client and for the asyncio client.
+
+    Not thread-safe, except ``close``.
+    """
 
     def __init__(self, channels: Channels, sink: str, options: ReplayOptions) -> None:
         self._channels = channels

@@ -31,7 +31,10 @@ class Condition(Protocol):
 
 
 class Responses(Protocol):
-    """Responses of a call in progress. Iterating raises ``grpc.RpcError``, and ``Closed`` on a closed channel."""
+    """Responses of a call in progress.
+
+    Iterating raises ``grpc.RpcError``, and ``Closed`` if the channel was closed.
+    """
 
     def __aiter__(self) -> Self:
         """Return the iterator itself."""
@@ -72,7 +75,10 @@ class Io(Protocol):
         """Close a channel and all calls on it."""
 
     async def call(self, method: Any, request: Any, timeout_s: float, metadata: Metadata = ()) -> Any:
-        """Return the response of a unary call. Raises ``grpc.RpcError``, and ``ValueError`` on a closed channel."""
+        """Return the response of a unary call.
+
+        Raises ``grpc.RpcError``, and ``ValueError`` on a closed channel.
+        """
 
     def read(self, method: Any, request: Any, timeout_s: float | None = None) -> Responses:
         """Start a call with a stream of responses. Raises ``ValueError`` on a closed channel."""

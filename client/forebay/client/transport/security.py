@@ -38,7 +38,7 @@ def has_token(settings: ClientSettings) -> bool:
 
 
 def channel_of(library: Any, endpoint: str, settings: ClientSettings, options: list[tuple[str, Any]]) -> Any:
-    """Return a channel of ``grpc`` or ``grpc.aio``, whose calls carry no token. Raises as ``open_channel``."""
+    """Return a channel of ``grpc`` or ``grpc.aio`` that adds no token; raises as ``open_channel``."""
     check_endpoint(endpoint)
     if settings.tls is None:
         if has_token(settings) and not settings.token_without_tls and not _is_this_machine(endpoint):

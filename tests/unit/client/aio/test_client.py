@@ -61,3 +61,19 @@ def test_another_event_loop_is_refused(endpoint: str) -> None:
 def test_use_outside_of_an_event_loop_is_refused(endpoint: str) -> None:
     with pytest.raises(Closed, match="outside of an event loop"):
         aio.Client(endpoint).replay_pages("orders", partition=0).__anext__().send(None)
+
+
+def test_every_operation_of_the_thread_client_exists_in_the_asyncio_client() -> None:
+    with Client("127.0.0.1:1") as blocking:
+        awaiting = aio.Client("127.0.0.1:1")
+        parts = {"": (blocking, awaiting)} | {
+            name: (part, getattr(awaiting, name)) for name, part in vars(blocking).items() if not name.startswith("_")
+        }
+        missing = {
+            f"{name}.{operation}"
+            for name, (one, other) in parts.items()
+            for operation in dir(one)
+            if not operation.startswith("_") and not hasattr(other, operation)
+        }
+
+    assert missing == {".consumer", ".position_store"}  # their stores block
