@@ -119,8 +119,9 @@ class Publisher:
     ) -> Pending[list[Receipt]]:
         """Add many records at once, once there is room for them.
 
-        Awaiting the result returns one receipt per page, or part of a page. Arguments and errors are those of ``forebay.client.Publisher.send_many``. Records that do not fit into the
-        buffer are added in parts: a cancelled call may have added the first records of each partition.
+        Awaiting the result returns one receipt per page, or part of a page. Arguments and errors are those of
+        ``forebay.client.Publisher.send_many``. Records that do not fit into the buffer are added in parts: a cancelled
+        call may have added the first records of each partition.
         """
         self._core.check_loop()
         future = PublishFuture()

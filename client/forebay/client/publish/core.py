@@ -1,6 +1,7 @@
 """Core of a publisher, for the thread client and for the asyncio client.
 
-It checks records and puts them into the buffer. Its waits go through the ``Io`` of the client. Only ``send`` with ``wait`` blocks the thread.
+It checks records and puts them into the buffer. Its waits go through the ``Io`` of the client. Only ``send`` with
+``wait`` blocks the thread.
 """
 
 from __future__ import annotations
