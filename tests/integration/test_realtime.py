@@ -111,8 +111,26 @@ def test_the_command_switches_and_shows_both_switches(client: Client, capsys: py
     assert on == {"sink": "orders", "realtime": False, "broker": False}
     assert (shown["realtime"], shown["chosen"]) == (False, True)
     assert [entry["sink"] for entry in shown["sinks"]] == ["events", "orders"]
-    assert [(entry["sink"], entry["realtime"]) for entry in one["sinks"]] == [("orders", True)]
+    assert one["sinks"] == [{"sink": "orders", "realtime": False, "tail_bytes": 0}]
     assert reset["realtime"]
+    assert said(client, capsys, "status", "orders")["sinks"][0]["realtime"]
+
+
+def test_the_lag_of_a_reader_shows_its_mode_and_both_paths(client: Client, capsys: pytest.CaptureFixture[str]) -> None:
+    client.sinks.create("orders")
+    assert mode_of_a_new_record(client) is ReaderMode.REALTIME
+    client.realtime.set(False, sink="orders")
+    client.publish("orders", [Record(b"x")])
+    with client.subscriber("orders") as deliveries:
+        assert deliveries.take(20.0) is not None
+        assert run(["lag", "orders", "--endpoint", client.endpoints[0], "-o", "json"]) == ExitCode.OK
+        [entry] = json.loads(capsys.readouterr().out)
+        assert run(["lag", "--paths", "--endpoint", client.endpoints[0]]) == ExitCode.OK
+
+    assert (entry["position"], entry["mode"], entry["switches"]) == (1, "CATCH_UP", 1)
+    assert (entry["realtime"]["records"], entry["catch_up"]["records"]) == (0, 1)
+    assert entry["catch_up"]["bytes"] > 0
+    assert "lag in the store" in " ".join(capsys.readouterr().out.split())
 
 
 def test_the_command_says_that_the_broker_is_off_where_a_sink_is_on(

@@ -174,7 +174,7 @@ async def stored(broker: Broker, buffer: Buffer) -> dict[int, bytes]:
     """Every record that is stored, by offset."""
     pages = broker.pages
     entries = pages.journal.entries(buffer.record.id, 0, 0, buffer.logs[0].tail.next_offset, 1_000)
-    bodies, _ = await pages.bodies(buffer.record.id, 0, entries, realtime=True)
+    bodies, _ = await pages.bodies(buffer.record.id, 0, entries)
     return {
         entry.base + index: value
         for entry, body in zip(entries, bodies, strict=True)

@@ -30,10 +30,11 @@ from forebay.broker.runtime.housekeeping import Housekeeping
 from forebay.broker.runtime.instruments import Instruments
 from forebay.broker.runtime.positions import Positions
 from forebay.broker.runtime.publish.writers import Writers
+from forebay.broker.runtime.read.page_cache import PageCache
 from forebay.broker.runtime.read.pages import Pages
 from forebay.broker.runtime.read.quarantine import Quarantine
 from forebay.broker.runtime.read.realtime import Realtime
-from forebay.broker.runtime.read.tail import Tail
+from forebay.broker.runtime.read.tail import MakeCache, Tail
 from forebay.broker.runtime.resources.ballast import BallastKeeper
 from forebay.broker.runtime.resources.memory import MemoryGuard, Reading, measure
 from forebay.broker.runtime.resources.quota import Quota
@@ -138,6 +139,7 @@ def build(
     delivered: Accepted | None = None,
     backups: Engine | None = None,
     schedule: Schedule | None = None,
+    page_cache: MakeCache = PageCache,
 ) -> Broker:
     """Build a broker on a recovered store, and restore its sinks. Blocks. Raises ``StoreFenced``.
 
@@ -151,7 +153,7 @@ def build(
     journal, start_count = found.journal, found.start_count
     ending = asyncio.Event()
     supervisor = Supervisor(ending)
-    tail = Tail(bounds.tail_bytes)
+    tail = Tail(bounds.tail_bytes, page_cache)
     stream_memory = StreamMemory(bounds.stream_bytes, clock.monotonic, on_shed=instruments.stream_shed)
     youngest = max((stored.age_us for sink in found.sinks for stored in sink.tails.values()), default=0)
     age = AgeClock(clock, found.age, max_step_us=bounds.clock_step_us, at_least_us=youngest)
@@ -163,9 +165,7 @@ def build(
         on_fenced(failure)
 
     def memory_changed(overloaded: bool) -> None:
-        realtime.relieve(overloaded)
-        if overloaded:
-            on_memory()
+        realtime.relieve(overloaded, on_memory if overloaded else lambda: None)
 
     committer = Committer(
         journal,

@@ -8,7 +8,7 @@ exporter never iterates over all lanes, which would take Python's lock from the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -16,7 +16,7 @@ from typing import Final
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
 from forebay.broker.runtime.broker import Broker
-from forebay.broker.runtime.instruments import Lag
+from forebay.broker.runtime.instruments import Lag, PathLag
 from forebay.broker.runtime.metrics import GROUP, LANE, PARTITION, PLACE, SINK, Metric, MetricKind
 from forebay.broker.runtime.resources.connections import Connections
 from forebay.broker.series import Folded, attributes
@@ -53,6 +53,17 @@ def _size(records: int, size: int) -> int:
     return size
 
 
+def _path_figures(path: str, which: str, of: Callable[[Lag], PathLag]) -> Iterator[LaneFigure]:
+    """Yield the figures of the lag of one path."""
+    name = f"forebay.reader.{path}.lag"
+    records = Metric(name, GAUGE, "{record}", f"Records not settled {which}", LANE)
+    size = Metric(f"{name}.size", GAUGE, "By", f"Bytes not settled {which}", LANE)
+    age = Metric(f"{name}.age", GAUGE, "s", f"Age of the oldest unsettled record {which}", LANE)
+    yield LaneFigure(records, lambda lane: of(lane).records, sum)
+    yield LaneFigure(size, lambda lane: of(lane).size, sum)
+    yield LaneFigure(age, lambda lane: of(lane).age_us / 1e6, max)
+
+
 GAUGE, COUNTER = MetricKind.GAUGE, MetricKind.COUNTER
 LANES: Final = (
     LaneFigure(
@@ -75,6 +86,23 @@ LANES: Final = (
         lambda lane: None if lane.realtime is None else 1 if lane.realtime else 2,
         max,
     ),
+    LaneFigure(
+        Metric("forebay.reader.mode.duration", GAUGE, "s", "Time that the connected consumer has had its mode", LANE),
+        lambda lane: None if lane.realtime is None else lane.mode_s,
+        max,
+    ),
+    LaneFigure(
+        Metric("forebay.reader.mode.switches", COUNTER, "{switch}", "Switches between memory and store", LANE),
+        lambda lane: lane.mode_switches,
+        sum,
+    ),
+    LaneFigure(
+        Metric("forebay.subscription.position", GAUGE, "{record}", "Lowest offset that is not settled", LANE),
+        lambda lane: lane.watermark,
+        max,
+    ),
+    *_path_figures("realtime", "that memory holds", lambda lane: lane.in_memory),
+    *_path_figures("catchup", "to be read from the store", lambda lane: lane.in_store),
 )
 """Figures of the lag, as measured by the loop."""
 STORED: Final[dict[Metric, Callable[[int, int], int]]] = {
@@ -90,6 +118,9 @@ OF_BROKER: Final[dict[Metric, Callable[[Broker], float]]] = {
         lambda broker: broker.stream_memory.budget.used
     ),
     Metric("forebay.tail.size", GAUGE, "By", "Newest pages kept in memory"): lambda broker: broker.tail.size,
+    Metric("forebay.realtime.failures", COUNTER, "{failure}", "Failures of the memory for the newest pages"): (
+        lambda broker: broker.tail.failures
+    ),
     Metric(
         "forebay.storage.read.failures",
         COUNTER,

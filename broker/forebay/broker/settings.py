@@ -179,7 +179,10 @@ class BrokerSettings(BaseSettings):
     """Maximum bytes that wait for their sync. Further appends are rejected with TOO_MANY_WAITING."""
 
     tail_bytes: int = Field(default=64 << 20, ge=0, le=16 << 30)
-    """Memory for the newest pages, for readers at the head."""
+    """Memory for the newest pages of all sinks, for readers at the head.
+
+    Above it the sink with most gives up its oldest page.
+    """
 
     realtime: bool = True
     """Serve readers at the head from memory, in sinks whose setting `realtime` is true.

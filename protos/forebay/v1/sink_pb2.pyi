@@ -40,7 +40,7 @@ BUFFER_MODE_SPILL: BufferMode
 BUFFER_MODE_MEMORY: BufferMode
 
 class SinkSettings(_message.Message):
-    __slots__ = ("partitions", "buffer_page_size", "max_disk_cache", "max_total_bytes", "overflow", "in_flight_bytes_max", "resend_interval", "retry_backoff_min", "retry_backoff_max", "retry_backoff_factor", "ack_deadline", "writer_ttl", "staging_ttl", "realtime", "max_age", "clean_cache_at_stop", "memory_overload_protection", "retain_acked_time", "retain_acked_bytes", "ordering", "resend_priority", "relaxed_failures_max", "max_attempts", "dlq", "dlq_ratio_max", "dlq_consecutive_max", "buffer_mode", "fsync", "volatile", "memory_cache_threshold")
+    __slots__ = ("partitions", "buffer_page_size", "max_disk_cache", "max_total_bytes", "overflow", "in_flight_bytes_max", "resend_interval", "retry_backoff_min", "retry_backoff_max", "retry_backoff_factor", "ack_deadline", "writer_ttl", "staging_ttl", "realtime", "tail_bytes_max", "max_age", "clean_cache_at_stop", "memory_overload_protection", "retain_acked_time", "retain_acked_bytes", "ordering", "resend_priority", "relaxed_failures_max", "max_attempts", "dlq", "dlq_ratio_max", "dlq_consecutive_max", "buffer_mode", "fsync", "volatile", "memory_cache_threshold")
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     BUFFER_PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     MAX_DISK_CACHE_FIELD_NUMBER: _ClassVar[int]
@@ -55,6 +55,7 @@ class SinkSettings(_message.Message):
     WRITER_TTL_FIELD_NUMBER: _ClassVar[int]
     STAGING_TTL_FIELD_NUMBER: _ClassVar[int]
     REALTIME_FIELD_NUMBER: _ClassVar[int]
+    TAIL_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
     MAX_AGE_FIELD_NUMBER: _ClassVar[int]
     CLEAN_CACHE_AT_STOP_FIELD_NUMBER: _ClassVar[int]
     MEMORY_OVERLOAD_PROTECTION_FIELD_NUMBER: _ClassVar[int]
@@ -85,6 +86,7 @@ class SinkSettings(_message.Message):
     writer_ttl: _duration_pb2.Duration
     staging_ttl: _duration_pb2.Duration
     realtime: bool
+    tail_bytes_max: int
     max_age: _duration_pb2.Duration
     clean_cache_at_stop: bool
     memory_overload_protection: bool
@@ -101,7 +103,7 @@ class SinkSettings(_message.Message):
     fsync: bool
     volatile: bool
     memory_cache_threshold: int
-    def __init__(self, partitions: _Optional[int] = ..., buffer_page_size: _Optional[int] = ..., max_disk_cache: _Optional[int] = ..., max_total_bytes: _Optional[int] = ..., overflow: _Optional[_Union[Overflow, str]] = ..., in_flight_bytes_max: _Optional[int] = ..., resend_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retry_backoff_min: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retry_backoff_max: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retry_backoff_factor: _Optional[float] = ..., ack_deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., writer_ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., staging_ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., realtime: bool = ..., max_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., clean_cache_at_stop: bool = ..., memory_overload_protection: bool = ..., retain_acked_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retain_acked_bytes: _Optional[int] = ..., ordering: _Optional[_Union[Ordering, str]] = ..., resend_priority: _Optional[int] = ..., relaxed_failures_max: _Optional[int] = ..., max_attempts: _Optional[int] = ..., dlq: bool = ..., dlq_ratio_max: _Optional[float] = ..., dlq_consecutive_max: _Optional[int] = ..., buffer_mode: _Optional[_Union[BufferMode, str]] = ..., fsync: bool = ..., volatile: bool = ..., memory_cache_threshold: _Optional[int] = ...) -> None: ...
+    def __init__(self, partitions: _Optional[int] = ..., buffer_page_size: _Optional[int] = ..., max_disk_cache: _Optional[int] = ..., max_total_bytes: _Optional[int] = ..., overflow: _Optional[_Union[Overflow, str]] = ..., in_flight_bytes_max: _Optional[int] = ..., resend_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retry_backoff_min: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retry_backoff_max: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retry_backoff_factor: _Optional[float] = ..., ack_deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., writer_ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., staging_ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., realtime: bool = ..., tail_bytes_max: _Optional[int] = ..., max_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., clean_cache_at_stop: bool = ..., memory_overload_protection: bool = ..., retain_acked_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retain_acked_bytes: _Optional[int] = ..., ordering: _Optional[_Union[Ordering, str]] = ..., resend_priority: _Optional[int] = ..., relaxed_failures_max: _Optional[int] = ..., max_attempts: _Optional[int] = ..., dlq: bool = ..., dlq_ratio_max: _Optional[float] = ..., dlq_consecutive_max: _Optional[int] = ..., buffer_mode: _Optional[_Union[BufferMode, str]] = ..., fsync: bool = ..., volatile: bool = ..., memory_cache_threshold: _Optional[int] = ...) -> None: ...
 
 class Sink(_message.Message):
     __slots__ = ("name", "incarnation", "settings", "created_at")

@@ -440,7 +440,7 @@ class PartitionStats(_message.Message):
     def __init__(self, partition: _Optional[int] = ..., earliest_offset: _Optional[int] = ..., next_offset: _Optional[int] = ..., records: _Optional[int] = ..., bytes: _Optional[int] = ..., pages: _Optional[int] = ..., dropped: _Optional[_Iterable[_Union[DropCount, _Mapping]]] = ..., memory_records: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., durability: _Optional[_Union[_record_pb2.Durability, str]] = ...) -> None: ...
 
 class SubscriptionPartitionStats(_message.Message):
-    __slots__ = ("partition", "start_offset", "watermark", "acked", "dead_lettered", "dropped", "skipped", "pending", "pending_bytes", "pending_age", "in_flight", "redelivered", "state", "retry_at", "reason", "mode", "mode_switches", "identity_ok", "pages_behind", "holes", "parked_ranges", "parked_records", "waits_for_holes", "live_stopped", "leased_records", "lifetime")
+    __slots__ = ("partition", "start_offset", "watermark", "acked", "dead_lettered", "dropped", "skipped", "pending", "pending_bytes", "pending_age", "in_flight", "redelivered", "state", "retry_at", "reason", "mode", "mode_switches", "identity_ok", "pages_behind", "holes", "parked_ranges", "parked_records", "waits_for_holes", "live_stopped", "leased_records", "mode_time", "realtime_lag", "catch_up_lag", "lifetime")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     START_OFFSET_FIELD_NUMBER: _ClassVar[int]
     WATERMARK_FIELD_NUMBER: _ClassVar[int]
@@ -466,6 +466,9 @@ class SubscriptionPartitionStats(_message.Message):
     WAITS_FOR_HOLES_FIELD_NUMBER: _ClassVar[int]
     LIVE_STOPPED_FIELD_NUMBER: _ClassVar[int]
     LEASED_RECORDS_FIELD_NUMBER: _ClassVar[int]
+    MODE_TIME_FIELD_NUMBER: _ClassVar[int]
+    REALTIME_LAG_FIELD_NUMBER: _ClassVar[int]
+    CATCH_UP_LAG_FIELD_NUMBER: _ClassVar[int]
     LIFETIME_FIELD_NUMBER: _ClassVar[int]
     partition: int
     start_offset: int
@@ -492,8 +495,21 @@ class SubscriptionPartitionStats(_message.Message):
     waits_for_holes: bool
     live_stopped: bool
     leased_records: int
+    mode_time: _duration_pb2.Duration
+    realtime_lag: PathLag
+    catch_up_lag: PathLag
     lifetime: LifetimeTotals
-    def __init__(self, partition: _Optional[int] = ..., start_offset: _Optional[int] = ..., watermark: _Optional[int] = ..., acked: _Optional[int] = ..., dead_lettered: _Optional[int] = ..., dropped: _Optional[int] = ..., skipped: _Optional[int] = ..., pending: _Optional[int] = ..., pending_bytes: _Optional[int] = ..., pending_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., in_flight: _Optional[int] = ..., redelivered: _Optional[int] = ..., state: _Optional[_Union[DeliveryState, str]] = ..., retry_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., reason: _Optional[str] = ..., mode: _Optional[_Union[ReaderMode, str]] = ..., mode_switches: _Optional[int] = ..., identity_ok: bool = ..., pages_behind: _Optional[int] = ..., holes: _Optional[int] = ..., parked_ranges: _Optional[int] = ..., parked_records: _Optional[int] = ..., waits_for_holes: bool = ..., live_stopped: bool = ..., leased_records: _Optional[int] = ..., lifetime: _Optional[_Union[LifetimeTotals, _Mapping]] = ...) -> None: ...
+    def __init__(self, partition: _Optional[int] = ..., start_offset: _Optional[int] = ..., watermark: _Optional[int] = ..., acked: _Optional[int] = ..., dead_lettered: _Optional[int] = ..., dropped: _Optional[int] = ..., skipped: _Optional[int] = ..., pending: _Optional[int] = ..., pending_bytes: _Optional[int] = ..., pending_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., in_flight: _Optional[int] = ..., redelivered: _Optional[int] = ..., state: _Optional[_Union[DeliveryState, str]] = ..., retry_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., reason: _Optional[str] = ..., mode: _Optional[_Union[ReaderMode, str]] = ..., mode_switches: _Optional[int] = ..., identity_ok: bool = ..., pages_behind: _Optional[int] = ..., holes: _Optional[int] = ..., parked_ranges: _Optional[int] = ..., parked_records: _Optional[int] = ..., waits_for_holes: bool = ..., live_stopped: bool = ..., leased_records: _Optional[int] = ..., mode_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., realtime_lag: _Optional[_Union[PathLag, _Mapping]] = ..., catch_up_lag: _Optional[_Union[PathLag, _Mapping]] = ..., lifetime: _Optional[_Union[LifetimeTotals, _Mapping]] = ...) -> None: ...
+
+class PathLag(_message.Message):
+    __slots__ = ("records", "bytes", "age")
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    AGE_FIELD_NUMBER: _ClassVar[int]
+    records: int
+    bytes: int
+    age: _duration_pb2.Duration
+    def __init__(self, records: _Optional[int] = ..., bytes: _Optional[int] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class LifetimeTotals(_message.Message):
     __slots__ = ("acked", "dead_lettered", "dropped", "skipped", "seeks")
@@ -520,7 +536,7 @@ class SubscriptionStats(_message.Message):
     def __init__(self, name: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[SubscriptionPartitionStats, _Mapping]]] = ..., consumers: _Optional[int] = ...) -> None: ...
 
 class SinkStats(_message.Message):
-    __slots__ = ("name", "incarnation", "partitions", "subscriptions", "at", "identity_ok", "staged_tokens", "staged_records", "staged_bytes")
+    __slots__ = ("name", "incarnation", "partitions", "subscriptions", "at", "identity_ok", "staged_tokens", "staged_records", "staged_bytes", "realtime", "tail_bytes")
     NAME_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
@@ -530,6 +546,8 @@ class SinkStats(_message.Message):
     STAGED_TOKENS_FIELD_NUMBER: _ClassVar[int]
     STAGED_RECORDS_FIELD_NUMBER: _ClassVar[int]
     STAGED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    REALTIME_FIELD_NUMBER: _ClassVar[int]
+    TAIL_BYTES_FIELD_NUMBER: _ClassVar[int]
     name: str
     incarnation: str
     partitions: _containers.RepeatedCompositeFieldContainer[PartitionStats]
@@ -539,4 +557,6 @@ class SinkStats(_message.Message):
     staged_tokens: int
     staged_records: int
     staged_bytes: int
-    def __init__(self, name: _Optional[str] = ..., incarnation: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[PartitionStats, _Mapping]]] = ..., subscriptions: _Optional[_Iterable[_Union[SubscriptionStats, _Mapping]]] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., identity_ok: bool = ..., staged_tokens: _Optional[int] = ..., staged_records: _Optional[int] = ..., staged_bytes: _Optional[int] = ...) -> None: ...
+    realtime: bool
+    tail_bytes: int
+    def __init__(self, name: _Optional[str] = ..., incarnation: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[PartitionStats, _Mapping]]] = ..., subscriptions: _Optional[_Iterable[_Union[SubscriptionStats, _Mapping]]] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., identity_ok: bool = ..., staged_tokens: _Optional[int] = ..., staged_records: _Optional[int] = ..., staged_bytes: _Optional[int] = ..., realtime: bool = ..., tail_bytes: _Optional[int] = ...) -> None: ...

@@ -20,7 +20,7 @@ async def letters_of(buffer: Buffer, broker: Broker, partition: int = 0) -> list
     log = buffer.logs[partition]
     pages = broker.pages
     entries = pages.journal.entries(buffer.record.id, partition, 0, log.tail.next_offset, 1_000)
-    bodies, _ = await pages.bodies(buffer.record.id, partition, entries, realtime=True)
+    bodies, _ = await pages.bodies(buffer.record.id, partition, entries)
     found = [(entry, body) for entry, body in zip(entries, bodies, strict=True) if body is not None]
     return [
         from_dead_letter(cut)

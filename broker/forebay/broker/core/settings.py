@@ -185,6 +185,7 @@ class SinkSettings:
         _DAY_US, _MINUTE_US, 365 * _DAY_US, guarantee="an epoch that is committed later is rejected; stage it again"
     )
     realtime: bool = _setting(True)
+    tail_bytes_max: int = _setting(0, 1, _HIGHEST, "bytes", named=_UNLIMITED)
     max_age_us: int = _setting(
         0,
         SECOND_US,
@@ -243,6 +244,11 @@ class SinkSettings:
     memory_cache_threshold: int = _setting(
         1_024, 1, 10_000_000, "records", guarantee="upper bound of the records that a crash loses"
     )
+
+    @property
+    def realtime_bytes(self) -> int | None:
+        """Bound of the memory for the newest pages; None for none of its own."""
+        return self.tail_bytes_max or None if self.realtime else 0
 
     def checked(self) -> SinkSettings:
         """Return the settings, or raise ``InvalidSetting`` for the first wrong one."""

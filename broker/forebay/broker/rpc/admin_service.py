@@ -70,6 +70,7 @@ class AdminServicer(pb_grpc.AdminServiceServicer):
             warnings=self._warnings()[:LISTED_MAX],
             realtime=broker.realtime.enabled,
             realtime_chosen=broker.realtime.chosen is not None,
+            realtime_failure=broker.tail.failure,
         )
 
     async def SetRealtime(self, request: pb.SetRealtimeRequest, context: Any) -> pb.SetRealtimeResponse:

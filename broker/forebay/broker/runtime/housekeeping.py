@@ -30,6 +30,8 @@ _log: Final = logging.getLogger(__name__)
 PROBE_S: Final = 2.0
 """Interval between retries of failed reads that no reader requests."""
 SWEEP_S: Final = 1.0
+REALTIME_S: Final = 60.0
+"""Interval between restarts of a tail that failed."""
 
 
 class Housekeeping:
@@ -77,6 +79,7 @@ class Housekeeping:
             ("streams", lambda: SWEEP_S, self._check_streams),
             ("age", lambda: SWEEP_S, self.store_age),
             ("expiry", lambda: expiry.EXPIRE_S, self._expirer.sweep_all),
+            ("realtime", lambda: REALTIME_S, self._restart_tail),
             ("reads", lambda: PROBE_S, self._pages.probe),
         ]
         for name, period_s, job in jobs:
@@ -120,6 +123,9 @@ class Housekeeping:
 
     async def _check_memory(self) -> None:
         self._memory.check()
+
+    async def _restart_tail(self) -> None:
+        self._pages.tail.restart()
 
     async def _check_streams(self) -> None:
         self._stream_memory.check()

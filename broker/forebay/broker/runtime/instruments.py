@@ -13,6 +13,15 @@ from forebay.broker.runtime.metrics import Metric
 
 
 @dataclass(frozen=True, slots=True)
+class PathLag:
+    """Lag of one path by which a reader gets its records: memory, or the store."""
+
+    records: int = 0
+    size: int = 0
+    age_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Lag:
     """Lag of one subscription on one partition; see ``statistics.LaneState``."""
 
@@ -21,6 +30,11 @@ class Lag:
     pending_bytes: int
     oldest_age_us: int
     realtime: bool | None
+    watermark: int = 0
+    mode_s: float = 0.0
+    mode_switches: int = 0
+    in_memory: PathLag = PathLag()
+    in_store: PathLag = PathLag()
 
 
 class Instruments:

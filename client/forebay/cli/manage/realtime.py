@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, connect
-from forebay.cli.output import Column, Output, write_json, write_line, write_values
+from forebay.cli.output import Column, Output, bytes_text, write_json, write_line, write_values
 
 if TYPE_CHECKING:
-    from forebay.client import Sink
+    from forebay.client import SinkStats
 
 realtime_app = typer.Typer(no_args_is_help=True, help="Serve readers at the head from memory, or from the store only.")
 
@@ -39,27 +39,38 @@ def reset(sink: SinkOrBroker = "", endpoint: Endpoint = DEFAULT_ENDPOINT, output
 
 @realtime_app.command()
 def status(sink: SinkOrBroker = "", endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Output.TABLE) -> None:
-    """Show the switches of the broker and of its sinks."""
+    """Show the switch of the broker, and the memory and the readers of its sinks."""
     with connect(endpoint) as client:
         broker = client.info()
-        sinks = [client.sinks.get(sink)] if sink else client.sinks.list()
+        names = [sink] if sink else [one.name for one in client.sinks.list()]
+        sinks = [client.sinks.stats(name) for name in names]
     if output is Output.JSON:
         write_json(
             {
                 "realtime": broker.realtime,
                 "chosen": broker.realtime_chosen,
+                "failure": broker.realtime_failure,
                 "tail_bytes": broker.tail_bytes,
-                "sinks": [{"sink": one.name, "realtime": one.settings.realtime} for one in sinks],
+                "tail_bytes_max": broker.tail_bytes_max,
+                "sinks": [{"sink": one.name, "realtime": one.realtime, "tail_bytes": one.tail_bytes} for one in sinks],
             }
         )
         return
     origin = "chosen" if broker.realtime_chosen else "its setting"
-    columns: dict[str, Column[Sink]] = {
+    columns: dict[str, Column[SinkStats]] = {
         "sink": "name",
-        "switch": lambda one: _word(one.settings.realtime),
-        "served from memory": lambda one: "yes" if one.settings.realtime and broker.realtime else "no",
+        "realtime": lambda one: _word(one.realtime),
+        "memory": lambda one: bytes_text(one.tail_bytes),
+        "readers from memory": lambda one: _readers(one, "REALTIME"),
+        "readers from the store": lambda one: _readers(one, "CATCH_UP"),
     }
     write_values(sinks, output, f"broker: {_word(broker.realtime)} ({origin})", columns)
+    if broker.realtime_failure:
+        write_line(f"it failed and is tried again: {broker.realtime_failure}")
+
+
+def _readers(stats: SinkStats, mode: str) -> int:
+    return sum(part.mode == mode for each in stats.subscriptions for part in each.partitions)
 
 
 def _switch(enabled: bool | None, sink: str, endpoint: str, output: Output) -> None:

@@ -332,3 +332,5 @@ class BrokerInfo:
     """Readers at the head are served from memory, in sinks whose setting ``realtime`` is true."""
     realtime_chosen: bool = False
     """``realtime`` was chosen by ``Client.realtime``; otherwise it is the setting of the broker."""
+    realtime_failure: str = ""
+    """Reason why memory serves no reader although it is switched on; empty for none."""

@@ -79,6 +79,7 @@ class SinkOptions(TypedDict, total=False):
     writer_ttl_s: float
     staging_ttl_s: float
     realtime: bool
+    tail_bytes_max: int
     max_age_s: float
     clean_cache_at_stop: bool
     memory_overload_protection: bool
@@ -174,6 +175,12 @@ class SinkSettings:
 
     realtime: bool
     """Serve readers at the head from memory. Default: true."""
+
+    tail_bytes_max: int
+    """Maximum memory for the newest pages of this sink.
+
+    All sinks share ``tail_bytes`` of the broker's settings. Allowed: 0 (unlimited) or a number of bytes. Default: 0.
+    """
 
     max_age_s: float
     """Maximum age of unsettled records, by the broker's own clock.

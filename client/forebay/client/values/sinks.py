@@ -88,6 +88,18 @@ class LifetimeTotals:
 
 
 @dataclass(frozen=True, slots=True)
+class PathLag:
+    """Lag of one path by which a reader gets its records."""
+
+    records: int = 0
+    """Number of unsettled records."""
+
+    bytes: int = 0
+    age_s: float = 0.0
+    """Age of the oldest one."""
+
+
+@dataclass(frozen=True, slots=True)
 class SubscriptionPartitionStats:
     """Account of a subscription on one partition."""
 
@@ -141,6 +153,15 @@ class SubscriptionPartitionStats:
     leased_records: int = 0
     """Number of records in leased sets; see ``Client.resends``."""
 
+    mode_time_s: float = 0.0
+    """Time that the connected consumer has been in ``mode``."""
+
+    realtime_lag: PathLag = PathLag()
+    """Part of the lag that memory holds, by whole pages; ``pending`` is the sum of both parts."""
+
+    catch_up_lag: PathLag = PathLag()
+    """Part of the lag that has to be read from the store."""
+
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionStats:
@@ -169,6 +190,11 @@ class SinkStats:
 
     staged_records: int = 0
     staged_bytes: int = 0
+    realtime: bool = False
+    """New pages are kept in memory, for readers at the head."""
+
+    tail_bytes: int = 0
+    """Memory of the newest pages."""
 
     @property
     def records(self) -> int:

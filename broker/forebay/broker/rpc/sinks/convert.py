@@ -7,9 +7,10 @@ from typing import Any, Final, cast
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from forebay.broker.core.errors import InvalidSetting
-from forebay.broker.core.settings import SETTINGS, SinkSettings
+from forebay.broker.core.settings import SECOND_US, SETTINGS, SinkSettings
 from forebay.broker.core.writes import SinkRecord
 from forebay.broker.rpc.convert import duration, duration_us, timestamp
+from forebay.broker.runtime.instruments import PathLag
 from forebay.broker.runtime.resources.slices import Slices
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.runtime.sink.statistics import LaneState, PartitionState, SinkState
@@ -72,6 +73,8 @@ async def stats(buffer: Buffer, state: SinkState, at_us: int) -> pb.SinkStats:
         staged_tokens=len(buffer.staging.stages),
         staged_records=buffer.state.staged.records,
         staged_bytes=buffer.state.staged.size,
+        realtime=state.realtime,
+        tail_bytes=state.tail_bytes,
     )
     slices = Slices()
     for name, consumers, lanes in state.subscriptions:
@@ -134,10 +137,17 @@ def _lane(state: LaneState) -> pb.SubscriptionPartitionStats:
         leased_records=state.leased_records,
         waits_for_holes=state.waits_for_holes,
         live_stopped=state.live_stopped,
+        mode_time=duration(round(state.mode_s * SECOND_US)),
+        realtime_lag=_path(state.in_memory),
+        catch_up_lag=_path(state.in_store),
     )
     if state.retry_at_us is not None:
         message.retry_at.CopyFrom(timestamp(state.retry_at_us))
     return message
+
+
+def _path(lag: PathLag) -> pb.PathLag:
+    return pb.PathLag(records=lag.records, bytes=lag.size, age=duration(lag.age_us))
 
 
 _MODES: Final = {

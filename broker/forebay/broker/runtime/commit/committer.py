@@ -268,8 +268,7 @@ class Committer:
         self._committed_at = self._clock.monotonic()
         self.check_disk()
         self._on_synced(Synced(self._clock.monotonic() - began, len(group.pages), group.size, written))
-        for page in group.pages:
-            self._tail.put(page.entry.number, page.body)
+        self._tail.add(group.pages)
         logs: list[PartitionLog] = []
         for share in group.shares:
             self.waiting_bytes -= share.size

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from forebay.broker.core.partition.pages import Body, DropReason, Entry
@@ -15,6 +16,23 @@ from forebay.broker.runtime.sink.removal import Removal
 _log: Final = logging.getLogger(__name__)
 
 
+@dataclass(slots=True)
+class Mode:
+    """Path by which the consumer of a partition got its last delivery."""
+
+    realtime: bool
+    """True if it came from memory, False if it was read from the store."""
+
+    owner_epoch: int
+    """Owner epoch of that consumer."""
+
+    since: float
+    """Monotonic time since when this consumer has this mode."""
+
+    switches: int = 0
+    """Switches between the two, of all consumers."""
+
+
 class Source:
     """Reads of one subscription. Used on the loop."""
 
@@ -23,7 +41,7 @@ class Source:
         self._sink = lanes.sink
         self._pages = pages
         self._removal = removal
-        self._modes: dict[int, tuple[bool, int]] = {}
+        self._modes: dict[int, Mode] = {}
 
     def entry_reader(self, partition: int) -> EntryReader:
         """Return a new reader of a partition's entries."""
@@ -31,11 +49,11 @@ class Source:
 
     async def bodies(self, partition: int, entries: Sequence[Entry]) -> tuple[list[Body | None], bool]:
         """See ``Pages.bodies``."""
-        return await self._pages.bodies(self._sink.id, partition, entries, realtime=self._sink.settings.realtime)
+        return await self._pages.bodies(self._sink.id, partition, entries)
 
     async def all_bodies(self, partition: int, entries: Sequence[Entry]) -> list[Body | None]:
         """See ``Pages.all_bodies``."""
-        return await self._pages.all_bodies(self._sink.id, partition, entries, realtime=self._sink.settings.realtime)
+        return await self._pages.all_bodies(self._sink.id, partition, entries)
 
     def unsynced_drop(self, partition: int) -> asyncio.Future[None] | None:
         """See ``Removal.unsynced_drop``."""
@@ -65,22 +83,24 @@ class Source:
 
     def is_recent(self, entry: Entry) -> bool:
         """Return whether a page is among the most recent ones, which are in memory."""
-        return entry.number in self._pages.tail
+        return self._pages.tail.has(self._sink.id, entry.number)
 
     def read_from(self, partition: int, *, realtime: bool) -> None:
         """Note where the last delivery was read; a switch is logged and counted."""
-        current = self._modes.get(partition)
-        if current is None or current[0] != realtime:
-            self._modes[partition] = (realtime, 0 if current is None else current[1] + 1)
-            if current is not None:
-                _log.info(
-                    "reader switched sink=%s subscription=%s partition=%d mode=%s",
-                    *(self._sink.name, self._lanes.name, partition, "REALTIME" if realtime else "CATCH_UP"),
-                )
+        mode, owner_epoch = self._modes.get(partition), self._lanes[partition].owner_epoch
+        if mode is None:
+            self._modes[partition] = Mode(realtime, owner_epoch, self._lanes.now())
+            return
+        switched = mode.realtime != realtime
+        if switched or mode.owner_epoch != owner_epoch:
+            mode.realtime, mode.owner_epoch, mode.since = realtime, owner_epoch, self._lanes.now()
+        if switched:
+            mode.switches += 1
+            _log.info(
+                "reader switched sink=%s subscription=%s partition=%d mode=%s",
+                *(self._sink.name, self._lanes.name, partition, "REALTIME" if realtime else "CATCH_UP"),
+            )
 
-    def mode_of(self, partition: int) -> tuple[bool, int] | None:
-        """Return True if a partition is read from memory, and the number of switches.
-
-        None before the first delivery.
-        """
+    def mode_of(self, partition: int) -> Mode | None:
+        """Return the path that a partition is read by; None before the first delivery."""
         return self._modes.get(partition)

@@ -276,8 +276,7 @@ class Staging:
         self._quota.remove(stage.size)
         for partition, pages in stage.pages.items():
             yield from due_runs(self._sink.id, partition, pages)
-            for page in pages:
-                self._pages.tail.drop(page.number)
+            self._pages.tail.drop(self._sink.id, [page.number for page in pages])
 
     def _discard_many(self, gone: list[Stage]) -> asyncio.Future[None]:
         """Remove stages now, and delete their names in batches between those of other tasks."""

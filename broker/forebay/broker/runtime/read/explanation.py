@@ -41,7 +41,7 @@ async def explained(buffer: Buffer, subscription: Subscription, partition: int, 
         owner=_owner(subscription, partition),
         moving_until=subscription.lanes.handovers.get(partition),
         entry=entry,
-        recent=entry is not None and buffer.settings.realtime and subscription.source.is_recent(entry),
+        recent=entry is not None and subscription.source.is_recent(entry),
         unreadable=hold.reason if (hold := buffer.read_hold(partition)) is not None else "",
     )
     explanation = explain(log, lane, subscription.name, offset, moment)

@@ -165,16 +165,15 @@ class Pages:
         found = await self.index(sink, log.number, lambda: entries(sink, log.number, first, end, WINDOW))
         return found, found[-1].end if found else end
 
-    async def bodies(
-        self, sink: int, partition: int, entries: Sequence[Entry], *, realtime: bool
-    ) -> tuple[list[Body | None], bool]:
+    async def bodies(self, sink: int, partition: int, entries: Sequence[Entry]) -> tuple[list[Body | None], bool]:
         """Return bodies in order, None for a missing or damaged page; and True if all came from memory.
 
         They end before the page of a failed read. Raises ``ReadFailed`` if that is the first one.
         """
-        found: list[Body | None] = [
-            self.held.get(entry.number) or (self.tail.get(entry.number) if realtime else None) for entry in entries
-        ]
+        numbers = [entry.number for entry in entries]
+        found = self.tail.found(sink, numbers)
+        if self.held:
+            found = [self.held.get(number, body) for number, body in zip(numbers, found, strict=True)]
         missing = [index for index, body in enumerate(found) if body is None]
         if not missing:
             return found, True
@@ -188,13 +187,11 @@ class Pages:
             found[index] = body
         return found, False
 
-    async def all_bodies(
-        self, sink: int, partition: int, entries: Sequence[Entry], *, realtime: bool
-    ) -> list[Body | None]:
+    async def all_bodies(self, sink: int, partition: int, entries: Sequence[Entry]) -> list[Body | None]:
         """Return the bodies of all entries, None for a missing or damaged page. Raises ``ReadFailed``."""
         found: list[Body | None] = []
         while len(found) < len(entries):  # where a read failed, it is the first of the rest, and raises
-            more, _ = await self.bodies(sink, partition, entries[len(found) :], realtime=realtime)
+            more, _ = await self.bodies(sink, partition, entries[len(found) :])
             found += more
         return found
 

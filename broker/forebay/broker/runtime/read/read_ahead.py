@@ -40,7 +40,7 @@ class ReadAhead(Generic[_T]):
         begun, self._step = self._step, None
         return await begun if begun is not None else None
 
-    def hint(self, entries: Sequence[Entry], position: int, stop: int | None, *, realtime: bool) -> None:
+    def hint(self, entries: Sequence[Entry], position: int, stop: int | None) -> None:
         """Give hints for those of ``entries`` that follow the step at ``position``, once each.
 
         That step itself is read at once: no hint precedes it, and no task waits for one. Pages in memory need none.
@@ -54,7 +54,8 @@ class ReadAhead(Generic[_T]):
             return
         self._named_to = soon[-1].end
         pages, numbers = self._pages, [entry.number for entry in soon if entry.bulk]
-        wanted = [number for number in numbers if number not in pages.held and not (realtime and number in pages.tail)]
+        found = zip(numbers, pages.tail.found(self._sink, numbers), strict=True)
+        wanted = [number for number, body in found if body is None and number not in pages.held]
         if wanted:
             hint = pages.call(pages.journal.prefetch, self._sink, self._partition, wanted)
             self._hints.add(asyncio.create_task(hint))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from forebay.broker.core.writes import PutRealtime
@@ -26,7 +27,7 @@ class Realtime:
         self.chosen = chosen
         """Stored choice; None without one."""
         self._overloaded = False
-        self._apply()
+        tail.bound(self._bound)
 
     @property
     def enabled(self) -> bool:
@@ -39,15 +40,17 @@ class Realtime:
         written.add_done_callback(lambda done: None if done.exception() else self._chosen(enabled))
         await asyncio.shield(written)  # the caller may leave: the choice is applied anyway
 
-    def relieve(self, overloaded: bool) -> None:
-        """Free the memory while the process uses too much of it."""
+    def relieve(self, overloaded: bool, on_freed: Callable[[], None]) -> None:
+        """Free the memory while the process uses too much; ``on_freed`` is called when it is free."""
         self._overloaded = overloaded
-        self._apply()
+        self._tail.bound(self._bound, on_freed)
 
     def _chosen(self, enabled: bool | None) -> None:
         self.chosen = enabled
-        self._apply()
+        self._tail.restart()
+        self._tail.bound(self._bound)
         _log.info("realtime was switched enabled=%s chosen=%s", self.enabled, enabled is not None)
 
-    def _apply(self) -> None:
-        self._tail.bound(self._tail_bytes if self.enabled and not self._overloaded else 0)
+    @property
+    def _bound(self) -> int:
+        return self._tail_bytes if self.enabled and not self._overloaded else 0

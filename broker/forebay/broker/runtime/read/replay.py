@@ -154,17 +154,16 @@ class Replay:
             if beyond or not filling.fits(entry):
                 break
             filling.add(entry, entry.count)
-        realtime = self._sink.settings.realtime
         if self._ahead is not None:
-            self._ahead.hint(entries, chosen[-1].end, stop, realtime=realtime)
+            self._ahead.hint(entries, chosen[-1].end, stop)
         await self._memory.room(filling.size)
-        step = await self._read(position, chosen, realtime=realtime)
+        step = await self._read(position, chosen)
         self._memory.give(filling.size - (step.size if isinstance(step, Batch) else 0))
         return step
 
-    async def _read(self, position: int, chosen: list[Entry], *, realtime: bool) -> Batch | Gap | None:
+    async def _read(self, position: int, chosen: list[Entry]) -> Batch | Gap | None:
         log = self._log
-        bodies, _ = await self._pages.bodies(self._sink.id, log.number, chosen, realtime=realtime)
+        bodies, _ = await self._pages.bodies(self._sink.id, log.number, chosen)
         found = zip(chosen, bodies, strict=False)  # bodies end where a read failed; the next step raises its error
         pages = [(entry, body) for entry, body in found if body is not None]
         if len(pages) < len(chosen):

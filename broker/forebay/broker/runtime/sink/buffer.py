@@ -17,6 +17,7 @@ from forebay.broker.core.dead_letters.letters import RecordCodec
 from forebay.broker.core.delivery.lane import Lane
 from forebay.broker.core.partition.cursor import Cursor
 from forebay.broker.core.partition.log import PartitionLog
+from forebay.broker.core.partition.pages import Entry
 from forebay.broker.core.settings import BufferMode, SinkSettings
 from forebay.broker.core.writes import (
     WHOLE_SINK,
@@ -91,6 +92,7 @@ class Buffer:
         """
         self.state = state = Sink(record, logs, clock, age)
         self._committer, self._reclaimer, self._pages = committer, reclaimer, pages
+        pages.tail.limit(record.id, record.settings.realtime_bytes)
         self._quota = quota
         quota.add(sum(log.size for log in state.logs))
         self.subscriptions: dict[str, Subscription] = {}
@@ -202,6 +204,20 @@ class Buffer:
         """Return why reads of a partition fail now; None while they work."""
         return self._pages.holds.at(self.state.id, partition)
 
+    @property
+    def serves_from_memory(self) -> bool:
+        """True if memory keeps new pages, for readers at the head."""
+        return self._pages.tail.serves(self.state.id)
+
+    @property
+    def tail_bytes(self) -> int:
+        """Memory of the newest pages."""
+        return self._pages.tail.size_of(self.state.id)
+
+    def is_in_memory(self, log: PartitionLog, entry: Entry) -> bool:
+        """Return whether memory holds a page."""
+        return entry.base in log.held or self._pages.tail.has(self.state.id, entry.number)
+
     # -- settings and life
 
     def stop(self, reason: str) -> asyncio.Future[None]:
@@ -223,6 +239,7 @@ class Buffer:
         """Apply new settings from now on. Additional partitions are added."""
         forgets = self.settings.forgets
         self.state.record = replace(self.record, settings=settings)
+        self._pages.tail.limit(self.state.id, settings.realtime_bytes)
         self._grow(settings.partitions)
         for subscription in self.subscriptions.values():
             subscription.change(settings)
@@ -272,6 +289,7 @@ class Buffer:
         whole = [Due(self.state.id, WHOLE_SINK, bulk, 0, 0, 0) for bulk in (True, False)]
         self._reclaimer.add(whole)
         self._pages.holds.forget(self.state.id, range(len(self.logs)))
+        self._pages.tail.forget(self.state.id)
 
     def sweep(self) -> None:
         """End expired leases of pulling consumers and sets, and check retained pages."""

@@ -213,12 +213,12 @@ class MemoryTier:
         def done(over: asyncio.Future[None]) -> None:
             if over.exception() is not None:
                 return
-            for page in pages:
+            for page, stored in zip(pages, bodies, strict=True):
                 self._leaving.discard(page.entry.number)
                 log = logs[page.partition]
                 if log.held.pop(page.entry.base, None) is not None:
                     log.synced = max(log.synced, page.entry.end)
-                    self._pages.tail.put(page.entry.number, page.body)
+                    self._pages.tail.add([stored])
                 self._release(page.entry.number)
 
         written.add_done_callback(done)

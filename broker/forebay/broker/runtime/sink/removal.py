@@ -194,9 +194,9 @@ class Removal:
         else:
             due = due_runs(sink, partition, stored)
             writes += [PutDue(item) for item in due]
-        for entry in stored:
-            self._pages.tail.drop(entry.number)
-        self._pages.holds.worked(sink, partition, [entry.number for entry in stored])
+        numbers = [entry.number for entry in stored]
+        self._pages.tail.drop(sink, numbers)
+        self._pages.holds.worked(sink, partition, numbers)
         synced = self._committer.write(writes)
         synced.add_done_callback(lambda done: None if done.exception() else self._reclaimer.add(due))
         return synced

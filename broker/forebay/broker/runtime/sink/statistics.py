@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from forebay.broker.core.delivery.lane import Lane
@@ -12,8 +14,10 @@ from forebay.broker.core.partition.account import Totals
 from forebay.broker.core.partition.cursor import Cursor
 from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.partition.pages import Durability, Entry
+from forebay.broker.core.partition.ranges import Range
+from forebay.broker.runtime.delivery.source import Mode
 from forebay.broker.runtime.delivery.subscription import Subscription
-from forebay.broker.runtime.instruments import Lag
+from forebay.broker.runtime.instruments import Lag, PathLag
 from forebay.broker.runtime.resources.slices import Slices
 from forebay.broker.runtime.sink.buffer import Buffer
 
@@ -66,7 +70,16 @@ class LaneState:
     realtime: bool | None
     """True if the reader is served from memory; None if nothing was read."""
 
+    mode_s: float
+    """Time that the connected consumer has read so."""
+
     mode_switches: int
+    in_memory: PathLag
+    """Part of the lag that memory serves, by whole pages."""
+
+    in_store: PathLag
+    """Part of the lag that is read from the store."""
+
     balances: bool
     lifetime: Totals
     """Totals of all accounts: those that seeks have closed, and this one."""
@@ -96,6 +109,11 @@ class SinkState:
 
     partitions: list[PartitionState]
     subscriptions: list[SubscriptionState]
+    realtime: bool
+    """True if memory keeps new pages."""
+
+    tail_bytes: int
+    """Memory of the newest pages."""
 
 
 async def sink_state(buffer: Buffer) -> SinkState:
@@ -112,7 +130,12 @@ async def sink_state(buffer: Buffer) -> SinkState:
             found.append(_lane_state(buffer, subscription, log, lags))
         await slices.turn()
     states = zip(subscriptions, lanes, strict=True)
-    return SinkState(partitions, [(each.name, len(each.owners.consumers), found) for each, found in states])
+    return SinkState(
+        partitions,
+        [(each.name, len(each.owners.consumers), found) for each, found in states],
+        realtime=buffer.serves_from_memory,
+        tail_bytes=buffer.tail_bytes,
+    )
 
 
 def lag_is_due(sweep: int, sink: int, lanes: int) -> bool:
@@ -140,12 +163,26 @@ def _lag(subscription: Subscription, log: PartitionLog, lags: _Lags) -> Lag:
     lane = subscription.lanes[log.number]
     pending = lane.cursor.pending(log.tail.next_offset)
     size, _, age_us = lags.at(lane.cursor.watermark) if pending else (0, 0, 0)
-    return Lag(log.number, pending, size, age_us, _realtime(subscription, lane, log.number))
+    mode = subscription.source.mode_of(log.number)
+    realtime, mode_s = _mode(subscription, lane, mode)
+    return Lag(
+        log.number,
+        pending,
+        size,
+        age_us,
+        realtime,
+        lane.cursor.watermark,
+        mode_s,
+        mode.switches if mode is not None else 0,
+        *lags.by_path(lane.cursor, pending),
+    )
 
 
-def _realtime(subscription: Subscription, lane: Lane, partition: int) -> bool | None:
-    mode = subscription.source.mode_of(partition)
-    return mode[0] if mode is not None and lane.owner is not None else None
+def _mode(subscription: Subscription, lane: Lane, mode: Mode | None) -> tuple[bool | None, float]:
+    """Return whether the connected consumer is served from memory, and for how long; None without one."""
+    if mode is None or lane.owner is None or mode.owner_epoch != lane.owner_epoch:
+        return None, 0.0
+    return mode.realtime, subscription.now() - mode.since
 
 
 @dataclass(slots=True)
@@ -155,16 +192,41 @@ class _Lags:
     log: PartitionLog
     fronts: dict[int, Entry]
     age_us: int
+    is_in_memory: Callable[[Entry], bool]
     known: dict[int, tuple[int, int, int]] = field(default_factory=dict)
 
     def at(self, watermark: int) -> tuple[int, int, int]:
         found = self.known.get(watermark)
         if found is None:
-            found = self.known[watermark] = self._measured(watermark)
+            found = self.known[watermark] = self._measured(self.fronts.get(watermark))
         return found
 
-    def _measured(self, watermark: int) -> tuple[int, int, int]:
-        front, log = self.fronts.get(watermark), self.log
+    def by_path(self, cursor: Cursor, pending: int) -> tuple[PathLag, PathLag]:
+        """Return the lag that memory serves, and that which is read from the store."""
+        if not pending:
+            return PathLag(), PathLag()
+        size, _, age_us = self.at(cursor.watermark)
+        front = self.fronts.get(cursor.watermark)
+        if front is not None and self.is_in_memory(front):  # pages are evicted in order
+            return PathLag(pending, size, age_us), PathLag()
+        end = self.log.tail.next_offset
+        entry = self._first_in_memory(cursor.watermark)
+        if entry is None:
+            return PathLag(), PathLag(pending, size, age_us)
+        records = sum(found.size for found in cursor.unsettled(Range(entry.base, end)))
+        newer, _, newer_us = self._measured(entry)
+        rest = pending - records
+        return PathLag(records, newer, newer_us), PathLag(rest, max(0, size - newer), age_us if rest else 0)
+
+    def _first_in_memory(self, position: int) -> Entry | None:
+        """Return the first page above a position that memory holds, with all newer ones; None without one."""
+        recent = self.log.recent
+        first = bisect_right(recent, position, key=lambda entry: entry.end)
+        first = bisect_left(recent, True, lo=first, key=self.is_in_memory)
+        return recent[first] if first < len(recent) else None
+
+    def _measured(self, front: Entry | None) -> tuple[int, int, int]:
+        log = self.log
         if front is None:
             return 0, 0, 0
         gone = [gap for gap in log.gaps if gap.first >= front.base]
@@ -192,7 +254,7 @@ async def _lags(buffer: Buffer, log: PartitionLog, subscriptions: Sequence[Subsc
                 missing.append(position)
         if not missing or looks == LOOKS_MAX:
             buffer.fronts.keep_only(log.number, standing)
-            return _Lags(log, fronts, buffer.state.age.now_us())
+            return _Lags(log, fronts, buffer.state.age.now_us(), partial(buffer.is_in_memory, log))
         looks += 1
         read |= await buffer.fronts.read(log, missing)
 
@@ -206,6 +268,8 @@ def _lane_state(buffer: Buffer, subscription: Subscription, log: PartitionLog, l
     now = subscription.now()
     backing_off = lane.resend.state is State.BACKING_OFF
     mode = subscription.source.mode_of(partition)
+    realtime, mode_s = _mode(subscription, lane, mode)
+    in_memory, in_store = lags.by_path(cursor, pending)
     hold = buffer.read_hold(partition)
     reasons = [lane.resend.reason, f"READ_FAILED: {hold.reason}" if hold is not None else ""]
     return LaneState(
@@ -220,8 +284,11 @@ def _lane_state(buffer: Buffer, subscription: Subscription, log: PartitionLog, l
         state=lane.resend.state,
         retry_at_us=buffer.state.clock.wall_us() + int((lane.resend.until - now) * 1e6) if backing_off else None,
         reason="; ".join(reason for reason in reasons if reason),
-        realtime=_realtime(subscription, lane, partition),
-        mode_switches=mode[1] if mode is not None else 0,
+        realtime=realtime,
+        mode_s=mode_s,
+        mode_switches=mode.switches if mode is not None else 0,
+        in_memory=in_memory,
+        in_store=in_store,
         balances=cursor.balances(end),
         lifetime=subscription.accounts.totals_of(partition).with_open(cursor),
         holes=lane.sender.holes,

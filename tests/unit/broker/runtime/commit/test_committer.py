@@ -10,6 +10,7 @@ from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.writes import PutAge, PutCursor
 from forebay.broker.runtime.commit import group
 from forebay.broker.runtime.commit.group import AppendQueue
+from forebay.broker.runtime.read.page_cache import PAGE_BYTES
 from forebay.broker.storage.store.memory import MemoryStore
 from tests.support.brokers.held_store import HeldStore
 from tests.unit.broker.runtime.bench import bench
@@ -30,7 +31,7 @@ async def test_an_append_is_answered_when_its_sync_has_returned_and_not_before()
         await append.done
 
         assert (at.log.tail.next_offset, at.confirmed, at.committer.waiting_bytes) == (1, [0], 0)
-        assert at.tail.size == len(append.page.body)
+        assert at.tail.size == len(append.page.body) + PAGE_BYTES
 
 
 async def test_all_that_comes_during_a_sync_shares_the_next_one() -> None:

@@ -76,7 +76,7 @@ async def stored(broker: Broker, buffer: Buffer, partition: int = 0) -> list[byt
     """Values of a partition, from the first that is still stored on."""
     log, pages = buffer.logs[partition], broker.pages
     entries = pages.journal.entries(buffer.record.id, partition, 0, log.tail.next_offset, 1_000)
-    bodies, _ = await pages.bodies(buffer.record.id, partition, entries, realtime=True)
+    bodies, _ = await pages.bodies(buffer.record.id, partition, entries)
     return [value for body in bodies if body is not None for value in values(body.data)]
 
 

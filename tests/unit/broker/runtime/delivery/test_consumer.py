@@ -13,6 +13,7 @@ from forebay.broker.runtime.broker import Bounds
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.delivery.consumer import Credit
 from forebay.broker.runtime.delivery.events import Delivered, GapMet
+from forebay.broker.runtime.delivery.subscription import Subscription
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.storage.errors import StoreUnreadable
 from forebay.broker.storage.records.pages.page import SMALL_PAGE
@@ -235,6 +236,12 @@ async def test_an_index_that_cannot_be_read_is_neither_repaired_nor_rewritten() 
 # -- where the bytes come from
 
 
+def mode_of(subscription: Subscription) -> tuple[bool, int]:
+    mode = subscription.source.mode_of(0)
+    assert mode is not None
+    return mode.realtime, mode.switches
+
+
 async def test_switching_between_memory_and_store_is_counted() -> None:
     async with sink(bounds=Bounds(tail_bytes=2_500)) as buffer:
         await fill(buffer, 4, size=1_000)
@@ -242,13 +249,13 @@ async def test_switching_between_memory_and_store_is_counted() -> None:
         subscription = buffer.subscription("")
 
         await taker.one()
-        behind = subscription.source.mode_of(0)
+        behind = mode_of(subscription)
         for _ in range(3):
             await taker.one()
-        level = subscription.source.mode_of(0)
+        level = mode_of(subscription)
         await fill(buffer, 4, size=1_000)
         await taker.one()
-        behind_again = subscription.source.mode_of(0)
+        behind_again = mode_of(subscription)
 
         assert (behind, level, behind_again) == ((False, 0), (True, 1), (False, 2))
 
@@ -260,7 +267,7 @@ async def test_a_sink_that_is_not_realtime_is_read_from_the_store() -> None:
 
         await taker.one()
 
-        assert buffer.subscription("").source.mode_of(0) == (False, 0)
+        assert mode_of(buffer.subscription("")) == (False, 0)
 
 
 async def test_what_was_revoked_while_it_was_read_is_not_sent() -> None:

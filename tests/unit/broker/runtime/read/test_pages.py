@@ -13,6 +13,7 @@ from forebay.broker.core.partition.log import RECENT_MAX
 from forebay.broker.core.partition.pages import DropReason
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.runtime.broker import Bounds
+from forebay.broker.runtime.read.page_cache import PAGE_BYTES
 from forebay.broker.runtime.read.pages import LOOKS_MAX, RETRY_DELAYS_S, WINDOW, EntryReader, Pages
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.storage.records.pages.page import SMALL_PAGE
@@ -90,12 +91,13 @@ async def test_after_a_restart_the_entries_come_from_the_store() -> None:
 
 
 async def test_bodies_of_recent_pages_come_from_memory_and_the_others_from_the_store() -> None:
-    async with sink(pages=4, tail_bytes=20) as (pages, buffer):
+    async with sink(pages=4, tail_bytes=PAGE_BYTES + 20) as (pages, buffer):
         entries = buffer.logs[0].recent
 
-        old, old_realtime = await pages.bodies(buffer.record.id, 0, entries[:2], realtime=True)
-        new, new_realtime = await pages.bodies(buffer.record.id, 0, entries[3:], realtime=True)
-        _, asked_not_to = await pages.bodies(buffer.record.id, 0, entries[3:], realtime=False)
+        old, old_realtime = await pages.bodies(buffer.record.id, 0, entries[:2])
+        new, new_realtime = await pages.bodies(buffer.record.id, 0, entries[3:])
+        pages.tail.limit(buffer.record.id, 0)
+        _, asked_not_to = await pages.bodies(buffer.record.id, 0, entries[3:])
 
         assert [values(body.data) for body in [*old, *new] if body is not None] == [[b"0"] * 2, [b"1"] * 2, [b"3"] * 2]
         assert (old_realtime, new_realtime, asked_not_to) == (False, True, False)
@@ -109,7 +111,7 @@ async def test_a_page_that_is_damaged_or_missing_is_none_and_the_others_are_ther
         entries = list(buffer.logs[0].recent)
         missing = replace(entries[2], number=7)
 
-        bodies, _ = await pages.bodies(buffer.record.id, 0, [*entries[:2], missing, entries[3]], realtime=True)
+        bodies, _ = await pages.bodies(buffer.record.id, 0, [*entries[:2], missing, entries[3]])
 
         assert [body is not None for body in bodies] == [True, False, False, True]
 
@@ -137,7 +139,7 @@ async def test_reads_that_work_again_are_noticed_without_a_reader() -> None:
         store.fail_reads(Family.SMALL)
         entries = buffer.logs[0].first_entries()
         with pytest.raises(ReadFailed):
-            await pages.bodies(buffer.record.id, 0, entries, realtime=False)
+            await pages.bodies(buffer.record.id, 0, entries)
         await pages.probe()
         failing = len(pages.holds)
         store.let_read()
@@ -156,7 +158,7 @@ async def test_a_partition_that_is_known_to_fail_is_asked_once_and_not_patiently
         for _ in range(2):
             before = store.failed_reads
             with pytest.raises(ReadFailed):
-                await pages.bodies(buffer.record.id, 0, entries, realtime=False)
+                await pages.bodies(buffer.record.id, 0, entries)
             counts.append(store.failed_reads - before)
 
         assert counts == [1 + len(RETRY_DELAYS_S), 1]
@@ -170,9 +172,9 @@ async def test_pages_before_the_one_that_fails_are_given_and_who_needs_all_gets_
         store.fail_reads(Family.SMALL, stored[2][0])
         entries = buffer.logs[0].first_entries()
 
-        found, _ = await pages.bodies(sink_id, 0, entries, realtime=False)
+        found, _ = await pages.bodies(sink_id, 0, entries)
         with pytest.raises(ReadFailed):
-            await pages.all_bodies(sink_id, 0, entries, realtime=False)
+            await pages.all_bodies(sink_id, 0, entries)
 
         assert [body is not None for body in found] == [True, True]
         hold = pages.holds.at(sink_id, 0)
@@ -186,7 +188,7 @@ async def test_a_page_that_fails_and_is_removed_holds_nothing_any_more() -> None
         store.fail_reads(Family.SMALL)
         entries = buffer.logs[0].first_entries()
         with pytest.raises(ReadFailed):
-            await pages.bodies(buffer.record.id, 0, entries[:1], realtime=False)
+            await pages.bodies(buffer.record.id, 0, entries[:1])
 
         buffer.removal.drop(0, entries[:1], DropReason.PURGED)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from forebay.broker.core.errors import StoreFenced
-from forebay.broker.core.partition.pages import Body
 from forebay.broker.runtime.read.realtime import Realtime
 from forebay.broker.storage.recovery import recover
 from forebay.broker.storage.store.memory import MemoryStore
@@ -15,14 +14,16 @@ pytestmark = pytest.mark.anyio
 
 
 def switch_of(one: Bench, *, configured: bool = True, chosen: bool | None = None) -> Realtime:
-    return Realtime(one.tail, one.committer, tail_bytes=100, configured=configured, chosen=chosen)
+    return Realtime(one.tail, one.committer, tail_bytes=1_000, configured=configured, chosen=chosen)
 
 
 async def test_a_choice_is_stored_and_in_effect_at_once() -> None:
     store = MemoryStore()
     async with bench(store) as one:
         realtime = switch_of(one)
-        one.tail.put(1, Body(0, b"x" * 10))
+        append = one.append(b"x")
+        await append.done
+        assert one.tail.size > 0
 
         await realtime.choose(False)
 
@@ -51,18 +52,19 @@ async def test_a_choice_that_could_not_be_stored_has_no_effect() -> None:
         with pytest.raises(StoreFenced):
             await realtime.choose(False)
 
-        assert (realtime.enabled, one.tail.bytes_max) == (True, 100)
+        assert (realtime.enabled, one.tail.bytes_max) == (True, 1_000)
 
 
 async def test_the_end_of_an_overload_does_not_switch_on_what_was_switched_off() -> None:
     async with bench() as one:
         realtime = switch_of(one)
+        freed: list[int] = []
 
-        realtime.relieve(True)
+        realtime.relieve(True, lambda: freed.append(one.tail.size))
         overloaded = one.tail.bytes_max
         await realtime.choose(False)
-        realtime.relieve(False)
+        realtime.relieve(False, lambda: None)
         off = one.tail.bytes_max
         await realtime.choose(True)
 
-        assert (overloaded, off, one.tail.bytes_max) == (0, 0, 100)
+        assert (overloaded, freed, off, one.tail.bytes_max) == (0, [0], 0, 1_000)

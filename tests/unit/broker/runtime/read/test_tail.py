@@ -1,44 +1,108 @@
+"""The newest pages in memory: lowered bounds, and failures that nobody notices."""
+
 from __future__ import annotations
 
-from forebay.broker.core.partition.pages import Body
-from forebay.broker.runtime.read.tail import Tail
+import asyncio
+import logging
+from collections.abc import Callable
+
+import pytest
+
+from forebay.broker.core.writes import PageWrite
+from forebay.broker.runtime.read.page_cache import PAGE_BYTES, FailingPageCache
+from forebay.broker.runtime.read.tail import EVICTED_MAX, Tail
+from tests.unit.broker.runtime.read.test_page_cache import stored
+
+MANY = 2 * EVICTED_MAX + 10
+USES: dict[str, Callable[[Tail], object]] = {
+    "add": lambda tail: tail.add([stored(1, 2)]),
+    "found": lambda tail: tail.has(1, 1),
+    "size_of": lambda tail: tail.size_of(1),
+    "drop": lambda tail: tail.drop(1, [1]),
+    "limit_changed": lambda tail: tail.limit(1, 10),
+    "relieve": lambda tail: tail.bound(10),
+}
 
 
-def body(size: int) -> Body:
-    return Body(0, b"x" * size)
+def pages(count: int, sink: int = 1) -> list[PageWrite]:
+    return [stored(sink, number) for number in range(count)]
 
 
-def test_the_newest_pages_are_kept_and_the_oldest_go_first() -> None:
-    tail = Tail(100)
+@pytest.mark.anyio
+async def test_a_lowered_bound_is_reached_in_turns_of_the_loop() -> None:
+    tail = Tail(1 << 30)
+    tail.add(pages(MANY))
+    done = asyncio.Event()
 
-    for number in range(5):
-        tail.put(number, body(40))
+    tail.bound(0, done.set)
+    at_once = tail.size
+    await done.wait()
 
-    assert [number for number in range(5) if tail.get(number) is not None] == [3, 4]
-    assert tail.size == 80
-
-
-def test_a_page_over_the_bound_is_not_kept() -> None:
-    tail = Tail(100)
-
-    tail.put(1, body(101))
-
-    assert (tail.get(1), tail.size) == (None, 0)
+    assert (at_once, tail.size) == ((MANY - EVICTED_MAX) * PAGE_BYTES, 0)
 
 
-def test_no_memory_is_a_bound_too() -> None:
-    tail = Tail(0)
+@pytest.mark.anyio
+async def test_a_sink_that_is_deleted_leaves_nothing() -> None:
+    tail = Tail(1 << 30)
+    tail.limit(1, 1 << 20)
+    tail.add([*pages(3, sink=1), *pages(3, sink=2)])
 
-    tail.put(1, body(1))
+    tail.forget(1)
 
-    assert (tail.get(1), tail.size) == (None, 0)
+    assert (tail.size_of(1), tail.size, tail.serves(1)) == (0, 3 * PAGE_BYTES, True)
 
 
-def test_a_page_that_left_the_log_is_forgotten() -> None:
-    tail = Tail(100)
-    tail.put(1, body(40))
+def test_a_sink_is_served_while_neither_bound_is_zero() -> None:
+    tail = Tail(1_000)
+    tail.limit(1, 0)
 
-    tail.drop(1)
-    tail.drop(1)
+    assert [tail.serves(1), tail.serves(2)] == [False, True]
+    tail.limit(1, None)
+    tail.bound(0)
+    assert [tail.serves(1), tail.serves(2)] == [False, False]
 
-    assert (tail.get(1), tail.size) == (None, 0)
+
+@pytest.mark.parametrize("operation", USES)
+@pytest.mark.parametrize("error", [MemoryError(), KeyError(1), RuntimeError("lost")], ids=type)
+def test_a_failure_empties_it_and_reaches_no_caller(
+    operation: str, error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    made: list[FailingPageCache] = []
+
+    def make(*given: object) -> FailingPageCache:
+        made.append(FailingPageCache(*given))  # type: ignore[arg-type]
+        return made[-1]
+
+    tail = Tail(1 << 20, make)
+    tail.add([stored(1, 1)])
+    made[0].fail(operation, error)
+
+    with caplog.at_level(logging.ERROR):
+        for _ in range(3):
+            USES[operation](tail)
+
+    assert (tail.has(1, 1), tail.size, tail.failures, tail.serves(1)) == (False, 0, 1, False)
+    assert tail.failure.startswith(type(error).__name__)
+    assert [record.getMessage().split(" cause")[0] for record in caplog.records] == [
+        "realtime failed, readers read the store"
+    ]
+
+
+def test_after_a_failure_it_begins_anew_with_the_bounds_of_now() -> None:
+    made: list[FailingPageCache] = []
+
+    def make(*given: object) -> FailingPageCache:
+        made.append(FailingPageCache(*given))  # type: ignore[arg-type]
+        return made[-1]
+
+    tail = Tail(1 << 20, make)
+    made[0].fail("add", MemoryError())
+    tail.add(pages(1))
+    tail.limit(1, 0)
+    tail.bound(2 * PAGE_BYTES)
+
+    tail.restart()
+    tail.restart()
+    tail.add([*pages(4, sink=1), *pages(4, sink=2)])
+
+    assert (tail.failure, len(made), tail.size_of(1), tail.size_of(2)) == ("", 2, 0, 2 * PAGE_BYTES)

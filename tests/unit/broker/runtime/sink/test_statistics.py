@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from forebay.broker.core.partition.pages import DropReason
 from forebay.broker.core.partition.position import At, Position
 from forebay.broker.core.settings import Overflow, SinkSettings
 from forebay.broker.runtime.clock import FakeClock
+from forebay.broker.runtime.instruments import PathLag
+from forebay.broker.runtime.read.page_cache import PAGE_BYTES
 from forebay.broker.runtime.resources import slices
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.runtime.sink.statistics import (
@@ -149,6 +152,63 @@ async def test_consumers_are_counted_and_without_one_there_is_no_mode() -> None:
         assert (connected, left, state.realtime, state.mode_switches) == (1, 0, None, 0)
 
 
+async def test_a_reader_within_memory_has_no_lag_in_the_store() -> None:
+    clock = FakeClock()
+    async with sink(clock=clock) as buffer:
+        taker = Taker(buffer.subscription(""))
+        await taker.all_offsets()
+        await taker.ack(0, 2)
+        clock.advance(5.0)
+
+        state = await lane(buffer)
+
+        assert (state.in_memory, state.in_store) == (PathLag(4, 4 * SIZE, 5_000_000), PathLag())
+        assert (state.realtime, state.mode_s) == (True, 5.0)
+
+
+async def test_the_lag_of_a_reader_behind_memory_is_split_at_the_oldest_page_in_memory() -> None:
+    clock = FakeClock()
+    async with sink(clock=clock, tail_bytes_max=2 * (PAGE_BYTES + SIZE), pages=4) as buffer:
+        clock.advance(2.0)
+        append = await buffer.append(page(b"x" * 10))
+        await append.done
+        clock.advance(1.0)
+
+        state = await lane(buffer)
+
+        assert state.in_memory == PathLag(2, 2 * SIZE, 3_000_000)
+        assert state.in_store == PathLag(3, 3 * SIZE, 3_000_000)
+        assert state.pending == 5
+
+
+async def test_the_lag_of_a_sink_that_is_switched_off_is_in_the_store() -> None:
+    async with sink() as buffer:
+        await buffer.change(replace(buffer.settings, realtime=False))
+
+        state, off = await lane(buffer), await sink_state(buffer)
+        await buffer.change(replace(buffer.settings, realtime=True))
+
+        assert (state.in_memory, state.in_store) == (PathLag(), PathLag(6, 6 * SIZE, 0))
+        assert (off.realtime, off.tail_bytes, (await sink_state(buffer)).realtime) == (False, 0, True)
+
+
+async def test_the_time_in_a_mode_begins_with_each_consumer() -> None:
+    clock = FakeClock()
+    async with sink(clock=clock) as buffer:
+        first = Taker(buffer.subscription(""))
+        await first.all_offsets()
+        clock.advance(9.0)
+        buffer.subscription("").leave(first.consumer)
+        second = Taker(buffer.subscription(""))
+        before = await lane(buffer)
+        await second.one()
+        clock.advance(1.0)
+        after = await lane(buffer)
+
+        assert (before.realtime, before.mode_s) == (None, 0.0)
+        assert (after.realtime, after.mode_s) == (True, 1.0)
+
+
 async def test_the_lag_is_the_same_after_a_restart() -> None:
     store, clock = MemoryStore(), FakeClock()
     async with sink(store, clock) as buffer:
@@ -230,7 +290,10 @@ async def test_lags_are_those_of_the_statistics() -> None:
         states = {name: lanes for name, _, lanes in (await sink_state(buffer)).subscriptions}
         lags = {subscription.name: lanes for subscription, lanes in await sink_lags(buffer)}
 
-    facts = ("partition", "pending", "pending_bytes", "oldest_age_us", "realtime")
+    facts = (
+        *("partition", "pending", "pending_bytes", "oldest_age_us", "realtime"),
+        *("mode_s", "mode_switches", "in_memory", "in_store"),
+    )
     assert {name: [[getattr(lane, fact) for fact in facts] for lane in lanes] for name, lanes in lags.items()} == {
         name: [[getattr(lane, fact) for fact in facts] for lane in lanes] for name, lanes in states.items()
     }

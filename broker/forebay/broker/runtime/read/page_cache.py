@@ -1,0 +1,185 @@
+"""Newest durable pages in memory, by sink: bounded per broker and per sink, with fair eviction.
+
+A page that is added evicts the oldest pages of its own sink as far as the bound of the sink says, and then the oldest
+page of the sink that holds most, until the bound of the broker holds. So a busy sink cannot take the memory of a quiet
+one: a sink loses pages only while none holds more.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from heapq import heapify, heappop, heappush, heapreplace
+from typing import Final
+
+from forebay.broker.core.partition.pages import Body
+from forebay.broker.core.writes import PageWrite
+
+PAGE_BYTES: Final = 300
+"""Memory of a page beside its body, so that many small pages do not take more than the bound."""
+_STALE_MAX: Final = 64
+
+
+class _Share:
+    """Pages of one sink."""
+
+    __slots__ = ("pages", "size")
+
+    def __init__(self) -> None:
+        self.pages: OrderedDict[int, Body] = OrderedDict()
+        """Bodies by page number, the oldest first."""
+        self.size = 0
+
+
+class PageCache:
+    """Bodies by sink and page number. Used on the loop only."""
+
+    def __init__(self, bytes_max: int, limits: Mapping[int, int]) -> None:
+        """``limits`` are the bounds of sinks that have one, in bytes; they may change."""
+        self.bytes_max = bytes_max
+        self.size = 0
+        """Bytes held now."""
+        self._limits = limits
+        self._shares: dict[int, _Share] = {}
+        self._largest: list[tuple[int, int]] = []
+        """Heap of negative sizes and sinks.
+
+        Each sink has an entry that is not below its size; others may be stale.
+        """
+        self._over: set[int] = set()
+        """Sinks that may hold more than their bound."""
+
+    def add(self, pages: Sequence[PageWrite]) -> None:
+        """Add pages that have just become durable."""
+        for page in pages:
+            self._add(page.sink, page.entry.number, page.body)
+
+    def _add(self, sink: int, number: int, body: Body) -> None:
+        size = len(body.data) + PAGE_BYTES
+        limit = min(self._limits.get(sink, self.bytes_max), self.bytes_max)
+        if size > limit or self.size > self.bytes_max or sink in self._over:
+            return  # the last two: it is being relieved
+        share = self._shares.get(sink)
+        if share is None:
+            share = self._shares[sink] = _Share()
+        while share.size + size > limit:
+            self._evict(share)
+        share.pages[number] = body
+        share.size += size
+        self.size += size
+        heappush(self._largest, (-share.size, sink))
+        if len(self._largest) > 4 * len(self._shares) + _STALE_MAX:
+            self._largest = [(-each.size, of) for of, each in self._shares.items()]
+            heapify(self._largest)
+        while self.size > self.bytes_max:
+            self._evict_largest()
+
+    def found(self, sink: int, numbers: Sequence[int]) -> list[Body | None]:
+        """Return the bodies of pages, None for those that are not in memory."""
+        share = self._shares.get(sink)
+        return [None] * len(numbers) if share is None else [share.pages.get(number) for number in numbers]
+
+    def size_of(self, sink: int) -> int:
+        """Return the bytes held for a sink."""
+        share = self._shares.get(sink)
+        return share.size if share is not None else 0
+
+    def drop(self, sink: int, number: int) -> None:
+        """Remove a page that left the log."""
+        share = self._shares.get(sink)
+        body = share.pages.pop(number, None) if share is not None else None
+        if share is not None and body is not None:
+            self._removed(share, body)
+            if not share.pages:
+                del self._shares[sink]
+
+    def limit_changed(self, sink: int) -> None:
+        """Apply a changed bound of a sink; ``relieve`` evicts what is above it."""
+        self._over.add(sink)
+
+    def relieve(self, pages_max: int) -> bool:
+        """Evict up to ``pages_max`` pages that are above a bound; returns True if none is left."""
+        for sink in list(self._over):
+            share, limit = self._shares.get(sink), self._limits.get(sink, self.bytes_max)
+            while share is not None and share.pages and share.size > limit:
+                if pages_max == 0:
+                    return False
+                self._evict(share)
+                pages_max -= 1
+            if share is not None and not share.pages:
+                del self._shares[sink]
+            self._over.discard(sink)
+        while self.size > self.bytes_max:
+            if pages_max == 0:
+                return False
+            self._evict_largest()
+            pages_max -= 1
+        return True
+
+    def _evict(self, share: _Share) -> None:
+        self._removed(share, share.pages.popitem(last=False)[1])
+
+    def _removed(self, share: _Share, body: Body) -> None:
+        size = len(body.data) + PAGE_BYTES
+        share.size -= size
+        self.size -= size
+
+    def _evict_largest(self) -> None:
+        while True:
+            recorded, sink = self._largest[0]
+            share = self._shares.get(sink)
+            if share is None:
+                heappop(self._largest)
+            elif share.size < -recorded:
+                heapreplace(self._largest, (-share.size, sink))
+            else:
+                break
+        self._evict(share)
+        if not share.pages:
+            del self._shares[sink]
+
+
+class FailingPageCache(PageCache):
+    """Page cache whose operations fail from ``fail`` on, for tests of what a failure reaches."""
+
+    def __init__(self, bytes_max: int, limits: Mapping[int, int]) -> None:
+        super().__init__(bytes_max, limits)
+        self._failing: dict[str, Exception] = {}
+
+    def fail(self, operation: str, error: Exception) -> None:
+        """Let an operation of ``PageCache`` raise ``error``."""
+        self._failing[operation] = error
+
+    def _check(self, operation: str) -> None:
+        if operation in self._failing:
+            raise self._failing[operation]
+
+    def add(self, pages: Sequence[PageWrite]) -> None:
+        """See ``PageCache``. It fails behind its work, where pages are counted already."""
+        super().add(pages)
+        self._check("add")
+
+    def found(self, sink: int, numbers: Sequence[int]) -> list[Body | None]:
+        """See ``PageCache``."""
+        self._check("found")
+        return super().found(sink, numbers)
+
+    def size_of(self, sink: int) -> int:
+        """See ``PageCache``."""
+        self._check("size_of")
+        return super().size_of(sink)
+
+    def drop(self, sink: int, number: int) -> None:
+        """See ``PageCache``."""
+        self._check("drop")
+        super().drop(sink, number)
+
+    def limit_changed(self, sink: int) -> None:
+        """See ``PageCache``."""
+        self._check("limit_changed")
+        super().limit_changed(sink)
+
+    def relieve(self, pages_max: int) -> bool:
+        """See ``PageCache``."""
+        self._check("relieve")
+        return super().relieve(pages_max)
