@@ -229,7 +229,10 @@ class PublisherSettings:
     """Number of records at which a page is sent."""
 
     linger_ms: float = 5.0
-    """Time that an incomplete page waits for more records; 0 sends as soon as the stream is free."""
+    """Time that an incomplete page waits for more records; 0 sends as soon as the stream is free.
+
+    A caller that waits for the result of a record ends the wait, and so does ``flush``.
+    """
 
     window_pages: int = 96
     """Maximum number of pages per partition that await their receipt."""

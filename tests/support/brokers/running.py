@@ -175,6 +175,9 @@ class Mortal:
     def highest_keys(self) -> list[bytes]:
         return self.store.highest_keys()
 
+    def is_ready(self) -> bool:
+        return self.store.is_ready()
+
     def live_bytes(self) -> int:
         return self.store.live_bytes()
 

@@ -84,6 +84,10 @@ class Journal:
         except StoreError as error:
             raise StoreFenced(str(error)) from error
 
+    def is_ready(self) -> bool:
+        """Return True if a small commit waits for nothing but the disk."""
+        return self.store.is_ready()
+
     def put_number(self, kind: Kind[int], number: int) -> None:
         """Write a number that belongs to the store as a whole, durably."""
         try:

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeVar, cast
 
 from forebay.client.errors import BufferFull
-from forebay.client.publish.completions import PublishFuture
+from forebay.client.publish.completions import ManyFuture, PublishFuture
 from forebay.client.publish.core import PublisherCore
 from forebay.client.publish.pages import EncodedPage
 from forebay.client.values.epochs import Stage, StagedToken
@@ -28,8 +28,8 @@ T = TypeVar("T")
 class Pending(Generic[T]):
     """Receipt, or several, of records in transit. Awaiting it returns the receipts or raises the failure.
 
-    It may be awaited by several tasks and several times, or not at all. Records in transit cannot be recalled: a task
-    that is cancelled while it waits has no effect on them.
+    It may be awaited by several tasks and several times, or not at all. Waiting ends the linger of the records. Records
+    in transit cannot be recalled: a task that is cancelled while it waits has no effect on them.
     """
 
     __slots__ = ("_future",)
@@ -46,6 +46,7 @@ class Pending(Generic[T]):
         if not self._future.done():
             loop = asyncio.get_running_loop()
             done = loop.create_future()
+            cast(PublishFuture, self._future).begin_wait()
             self._future.add_done_callback(lambda _: None if done.done() else done.set_result(None))
             yield from done
         return self._future.result()
@@ -124,7 +125,7 @@ class Publisher:
         call may have added the first records of each partition.
         """
         self._core.check_loop()
-        future = PublishFuture()
+        future = ManyFuture()
         await self._core.add_many(values, keys, partition, future)
         return Pending(cast("Future[list[Receipt]]", future))
 

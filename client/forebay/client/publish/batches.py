@@ -48,6 +48,9 @@ class Batch:
     headers: list[bytes] | None = None
     """Headers as they are in a page."""
 
+    is_awaited: bool = False
+    """True if a caller waits for one of its records."""
+
     is_rich: bool = False
     """True if the batch has keys, times or headers."""
 

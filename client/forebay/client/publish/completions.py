@@ -5,7 +5,9 @@ A future cannot be cancelled, because its records are in transit.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from threading import Lock
 from typing import Any, Final, Protocol
 
@@ -18,6 +20,9 @@ _FUTURE_STATE: Final = frozenset(vars(Future()))
 
 class PublishFuture(Future):  # type: ignore[type-arg]  # the kind of its result is its user's business
     """Future that only the publisher can complete."""
+
+    def begin_wait(self) -> None:
+        """Note that a caller begins to wait: its records linger no longer."""
 
     def cancel(self) -> bool:
         """Return ``False``: records in transit cannot be recalled."""
@@ -46,12 +51,18 @@ def _part(receipt: Receipt, index: int, count: int) -> Receipt:
 class PageResult:
     """Result of a page, and those futures of its records that have a state of their own."""
 
-    __slots__ = ("_lock", "_waiting", "outcome")
+    __slots__ = ("_callers", "_lock", "_on_wait", "_waiting", "outcome", "partition")
 
-    def __init__(self, lock: Lock) -> None:
-        """``lock`` protects the futures; pages may share it."""
+    def __init__(
+        self, lock: Lock, partition: int = 0, on_wait: Callable[[PageResult], None] = lambda result: None
+    ) -> None:
+        """``lock`` protects the futures; pages may share it. A caller that begins to wait calls ``on_wait``."""
         self._lock = lock
+        self._on_wait = on_wait
         self._waiting: list[RecordFuture] = []
+        self._callers: list[Lock] = []
+        """Locks on which callers wait; the result releases them."""
+        self.partition: Final = partition
         self.outcome: Receipt | ForebayError | None = None
         """Receipt or failure of the page; None while it is in transit."""
 
@@ -60,8 +71,33 @@ class PageResult:
         with self._lock:
             self.outcome = outcome
             waiting, self._waiting = self._waiting, []
+            callers, self._callers = self._callers, []
+        for caller in callers:
+            caller.release()
         for future in waiting:
             future.complete(outcome)
+
+    def wait(self, timeout: float | None) -> Receipt | ForebayError:
+        """Wait for the outcome. Raises ``TimeoutError`` after ``timeout`` seconds."""
+        self.begin_wait()
+        caller = Lock()
+        caller.acquire()
+        with self._lock:
+            if self.outcome is None:
+                self._callers.append(caller)
+            else:
+                caller.release()
+        if not caller.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
+            with self._lock, suppress(ValueError):  # it may have been released meanwhile
+                self._callers.remove(caller)
+        outcome = self.outcome
+        if outcome is None:
+            raise TimeoutError
+        return outcome
+
+    def begin_wait(self) -> None:
+        """Note that a caller begins to wait."""
+        self._on_wait(self)
 
     def build(self, future: RecordFuture) -> None:
         """Build the state of a future, for a wait or a callback. Idempotent."""
@@ -98,25 +134,24 @@ class RecordFuture(PublishFuture):
         self._page.build(self)
         return vars(self)[name]
 
+    def begin_wait(self) -> None:
+        """Note that a caller begins to wait."""
+        self._page.begin_wait()
+
     def done(self) -> bool:
         """Return True if the page is stored or has failed."""
         return self._page.outcome is not None
 
     def result(self, timeout: float | None = None) -> Receipt:
         """Return the record's own receipt, or raise the failure of its page."""
-        outcome = self._page.outcome
-        if outcome is None:
-            receipt: Receipt = super().result(timeout)
-            return receipt
+        outcome = self._page.outcome or self._page.wait(timeout)
         if isinstance(outcome, ForebayError):
             raise outcome
         return self._own(outcome)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Return the failure of the page, None if it is stored."""
-        outcome = self._page.outcome
-        if outcome is None:
-            return super().exception(timeout)
+        outcome = self._page.outcome or self._page.wait(timeout)
         return outcome if isinstance(outcome, ForebayError) else None
 
     def complete(self, outcome: Receipt | ForebayError) -> None:
@@ -128,6 +163,32 @@ class RecordFuture(PublishFuture):
 
     def _own(self, receipt: Receipt) -> Receipt:
         return receipt if self._index == self.WHOLE else _part(receipt, self._index, 1)
+
+
+class ManyFuture(PublishFuture):
+    """Future of records passed in one call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pages: dict[int, PageResult] = {}
+        """Result of the last page of each partition, which may linger."""
+
+    def result(self, timeout: float | None = None) -> list[Receipt]:
+        """Return the receipts, or raise the first failure."""
+        self.begin_wait()
+        receipts: list[Receipt] = super().result(timeout)
+        return receipts
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Return the first failure, None if all records are stored."""
+        self.begin_wait()
+        return super().exception(timeout)
+
+    def begin_wait(self) -> None:
+        """Note that a caller begins to wait."""
+        if not self.done():
+            for page in self.pages.values():
+                page.begin_wait()
 
 
 class BulkFuture:

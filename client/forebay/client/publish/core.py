@@ -25,7 +25,7 @@ from forebay.client.errors import (
     RecordTooLarge,
 )
 from forebay.client.publish.batches import Batch
-from forebay.client.publish.completions import BulkFuture, PublishFuture, RecordFuture
+from forebay.client.publish.completions import BulkFuture, ManyFuture, PageResult, RecordFuture
 from forebay.client.publish.pages import EncodedPage, event_time_us
 from forebay.client.publish.send_buffer import OnFailure, SendBuffer
 from forebay.client.publish.sized_columns import SizedColumns, check_types
@@ -128,8 +128,9 @@ class PublisherCore:
         then if ``wait`` is False; do not block in the callback of a future, because that runs on the thread that frees
         the buffer. ``event_time`` is an aware ``datetime``, or microseconds since 1970 UTC.
 
-        An unused future costs next to nothing: ``flush`` raises the first failure, and ``on_failure`` of the publisher
-        is called for each.
+        A caller that waits in ``result`` or ``exception`` ends the linger of its page, once no other page of the
+        partition awaits its receipt. An unused future costs next to nothing: ``flush`` raises the first failure, and
+        ``on_failure`` of the publisher is called for each.
 
         Raises ``RecordTooLarge``, ``INVALID_PARTITION``, ``InvalidPage``, ``PUBLISHER_CLOSED``,
         ``USED_AFTER_FORK``, and the error that ended the publisher (``WriterFenced``, ``SinkNotFound``,
@@ -154,7 +155,7 @@ class PublisherCore:
         return self._buffer.put(partition, value, key, time_us, stored, size, wait)
 
     async def add_many(
-        self, values: Sequence[bytes], keys: Sequence[bytes | None] | None, partition: int | None, future: PublishFuture
+        self, values: Sequence[bytes], keys: Sequence[bytes | None] | None, partition: int | None, future: ManyFuture
     ) -> None:
         """Add many records; ``future`` gets their receipts. See ``Publisher.send_many``."""
         self._check(partition)
@@ -172,7 +173,7 @@ class PublisherCore:
         error: ForebayError | None = None
         try:
             for target, columns in parts:
-                await self._put_many(target, columns, bulk)
+                await self._put_many(target, columns, bulk, future.pages)
         except ForebayError as failure:
             error = failure
             raise
@@ -250,8 +251,13 @@ class PublisherCore:
                 facts={"size": str(size), "bound": str(bound)},
             )
 
-    async def _put_many(self, partition: int | None, columns: SizedColumns, bulk: BulkFuture) -> None:
+    async def _put_many(
+        self, partition: int | None, columns: SizedColumns, bulk: BulkFuture, pages: dict[int, PageResult]
+    ) -> None:
+        """Add records; ``pages`` gets the result of the last page of each partition."""
+
         def attach(batch: Batch, count: int) -> None:
+            pages[batch.partition] = batch.result
             batch.complete_many(bulk, count)
 
         await self._buffer.put_many(partition, columns, attach)

@@ -19,7 +19,7 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self, cast
 
-from forebay.client.publish.completions import PublishFuture
+from forebay.client.publish.completions import ManyFuture
 from forebay.client.publish.core import PublisherCore
 from forebay.client.publish.pages import EncodedPage
 from forebay.client.transport.channel import Channels
@@ -58,7 +58,7 @@ class Publisher(PublisherCore):
         partition if the keys select several. Blocks and raises as ``send``. If the call itself rejects a record, it
         adds none.
         """
-        future = PublishFuture()
+        future = ManyFuture()
         blocked(self.add_many(values, keys, partition, future))
         return cast("Future[list[Receipt]]", future)
 

@@ -152,6 +152,18 @@ class SendBuffer:
         with self.lock:
             await self._admit(size)
 
+    def hurry(self, result: PageResult) -> None:
+        """Send the page of a waiting caller without linger, once its partition awaits no other receipt.
+
+        So a caller that waits for each record is not delayed, and records of many such callers share pages.
+        """
+        with self.lock:
+            batch = self.batches.get(result.partition)
+            if batch is not None and batch.result is result:
+                batch.is_awaited = True
+                if self.window.is_idle(batch.partition, self.clock()):
+                    self.seal(batch.partition)
+
     async def flush(self, timeout_s: float | None) -> None:
         """Wait until all records added before are finished; raise the first failure since the last flush."""
         until = None if timeout_s is None else self.clock() + timeout_s
@@ -276,10 +288,9 @@ class SendBuffer:
 
     def _new_batch(self, partition: int) -> Batch:
         self._tickets += 1
-        context, result = self.telemetry.current_context(), PageResult(self._futures)
+        context, result = self.telemetry.current_context(), PageResult(self._futures, partition, self.hurry)
         batch = Batch(partition, self.clock(), self._tickets, context, result=result)
         self.unfinished[batch.ticket] = batch
-        self.change.notify()
         return batch
 
     def _queue(self, batch: Batch) -> None:

@@ -183,8 +183,9 @@ class Sender:
                     return
                 failed = self._expire(now)
                 if not failed:
-                    times = [at for at in (until, self._expires_at()) if at is not None]
-                    await buffer.change.wait_for_notify(max(0.0, min(times) - now) if times else None)
+                    # Batches that are opened meanwhile expire after this wait.
+                    times = [now + buffer.settings.delivery_timeout_s, until, self._expires_at()]
+                    await buffer.change.wait_for_notify(max(0.0, min(at for at in times if at is not None) - now))
             self._finish([(one.page.content, one.error) for one in failed])
             if failed:
                 with buffer.lock:
@@ -229,6 +230,9 @@ class Sender:
         for batch in buffer.batches:
             due = buffer.batches.due_at(batch)
             if due > now and not buffer.waiting and not buffer.closing:
+                if batch.is_awaited and buffer.window.is_idle(batch.partition, now):
+                    buffer.seal(batch.partition)
+                    continue
                 due_at = due if due_at is None else min(due_at, due)
             elif buffer.window.is_free(batch.partition, now):
                 buffer.seal(batch.partition)

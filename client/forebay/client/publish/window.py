@@ -320,6 +320,13 @@ class Window(Generic[T]):
             return False
         return not self._is_full(queue)
 
+    def is_idle(self, partition: int, now: float) -> bool:
+        """Return True if a page added now could be sent immediately, and no other awaits its receipt."""
+        if not self.is_free(partition, now):
+            return False
+        queue = self._partitions.get(partition)
+        return queue is None or not queue.unanswered
+
     def expires_at(self) -> float | None:
         """Return the time of the next expiry, ``None`` without one."""
         heads = [

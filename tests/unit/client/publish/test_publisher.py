@@ -488,10 +488,45 @@ def test_linger_gathers_records_and_flush_does_not_wait_for_it(fake: WireFake, l
 
 def test_a_record_does_not_linger_longer_than_it_should(fake: WireFake) -> None:
     with fake.client() as client, client.publisher("s", linger_ms=20) as publisher:
-        started = time.monotonic()
-        publisher.send(b"x").result(5)
+        started, done = time.monotonic(), threading.Event()
+        publisher.send(b"x").add_done_callback(lambda _: done.set())
+        assert done.wait(5)
 
         assert 0.015 < time.monotonic() - started < 2
+
+
+def test_a_caller_that_waits_ends_the_linger_of_its_page(fake: WireFake, log: Log) -> None:
+    with fake.client() as client, client.publisher("s", linger_ms=60_000) as publisher:
+        assert publisher.send(b"a", partition=0).result(5).first_offset == 0
+        assert publisher.send(b"b", partition=0).exception(5) is None
+        assert [one.last_offset for one in publisher.send_many([b"c", b"d"], partition=0).result(5)] == [3]
+        many = publisher.send_many([b"e", b"f"], keys=[b"k", None])
+        assert many.exception(5) is None
+
+    assert [page.record_count for page in log.pages[0]][:3] == [1, 1, 2]
+
+
+def test_callers_that_wait_together_share_pages(fake: WireFake, log: Log) -> None:
+    arrived, gate = threading.Event(), threading.Event()
+
+    def hold(page: pb.PublishPage) -> None:
+        arrived.set()
+        assert gate.wait(5)
+
+    log.refuse = hold
+    with (
+        fake.client() as client,
+        client.publisher("s", linger_ms=60_000) as publisher,
+        ThreadPoolExecutor(33) as callers,
+    ):
+        results = [callers.submit(publisher.send(b"first", partition=0).result, 5)]
+        assert arrived.wait(5)
+        results += [callers.submit(publisher.send(b"x", partition=0).result, 5) for _ in range(32)]
+        until(lambda: any(batch.is_awaited for batch in publisher._buffer.batches))
+        gate.set()
+
+        assert {result.result(5).first_offset for result in results} == set(range(33))
+    assert [page.record_count for page in log.pages[0]] == [1, 32]
 
 
 def test_wrong_records_are_refused_before_they_are_sent(fake: WireFake, log: Log) -> None:

@@ -1,8 +1,8 @@
 """Group commit: the single path of all batches to the store.
 
 Everything that waits when the commit thread is free becomes one batch, and one sync makes all of it durable. Nothing is
-confirmed before that sync has returned. When a write fails the committer is fenced: all pending and all later writes
-get ``StoreFenced``, and nothing is retried.
+confirmed before that sync has returned. A lone small group is committed on the loop, see ``lone``. When a write fails
+the committer is fenced: all pending and all later writes get ``StoreFenced``, and nothing is retried.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from forebay.broker.core.writes import NUMBER_BITS, PageWrite, PutCursor, Write
 from forebay.broker.runtime.clock import Clock
 from forebay.broker.runtime.commit.durable import Durable
 from forebay.broker.runtime.commit.group import BULK_BYTES, Append, Group, Queue, cut
+from forebay.broker.runtime.commit.lone import LoneGroups, is_lone
 from forebay.broker.runtime.commit.pulse import Pulse
 from forebay.broker.runtime.commit.store import Journal
 from forebay.broker.runtime.read.tail import Tail
@@ -91,6 +92,9 @@ class Committer:
         self._idle = asyncio.Event()
         self._idle.set()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="forebay-commit")
+        self._calls = 0
+        """Functions that run in the thread, or wait for it."""
+        self._lone = LoneGroups()
         self._task: asyncio.Task[None] | None = None
         self._under_way: tuple[Group, list[tuple[Sequence[Write], asyncio.Future[None]]]] = (Group([], [], [], 0), [])
         self.waiting_bytes = 0
@@ -188,7 +192,15 @@ class Committer:
 
     async def call(self, function: Callable[[], _T]) -> _T:
         """Run a function in the commit thread, between two batches."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, function)
+        loop = asyncio.get_running_loop()
+        self._calls += 1
+        running = self._thread.submit(function)
+        running.add_done_callback(lambda _: loop.call_soon_threadsafe(self._called))
+        return await asyncio.wrap_future(running)
+
+    def _called(self) -> None:
+        """Note the end of a function, whose caller may be gone."""
+        self._calls -= 1
 
     def _wake(self) -> None:
         self._idle.clear()
@@ -215,6 +227,7 @@ class Committer:
             last_size = group.size
             self._under_way = (group, controls)
             await self._commit(group, controls, pages, sync=sync)
+            await asyncio.sleep(0)  # a commit on the loop has let nothing else run
             if not self._work.is_set():
                 self._idle.set()
             if self.fenced is not None:
@@ -222,11 +235,12 @@ class Committer:
 
     async def _wait_for_work(self) -> None:
         """Return when a write is pending, or a sync is due."""
-        try:
-            async with asyncio.timeout(UNSYNCED_S if self._unsynced else None):
-                await self._work.wait()
-        except TimeoutError:
+        if not self._unsynced:
+            await self._work.wait()
             return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(UNSYNCED_S):
+                await self._work.wait()
 
     async def _grow(self) -> None:
         """Let a group grow while the load is high; a lone small publish never waits."""
@@ -259,11 +273,17 @@ class Committer:
         began = self._clock.monotonic()
         sync = sync or group.fsync or (bool(self._unsynced) and began >= self._sync_due)
         try:
-            commit = partial(_written, self._journal, [*pages, *group.pages], batches, group.writes, sync=sync)
-            written = await asyncio.get_running_loop().run_in_executor(self._thread, commit)
+            pages = [*pages, *group.pages]
+            commit = partial(_written, self._journal, self._clock, pages, batches, group.writes, sync=sync)
+            lone = len(pages) <= 1 and is_lone(group, batches)
+            if lone and self._lone.lasts and not self._calls and self._journal.is_ready():
+                written, seconds = commit()
+            else:
+                written, seconds = await asyncio.get_running_loop().run_in_executor(self._thread, commit)
         except StoreFenced as failure:
             self._fence(failure, group, controls)
             return
+        self._lone.note(is_lone=lone, seconds=seconds)
         self.groups += 1
         self._committed_at = self._clock.monotonic()
         self.check_disk()
@@ -327,16 +347,18 @@ class Committer:
 
 def _written(
     journal: Journal,
+    clock: Clock,
     pages: Sequence[PageWrite],
     batches: Sequence[Sequence[Write]],
     last: Sequence[Write],
     *,
     sync: bool,
-) -> int:
-    """Commit in the commit thread, since a batch may have a million writes; returns their number."""
+) -> tuple[int, float]:
+    """Commit, usually in the commit thread; returns the number of writes and the seconds."""
+    began = clock.monotonic()
     writes = [*_latest([write for batch in batches for write in batch]), *last]
     journal.commit(pages, writes, sync=sync)
-    return len(writes)
+    return len(writes), clock.monotonic() - began
 
 
 def _latest(writes: list[Write]) -> list[Write]:

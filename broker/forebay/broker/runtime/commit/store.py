@@ -22,10 +22,14 @@ class Journal(Protocol):
     """
 
     def commit(self, pages: Sequence[PageWrite], writes: Sequence[Write], *, sync: bool = True) -> None:
-        """Store pages and apply writes: all or nothing, durable on return. The commit thread.
+        """Store pages and apply writes: all or nothing, durable on return. The commit thread, or the loop.
 
         Without ``sync`` a power loss may undo them, until a later commit with it has returned.
         """
+        ...
+
+    def is_ready(self) -> bool:
+        """Return True if a small commit waits for nothing but the disk. The loop or commit thread."""
         ...
 
     def compact(self, dues: Sequence[Due]) -> None:

@@ -5,8 +5,8 @@ A store has sorted keys in four families, independent of sinks, pages and record
 later ``sync`` has returned. So an index entry is written after its bulk value, and a crash between the two leaves an
 orphaned value, never an entry without a value.
 
-Threads: ``ingest``, ``write`` and ``sync`` are called from one thread, ``compact`` from one other, the
-reads and ``live_bytes`` from any. ``close`` waits for the calls in progress.
+Threads: ``ingest``, ``write``, ``sync`` and ``is_ready`` are called by one thread at a time, ``compact`` from one
+other, the reads and ``live_bytes`` from any. ``close`` waits for the calls in progress.
 
 Every call can raise ``StoreClosed``. The other errors are named by the method, see ``errors``.
 """
@@ -124,6 +124,10 @@ class Store(Protocol):
 
         Raises ``StoreFailed`` or ``StoreNoSpace``, and fences the store.
         """
+        ...
+
+    def is_ready(self) -> bool:
+        """Return True if a small ``write`` waits for nothing but the disk, as of now. Cheap."""
         ...
 
     def sync(self) -> None:

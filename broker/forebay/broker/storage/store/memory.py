@@ -158,6 +158,8 @@ class MemoryStore:
         self._marks: Marks = (0, 0)
         self._marked: Marks = (0, 0)
         self.room = 1 << 62
+        self.ready = False
+        """Result of ``is_ready``."""
         """Result of ``free_bytes``; a test may lower it."""
         self._lock = threading.Lock()  # protects all of the above; the longest hold is a copy of a slice
 
@@ -251,6 +253,10 @@ class MemoryStore:
         with self._lock:
             self._refuse_closed()
             return [last for _, last in self._seen.files]
+
+    def is_ready(self) -> bool:
+        """Return ``ready``; a test may set it, so that small groups are committed on the loop."""
+        return self.ready
 
     def live_bytes(self) -> int:
         """Return the bytes of all keys and values, and of bulk deleted but not compacted."""

@@ -203,6 +203,10 @@ class RocksStore:
             else:
                 self._database.write(batch)
 
+    def is_ready(self) -> bool:
+        """Return True if there is a free descriptor; see ``Store.is_ready``."""
+        return self._spare.has_room()
+
     def _wait_for_descriptors(self) -> None:
         """Wait until the process has a free descriptor: RocksDB needs some for a new log or table.
 
