@@ -29,7 +29,7 @@ from forebay.broker.core.writes import (
     SubscriptionRecord,
 )
 from forebay.broker.storage.recovery import recover
-from forebay.broker.storage.store.rocks import RocksStore
+from forebay.broker.storage.store.rocks.store import RocksStore
 from forebay.client import Client
 from forebay.v1 import sink_service_pb2 as pb
 from forebay.v1.sink_service_pb2_grpc import SinkServiceStub

@@ -31,7 +31,7 @@ OWN_TASKS: Final = {
 }
 """Files that start tasks or threads without the supervisor, and who notices when these end."""
 
-STARTERS: Final = {"create_task", "ensure_future", "Thread"}
+STARTERS: Final = {"create_task", "ensure_future", "Thread", "detached"}
 LIVE: Final = {"values", "items", "keys"}
 """Methods that show a dictionary as it changes."""
 
@@ -62,7 +62,7 @@ def _modules(content: str) -> Iterator[tuple[str, ast.Module]]:
 
 
 def _starts(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and getattr(node.func, "attr", "") in STARTERS
+    return isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in STARTERS
 
 
 def _is_live(iterated: ast.expr) -> bool:

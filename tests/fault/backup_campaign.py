@@ -40,7 +40,7 @@ from forebay.broker.storage.backup.errors import BackupNotFound
 from forebay.broker.storage.backup.manifest import Manifest
 from forebay.broker.storage.backup.restore import OnDamage, restore, verify_backup
 from forebay.broker.storage.recovery import recover
-from forebay.broker.storage.store.rocks import RocksStore
+from forebay.broker.storage.store.rocks.store import RocksStore
 from forebay.client import Backup, BrokerUnavailable, Client, ClientSettings, ForebayError, Gap, Record, RetryPolicy
 from tests.support.campaigns.epoch_writer import PARTITIONS, SINKS, EpochWriter, values_of_epoch
 from tests.support.pages.named_pages import wrong_names

@@ -40,7 +40,7 @@ from forebay.broker.storage.records.sinks.writer import SLOT, WRITER
 from forebay.broker.storage.records.store import RESTORED
 from forebay.broker.storage.repair.command import repair, verify
 from forebay.broker.storage.store.contract import Family, Put
-from forebay.broker.storage.store.rocks import RocksStore
+from forebay.broker.storage.store.rocks.store import RocksStore
 from tests.support.storage.disk_directory import NAMES, SMALL_STORE, TRIMMED, Verdict, fill, judged
 from tests.support.storage.memory_folder import memory_folder
 

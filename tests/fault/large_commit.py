@@ -31,7 +31,7 @@ from forebay.broker.storage.records.epochs.placing import PLACING
 from forebay.broker.storage.records.pages.due import DUE
 from forebay.broker.storage.records.pages.entry import ENTRY, decode_entry
 from forebay.broker.storage.store.contract import Family
-from forebay.broker.storage.store.rocks import RocksStore
+from forebay.broker.storage.store.rocks.store import RocksStore
 from forebay.client import Client, StagedPart, StagedSummary
 from forebay.client.publish.pages import encode_columns
 from forebay.v1 import buffer_service_pb2 as pb

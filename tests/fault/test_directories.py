@@ -12,7 +12,7 @@ from forebay.broker.storage.records.pages.entry import ENTRY
 from forebay.broker.storage.records.pages.page import SMALL_PAGE
 from forebay.broker.storage.records.partitions.cursor import CURSOR
 from forebay.broker.storage.store.contract import Family, Put
-from forebay.broker.storage.store.rocks import RocksStore
+from forebay.broker.storage.store.rocks.store import RocksStore
 from forebay.cli.exits import ExitCode
 from forebay.cli.main import run
 from tests.support.storage.disk_directory import NAMES, fill, judged

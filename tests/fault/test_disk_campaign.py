@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.storage.store.rocks import RocksStore
+from forebay.broker.storage.store.rocks.store import RocksStore
 from tests.fault.disk_campaign import KINDS, Value, campaign, templates
 from tests.support.storage.disk_directory import SMALL_STORE
 

@@ -32,7 +32,7 @@ from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import SystemClock
 from forebay.broker.runtime.sink.statistics import sink_state
 from forebay.broker.storage.recovery import recover
-from forebay.broker.storage.store.rocks import RocksStore
+from forebay.broker.storage.store.rocks.store import RocksStore
 from forebay.process import gc_paused
 from tests.support.brokers.running import begin
 

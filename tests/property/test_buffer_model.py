@@ -24,7 +24,7 @@ from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import DEFAULTS, Overflow, SinkSettings
 from forebay.broker.storage.store.contract import Store
 from forebay.broker.storage.store.memory import MemoryStore
-from forebay.broker.storage.store.rocks import RocksStore
+from forebay.broker.storage.store.rocks.store import RocksStore
 from forebay.errors.reasons import Reason
 from tests.support.models.buffer_driver import BufferDriver
 from tests.support.models.buffer_model import PENDING, Partition

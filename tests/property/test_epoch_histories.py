@@ -41,7 +41,7 @@ from forebay.broker.runtime.epochs.commits import Outcome as Committed
 from forebay.broker.storage.records.accepted import AcceptedInMemory
 from forebay.broker.storage.store.contract import Store
 from forebay.broker.storage.store.memory import MemoryStore
-from forebay.broker.storage.store.rocks import RocksStore
+from forebay.broker.storage.store.rocks.store import RocksStore
 from forebay.errors.reasons import Reason
 from tests.support.brokers.running import Hand, Mortal, begin, delivered_values
 from tests.support.models.epoch_model import Named, Staged, Token

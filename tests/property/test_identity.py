@@ -26,7 +26,7 @@ from forebay.broker.core.settings import Overflow, SinkSettings
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.read.explanation import explained
 from forebay.broker.runtime.sink.buffer import Buffer
-from forebay.broker.runtime.sink.purge import Until, purge
+from forebay.broker.runtime.sink.retention.purge import Until, purge
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.memory import MemoryStore
 from tests.support.brokers.running import Hand, begin, move

@@ -27,9 +27,9 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from forebay.spark.column_names import matches
 from forebay.spark.errors import ForebaySparkError
-from forebay.spark.row_schema import MergeRules, merged_schema
+from forebay.spark.schema.column_names import matches
+from forebay.spark.schema.row_schema import MergeRules, merged_schema
 from forebay.spark.write.projection import Projection
 
 FEW: Final = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from forebay.broker.storage.store.contract import Delete, DeleteRange, Family, Operation, Put
 from forebay.broker.storage.store.memory import MemoryStore
-from forebay.broker.storage.store.rocks import RocksStore
+from forebay.broker.storage.store.rocks.store import RocksStore
 
 KEYS = st.binary(max_size=3).map(lambda key: bytes(byte % 4 for byte in key))
 VALUES = st.binary(max_size=8)

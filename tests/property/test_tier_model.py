@@ -30,7 +30,7 @@ from forebay.broker.runtime.delivery.events import Delivered
 from forebay.broker.storage.records.accepted import AcceptedInMemory
 from forebay.broker.storage.store.contract import Store
 from forebay.broker.storage.store.memory import MemoryStore
-from forebay.broker.storage.store.rocks import RocksStore
+from forebay.broker.storage.store.rocks.store import RocksStore
 from tests.support.brokers.running import Hand, Mortal, begin, delivered_values
 from tests.support.models.tier_model import Partition
 from tests.support.models.usage import usage

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from forebay.client.testing import TestBroker
-from forebay.spark.row_schema import nullable_schema
+from forebay.spark.schema.row_schema import nullable_schema
 from tests.support.spark.arrow_rows import pages, read, refusal, write
 
 REPETITIVE = """

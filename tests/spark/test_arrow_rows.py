@@ -18,7 +18,7 @@ from pyspark.sql import types as T
 from forebay.client import Encoding
 from forebay.client.testing import TestBroker
 from forebay.spark.read.schema import RECORD
-from forebay.spark.row_schema import nullable_schema
+from forebay.spark.schema.row_schema import nullable_schema
 from tests.support.spark import buffered
 from tests.support.spark.arrow_rows import pages, read, refusal, write
 

@@ -41,8 +41,8 @@ from forebay.broker.runtime.resources.quota import Quota
 from forebay.broker.runtime.resources.stream_memory import StreamMemory
 from forebay.broker.runtime.resources.supervision import Supervisor
 from forebay.broker.runtime.sink.buffer import Buffer
-from forebay.broker.runtime.sink.expiry import Expirer
 from forebay.broker.runtime.sink.recovery import SinkRecovery
+from forebay.broker.runtime.sink.retention.expiry import Expirer
 from forebay.broker.runtime.sink.state import Sink
 from forebay.broker.runtime.sinks import Sinks
 from forebay.broker.settings import BrokerSettings

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from forebay.client import Client, Publisher, Record, errors
-from forebay.spark.broker import connect
+from forebay.spark.connection.broker import connect
 from forebay.spark.options.write import Delivery, WriteOptions, write_options
 from forebay.spark.remedies import explained
 

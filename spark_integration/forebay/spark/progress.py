@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from forebay.client import Client, errors
-from forebay.spark.broker import connect
+from forebay.spark.connection.broker import connect
 from forebay.spark.options.write import Target, write_options
 
 if TYPE_CHECKING:

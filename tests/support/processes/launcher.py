@@ -17,7 +17,7 @@ import socket
 import sys
 from typing import Any, Final
 
-import forebay.broker.storage.store.rocks  # noqa: F401 - imported before the fork
+import forebay.broker.storage.store.rocks.store  # noqa: F401 - imported before the fork
 from forebay.broker.server import serve
 from forebay.broker.settings import load
 

@@ -23,7 +23,7 @@ from forebay.broker.runtime.commit import group
 from forebay.broker.settings import BrokerSettings
 from forebay.broker.storage.records.pages.entry import ENTRY
 from forebay.broker.storage.store.contract import Delete, DeleteRange, Family, Operation, Put, PutAll, Store, Value
-from forebay.broker.storage.store.rocks import RocksStore
+from forebay.broker.storage.store.rocks.store import RocksStore
 from tests.support.processes import launcher
 
 Action = Literal["ingest", "write", "sync", "compact"]

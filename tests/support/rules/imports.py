@@ -95,12 +95,6 @@ RULES: Final[dict[str, Rule]] = {
     "forebay.broker.storage.repair.inspection": Rule(
         frozenset({"forebay.broker.core", "forebay.broker.storage"}), third_party=frozenset({"rocksdict"})
     ),
-    "forebay.broker.storage.store.rocks_families": Rule(
-        frozenset({"forebay.broker.storage"}), third_party=frozenset({"rocksdict"})
-    ),
-    "forebay.broker.storage.store.rocks_options": Rule(
-        frozenset({"forebay.broker.storage"}), third_party=frozenset({"rocksdict"})
-    ),
     "forebay.broker.runtime": Rule(
         frozenset({"forebay.broker.core", "forebay.errors", "forebay.page.format"}),
         third_party=frozenset({"opentelemetry"}),

@@ -13,7 +13,7 @@ from forebay.broker.storage.backup.catalog import find
 from forebay.broker.storage.backup.engine import BackupSettings, Origin, StoreBackups
 from forebay.broker.storage.backup.manifest import Manifest
 from forebay.broker.storage.backup.targets import open_target
-from forebay.broker.storage.store.rocks import RocksStore
+from forebay.broker.storage.store.rocks.store import RocksStore
 from tests.support.storage.disk_directory import SMALL_STORE, fill
 
 STORE_ID: Final = "5" * 32

@@ -53,7 +53,7 @@ from forebay.broker.runtime.delivery.events import Delivered, GapMet
 from forebay.broker.runtime.delivery.subscription import Subscription
 from forebay.broker.storage.recovery import recover
 from forebay.broker.storage.store.contract import Store
-from forebay.broker.storage.store.rocks import RocksStore
+from forebay.broker.storage.store.rocks.store import RocksStore
 from forebay.broker.storage.store.settings import RocksSettings
 from tests.support.brokers.running import Hand, begin
 

@@ -40,8 +40,8 @@ from forebay.broker.runtime.resources.stop_steps import StopSteps
 from forebay.broker.runtime.resources.stream_memory import StreamMemory
 from forebay.broker.runtime.resources.supervision import Supervisor
 from forebay.broker.runtime.sink.buffer import Buffer
-from forebay.broker.runtime.sink.expiry import Expirer
-from forebay.broker.runtime.sink.purge import empty_at_stop
+from forebay.broker.runtime.sink.retention.expiry import Expirer
+from forebay.broker.runtime.sink.retention.purge import empty_at_stop
 from forebay.broker.runtime.sinks import Sinks
 from forebay.errors.reasons import Reason
 

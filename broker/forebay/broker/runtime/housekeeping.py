@@ -20,9 +20,9 @@ from forebay.broker.runtime.resources.slices import Slices
 from forebay.broker.runtime.resources.stream_memory import StreamMemory
 from forebay.broker.runtime.resources.supervision import Supervisor, Work
 from forebay.broker.runtime.resources.turns import Turns
-from forebay.broker.runtime.sink import expiry
 from forebay.broker.runtime.sink.buffer import Buffer
-from forebay.broker.runtime.sink.expiry import Expirer
+from forebay.broker.runtime.sink.retention import expiry
+from forebay.broker.runtime.sink.retention.expiry import Expirer
 from forebay.broker.runtime.sink.statistics import lag_is_due, sink_lags
 from forebay.broker.runtime.sinks import Sinks
 

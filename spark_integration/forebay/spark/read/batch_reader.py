@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from forebay.client import errors
-from forebay.spark.broker import connect
+from forebay.spark.connection.broker import connect
 from forebay.spark.options.read import ReadOptions
 from forebay.spark.read.ranges import plan_spans
 from forebay.spark.read.rows import page_reader

@@ -19,8 +19,7 @@ from forebay.client.arrow import readable_rows, record_batch
 from forebay.client.replay.columns import decode_columns, wanted_columns, whole_columns
 from forebay.client.replay.rows import VERSION_HEADER
 from forebay.page.columns import Columns, Headers
-from forebay.spark.arrow_types import arrow_schema
-from forebay.spark.broker import connect
+from forebay.spark.connection.broker import connect
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.read import EventTimes, ReadOptions, SchemaOptions
 from forebay.spark.options.write import Rows, Target
@@ -28,7 +27,8 @@ from forebay.spark.read.arrow_pages import metadata_columns, missing_batch, page
 from forebay.spark.read.ranges import Missing
 from forebay.spark.read.schema import RECORD, read_schema, row_columns
 from forebay.spark.remedies import explained
-from forebay.spark.row_schema import nullable_schema, parse, readable_as
+from forebay.spark.schema.arrow_types import arrow_schema
+from forebay.spark.schema.row_schema import nullable_schema, parse, readable_as
 from forebay.spark.write.projection import Projection, SchemaMismatch, may_be_null, nulls_in
 
 UNREADABLE: Final = "UNREADABLE"

@@ -20,8 +20,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from forebay.spark.column_names import matches
 from forebay.spark.errors import ForebaySparkError
+from forebay.spark.schema.column_names import matches
 
 GAP_COLUMN: Final = "_gap"
 _HEADERS: Final = ArrayType(

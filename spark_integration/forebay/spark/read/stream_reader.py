@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from forebay.client import Client, errors
-from forebay.spark.driver_connection import DriverConnection, check_incarnation
+from forebay.spark.connection.driver import DriverConnection, check_incarnation
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.read import ReadOptions
 from forebay.spark.read.admission import Bounds, admitted

@@ -16,7 +16,7 @@ import pyarrow as pa
 from forebay.arrow import one_batch
 from forebay.client import Client, Gap, StoredPage, errors
 from forebay.spark import telemetry
-from forebay.spark.broker import connect
+from forebay.spark.connection.broker import connect
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.read import ReadOptions
 from forebay.spark.options.write import Target

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from forebay.client import Client, ResendRanges, SettleOutcome, errors
-from forebay.spark.driver_connection import DriverConnection, check_incarnation
+from forebay.spark.connection.driver import DriverConnection, check_incarnation
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.read import ReadOptions, ResendOptions
 from forebay.spark.read.rows import page_reader

@@ -19,9 +19,9 @@ from forebay.arrow import EXPANDED_BYTES_MAX, coded, encode_batches, expanded_by
 from forebay.arrow.ipc import Compression as Codec
 from forebay.arrow.json_rows import json_text
 from forebay.client.replay.rows import encode_rows
-from forebay.spark.column_names import matches
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.write import AUTO, Compression
+from forebay.spark.schema.column_names import matches
 from forebay.spark.write.pager import OPEN_BYTES_MAX, CompletePage, slices
 from forebay.spark.write.projection import Projection
 from forebay.spark.write.schema_registration import RowSchema

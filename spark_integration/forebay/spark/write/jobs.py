@@ -15,7 +15,7 @@ from typing import Final
 from pyspark.sql.types import StructType
 
 from forebay.client import errors
-from forebay.spark.broker import SINKS, SinkFacts, look_up
+from forebay.spark.connection.broker import SINKS, SinkFacts, look_up
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.write import WriteOptions
 from forebay.spark.write.record_schema import RowPlan

@@ -11,7 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from forebay.spark.column_names import matches
+from forebay.spark.schema.column_names import matches
 
 
 class SchemaMismatch(ValueError):

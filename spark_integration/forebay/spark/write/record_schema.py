@@ -26,9 +26,9 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
-from forebay.spark.column_names import matches
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.write import AUTO, Rows
+from forebay.spark.schema.column_names import matches
 from forebay.spark.versions import CALENDAR_INTERVAL_TYPES, SPATIAL_TYPES, VARIANT_TYPES
 
 RECORD_COLUMNS: Final = ("value", "key", "headers", "partition", "event_time")

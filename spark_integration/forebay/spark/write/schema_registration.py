@@ -15,12 +15,12 @@ from pyspark.sql.types import StructType
 
 from forebay.arrow import RowsUnreadable, decode_rows, encode_batches, encode_schema
 from forebay.client import Client, errors
-from forebay.spark.arrow_types import arrow_schema
-from forebay.spark.broker import connect
-from forebay.spark.cache import BrokerCache
+from forebay.spark.connection.broker import connect
+from forebay.spark.connection.cache import BrokerCache
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.write import Rows, Target, WriteOptions
-from forebay.spark.row_schema import USUAL, MergeRules, check_rows, merged_schema, nullable_schema, parse
+from forebay.spark.schema.arrow_types import arrow_schema
+from forebay.spark.schema.row_schema import USUAL, MergeRules, check_rows, merged_schema, nullable_schema, parse
 from forebay.spark.write.record_schema import RowPlan
 
 TRIES: Final = 10

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from forebay.client import CommittedEpochs, EpochCommit, EpochContent, StagedToken, errors
-from forebay.spark.broker import connect, take_ticket
+from forebay.spark.connection.broker import connect, take_ticket
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.write import Delivery, Target, WriteOptions
 from forebay.spark.remedies import explained

@@ -23,7 +23,7 @@ from pyspark import TaskContext
 
 from forebay.client import EpochCheck, Receipt, Stage, errors
 from forebay.spark import telemetry
-from forebay.spark.broker import SinkFacts, connect
+from forebay.spark.connection.broker import SinkFacts, connect
 from forebay.spark.options.write import WriteOptions
 from forebay.spark.remedies import explained
 from forebay.spark.versions import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage

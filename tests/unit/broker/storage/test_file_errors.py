@@ -15,7 +15,7 @@ import pytest
 
 from forebay.broker.storage.errors import StoreError
 from forebay.broker.storage.file_errors import naming
-from forebay.broker.storage.store.rocks import RocksStore
+from forebay.broker.storage.store.rocks.store import RocksStore
 
 
 def test_an_error_without_a_file_gets_the_name_and_one_with_a_file_keeps_its_own(tmp_path: Path) -> None:

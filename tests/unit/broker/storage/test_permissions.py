@@ -8,7 +8,7 @@ import pytest
 
 from forebay.broker.storage.directory import StoreDirectory
 from forebay.broker.storage.permissions import close_to_others
-from forebay.broker.storage.store.rocks import RocksStore
+from forebay.broker.storage.store.rocks.store import RocksStore
 
 
 def open_to_others(directory: Path) -> list[str]:

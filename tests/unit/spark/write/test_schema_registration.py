@@ -11,10 +11,10 @@ from pyspark.sql.types import DataType, LongType, StringType, StructField, Struc
 
 from forebay.client import Record, arrow, testing
 from forebay.client.testing import TestBroker
-from forebay.spark.cache import FRESH_S
+from forebay.spark.connection.cache import FRESH_S
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.write import Rows, Target, write_options
-from forebay.spark.row_schema import MergeRules
+from forebay.spark.schema.row_schema import MergeRules
 from forebay.spark.write.record_schema import plan_rows
 from forebay.spark.write.schema_registration import RecordSinkCache, SchemaCache, register, schema_of_write
 

@@ -13,7 +13,7 @@ from forebay.broker.rpc.sinks.page_tokens import page_token, place_of
 from forebay.broker.runtime.read.explanation import Explained
 from forebay.broker.runtime.resources.slices import Slices
 from forebay.broker.runtime.sink.buffer import Buffer
-from forebay.broker.runtime.sink.purge import Purged, Until
+from forebay.broker.runtime.sink.retention.purge import Purged, Until
 from forebay.errors.reasons import Reason
 from forebay.v1 import sink_service_pb2 as pb
 

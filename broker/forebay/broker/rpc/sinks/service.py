@@ -13,7 +13,7 @@ from forebay.broker.rpc.sinks import convert, questions
 from forebay.broker.rpc.sinks.subscriptions import SubscriptionCalls
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.read.explanation import explained
-from forebay.broker.runtime.sink.purge import purge
+from forebay.broker.runtime.sink.retention.purge import purge
 from forebay.broker.runtime.sink.statistics import sink_state
 from forebay.errors.reasons import Reason
 from forebay.v1 import sink_service_pb2 as pb

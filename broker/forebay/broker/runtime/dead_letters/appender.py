@@ -30,7 +30,7 @@ from forebay.broker.runtime.delivery.lanes import Lanes
 from forebay.broker.runtime.delivery.ownership import Ownership
 from forebay.broker.runtime.delivery.source import Source
 from forebay.broker.runtime.read.pages import Pages
-from forebay.broker.runtime.sink.removal import Removal
+from forebay.broker.runtime.sink.retention.removal import Removal
 from forebay.broker.runtime.sink.schemas import Schemas
 from forebay.broker.runtime.sink.state import Sink
 from forebay.page.format import PAGE_BYTES_MAX

@@ -29,7 +29,7 @@ from forebay.broker.runtime.commit.group import Append, Companion
 from forebay.broker.runtime.delivery.accounts import Accounts
 from forebay.broker.runtime.delivery.lanes import DEFAULT_SUBSCRIPTION, Lanes
 from forebay.broker.runtime.delivery.ownership import Ownership
-from forebay.broker.runtime.sink.removal import Removal
+from forebay.broker.runtime.sink.retention.removal import Removal
 from forebay.broker.runtime.sink.state import Sink
 
 

@@ -23,7 +23,7 @@ from forebay.broker.runtime.delivery.lanes import Lanes
 from forebay.broker.runtime.delivery.ownership import Ownership
 from forebay.broker.runtime.delivery.source import Source
 from forebay.broker.runtime.instruments import Instruments
-from forebay.broker.runtime.sink.removal import Removal
+from forebay.broker.runtime.sink.retention.removal import Removal
 from forebay.errors.reasons import Reason
 
 _log: Final = logging.getLogger(__name__)

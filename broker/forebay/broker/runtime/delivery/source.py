@@ -11,7 +11,7 @@ from typing import Final
 from forebay.broker.core.partition.pages import Body, DropReason, Entry
 from forebay.broker.runtime.delivery.lanes import Lanes
 from forebay.broker.runtime.read.pages import EntryReader, Pages
-from forebay.broker.runtime.sink.removal import Removal
+from forebay.broker.runtime.sink.retention.removal import Removal
 
 _log: Final = logging.getLogger(__name__)
 

@@ -38,7 +38,7 @@ from forebay.broker.runtime.read.pages import Pages
 from forebay.broker.runtime.resources.slices import Slices
 from forebay.broker.runtime.resources.supervision import Supervisor, detached
 from forebay.broker.runtime.sink.memory_tier import MemoryTier
-from forebay.broker.runtime.sink.removal import Removal
+from forebay.broker.runtime.sink.retention.removal import Removal
 from forebay.broker.runtime.sink.schemas import Schemas
 from forebay.broker.runtime.sink.state import Sink
 

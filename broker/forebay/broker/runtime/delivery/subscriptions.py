@@ -35,7 +35,7 @@ from forebay.broker.runtime.delivery.subscription import Subscription
 from forebay.broker.runtime.instruments import Instruments
 from forebay.broker.runtime.read.pages import Pages
 from forebay.broker.runtime.read.replay import Replay
-from forebay.broker.runtime.sink.removal import Removal
+from forebay.broker.runtime.sink.retention.removal import Removal
 from forebay.broker.runtime.sink.state import Sink
 from forebay.errors.reasons import Reason
 

@@ -13,7 +13,7 @@ from forebay.broker.core.partition.pages import Body, DropReason, Entry, Gap
 from forebay.broker.runtime.read.pages import EntryReader, Pages
 from forebay.broker.runtime.read.read_ahead import ReadAhead
 from forebay.broker.runtime.resources.stream_memory import Share
-from forebay.broker.runtime.sink.removal import Removal
+from forebay.broker.runtime.sink.retention.removal import Removal
 from forebay.broker.runtime.sink.state import Sink
 from forebay.errors.reasons import Reason
 

@@ -21,8 +21,8 @@ from forebay.broker.runtime.read.pages import Pages
 from forebay.broker.runtime.resources.memory import MemoryGuard
 from forebay.broker.runtime.resources.quota import Quota
 from forebay.broker.runtime.sink.memory_tier import MemoryTier
-from forebay.broker.runtime.sink.removal import Removal
-from forebay.broker.runtime.sink.retention import Retention
+from forebay.broker.runtime.sink.retention.removal import Removal
+from forebay.broker.runtime.sink.retention.retention import Retention
 from forebay.broker.runtime.sink.state import Sink
 
 

@@ -50,8 +50,8 @@ from forebay.broker.runtime.sink.appends import Appends
 from forebay.broker.runtime.sink.fronts import Fronts
 from forebay.broker.runtime.sink.memory_tier import MemoryTier
 from forebay.broker.runtime.sink.recovery import Found
-from forebay.broker.runtime.sink.removal import Removal
-from forebay.broker.runtime.sink.retention import Retention
+from forebay.broker.runtime.sink.retention.removal import Removal
+from forebay.broker.runtime.sink.retention.retention import Retention
 from forebay.broker.runtime.sink.schemas import Schemas
 from forebay.broker.runtime.sink.state import Sink
 

@@ -31,7 +31,7 @@ from forebay.broker.storage.records.sinks.sink import SINK
 from forebay.broker.storage.records.sinks.subscription import SUBSCRIPTION
 from forebay.broker.storage.scans import scan_all
 from forebay.broker.storage.store.contract import Family, Store
-from forebay.broker.storage.store.rocks import RocksStore
+from forebay.broker.storage.store.rocks.store import RocksStore
 from forebay.broker.storage.store.settings import RocksSettings
 
 _SMALL: Final = RocksSettings(block_cache_bytes=8 << 20, open_tables_max=64, open_bulk_max=8, open_files_beside=0)

@@ -15,7 +15,7 @@ from typing import Final
 from forebay.broker.storage.backup.errors import TargetFailed
 from forebay.broker.storage.backup.target import CHUNK_BYTES
 from forebay.broker.storage.directory import make_directory, sync_path
-from forebay.broker.storage.store.file_writer import BLOCK_BYTES, FileWriter, new_buffer
+from forebay.broker.storage.store.bulk.writer import BLOCK_BYTES, FileWriter, new_buffer
 
 _DRAFT: Final = ".draft"
 

@@ -30,7 +30,7 @@ from forebay.broker.storage.permissions import DIRECTORY_MODE, FILE_MODE
 from forebay.broker.storage.recovery import recover
 from forebay.broker.storage.repair.command import repair, verify
 from forebay.broker.storage.repair.verification import PartitionReport
-from forebay.broker.storage.store.rocks import RocksStore
+from forebay.broker.storage.store.rocks.store import RocksStore
 
 
 class OnDamage(StrEnum):

@@ -25,9 +25,9 @@ from forebay.broker.storage.recovery import Recovered, recover
 from forebay.broker.storage.repair.inspection import held, opened, snapshot
 from forebay.broker.storage.repair.salvage import copy_readable
 from forebay.broker.storage.repair.verification import Checked, PartitionReport, check
-from forebay.broker.storage.store.bulk_file import SUFFIX
+from forebay.broker.storage.store.bulk.file import SUFFIX
 from forebay.broker.storage.store.contract import DeleteRange, Family, Put
-from forebay.broker.storage.store.rocks import RocksStore
+from forebay.broker.storage.store.rocks.store import RocksStore
 
 _SLICE: Final = 1_000
 _SMALL_SLICE: Final = 64

@@ -23,9 +23,9 @@ from forebay.broker.storage.errors import StoreCorrupt, StoreFailed, StoreLocked
 from forebay.broker.storage.failures import classified
 from forebay.broker.storage.repair.salvage import copy_readable
 from forebay.broker.storage.store.contract import Delete, Family
-from forebay.broker.storage.store.rocks import RocksStore
-from forebay.broker.storage.store.rocks_families import generations, make_families
-from forebay.broker.storage.store.rocks_options import database_options, family_options
+from forebay.broker.storage.store.rocks.families import generations, make_families
+from forebay.broker.storage.store.rocks.options import database_options, family_options
+from forebay.broker.storage.store.rocks.store import RocksStore
 from forebay.broker.storage.store.settings import RocksSettings
 
 _SETTINGS: Final = RocksSettings(unreadable_is_damage=True)

@@ -16,7 +16,7 @@ from forebay.broker.storage.records.store import STORE_ID
 from forebay.broker.storage.repair.inspection import opened, snapshot
 from forebay.broker.storage.state import State
 from forebay.broker.storage.store.contract import Family
-from forebay.broker.storage.store.rocks import RocksStore
+from forebay.broker.storage.store.rocks.store import RocksStore
 
 
 @dataclass(frozen=True, slots=True)

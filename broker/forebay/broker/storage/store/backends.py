@@ -11,7 +11,7 @@ from forebay.broker.storage.store.contract import Store
 
 def _rocksdb(directory: Path) -> Store:
     # Imported only if it is selected: a broker in memory runs without RocksDB.
-    from forebay.broker.storage.store.rocks import RocksStore  # noqa: PLC0415
+    from forebay.broker.storage.store.rocks.store import RocksStore  # noqa: PLC0415
 
     return RocksStore(directory)
 

@@ -20,7 +20,7 @@ from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.read.explanation import explained
 from forebay.broker.runtime.sink.buffer import Buffer
-from forebay.broker.runtime.sink.purge import Purged, Until
+from forebay.broker.runtime.sink.retention.purge import Purged, Until
 from forebay.errors.reasons import Reason
 from forebay.v1 import record_pb2
 from forebay.v1 import sink_service_pb2 as pb

@@ -22,7 +22,7 @@ from forebay.broker.core.settings import Ordering, SinkSettings
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.sink.buffer import Buffer
-from forebay.broker.runtime.sink.purge import Until, purge
+from forebay.broker.runtime.sink.retention.purge import Until, purge
 from forebay.broker.runtime.sink.statistics import sink_state
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.errors.reasons import Reason

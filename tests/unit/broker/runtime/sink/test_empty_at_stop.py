@@ -8,7 +8,7 @@ from forebay.broker.core.partition.pages import DropReason
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.runtime.sink.purge import empty
+from forebay.broker.runtime.sink.retention.purge import empty
 from forebay.broker.storage.store.memory import MemoryStore
 from tests.support.brokers.one_sink import fill
 from tests.support.brokers.running import begin, running

@@ -17,7 +17,7 @@ from forebay.broker.storage.backup.target import Target
 from forebay.broker.storage.backup.targets import open_target
 from forebay.broker.storage.recovery import Recovered, recover
 from forebay.broker.storage.repair.command import verify
-from forebay.broker.storage.store.rocks import RocksStore
+from forebay.broker.storage.store.rocks.store import RocksStore
 from tests.support.storage.backed_up import BackedUp
 from tests.support.storage.disk_directory import END, NAMES, SMALL_STORE, judged
 

@@ -20,7 +20,7 @@ from forebay.broker.storage.recovery import recover
 from forebay.broker.storage.repair.command import verify
 from forebay.broker.storage.store.contract import Family, Put
 from forebay.broker.storage.store.memory import MemoryStore
-from forebay.broker.storage.store.rocks import RocksStore
+from forebay.broker.storage.store.rocks.store import RocksStore
 from tests.support.storage.writes import PUTS
 
 NOISE: Final = b"\x93\x01\xfe\x00\x7a\xc4\x55\x10\x99\x42"

@@ -14,7 +14,7 @@ from forebay.broker.core.settings import DEFAULTS
 from forebay.broker.core.writes import PutHead, PutSink, PutTail, SinkRecord
 from forebay.broker.storage.recovery import recover
 from forebay.broker.storage.repair.command import repair, verify
-from forebay.broker.storage.store.rocks import RocksStore
+from forebay.broker.storage.store.rocks.store import RocksStore
 from tests.support.pages.stored_pages import bulk, page, put
 
 RECORD = SinkRecord(1, "orders", "abc", replace(DEFAULTS), 7)

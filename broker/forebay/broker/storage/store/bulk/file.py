@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Final
 
 from forebay.broker.storage.file_errors import naming
+from forebay.broker.storage.store.bulk.writer import BLOCK_BYTES, FileWriter
 from forebay.broker.storage.store.contract import Value
-from forebay.broker.storage.store.file_writer import BLOCK_BYTES, FileWriter
 
 SUFFIX: Final = ".pages"
 _HEAD: Final = struct.Struct(">4sBII")

@@ -6,8 +6,8 @@ import pytest
 
 from forebay.client import testing
 from forebay.client.testing import TestBroker
-from forebay.spark.broker import SinkCache
-from forebay.spark.cache import FRESH_S
+from forebay.spark.connection.broker import SinkCache
+from forebay.spark.connection.cache import FRESH_S
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.write import WriteOptions, write_options
 

@@ -19,7 +19,7 @@ from rocksdict import Cache, Options, Rdict, RdictIter, WriteBatch
 from forebay.broker.storage.errors import StoreCorrupt, StoreError
 from forebay.broker.storage.failures import classified
 from forebay.broker.storage.store.contract import Family
-from forebay.broker.storage.store.rocks_options import family_options
+from forebay.broker.storage.store.rocks.options import family_options
 
 Span = tuple[bytes, bytes]
 Broken = tuple[type[StoreError], ...]

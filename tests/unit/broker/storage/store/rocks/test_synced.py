@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.storage.store.synced import Note, SyncMark
+from forebay.broker.storage.store.rocks.synced import Note, SyncMark
 
 
 def reopened(path: Path) -> Note:

@@ -1,7 +1,4 @@
-"""Store on disk: RocksDB, and bulk files. Only this file and ``rocks_…`` beside it use RocksDB.
-
-Deleted bulk keys are recorded in RocksDB, as ranges in the family of that name. So a deletion is atomic with the rest
-of its batch, and the files do not change.
+"""Store on disk: RocksDB, and bulk files. Only this folder uses RocksDB.
 
 Observed properties of rocksdict 0.3.29 (RocksDB 9.8) that this module relies on:
 
@@ -21,7 +18,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -41,7 +37,7 @@ from forebay.broker.storage.directory import StoreDirectory
 from forebay.broker.storage.errors import StoreCorrupt, StoreError, StoreFailed, StoreShortage, StoreUnreadable
 from forebay.broker.storage.failures import Action, classified
 from forebay.broker.storage.file_errors import naming
-from forebay.broker.storage.store.bulk_files import BulkFiles
+from forebay.broker.storage.store.bulk.files import BulkFiles
 from forebay.broker.storage.store.contract import (
     Delete,
     DeleteRange,
@@ -58,10 +54,11 @@ from forebay.broker.storage.store.contract import (
 from forebay.broker.storage.store.key_ranges import KeyRanges
 from forebay.broker.storage.store.open_files import SpareFiles, ensure_open_files
 from forebay.broker.storage.store.read_retries import SHORTAGE_DELAYS_S, START_READ_DELAYS_S, patiently
-from forebay.broker.storage.store.rocks_families import copied, generations, make_families, next_generation
-from forebay.broker.storage.store.rocks_options import database_options, family_options
+from forebay.broker.storage.store.rocks.deletions import BulkDeletions, stored_deletions
+from forebay.broker.storage.store.rocks.families import copied, generations, make_families, next_generation
+from forebay.broker.storage.store.rocks.options import database_options, family_options
+from forebay.broker.storage.store.rocks.synced import Note, SyncMark
 from forebay.broker.storage.store.settings import RocksSettings
-from forebay.broker.storage.store.synced import Note, SyncMark
 from forebay.broker.storage.usage import Usage
 
 _log: Final = logging.getLogger(__name__)
@@ -83,7 +80,6 @@ class RocksStore:
         self._unreadable_is_damage: Final = settings.unreadable_is_damage
         self._spare: Final = SpareFiles(_SPARE_FILES)
         self._fenced_by: BaseException | None = None
-        self._deleting: Final = threading.Lock()  # held while the deleted ranges of bulk change
         ensure_open_files(settings.open_tables_max + settings.open_bulk_max + settings.open_files_beside)
         with classified("open"):
             self._directory = StoreDirectory(directory)
@@ -94,7 +90,8 @@ class RocksStore:
             with classified("open"):
                 self._synced = SyncMark(self._directory.synced)
                 self._bulk: Final = BulkFiles(self._directory.bulk, open_max=settings.open_bulk_max)
-            self._deleted = patiently(self._stored_deleted, START_READ_DELAYS_S, passing=StoreUnreadable)
+            stored = patiently(self._stored_deletions, START_READ_DELAYS_S, passing=StoreUnreadable)
+            self._deletions: Final = BulkDeletions(self._database, self._handles[Family.BULK], self._bulk, stored)
         except BaseException:
             gc.collect()
             self._directory.release()
@@ -111,20 +108,8 @@ class RocksStore:
                 while log.read(1 << 20):
                     pass
 
-    def _stored_deleted(self) -> KeyRanges:
-        """Return the deleted ranges of bulk; if they are unreadable, some orphaned bytes stay on disk."""
-        found: list[tuple[bytes, bytes]] = []
-        try:
-            with classified("read", Family.BULK):
-                entries = self._families[Family.BULK].iter()
-                entries.seek_to_first()
-                while entries.valid():
-                    found.append((entries.key(), entries.value()))
-                    entries.next()
-                entries.status()
-        except StoreCorrupt as damage:
-            _log.error("ranges of deleted pages could not be read, their space may not be released cause=%s", damage)
-        return KeyRanges.of(found)
+    def _stored_deletions(self) -> KeyRanges:
+        return stored_deletions(self._families[Family.BULK])
 
     def _open(self, settings: RocksSettings) -> None:
         """Open the database, and if a table cannot be read, all but that table."""
@@ -199,7 +184,7 @@ class RocksStore:
                         batch.delete_range(first, end, handles[family])
             self._wait_for_descriptors()
             if bulk:
-                self._write_deleting(batch, bulk)
+                self._deletions.write(batch, bulk)
             else:
                 self._database.write(batch)
 
@@ -223,25 +208,6 @@ class RocksStore:
             return  # it may need none: the write itself decides
         self._spare.restore()
 
-    def _write_deleting(self, batch: WriteBatch, spans: Sequence[tuple[bytes, bytes]]) -> None:
-        """Write a batch, with the ranges that it deletes from the bulk."""
-        with self._deleting:
-            deleted, highest = self._deleted, self._bulk.highest
-            for first, end in spans:
-                if highest is not None and self._bulk.meets(first, end):
-                    deleted = deleted.added(first, min(end, highest + b"\0"))  # later files are not affected
-            self._write_deleted(batch, deleted)
-
-    def _write_deleted(self, batch: WriteBatch, deleted: KeyRanges) -> None:
-        before, after, handle = dict(self._deleted), dict(deleted), self._handles[Family.BULK]
-        for first in before.keys() - after.keys():
-            batch.delete(first, handle)
-        for first, end in after.items():
-            if before.get(first) != end:
-                batch.put(first, end, handle)
-        self._database.write(batch)
-        self._deleted = deleted
-
     def sync(self) -> None:
         """Make every batch durable; see ``Store.sync``."""
         with self._changing("sync"):
@@ -262,7 +228,7 @@ class RocksStore:
 
     def deleted_bulk(self) -> list[tuple[bytes, bytes]]:
         """Return the deleted ranges of keys in files that still exist."""
-        return list(self._deleted)
+        return list(self._deletions.ranges)
 
     def rewrite(self, family: Family, wanted: Sequence[bytes] = ()) -> list[tuple[bytes, bytes]]:
         """Rewrite a family without its unreadable part; see ``Store.rewrite``."""
@@ -296,8 +262,10 @@ class RocksStore:
         """
         with self._calling("read", family):
             if family is Family.BULK:
-                found = self._bulk.read(keys, self._deleted)
-                deleted = self._deleted  # the space of keys deleted meanwhile may have been released during the read
+                found = self._bulk.read(keys, self._deletions.ranges)
+                deleted = (
+                    self._deletions.ranges
+                )  # the space of keys deleted meanwhile may have been released during the read
                 return [None if key in deleted else value for key, value in zip(keys, found, strict=True)]
             table = self._families[family]
             try:
@@ -312,7 +280,7 @@ class RocksStore:
     def prefetch(self, keys: Sequence[bytes]) -> None:
         """Prefetch bulk values; see ``Store.prefetch``."""
         with self._calling("read", Family.BULK):
-            self._bulk.prefetch(keys, self._deleted)
+            self._bulk.prefetch(keys, self._deletions.ranges)
 
     def scan(
         self, family: Family, first: bytes, end: bytes, limit: int, *, reverse: bool = False
@@ -323,8 +291,8 @@ class RocksStore:
             return []
         with self._calling("read", family):
             if family is Family.BULK:
-                keys = list(islice(self._bulk.keys(first, end, self._deleted, reverse=reverse), limit))
-                values = self._bulk.read(keys, self._deleted)
+                keys = list(islice(self._bulk.keys(first, end, self._deletions.ranges, reverse=reverse), limit))
+                values = self._bulk.read(keys, self._deletions.ranges)
                 return [(key, value) for key, value in zip(keys, values, strict=True) if value is not None]
             options = ReadOptions()
             options.set_iterate_upper_bound(end)  # the local name keeps it alive, the options do not
@@ -359,8 +327,8 @@ class RocksStore:
         with self._calling("compact", family):
             self._refuse_fenced("compact")
             if family is Family.BULK:
-                self._bulk.compact(first, end, self._deleted)
-                self._forget_deleted()
+                self._bulk.compact(first, end, self._deletions.ranges)
+                self._deletions.forget()
                 return
             table = self._families[family]
             failures = self._database.property_int_value("rocksdb.background-errors")
@@ -373,18 +341,11 @@ class RocksStore:
             if self._database.property_int_value("rocksdb.background-errors") != failures:
                 raise StoreFailed("compact", "RocksDB counted a background error; see its LOG file")
 
-    def _forget_deleted(self) -> None:
-        """Remove the deleted ranges that no file has any more."""
-        with self._deleting:
-            left = KeyRanges.of((first, end) for first, end in self._deleted if self._bulk.meets(first, end))
-            if left != self._deleted:
-                self._write_deleted(WriteBatch(raw_mode=True), left)
-
     def bulk_keys(self, first: bytes, end: bytes, limit: int) -> list[bytes]:
         """Return a bounded slice of keys; see ``Store.bulk_keys``."""
         check_scan(first, end, limit)
         with self._calling("read", Family.BULK):
-            return list(islice(self._bulk.keys(first, end, self._deleted), limit))
+            return list(islice(self._bulk.keys(first, end, self._deletions.ranges), limit))
 
     def highest_keys(self) -> list[bytes]:
         """Return the largest key of each file; see ``Store.highest_keys``."""
@@ -422,6 +383,7 @@ class RocksStore:
             return
         self._bulk.close()
         self._spare.close()
+        self._deletions.close()
         self._handles.clear()
         # After an earlier failure the flush fails too. The lost writes were never confirmed.
         for family in [*self._families]:

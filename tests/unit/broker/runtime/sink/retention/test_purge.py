@@ -15,7 +15,7 @@ from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.commit import reclaimer
 from forebay.broker.runtime.sink.buffer import Buffer
-from forebay.broker.runtime.sink.purge import Purged, Until, purge
+from forebay.broker.runtime.sink.retention.purge import Purged, Until, purge
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.memory import MemoryStore
 from tests.support.brokers.held_store import HeldStore

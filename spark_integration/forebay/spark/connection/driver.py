@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from forebay.client import Client, errors
-from forebay.spark.broker import connect
+from forebay.spark.connection.broker import connect
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.write import Target
 from forebay.spark.read.sink_view import SinkView

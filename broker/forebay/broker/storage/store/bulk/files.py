@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Final
 
 from forebay.broker.storage.failures import Cause, cause_of
-from forebay.broker.storage.store import bulk_file
-from forebay.broker.storage.store.bulk_file import BulkFile, Unreadable
+from forebay.broker.storage.store.bulk import file as bulk_file
+from forebay.broker.storage.store.bulk.file import BulkFile, Unreadable
+from forebay.broker.storage.store.bulk.ranges import give_back
+from forebay.broker.storage.store.bulk.writer import new_buffer
 from forebay.broker.storage.store.contract import Value
-from forebay.broker.storage.store.file_ranges import give_back
-from forebay.broker.storage.store.file_writer import new_buffer
 from forebay.broker.storage.store.key_ranges import KeyRanges
 from forebay.broker.storage.store.open_files import SpareFiles
 

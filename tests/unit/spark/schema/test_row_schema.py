@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 )
 
 from forebay.spark.errors import ForebaySparkError
-from forebay.spark.row_schema import MergeRules, check_rows, merged_schema, nullable_schema, parse, readable_as
+from forebay.spark.schema.row_schema import MergeRules, check_rows, merged_schema, nullable_schema, parse, readable_as
 
 LONG, STRING = LongType(), StringType()
 

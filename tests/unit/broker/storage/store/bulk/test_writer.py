@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.storage.store.file_writer import BLOCK_BYTES, BUFFER_BYTES, FileWriter, new_buffer
+from forebay.broker.storage.store.bulk.writer import BLOCK_BYTES, BUFFER_BYTES, FileWriter, new_buffer
 
 
 @pytest.mark.parametrize("blocks", [1, 2, BUFFER_BYTES // BLOCK_BYTES, BUFFER_BYTES // BLOCK_BYTES + 3])

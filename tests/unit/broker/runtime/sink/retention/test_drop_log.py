@@ -6,7 +6,7 @@ import pytest
 
 from forebay.broker.core.partition.pages import DropReason
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.runtime.sink.drop_log import DropLog
+from forebay.broker.runtime.sink.retention.drop_log import DropLog
 
 OVERFLOW = DropReason.OVERFLOW
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.broker.storage.store import bulk_file
-from forebay.broker.storage.store.bulk_file import BulkFile, Unreadable
-from forebay.broker.storage.store.file_writer import new_buffer
+from forebay.broker.storage.store.bulk import file as bulk_file
+from forebay.broker.storage.store.bulk.file import BulkFile, Unreadable
+from forebay.broker.storage.store.bulk.writer import new_buffer
 
 ITEMS = [(b"a", os.urandom(10_000)), (b"bb", b""), (b"c", os.urandom(70_001))]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from forebay.spark.column_names import matches, repeated
+from forebay.spark.schema.column_names import matches, repeated
 
 
 @pytest.mark.parametrize(

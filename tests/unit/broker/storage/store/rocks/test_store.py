@@ -15,7 +15,7 @@ import pytest
 
 from forebay.broker.storage.errors import StoreClosed, StoreCorrupt, StoreFailed, StoreLocked, StoreNoSpace
 from forebay.broker.storage.store.contract import DeleteRange, Family, Operation, Put
-from forebay.broker.storage.store.rocks import RocksStore
+from forebay.broker.storage.store.rocks.store import RocksStore
 from tests.support.storage.conformance import Change, StoreConformance, entries, noise, page_key
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ OWNER = """
 import sys, time
 from pathlib import Path
 from forebay.broker.storage.store.contract import Family, Put
-from forebay.broker.storage.store.rocks import RocksStore
+from forebay.broker.storage.store.rocks.store import RocksStore
 store = RocksStore(Path(sys.argv[1]))
 store.ingest([(b"page", b"x" * 100_000)])
 store.write([Put(Family.INDEX, b"synced", b"1")])

@@ -29,8 +29,8 @@ from pyspark.sql.types import (
     UserDefinedType,
 )
 
-from forebay.spark.column_names import matches, repeated
 from forebay.spark.errors import ForebaySparkError
+from forebay.spark.schema.column_names import matches, repeated
 
 _ADVICE: Final = (
     'Write to another sink, adapt the columns with select and cast, or write records: .option("row_format", "json").'
@@ -40,7 +40,7 @@ _ADVICE: Final = (
 def check_rows(schema: StructType, *, case_sensitive: bool = False) -> None:
     """Raise `ForebaySparkError` for a column without an Arrow type, or that could not be read back."""
     _check_names("", schema, case_sensitive=case_sensitive)
-    from forebay.spark.arrow_types import arrow_type  # noqa: PLC0415 - imports pyarrow
+    from forebay.spark.schema.arrow_types import arrow_type  # noqa: PLC0415 - imports pyarrow
 
     for field in schema.fields:
         inside = _user_defined(field.dataType)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.storage.store.file_ranges import give_back
+from forebay.broker.storage.store.bulk.ranges import give_back
 
 KIB = 1024
 

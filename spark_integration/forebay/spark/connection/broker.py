@@ -14,7 +14,7 @@ from typing import Any, Final
 from forebay.client import BrokerInfo, BufferMode, Client, ClientSettings, RetryPolicy, Sink, errors
 from forebay.errors.reasons import Reason
 from forebay.page.format import PAGE_RECORDS_MAX
-from forebay.spark.cache import REFRESH_S, BrokerCache
+from forebay.spark.connection.cache import REFRESH_S, BrokerCache
 from forebay.spark.options.security import secured
 from forebay.spark.options.write import Delivery, Target, WriteOptions
 from forebay.spark.remedies import explained

@@ -10,9 +10,9 @@ from forebay.broker.core.settings import SinkSettings
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.delivery.events import GapMet
-from forebay.broker.runtime.sink import expiry as expiry_module
 from forebay.broker.runtime.sink.buffer import Buffer
-from forebay.broker.runtime.sink.expiry import Expirer
+from forebay.broker.runtime.sink.retention import expiry as expiry_module
+from forebay.broker.runtime.sink.retention.expiry import Expirer
 from forebay.broker.storage.records.pages.entry import ENTRY
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.memory import MemoryStore

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.storage.store import bulk_file
-from forebay.broker.storage.store.bulk_files import BulkFiles
+from forebay.broker.storage.store.bulk import file as bulk_file
+from forebay.broker.storage.store.bulk.files import BulkFiles
 from forebay.broker.storage.store.key_ranges import KeyRanges
 
 NOTHING = KeyRanges()

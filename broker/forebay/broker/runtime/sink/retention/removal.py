@@ -25,10 +25,10 @@ from forebay.broker.runtime.instruments import Instruments
 from forebay.broker.runtime.read.pages import Pages
 from forebay.broker.runtime.read.quarantine import Quarantine
 from forebay.broker.runtime.resources.quota import Quota
-from forebay.broker.runtime.sink.drop_log import DropLog
 from forebay.broker.runtime.sink.memory_tier import MemoryTier
 from forebay.broker.runtime.sink.repair import Repair, Subscriber
-from forebay.broker.runtime.sink.retention import Retention
+from forebay.broker.runtime.sink.retention.drop_log import DropLog
+from forebay.broker.runtime.sink.retention.retention import Retention
 from forebay.broker.runtime.sink.state import Sink
 
 _log: Final = logging.getLogger(__name__)

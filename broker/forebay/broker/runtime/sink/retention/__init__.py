@@ -1,0 +1,1 @@
+"""Removal of records and pages of a sink: trimming, retention, expiry, purges and drops."""

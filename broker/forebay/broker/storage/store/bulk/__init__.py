@@ -1,0 +1,1 @@
+"""Bulk files: many pages per file, each file written once."""

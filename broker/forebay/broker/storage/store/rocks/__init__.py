@@ -1,0 +1,1 @@
+"""Store in RocksDB, with the bulk files beside it."""

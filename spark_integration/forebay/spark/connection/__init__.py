@@ -1,0 +1,1 @@
+"""Connections of the driver to the broker, and their cache."""
