@@ -20,6 +20,7 @@ from forebay.process import tune
 from tests.bench import (
     backup,
     bulk,
+    callers,
     commit,
     disk,
     echo,
@@ -39,7 +40,7 @@ SIZES: Final = (256, 1024)
 PARTITIONS: Final = (1, 4, 16, 64)
 TOTAL_BYTES: Final = 512 * MIB
 QUICK_BYTES: Final = 192 * MIB
-SINGLE_BAR: Final = 4.0
+SINGLE_BAR: Final = 2.0
 SINGLES: Final = (2_000, 400)
 """In full, and quickly."""
 
@@ -59,6 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--relaxed", action="store_true", help="measure RELAXED order with nacks, and nothing else")
     parser.add_argument("--commit", action="store_true", help="measure the commit of a large epoch, and nothing else")
     parser.add_argument("--lanes", action="store_true", help="measure a sink of 102,400 lanes, and nothing else")
+    parser.add_argument("--callers", action="store_true", help="measure many callers at once, and nothing else")
     parser.add_argument("--backup", action="store_true", help="measure backups under load, and nothing else")
     parser.add_argument("--stored", type=int, default=backup.STORED_BYTES, metavar="BYTES", help="in that broker")
     parser.add_argument("--tasks", type=int, default=commit.TASKS, metavar="N", help="of that epoch")
@@ -74,12 +76,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     disks: list[Sample] = []
     results = ROOT / "bench-results"
     results.mkdir(exist_ok=True)
-    if chosen.restart or chosen.trickle:
+    if chosen.restart or chosen.trickle or chosen.callers:
         with tempfile.TemporaryDirectory(prefix="data-", dir=results) as name:
             if chosen.restart:
                 restart.measure(Path(name), quick=chosen.quick, rows=rows, bars=bars, say=say)
             else:
-                trickle.measure(Path(name), rounds=rounds, quick=chosen.quick, rows=rows, bars=bars, say=say)
+                part = trickle if chosen.trickle else callers
+                part.measure(Path(name), rounds=rounds, quick=chosen.quick, rows=rows, bars=bars, say=say)
         return 0 if report.show(rows, bars, elapsed_s=time.perf_counter() - begun) else 1
     if chosen.commit or chosen.lanes:
         with tempfile.TemporaryDirectory(prefix="data-", dir=results) as name:
@@ -119,6 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             modes.measure(folder, record_bytes, QUICK_BYTES, rounds=rounds, rows=rows, say=say)
         say("single records")
         _single_records(folder, bare.endpoint, SINGLES[1] if chosen.quick else SINGLES[0], rows, bars)
+        callers.measure(folder, rounds=rounds, quick=chosen.quick, rows=rows, bars=bars, say=say)
         relaxed.measure(folder, rounds=rounds, quick=chosen.quick, rows=rows, bars=bars, say=say)
         if not chosen.no_spark:
             say("Spark")
@@ -137,8 +141,10 @@ def _single_records(folder: Path, echo_endpoint: str, count: int, rows: list[Row
         client.sinks.create("singles")
         for record_bytes in SIZES:
             published = latency.single_records(client, "singles", record_bytes, count)
+            lingering = latency.single_records(client, "singles", record_bytes, count, linger_ms=5.0)
             called = latency.single_calls(client, "singles", record_bytes, count)
             rows.append(latency.row_of("one record, publisher", published, record_bytes))
+            rows.append(latency.row_of("one record, publisher with linger", lingering, record_bytes))
             rows.append(latency.row_of("one record, call", called, record_bytes))
             ratio = median(published) / reachable_s
             bars.append(

@@ -14,11 +14,11 @@ from tests.bench.values import Row
 WARM: Final = 100
 
 
-def single_records(client: Client, sink: str, record_bytes: int, count: int) -> list[float]:
+def single_records(client: Client, sink: str, record_bytes: int, count: int, *, linger_ms: float = 0.0) -> list[float]:
     """Seconds of each record of a publisher that sends one after the other."""
     value = os.urandom(record_bytes)
     taken = []
-    with client.publisher(sink, linger_ms=0) as publisher:
+    with client.publisher(sink, linger_ms=linger_ms) as publisher:
         for number in range(WARM + count):
             begun = time.perf_counter()
             publisher.send(value).result()

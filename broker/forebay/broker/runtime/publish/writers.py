@@ -61,7 +61,7 @@ class Session:
         """Note a page before it is checked: the first to arrive is the expected one, even if rejected."""
         windows = self._writer.windows
         if self.fenced is None and windows is not None and partition < len(self._buffer.logs):
-            windows.setdefault(partition, WriterWindow()).arrived(sequence)
+            _window(windows, partition).arrived(sequence)
 
     async def publish(self, page: Incoming, sequence: int) -> asyncio.Future[Stored]:
         """Admit a checked page; the future is done when it is durable.
@@ -75,7 +75,7 @@ class Session:
         writer = self._writer
         windows = writer.windows
         assert windows is not None, "a session has its windows"
-        window = windows.setdefault(page.partition, WriterWindow())
+        window = _window(windows, page.partition)
         verdict = window.judge(page.partition, sequence, page.crc32)
         loop = asyncio.get_running_loop()
         if isinstance(verdict, Forgotten):
@@ -138,6 +138,14 @@ class Session:
     async def forget(self) -> None:
         """Remove a writer that announced that it will not reconnect."""
         await self._drop(self.writer_id, self)
+
+
+def _window(windows: dict[int, WriterWindow], partition: int) -> WriterWindow:
+    """Return the window of a partition, a new one before its first page."""
+    window = windows.get(partition)
+    if window is None:
+        window = windows[partition] = WriterWindow()
+    return window
 
 
 class Writers:
