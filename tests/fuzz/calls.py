@@ -26,6 +26,11 @@ _DELIVER: Final = "Deliver"
 _WRITTEN_S: Final = 5.0
 """The library waits for ever to write to a call that was cancelled before it had begun."""
 _READ_MAX: Final = 12
+_ENDED: Final = (
+    *(TimeoutError, asyncio.CancelledError, asyncio.InvalidStateError),
+    *(grpc.aio.AioRpcError, grpc.aio.InternalError),
+)
+"""Errors of a stream that has ended, or is not read in time."""
 _OVER: Final = "Internal error from Core"
 """Said by this side of a call, of a message that it could not write because the call had just ended."""
 
@@ -98,7 +103,13 @@ class Caller:
                 await call.done_writing()
             if not chance.once_in(4):
                 await reading
-        except (TimeoutError, grpc.aio.AioRpcError, asyncio.CancelledError, asyncio.InvalidStateError):
+        except (
+            TimeoutError,
+            grpc.aio.AioRpcError,
+            grpc.aio.InternalError,
+            asyncio.CancelledError,
+            asyncio.InvalidStateError,
+        ):
             pass
         call.cancel()
         await asyncio.gather(reading, return_exceptions=True)
@@ -124,7 +135,13 @@ class Caller:
                     if found is grpc.aio.EOF:
                         return
                     self._learn(method, found)
-        except (TimeoutError, grpc.aio.AioRpcError, asyncio.CancelledError, asyncio.InvalidStateError):
+        except (
+            TimeoutError,
+            grpc.aio.AioRpcError,
+            grpc.aio.InternalError,
+            asyncio.CancelledError,
+            asyncio.InvalidStateError,
+        ):
             pass
 
     def _learn(self, method: MethodDescriptor, answer: bytes) -> None:

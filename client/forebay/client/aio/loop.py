@@ -196,8 +196,11 @@ class EventLoop:
 
 
 async def _send(call: Any, requests: AsyncGenerator[Any, None]) -> None:
-    """Send the requests of a call. The reader of its responses learns why the call ended."""
-    with suppress(grpc.RpcError, aio.UsageError, asyncio.InvalidStateError):
+    """Send the requests of a call. The reader of its responses learns why the call ended.
+
+    A call that ends during a write fails it with an ``InternalError`` of the library.
+    """
+    with suppress(grpc.RpcError, aio.UsageError, aio.InternalError, asyncio.InvalidStateError):
         async with aclosing(requests):
             async for request in requests:
                 await call.write(request)

@@ -56,6 +56,17 @@ async def test_after_a_streak_a_lone_group_is_committed_on_the_loop() -> None:
         assert (at.log.tail.next_offset, at.log.synced) == (STREAK + 1, STREAK + 1)
 
 
+async def test_writes_without_an_append_are_committed_in_the_thread_and_do_not_end_the_streak() -> None:
+    store = Watched()
+    async with bench(store) as at:
+        await settle_in(at)
+        await at.committer.write([PutAge(1, 2)])
+        assert not store.on_loop
+        await at.append(b"a").done
+
+        assert store.on_loop
+
+
 async def test_appends_that_wait_together_are_committed_in_the_thread_again() -> None:
     store = Watched()
     async with bench(store) as at:

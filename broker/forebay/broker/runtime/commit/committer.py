@@ -276,7 +276,7 @@ class Committer:
             pages = [*pages, *group.pages]
             commit = partial(_written, self._journal, self._clock, pages, batches, group.writes, sync=sync)
             lone = len(pages) <= 1 and is_lone(group, batches)
-            if lone and self._lone.lasts and not self._calls and self._journal.is_ready():
+            if lone and group.shares and self._lone.lasts and not self._calls and self._journal.is_ready():
                 written, seconds = commit()
             else:
                 written, seconds = await asyncio.get_running_loop().run_in_executor(self._thread, commit)
