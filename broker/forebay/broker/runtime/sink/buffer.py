@@ -7,23 +7,14 @@ wakes waiting tasks.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
-from typing import Final
 
 from forebay.broker.core.dead_letters.letters import RecordCodec
-from forebay.broker.core.delivery.lane import Lane
-from forebay.broker.core.partition.cursor import Cursor
 from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.partition.pages import Entry
-from forebay.broker.core.settings import BufferMode, SinkSettings
+from forebay.broker.core.settings import SinkSettings
 from forebay.broker.core.writes import (
-    WHOLE_SINK,
-    DropSink,
-    Due,
-    PutSink,
     SinkRecord,
 )
 from forebay.broker.runtime.clock import AgeClock, Clock
@@ -47,15 +38,15 @@ from forebay.broker.runtime.resources.stream_memory import Share
 from forebay.broker.runtime.resources.supervision import Supervisor
 from forebay.broker.runtime.sink.admission import Admission
 from forebay.broker.runtime.sink.appends import Appends
+from forebay.broker.runtime.sink.control import SinkControl
 from forebay.broker.runtime.sink.fronts import Fronts
 from forebay.broker.runtime.sink.memory_tier import MemoryTier
 from forebay.broker.runtime.sink.recovery import Found
 from forebay.broker.runtime.sink.retention.removal import Removal
 from forebay.broker.runtime.sink.retention.retention import Retention
 from forebay.broker.runtime.sink.schemas import Schemas
+from forebay.broker.runtime.sink.shutdown import Shutdown
 from forebay.broker.runtime.sink.state import Sink
-
-_log: Final = logging.getLogger(__name__)
 
 
 class Buffer:
@@ -91,9 +82,8 @@ class Buffer:
         was restored from a backup, 0 if it was not.
         """
         self.state = state = Sink(record, logs, clock, age)
-        self._committer, self._reclaimer, self._pages = committer, reclaimer, pages
+        self._pages = pages
         pages.tail.limit(record.id, record.settings.realtime_bytes)
-        self._quota = quota
         quota.add(sum(log.size for log in state.logs))
         self.subscriptions: dict[str, Subscription] = {}
         self.offsets = Reservations(state, committer, slots, found.reserves)
@@ -146,6 +136,16 @@ class Buffer:
         )
         self.append, self.append_with = self.appends.append, self.appends.append_with
         self.append_all = self.appends.append_all
+        control = SinkControl(
+            state,
+            self.subscriptions,
+            self.offsets,
+            self.removal,
+            self.appends,
+            committer=committer,
+            pages=pages,
+        )
+        self.stop, self.resume, self.change = control.pause, control.resume, control.change
         self.subscribing = Subscriptions(
             state,
             self.subscriptions,
@@ -168,13 +168,27 @@ class Buffer:
                 supervisor=supervisor,
                 codec=codec,
                 dead_letter_sink=dead_letter_sink,
-                pause=self.stop,
+                pause=control.pause,
             ),
         )
         self.subscribing.restore(found.cursors, found.totals)
         self.purges = asyncio.Lock()
         """Held by the purge that drops pages; another one waits for it."""
-        self._trimming = supervisor.keep_running(f"trim of {record.name}", self.removal.run)
+        shutdown = Shutdown(
+            state,
+            self.subscriptions,
+            self.offsets,
+            self.tier,
+            self.removal,
+            supervisor.keep_running(f"trim of {record.name}", self.removal.run),
+            self.staging,
+            committer=committer,
+            reclaimer=reclaimer,
+            pages=pages,
+            quota=quota,
+        )
+        self.settled_in, self.delete = shutdown.settled_in, shutdown.delete
+        self.close, self.close_memory = shutdown.close, shutdown.close_memory
 
     @property
     def record(self) -> SinkRecord:
@@ -218,79 +232,6 @@ class Buffer:
         """Return whether memory holds a page."""
         return entry.base in log.held or self._pages.tail.has(self.state.id, entry.number)
 
-    # -- settings and life
-
-    def stop(self, reason: str) -> asyncio.Future[None]:
-        """Pause deliveries, durably; appends continue."""
-        self.state.record = replace(self.record, paused=reason)
-        for subscription in self.subscriptions.values():
-            subscription.pause(reason)
-        _log.warning("sink was paused sink=%s reason=%s", self.name, reason)
-        return self._committer.write([PutSink(self.record)])
-
-    def resume(self) -> asyncio.Future[None]:
-        """Resume deliveries where they were."""
-        self.state.record = replace(self.record, paused=None)
-        for subscription in self.subscriptions.values():
-            subscription.resume()
-        return self._committer.write([PutSink(self.record)])
-
-    def change(self, settings: SinkSettings) -> asyncio.Future[None]:
-        """Apply new settings from now on. Additional partitions are added."""
-        forgets = self.settings.forgets
-        self.state.record = replace(self.record, settings=settings)
-        self._pages.tail.limit(self.state.id, settings.realtime_bytes)
-        self._grow(settings.partitions)
-        for subscription in self.subscriptions.values():
-            subscription.change(settings)
-        for log in self.logs:
-            self.removal.trim_now(log.number)
-        put = [PutSink(self.record)]
-        if forgets and not settings.forgets:
-            return self.offsets.end(put)
-        return self._committer.write(put)
-
-    def _grow(self, partitions: int) -> None:
-        """Add partitions. Their pages are written no earlier than the record that adds them."""
-        numbers = range(len(self.logs), partitions)
-        if not numbers:
-            return
-        logs = [PartitionLog(number) for number in numbers]
-        self.state.add_logs(logs)
-        self.appends.grow(logs)
-        for subscription in self.subscriptions.values():
-            lanes = [Lane(Cursor(), self.settings) for _ in numbers]
-            if self.record.paused is not None:
-                for lane in lanes:
-                    lane.pause(self.record.paused)
-            subscription.grow(lanes)
-
-    async def settled_in(self) -> None:
-        """Return when no page of the sink waits for its batch."""
-        while self._committer.fenced is None:
-            under_way = self.staging.waiting or self.staging.committing
-            if not under_way and not any(log.queued_bytes for log in self.logs):
-                return
-            await self._committer.committed.next().wait()
-
-    async def delete(self) -> None:
-        """Delete the sink with everything that belongs to it."""
-        self.state.end()
-        await self.settled_in()
-        await self.close()
-        self._quota.remove(sum(log.size for log in self.logs))
-        self.tier.clear()
-        self.staging.clear()
-        self.state.changed.fire()
-        await self._committer.write([DropSink(self.state.id)])
-        self.offsets.free_slots()
-        for subscription in self.subscriptions.values():
-            subscription.accounts.forget_marks()
-        whole = [Due(self.state.id, WHOLE_SINK, bulk, 0, 0, 0) for bulk in (True, False)]
-        self._reclaimer.add(whole)
-        self._pages.holds.forget(self.state.id, range(len(self.logs)))
-        self._pages.tail.forget(self.state.id)
-
     def sweep(self) -> None:
         """End expired leases of pulling consumers and sets, and check retained pages."""
         for subscription in self.subscriptions.values():
@@ -298,17 +239,3 @@ class Buffer:
             subscription.leasing.sweep()
         self.removal.sweep()
         self.staging.sweep()
-
-    async def close(self) -> None:
-        """End the sink's tasks; its state is kept."""
-        for subscription in self.subscriptions.values():
-            subscription.close()
-        self.removal.close()
-        await self._trimming.stop()
-        await self.staging.close()
-
-    async def close_memory(self) -> None:
-        """Spill what is only in memory at a clean stop, or drop and count it in a sink that never writes."""
-        if self.settings.buffer_mode == BufferMode.MEMORY:
-            self.removal.drop_from_memory()
-        await self.tier.close()

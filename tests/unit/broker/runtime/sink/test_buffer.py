@@ -155,31 +155,6 @@ async def test_the_brokers_bound_on_waiting_bytes_holds_for_every_sink() -> None
         await queued.done
 
 
-async def test_new_settings_hold_from_the_next_append_on() -> None:
-    async with sink(max_disk_cache=1) as buffer:
-        await fill(buffer, 1)
-        await buffer.change(buffer.settings.changed({"max_disk_cache": 2, "ack_deadline_us": 5_000_000}))
-
-        await fill(buffer, 1)
-
-        assert buffer.subscription("").lanes[0].settings.ack_deadline_us == 5_000_000
-        with pytest.raises(SinkFull):
-            await fill(buffer, 1)
-
-
-async def test_appends_continue_while_deliveries_are_stopped() -> None:
-    async with sink() as buffer:
-        await buffer.stop("the target is away")
-        await fill(buffer, 2)
-        taker = Taker(buffer.subscription(""))
-
-        held_back = await taker.take()
-        await buffer.resume()
-
-        assert held_back is None
-        assert await taker.take() is not None
-
-
 async def test_a_subscription_has_a_name_and_none_means_default() -> None:
     async with sink() as buffer:
         assert buffer.subscription("") is buffer.subscription("default")
