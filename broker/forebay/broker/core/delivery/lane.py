@@ -12,11 +12,11 @@ Times are seconds on a monotonic clock and are passed in.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from forebay.broker.core.dead_letters.transfers import Transfers
 from forebay.broker.core.delivery.answers import Answer, History, Outcome, Results, Revocation
 from forebay.broker.core.delivery.in_flight import Flight, Flights, InFlight
+from forebay.broker.core.delivery.judgement import Judgement, outcomes
 from forebay.broker.core.delivery.lease_manager import LeaseManager
 from forebay.broker.core.delivery.leases import Leases
 from forebay.broker.core.delivery.progress import Progress
@@ -28,15 +28,7 @@ from forebay.broker.core.partition.cursor import Cursor, Settlement
 from forebay.broker.core.partition.ranges import Range, RangeSet
 from forebay.broker.core.settings import SECOND_US, SinkSettings
 
-__all__ = ["HOLES_MAX", "TRANSFERS_MAX", "Answer", "Judgement", "Lane", "Outcome", "Results", "Revocation"]
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """Outcomes of an answer that is not applied yet, and the state of the lane that they hold for."""
-
-    state: tuple[object, ...]
-    results: Results
+__all__ = ["HOLES_MAX", "TRANSFERS_MAX", "Answer", "Lane", "Outcome", "Results", "Revocation"]
 
 
 class Lane:
@@ -457,30 +449,7 @@ class Lane:
         stale = self._stale_from(answer)
         if stale is None:
             return [(requested, Outcome.STALE)]
-        results: Results = []
-        fresh = Range(requested.first, min(requested.end, stale))
-        at = fresh.first
-        if fresh.size > 0:
-            for part in self.view.unsettled(fresh):
-                if part.first > at:
-                    results.append((Range(at, part.first), Outcome.ALREADY_SETTLED))
-                for each, flight in self.flights.within(part):
-                    if flight is None:
-                        results += self._outcomes_outside_flight(each)
-                    else:
-                        results.append((each, Outcome.OK if flight.revision <= answer.revision else Outcome.STALE))
-                at = part.end
-            if at < fresh.end:
-                results.append((Range(at, fresh.end), Outcome.ALREADY_SETTLED))
-        if requested.end > stale:
-            results.append((Range(max(requested.first, stale), requested.end), Outcome.STALE))
-        return results
-
-    def _outcomes_outside_flight(self, part: Range) -> Results:
-        leased = [each for each, lease in self.leases.within(part) if lease] if self.leases else []
-        away = sorted([*self.retry.queue.within(part), *leased])
-        unknown = sets.missing(tuple(away), part)
-        return sorted([(one, Outcome.STALE) for one in away] + [(one, Outcome.UNKNOWN) for one in unknown])
+        return outcomes(answer, requested, stale, self.view, self.flights, self.retry.queue, self.leases)
 
     def _apply(
         self, settled: Sequence[Range], how: Settlement | None, now: float, next_offset: int, *, answered: bool = True

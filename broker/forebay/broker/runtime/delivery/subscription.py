@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from forebay.broker.core.dead_letters.breaker import Breaker
 from forebay.broker.core.dead_letters.letters import RecordCodec
-from forebay.broker.core.delivery.lane import Answer, Judgement, Lane, Outcome
+from forebay.broker.core.delivery.judgement import Judgement
+from forebay.broker.core.delivery.lane import Answer, Lane, Outcome
 from forebay.broker.core.partition.cursor import Settlement
 from forebay.broker.core.partition.gaps import DETAIL_MAX
 from forebay.broker.core.partition.log import PartitionLog

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
 
 import pytest
 
 from forebay.broker.core.settings import BufferMode, SinkSettings
-from forebay.broker.storage.store.contract import Family
+from forebay.broker.storage.recovery import recover
 from forebay.broker.storage.store.memory import MemoryStore
 from tests.support.brokers.held_store import HeldStore
 from tests.support.brokers.one_sink import fill, filled_sink, sink
@@ -15,7 +14,6 @@ from tests.support.brokers.taker import Taker
 from tests.support.pages.samples import page
 
 pytestmark = pytest.mark.anyio
-EVERY_KEY: Final = (b"", b"\xff" * 64, 1_000)
 
 
 async def test_a_deleted_sink_leaves_nothing_and_its_name_is_free() -> None:
@@ -28,7 +26,8 @@ async def test_a_deleted_sink_leaves_nothing_and_its_name_is_free() -> None:
 
         assert again.logs[0].next_offset == 0
         assert again.record.incarnation != buffer.record.incarnation
-    assert store.reopen().scan(Family.INDEX, *EVERY_KEY) == []
+    sinks = {recovered.record.incarnation for recovered in recover(store.reopen()).sinks}
+    assert sinks == {again.record.incarnation}
 
 
 async def test_a_deletion_waits_for_the_pages_that_wait_for_their_batch() -> None:
