@@ -10,7 +10,7 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
 from datetime import datetime
 from typing import Final, Literal, TypedDict, Unpack
@@ -182,7 +182,7 @@ class PartitionPages:
             self._call.cancel()
 
     async def _read(self) -> AsyncGenerator[None, None]:
-        """Yield after each message that brought pages or gaps."""
+        """Yield after each page or gap."""
         while not self._closing.is_set():
             try:
                 async with aclosing(self._one_stream()) as messages:
@@ -221,12 +221,16 @@ class PartitionPages:
             async for response in call:
                 kind = response.WhichOneof("response")
                 if kind == "pages":
-                    try:
-                        await self._received(response.pages.pages)
-                    except PageCorrupt:
-                        yield  # the pages before the damaged one
-                        raise
-                    yield
+                    # One by one: a page that is used while it is in the processor's cache costs less.
+                    schema_of = await self._schemas.source(self.incarnation, response.pages.pages)
+                    for message in response.pages.pages:
+                        page = self._cut(message, checked_body(message), schema_of)
+                        if page is not None:
+                            self._next = page.last_offset + 1
+                            self._retry.succeeded()
+                            self._telemetry.read("replay", len(page))
+                            self._ready.append(page)
+                            yield
                 elif kind == "gap":
                     gap = convert.value(Gap, response.gap)
                     self._next = gap.last_offset + 1
@@ -241,16 +245,6 @@ class PartitionPages:
             raise await self._channels.ended(failure, self._sink) from failure
         finally:
             call.cancel()
-
-    async def _received(self, messages: Sequence[record_pb2.StoredPage]) -> None:
-        schema_of = await self._schemas.source(self.incarnation, messages)
-        for message in messages:
-            page = self._cut(message, checked_body(message), schema_of)
-            if page is not None:
-                self._next = page.last_offset + 1
-                self._retry.succeeded()
-                self._telemetry.read("replay", len(page))
-                self._ready.append(page)
 
     def _connect(self) -> Responses:
         try:
