@@ -1,6 +1,6 @@
 """Kills a broker again and again while it works, and compares what is left with what was promised.
 
-    python -m tests.fault.campaign --kills 200 [--seed N] [--directory D]
+    python -m tests.fault.campaign --kills 200 [--seed N] [--directory D] [--asyncio]
 
 A real broker process on a RocksDB directory is killed with -9 at random moments and started again on the same directory
 and port. Publishers and consumers work through it all, operators purge, and move second subscriptions; an oracle
@@ -35,11 +35,12 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=None, help="draws the same lives again; the rest is chance")
     parser.add_argument("--directory", type=Path, default=None, help="where the store is; kept")
+    parser.add_argument("--asyncio", action="store_true", help="publishers and consumers use the asyncio client")
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else random.SystemRandom().randrange(1 << 32)
     directory = given.directory or Path(tempfile.mkdtemp(prefix="forebay-fault-"))
     directory.mkdir(parents=True, exist_ok=True)
-    report = run(Options(given.kills, seed, directory, say=lambda text: print(text, flush=True)))
+    report = run(Options(given.kills, seed, directory, lambda text: print(text, flush=True), asyncio=given.asyncio))
     if given.directory is None and report.ok:
         shutil.rmtree(directory)
     elif not report.ok:

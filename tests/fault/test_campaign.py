@@ -13,11 +13,14 @@ from tests.support.campaigns.killing import Options
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_nothing_is_lost_skipped_doubled_or_out_of_order_when_a_broker_is_killed_ten_times(in_memory: Path) -> None:
+@pytest.mark.parametrize("uses_asyncio", [False, True], ids=["threads", "asyncio"])
+def test_nothing_is_lost_skipped_doubled_or_out_of_order_when_a_broker_is_killed_ten_times(
+    in_memory: Path, uses_asyncio: bool
+) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     told: list[str] = []
 
-    report = run(Options(kills=10, seed=seed, directory=in_memory, say=told.append))
+    report = run(Options(kills=10, seed=seed, directory=in_memory, say=told.append, asyncio=uses_asyncio))
 
     assert report.ok, "\n".join([report.line(), *told])
     assert report.kills == 10

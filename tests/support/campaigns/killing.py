@@ -21,6 +21,7 @@ from tests.support.campaigns.rejecting import RejectingConsumer
 from tests.support.campaigns.replaying import replay
 from tests.support.campaigns.report import Report, total
 from tests.support.campaigns.rounds import Round, next_round
+from tests.support.clients.bridge import Loop
 from tests.support.oracles.oracle import DEFAULT, Oracle
 from tests.support.processes.broker import BrokerEnded, BrokerProcess, Launcher, free_port
 
@@ -56,6 +57,8 @@ class Options:
     seed: int
     directory: Path
     say: Callable[[str], None] = lambda _: None
+    asyncio: bool = False
+    """Publishers and consumers use the asyncio client."""
 
 
 class Campaign:
@@ -77,7 +80,8 @@ class Campaign:
         self._stop_publishing = threading.Event()
         self._stop_consuming = threading.Event()
         self._calm = threading.Event()
-        self._clients = {name: Client(self._endpoint, settings=SETTINGS) for name in self._cells if name != self._first}
+        self._loop = Loop() if options.asyncio else None
+        self._clients = {name: self._client() for name in self._cells if name != self._first}
         """By cell; all of the first have clients of their own, which are many connections to come back after a kill."""
         sources = count(1)
         self._publishers = [
@@ -172,7 +176,13 @@ class Campaign:
 
     def _connect(self, cell: Cell) -> Connect | None:
         client = self._clients.get(cell.name)
-        return None if client is None else lambda: nullcontext(client)
+        return self._client if client is None else lambda: nullcontext(client)
+
+    def _client(self) -> Client:
+        """Return a client of a publisher or consumer."""
+        if self._loop is not None:
+            return self._loop.client(self._endpoint, SETTINGS)
+        return Client(self._endpoint, settings=SETTINGS)
 
     def _make_sinks(self) -> None:
         with Client(self._endpoint, settings=SETTINGS) as client:

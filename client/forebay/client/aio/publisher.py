@@ -111,6 +111,21 @@ class Publisher:
             except BufferFull as full:
                 await self._core.wait_for_room(int(full.facts["needed"]))
 
+    async def send_and_wait(
+        self,
+        value: bytes,
+        *,
+        key: bytes | None = None,
+        headers: HeadersLike | None = None,
+        event_time: datetime | int | None = None,
+        partition: int | None = None,
+    ) -> Receipt:
+        """Add a record and return its receipt, once it is durable. See ``send``.
+
+        A task that is cancelled while it waits for the receipt has no effect on the record.
+        """
+        return await (await self.send(value, key=key, headers=headers, event_time=event_time, partition=partition))
+
     async def send_many(
         self,
         values: Sequence[bytes],
