@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
@@ -29,10 +30,10 @@ def run(broker: BrokerServer) -> Run:
     return lambda scenario: asyncio.run(within(scenario))
 
 
-async def cancelled(work: Coroutine[Any, Any, Any]) -> None:
+async def cancelled(work: Coroutine[Any, Any, Any], after_s: float = 0.0) -> None:
     """Cancel work once it waits."""
     task = asyncio.create_task(work)
-    await asyncio.sleep(0.05)
+    await asyncio.sleep(after_s)
     assert not task.done()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -51,19 +52,11 @@ def test_a_cancelled_send_adds_nothing_and_later_records_are_sent(run: Run) -> N
     async def scenario(client: aio.Client) -> None:
         async with await client.publisher("orders", buffer_bytes_max=1024, linger_ms=60_000) as publisher:
             first = publisher.send_nowait(b"a" * 1000)
-            waiting = [asyncio.create_task(cancelled_at_once(publisher)) for _ in range(3)]
-            await asyncio.gather(*waiting)
+            await asyncio.gather(*(cancelled(publisher.send(b"b" * 1000)) for _ in range(3)))
             later = await publisher.send(b"c" * 1000)
             await publisher.flush()
             assert [(await one).first_offset for one in (first, later)] == [0, 1]
         assert await values(client) == [b"a" * 1000, b"c" * 1000]
-
-    async def cancelled_at_once(publisher: aio.Publisher) -> None:
-        task = asyncio.create_task(publisher.send(b"b" * 1000))
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
 
     run(scenario)
 
@@ -75,11 +68,7 @@ def test_a_cancelled_wait_for_a_receipt_or_a_flush_does_not_recall_the_record(ru
             await cancelled(receipt_of(pending))
             assert (await pending).first_offset == 0
             later = await publisher.send(b"b")
-            flush = asyncio.create_task(publisher.flush())
-            await asyncio.sleep(0)
-            flush.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await flush
+            await cancelled(publisher.flush())
             await publisher.flush()
             assert later.done()
         assert await values(client) == [b"a", b"b"]
@@ -91,11 +80,7 @@ def test_a_cancelled_close_goes_on_when_it_is_called_again(run: Run) -> None:
     async def scenario(client: aio.Client) -> None:
         publisher = await client.publisher("orders", linger_ms=60_000)
         pending = await publisher.send(b"a")
-        closing = asyncio.create_task(publisher.close())
-        await asyncio.sleep(0)
-        closing.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await closing
+        await cancelled(publisher.close())
         with failure(Reason.PUBLISHER_CLOSED):
             await publisher.send(b"b")
         await publisher.close()
@@ -107,16 +92,12 @@ def test_a_cancelled_close_goes_on_when_it_is_called_again(run: Run) -> None:
 def test_a_cancelled_take_or_wait_for_results_loses_no_delivery_and_no_answer(run: Run) -> None:
     async def scenario(client: aio.Client) -> None:
         async with client.subscriber("orders") as subscriber:
-            await cancelled(subscriber.take())
+            await cancelled(subscriber.take(), 0.05)
             await client.publish("orders", [Record(b"a")])
             delivery = await anext(subscriber)
             assert delivery.values() == [b"a"]
             answer = delivery.ack(wait=True)
-            waiting = asyncio.create_task(results_of(answer))
-            await asyncio.sleep(0)
-            waiting.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await waiting
+            await cancelled(results_of(answer))
             assert [one.outcome.name for one in await answer] == ["OK"]
 
     async def results_of(answer: aio.Settled) -> Any:
@@ -131,7 +112,7 @@ def test_a_cancelled_replay_continues_after_the_last_record(run: Run) -> None:
         async with client.replay("orders", partition=0, follow=True) as replay:
             found = [await anext(replay), await anext(replay)]
             for number in range(2, 5):
-                await cancelled(replay.__anext__())
+                await cancelled(replay.__anext__(), 0.05 if number % 2 else 0.0)
                 await client.publish("orders", [Record(b"%d" % number)])
                 found.append(await anext(replay))
         assert [one.value for one in found] == [b"%d" % number for number in range(5)]  # type: ignore[union-attr]
@@ -194,6 +175,20 @@ def test_a_publisher_that_cannot_be_opened_says_so_and_an_outage_fails_its_recor
             await client.close()
 
     asyncio.run(scenario())
+
+
+def test_a_publisher_and_a_subscriber_of_a_port_that_never_answers_can_be_ended() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts, and says nothing
+
+        async def scenario() -> None:
+            async with asyncio.timeout(30), aio.Client(f"127.0.0.1:{silent.getsockname()[1]}") as client:
+                with pytest.raises(BrokerUnavailable):
+                    await client.publisher("orders", delivery_timeout_s=0.2)
+                async with client.subscriber("orders") as subscriber:
+                    assert await subscriber.take(0.1) is None
+                await cancelled(client.publisher("orders"))
+
+        asyncio.run(scenario())
 
 
 def test_the_end_of_an_event_loop_ends_an_open_client(run: Run, broker: BrokerServer) -> None:

@@ -92,8 +92,12 @@ class LoopResponses:
         self._call.cancel()
 
     async def join(self) -> None:
-        """Wait until no more requests are taken."""
+        """End the sender, and wait for it.
+
+        In a call that was cancelled before it was connected, ``write`` would wait without end.
+        """
         if self._sender is not None:
+            self._sender.cancel()
             await asyncio.wait([self._sender])
 
 

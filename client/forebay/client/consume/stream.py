@@ -154,6 +154,8 @@ class SubscribeStream:
         except ForebayError as error:
             call.cancel()
             return error
+        finally:
+            await call.join()
         return BrokerUnavailable("the broker ended the stream")
 
     async def _requests(self, stream: DeliverStreamState) -> AsyncGenerator[pb.DeliverRequest, None]:

@@ -46,7 +46,7 @@ class Responses(Protocol):
         """Cancel the call."""
 
     async def join(self) -> None:
-        """Wait until nothing more is requested from the requests of the call, which must have ended."""
+        """Take no more requests. The responses must have ended."""
 
 
 class Job(Protocol):
