@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 from collections.abc import AsyncGenerator, AsyncIterator
 
 import pytest
@@ -43,9 +44,55 @@ async def test_a_call_that_ends_during_a_write_ends_its_sender_without_an_error_
         yield b"open"
 
     responses = EventLoop(ClientSettings()).exchange(lambda metadata: call, requests())
+    await call.written.wait()
     await responses.join()
     del responses
     gc.collect()
 
-    assert call.written.is_set()
     assert unread == []
+
+
+async def test_a_write_that_would_wait_without_end_does_not_hold_up_the_end_of_its_call() -> None:
+    call = EndedCall()
+    ended = asyncio.Event()
+
+    async def endless(request: bytes) -> None:
+        call.written.set()
+        await asyncio.Event().wait()
+
+    async def requests() -> AsyncGenerator[bytes, None]:
+        try:
+            yield b"open"
+        finally:
+            ended.set()
+
+    call.write = endless  # type: ignore[method-assign]  # as of a call that was cancelled before it was connected
+    responses = EventLoop(ClientSettings()).exchange(lambda metadata: call, requests())
+    await call.written.wait()
+    async with asyncio.timeout(10):
+        await responses.join()
+
+    assert ended.is_set()
+
+
+async def test_a_notification_wakes_every_task_and_a_timeout_wakes_one() -> None:
+    lock = threading.Lock()
+    condition = EventLoop(ClientSettings()).condition(lock)
+    woken: list[int] = []
+
+    async def wait(number: int, timeout_s: float | None) -> None:
+        with lock:
+            await condition.wait_for_notify(timeout_s)
+            woken.append(number)
+
+    late = asyncio.create_task(wait(0, 0.01))
+    await late
+    tasks = [asyncio.create_task(wait(number, None)) for number in (1, 2, 3)]
+    await asyncio.sleep(0)
+    tasks[0].cancel()
+    with lock:
+        condition.notify()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+    assert woken == [0, 2, 3]
+    assert not lock.locked()
