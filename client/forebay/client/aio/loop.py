@@ -30,25 +30,26 @@ class LoopCondition:
 
     def __init__(self, lock: Lock) -> None:
         self._lock = lock
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._waiting: dict[asyncio.Future[None], None] = {}
+        """In the order of their calls."""
 
     async def wait_for_notify(self, timeout_s: float | None = None) -> None:
         """Wait for a notification or the timeout."""
         loop = asyncio.get_running_loop()
         notified = loop.create_future()
         timer = None if timeout_s is None else loop.call_later(timeout_s, _complete, notified)
-        self._waiting.add(notified)
+        self._waiting[notified] = None
         self._lock.release()
         try:
             await notified
         finally:
             self._lock.acquire()  # free: no task holds it while it is suspended
-            self._waiting.discard(notified)
+            del self._waiting[notified]
             if timer is not None:
                 timer.cancel()
 
     def notify(self, n: int = 1) -> None:
-        """Wake all that wait: a single one might be cancelled before it runs."""
+        """Wake all that wait, the first one first: a single one might be cancelled before it runs."""
         for notified in self._waiting:
             _complete(notified)
 
