@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import random
+import threading
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from forebay.broker.embedded import BrokerServer
+from forebay.broker.settings import load
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.cli import run
 from forebay.cli.exits import ExitCode
-from forebay.client import Client, ReaderMode, Record, SinkNotFound
+from forebay.client import Client, ReaderMode, Record, ReplayedRecord, SinkNotFound
 from forebay.errors.reasons import Reason
 from tests.support.refusals import failure
 
@@ -146,3 +151,63 @@ def test_the_command_says_that_the_broker_is_off_where_a_sink_is_on(
     assert "realtime is off for orders" in out
     assert "it is off for the whole broker" in out
     assert "broker: off (chosen)" in out
+
+
+RECORDS = 3_000
+SWITCHES = 40
+
+
+def switched_at_random(client: Client, seed: int, until: Callable[[], bool]) -> int:
+    """Switch the broker and the sink until both readers are at the end; return the number of switches."""
+    chance, done = random.Random(seed), 0
+    while not until() or done < SWITCHES:
+        client.realtime.set(chance.choice([True, True, False, None]), sink=chance.choice(["", "orders"]))
+        if done % 5 == 4:
+            client.sinks.update("orders", tail_bytes_max=chance.choice([0, 2_000, 20_000]))
+        done += 1
+    return done
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_readers_get_every_record_once_while_realtime_is_switched_at_random_under_load(
+    tmp_path: Path, seed: int
+) -> None:
+    settings = load(listen="127.0.0.1:0", data_dir=tmp_path / "data", tail_bytes=50_000, disk_ballast_bytes=0)
+    received: list[int] = []
+    replayed: list[int] = []
+
+    def publish() -> None:
+        with client.publisher("orders", linger_ms=0) as publisher:
+            for number in range(RECORDS):
+                publisher.send(str(number).encode() * 10)
+                if number % 50 == 0:
+                    publisher.flush()
+
+    def receive() -> None:
+        with client.subscriber("orders", credit_records=100) as deliveries:
+            while len(received) < RECORDS:
+                delivery = deliveries.take(60.0)
+                assert delivery is not None
+                received.extend(record.offset for record in delivery)
+                delivery.ack()
+
+    def replay() -> None:
+        for record in client.replay("orders", partition=0, follow=True):
+            assert isinstance(record, ReplayedRecord), "nothing is dropped here"
+            replayed.append(record.offset)
+            if len(replayed) == RECORDS:
+                return
+
+    with BrokerServer.on_disk(settings) as server, Client(server.endpoint) as client:
+        client.sinks.create("orders", retain_acked_time_s=3_600.0)
+        threads = [threading.Thread(target=work, daemon=True) for work in (publish, receive, replay)]
+        for thread in threads:
+            thread.start()
+        switched_at_random(client, seed, lambda: not any(thread.is_alive() for thread in threads))
+        stats = client.sinks.stats("orders").subscriptions[0].partitions[0]
+        info = client.info()
+
+    assert received == replayed == list(range(RECORDS))
+    assert stats.identity_ok
+    assert stats.mode_switches > 0
+    assert (info.realtime_failure, info.tail_bytes <= 50_000) == ("", True)

@@ -2,7 +2,7 @@
 
 A page that is added evicts the oldest pages of its own sink as far as the bound of the sink says, and then the oldest
 page of the sink that holds most, until the bound of the broker holds. So a busy sink cannot take the memory of a quiet
-one: a sink loses pages only while none holds more.
+one: a sink loses pages only while none holds more, but for two thousandths of the bound.
 """
 
 from __future__ import annotations
@@ -17,18 +17,22 @@ from forebay.broker.core.writes import PageWrite
 
 PAGE_BYTES: Final = 300
 """Memory of a page beside its body, so that many small pages do not take more than the bound."""
+GRAINS: Final = 1_024
+"""Steps of the bound in which sizes of sinks are compared, so that few pages change their order."""
 _STALE_MAX: Final = 64
 
 
 class _Share:
     """Pages of one sink."""
 
-    __slots__ = ("pages", "size")
+    __slots__ = ("pages", "recorded", "size")
 
     def __init__(self) -> None:
         self.pages: OrderedDict[int, Body] = OrderedDict()
         """Bodies by page number, the oldest first."""
         self.size = 0
+        self.recorded = 0
+        """Its entry in the heap: its size rounded up, or more."""
 
 
 class PageCache:
@@ -42,10 +46,7 @@ class PageCache:
         self._limits = limits
         self._shares: dict[int, _Share] = {}
         self._largest: list[tuple[int, int]] = []
-        """Heap of negative sizes and sinks.
-
-        Each sink has an entry that is not below its size; others may be stale.
-        """
+        """Heap of negative recorded sizes and sinks; entries that are no longer recorded are stale."""
         self._over: set[int] = set()
         """Sinks that may hold more than their bound."""
 
@@ -67,12 +68,22 @@ class PageCache:
         share.pages[number] = body
         share.size += size
         self.size += size
-        heappush(self._largest, (-share.size, sink))
-        if len(self._largest) > 4 * len(self._shares) + _STALE_MAX:
-            self._largest = [(-each.size, of) for of, each in self._shares.items()]
-            heapify(self._largest)
+        if share.size > share.recorded:
+            self._record(share, sink)
         while self.size > self.bytes_max:
             self._evict_largest()
+
+    def _record(self, share: _Share, sink: int) -> None:
+        grain = self._grain
+        share.recorded = -(-share.size // grain) * grain
+        heappush(self._largest, (-share.recorded, sink))
+        if len(self._largest) > 4 * len(self._shares) + _STALE_MAX:
+            self._largest = [(-each.recorded, of) for of, each in self._shares.items()]
+            heapify(self._largest)
+
+    @property
+    def _grain(self) -> int:
+        return self.bytes_max // GRAINS or 1
 
     def found(self, sink: int, numbers: Sequence[int]) -> list[Body | None]:
         """Return the bodies of pages, None for those that are not in memory."""
@@ -117,7 +128,8 @@ class PageCache:
         return True
 
     def _evict(self, share: _Share) -> None:
-        self._removed(share, share.pages.popitem(last=False)[1])
+        _, body = share.pages.popitem(last=False)
+        self._removed(share, body)
 
     def _removed(self, share: _Share, body: Body) -> None:
         size = len(body.data) + PAGE_BYTES
@@ -128,12 +140,14 @@ class PageCache:
         while True:
             recorded, sink = self._largest[0]
             share = self._shares.get(sink)
-            if share is None:
+            if share is None or share.recorded != -recorded:
                 heappop(self._largest)
-            elif share.size < -recorded:
-                heapreplace(self._largest, (-share.size, sink))
-            else:
+                continue
+            grain = self._grain
+            if share.size > share.recorded - 2 * grain:
                 break
+            share.recorded = -(-share.size // grain) * grain
+            heapreplace(self._largest, (-share.recorded, sink))
         self._evict(share)
         if not share.pages:
             del self._shares[sink]
