@@ -109,7 +109,8 @@ class Sender:
             with buffer.lock:
                 for answer in answers:
                     finished += self._apply(answer, sink)
-                buffer.work.notify()
+                if len(buffer.unfinished) > len(finished) or buffer.window.must_renew:
+                    buffer.work.notify()
         finally:
             self._finish(finished)
 

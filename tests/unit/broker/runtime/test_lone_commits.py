@@ -141,3 +141,17 @@ async def test_a_failed_commit_on_the_loop_fences() -> None:
         assert store.on_loop
         assert len(at.fenced) == 1
         assert at.log.tail.next_offset == STREAK
+
+
+async def test_the_bytes_of_groups_on_the_loop_count_as_used_until_the_device_is_asked_again() -> None:
+    store = Watched()
+    async with bench(store) as at:
+        await settle_in(at)
+        before = at.committer.free_bytes
+        append = at.append(b"a")
+        await append.done
+
+        assert store.on_loop
+        assert at.committer.free_bytes == before - len(append.page.body)
+        await asyncio.gather(at.append(b"b").done, at.append(b"c").done)
+        assert at.committer.free_bytes == store.room

@@ -35,6 +35,8 @@ GROW_S: Final = 0.015
 """... but not longer than this."""
 GATHER_S: Final = 0.004
 """Minimum interval between commits of writes without pages, mostly acks, so that they share syncs."""
+CHECK_S: Final = 0.01
+"""Interval between reads of the free bytes beside commits on the loop; their bytes are subtracted."""
 UNSYNCED_S: Final = 0.1
 """Longest time until a sync covers the writes that were made without one."""
 
@@ -147,10 +149,12 @@ class Committer:
         return self._free_bytes
 
     def check_disk(self) -> None:
-        """Read the free bytes of the device: after every batch, and once a second.
+        """Read the free bytes of the device: after batches, and once a second.
 
+        After batches on the loop it is called every `CHECK_S` only.
         After a failure the last known number is kept.
         """
+        self._checked_at = self._clock.monotonic()
         try:
             self._free_bytes = self._journal.free_bytes()
         except ReadFailed as failure:
@@ -276,7 +280,8 @@ class Committer:
             pages = [*pages, *group.pages]
             commit = partial(_written, self._journal, self._clock, pages, batches, group.writes, sync=sync)
             lone = len(pages) <= 1 and is_lone(group, batches)
-            if lone and group.shares and self._lone.lasts and not self._calls and self._journal.is_ready():
+            on_loop = lone and group.shares and self._lone.lasts and not self._calls and self._journal.is_ready()
+            if on_loop:
                 written, seconds = commit()
             else:
                 written, seconds = await asyncio.get_running_loop().run_in_executor(self._thread, commit)
@@ -285,9 +290,12 @@ class Committer:
             return
         self._lone.note(is_lone=lone, seconds=seconds)
         self.groups += 1
-        self._committed_at = self._clock.monotonic()
-        self.check_disk()
-        self._on_synced(Synced(self._clock.monotonic() - began, len(group.pages), group.size, written))
+        now = self._committed_at = self._clock.monotonic()
+        if on_loop and now - self._checked_at < CHECK_S:
+            self._free_bytes -= group.size
+        else:
+            self.check_disk()
+        self._on_synced(Synced(now - began, len(group.pages), group.size, written))
         self._tail.add(group.pages)
         logs: list[PartitionLog] = []
         for share in group.shares:
