@@ -1,0 +1,115 @@
+"""Backup commands that need no broker: a target made by the storage itself, and their exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import pytest
+
+from forebay.broker.storage.backup.catalog import find
+from forebay.broker.storage.backup.targets import open_target
+from forebay.broker.storage.repair.command import verify
+from forebay.cli import run
+from forebay.cli.exits import ExitCode
+from tests.support.storage.backed_up import BackedUp
+from tests.support.storage.disk_directory import NAMES
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a target with two complete backups and one that was stopped; no test changes it."""
+    kept = BackedUp(tmp_path_factory.mktemp("made"))
+    kept.back_up()
+    kept.back_up(full=True)
+    job = kept.backups.job(full=False, at_us=kept.clock(), busy=lambda: False)
+    job.prepare()
+    kept.store.close()
+    return Path(kept.target_text)
+
+
+class Commands:
+    """Backup commands on one target."""
+
+    def __init__(self, target: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.target = target
+        self._capsys = capsys
+
+    def code(self, *words: str) -> int:
+        return run(["backup", *words, "--target", str(self.target)])
+
+    def json(self, *words: str, code: ExitCode = ExitCode.OK) -> Any:
+        self._capsys.readouterr()
+        assert self.code(*words, "-o", "json") == code
+        return json.loads(self._capsys.readouterr().out)
+
+    def ids(self) -> list[str]:
+        return [one["id"] for one in self.json("list") if one["state"] == "complete"]
+
+    def error(self) -> str:
+        return self._capsys.readouterr().err
+
+
+@pytest.fixture
+def commands(made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Commands:
+    return Commands(copytree(made, tmp_path / "target"), capsys)
+
+
+def test_a_list_shows_complete_and_incomplete_backups_the_oldest_first(commands: Commands) -> None:
+    first, second, stopped = commands.json("list")
+
+    assert [one["state"] for one in (first, second, stopped)] == ["complete", "complete", "incomplete"]
+    assert first["taken_at"] < second["taken_at"]
+    assert (second["parent"], second["sinks"], second["records"]) == ("", len(NAMES), 720)
+    assert (stopped["records"], stopped["taken_at"]) == (None, None)
+
+
+def test_a_sound_backup_is_clean_and_a_damaged_one_fails_the_command(commands: Commands) -> None:
+    first, second = commands.ids()
+    assert commands.json("verify", "--id", first)["clean"] is True
+    pieces = find(open_target(str(commands.target)), second).pieces
+    damaged = commands.target / next(piece.name for piece in pieces if piece.path.startswith("bulk/"))
+    damaged.write_bytes(b"x" + damaged.read_bytes()[1:])
+
+    report = commands.json("verify", code=ExitCode.FAILED)
+
+    assert report["clean"] is False
+    assert report["problems"]
+
+
+def test_a_restored_directory_is_one_a_broker_can_start_on(commands: Commands, tmp_path: Path) -> None:
+    report = commands.json("restore", "--into", str(tmp_path / "new"))
+
+    assert report["backup"] == commands.ids()[-1]
+    assert [sink["name"] for sink in report["sinks"]] == list(NAMES)
+    assert verify(tmp_path / "new").clean
+
+
+def test_prune_keeps_the_newest(commands: Commands) -> None:
+    first, second = commands.ids()
+
+    assert commands.json("prune", "--keep-last", "1")["backups"] == [first]
+    assert commands.ids() == [second]
+
+
+@pytest.mark.parametrize("words", [(), ("--sink", "first"), ("--into", "new", "--sink", "first", "--as", "again")])
+def test_a_restore_needs_a_directory_or_a_sink_with_its_new_name(commands: Commands, words: tuple[str, ...]) -> None:
+    assert commands.code("restore", *words) == ExitCode.USAGE
+    assert "--into DIR" in commands.error()
+
+
+def test_an_unknown_backup_is_not_found(commands: Commands) -> None:
+    assert commands.code("verify", "--id", "no-such-backup") == ExitCode.NOT_FOUND
+    assert "no-such-backup" in commands.error()
+
+
+@pytest.mark.parametrize("command", ["list", "verify", "prune"])
+def test_a_command_without_a_target_says_how_to_name_one(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FOREBAY_BACKUP_TARGET", raising=False)
+
+    assert run(["backup", command]) == ExitCode.USAGE
+    assert "FOREBAY_BACKUP_TARGET" in capsys.readouterr().err
