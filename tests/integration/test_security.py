@@ -20,12 +20,12 @@ from forebay.client import (
     ClientSettings,
     CredentialsUnusable,
     Record,
-    ReplayedRecord,
     TlsSettings,
 )
 from forebay.client.errors import AccessDenied, ForebayError
 from forebay.errors.reasons import Reason
 from tests.support.certificates import Authority, Pair
+from tests.support.clients.both import RUNNERS, with_asyncio
 from tests.support.refusals import failure
 
 TOKEN = "a-token-of-this-test"
@@ -71,17 +71,24 @@ def trusting(authority: Authority, own: Pair | None = None, *, token: str = "", 
 
 
 def used(endpoint: str, settings: ClientSettings) -> list[bytes]:
-    """Use every kind of call; returns what was published."""
-    with Client(endpoint, settings=settings) as client:
-        client.sinks.create("orders", exist_ok=True)
-        client.publish("orders", [Record(b"single")])
-        with client.publisher("orders") as publisher:
-            publisher.send(b"streamed").result(20)
-        assert next(client.sinks.watch("orders")).records == 2
-        values = [record.value for record in client.replay("orders", partition=0) if isinstance(record, ReplayedRecord)]
-        with client.subscriber("orders") as deliveries:
-            next(iter(deliveries)).ack(wait=True)
-        return values
+    """Use every kind of call of both clients; returns what each published."""
+    published: list[list[bytes]] = []
+
+    async def scenario(client: Any) -> None:
+        sink = f"orders-{len(published)}"
+        await client.sinks.create(sink)
+        await client.publish(sink, [Record(b"single")])
+        async with await client.publisher(sink) as publisher:
+            await (await publisher.send(b"streamed"))
+        assert (await anext(client.sinks.watch(sink))).records == 2
+        published.append([record.value async for record in client.replay(sink, partition=0)])
+        async with client.subscriber(sink) as deliveries:
+            await (await anext(deliveries)).ack(wait=True)
+
+    for runner in RUNNERS.values():
+        runner(endpoint, scenario, settings=settings)
+    assert published[0] == published[1]
+    return published[0]
 
 
 def test_over_tls_everything_works_that_works_without(authority: Authority, server: Pair) -> None:
@@ -166,6 +173,16 @@ def test_a_broker_of_an_authority_that_is_not_trusted_is_refused(
         error = refused(broker.endpoint, trusting(stranger), call, Reason.HANDSHAKE_FAILED)
 
     assert "the broker's certificate is not trusted" in str(error)
+
+
+def test_the_asyncio_client_says_that_a_broker_is_not_trusted(stranger: Authority, server: Pair) -> None:
+    async def scenario(client: Any) -> None:
+        for call in (client.info(), client.publisher("orders", delivery_timeout_s=10), client.subscriber("s").take(10)):
+            with failure(Reason.HANDSHAKE_FAILED, match="is not trusted"):
+                await call
+
+    with BrokerServer.in_memory(**encrypted(server)) as broker:
+        with_asyncio(broker.endpoint, scenario, settings=trusting(stranger))
 
 
 def test_a_certificate_for_another_name_is_refused_until_the_name_is_said(authority: Authority) -> None:
