@@ -1,7 +1,7 @@
 """Gauges of the broker: depth, size, lag, readers and memory, read by exporters on demand.
 
 Exporters read on threads of their own. They read counters that the loop changes, at worst as of a moment ago. The lag
-is the last measurement of the loop: within the last second, less often in a broker of more than ten thousand lanes. A
+is the last measurement of the loop: within the last second, less often in a broker of more than eight thousand lanes. A
 read costs as much as the series that it returns. The series of all others was summed up at the measurement, so an
 exporter never iterates over all lanes, which would take Python's lock from the loop.
 """

@@ -21,7 +21,7 @@ from forebay.broker.runtime.instruments import Lag, PathLag
 from forebay.broker.runtime.resources.slices import Slices
 from forebay.broker.runtime.sink.buffer import Buffer
 
-LAGS_PER_SWEEP: Final = 10_000
+LAGS_PER_SWEEP: Final = 8_000
 """Lanes of a broker whose lag is measured per sweep, on average: about a tenth of the loop's time."""
 LOOKS_MAX: Final = 4
 """Index reads for a partition whose subscriptions move meanwhile; the rest get no size."""
