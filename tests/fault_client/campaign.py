@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import random
 import sys
 import tempfile
@@ -27,6 +28,7 @@ from tests.fault_client.control import built
 from tests.fault_client.faults import AGAIN_S, HALF_OPEN_S, KINDS_OF_FAULT, Draw, Kind
 from tests.fault_client.ledger import Ledger
 from tests.fault_client.processes import Keys, Stage
+from tests.fault_client.worker import ASYNCIO
 from tests.support.processes.broker import BrokerEnded
 
 CALL_MAX_S: Final = 50.0
@@ -245,7 +247,10 @@ def main() -> int:
     parser.add_argument("--slack", type=float, default=20.0, help="seconds on top of each bound")
     parser.add_argument("--stage", type=int, default=25, help="rounds on one broker")
     parser.add_argument("--minutes", type=float, default=math.inf, help="begin no round after so many")
+    parser.add_argument("--asyncio", action="store_true", help="publisher and subscriber use the asyncio client")
     given = parser.parse_args()
+    if given.asyncio:
+        os.environ[ASYNCIO] = "1"  # the workers inherit it
     words = [word for word in given.kinds.split(",") if word]
     kinds = tuple(kind for kind in KINDS_OF_FAULT if not words or any(word in kind.name for word in words))
     if not kinds:

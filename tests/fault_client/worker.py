@@ -8,6 +8,7 @@ A client end that fails is written down and opened again. The end of standard in
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
@@ -16,8 +17,11 @@ from concurrent.futures import Future
 from typing import Final
 
 from forebay.client import Client, ClientSettings, ForebayError, Publisher, Receipt, TlsSettings
+from tests.support.clients.bridge import Loop
 
 SINK: Final = "orders"
+ASYNCIO: Final = "FOREBAY_FAULT_CLIENT_ASYNCIO"
+"""Environment variable; if it is set, the worker uses the asyncio client."""
 PARTITIONS: Final = 2
 PAUSE_S: Final = 0.01
 LARGE_EACH: Final = 50
@@ -131,7 +135,9 @@ def main() -> None:
     """The command."""
     role, endpoint, ca_file, token_file = sys.argv[1:5]
     stopping = threading.Event()
-    with Client(endpoint, settings=settings_of(ca_file, token_file)) as client:
+    settings = settings_of(ca_file, token_file)
+    opened = Loop().client(endpoint, settings) if os.environ.get(ASYNCIO) else Client(endpoint, settings=settings)
+    with opened as client:
         works = [publish, ask] if role == "publish" else [subscribe]
         threads = [threading.Thread(target=work, args=(client, stopping)) for work in works]
         for thread in threads:
