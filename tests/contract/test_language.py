@@ -97,6 +97,18 @@ def test_offenders_are_exactly_those_of_the_table() -> None:
     assert wrong == [], "lower a number with the change that removes an offender; rewrite a new offender"
 
 
+def test_comments_of_the_protos_have_no_banned_word() -> None:
+    found = [
+        f"{path.name}: {word.group()}"
+        for path in sorted((ROOT / "protos").rglob("*.proto"))
+        # A text of several lines is one text: the words of an expression may be on two of them.
+        for comment in re.findall(r"(?:^ *//.*\n)+", path.read_text(encoding="utf-8"), re.MULTILINE)
+        for word in BANNED_WORD.finditer(CODE.sub("``", re.sub(r"\n *//", "\n", comment)))
+    ]
+
+    assert found == []
+
+
 @pytest.mark.parametrize(
     ("source", "expected"),
     [

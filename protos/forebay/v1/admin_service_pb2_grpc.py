@@ -10,8 +10,8 @@ class AdminServiceStub(object):
     """Answers questions about the broker itself.
 
     A broker may want a token with every call of every service, as the metadata `authorization: Bearer TOKEN`, but for
-    gRPC health. A call without one that it knows ends with `UNAUTHENTICATED` / `TOKEN_REFUSED`, before anything of it is
-    looked at; `token` in the metadata of the error is `missing` or `unknown`. A client certificate can take the place of
+    gRPC health. A call without one that it knows ends with `UNAUTHENTICATED` / `TOKEN_REFUSED`, before the broker reads
+    anything of it; `token` in the metadata of the error is `missing` or `unknown`. A client certificate can take the place of
     the token.
 
     A broker that knows principals may deny any call with `PERMISSION_DENIED` / `PERMISSION_DENIED`: the principal does not
@@ -42,8 +42,8 @@ class AdminServiceServicer(object):
     """Answers questions about the broker itself.
 
     A broker may want a token with every call of every service, as the metadata `authorization: Bearer TOKEN`, but for
-    gRPC health. A call without one that it knows ends with `UNAUTHENTICATED` / `TOKEN_REFUSED`, before anything of it is
-    looked at; `token` in the metadata of the error is `missing` or `unknown`. A client certificate can take the place of
+    gRPC health. A call without one that it knows ends with `UNAUTHENTICATED` / `TOKEN_REFUSED`, before the broker reads
+    anything of it; `token` in the metadata of the error is `missing` or `unknown`. A client certificate can take the place of
     the token.
 
     A broker that knows principals may deny any call with `PERMISSION_DENIED` / `PERMISSION_DENIED`: the principal does not
@@ -100,8 +100,8 @@ class AdminService(object):
     """Answers questions about the broker itself.
 
     A broker may want a token with every call of every service, as the metadata `authorization: Bearer TOKEN`, but for
-    gRPC health. A call without one that it knows ends with `UNAUTHENTICATED` / `TOKEN_REFUSED`, before anything of it is
-    looked at; `token` in the metadata of the error is `missing` or `unknown`. A client certificate can take the place of
+    gRPC health. A call without one that it knows ends with `UNAUTHENTICATED` / `TOKEN_REFUSED`, before the broker reads
+    anything of it; `token` in the metadata of the error is `missing` or `unknown`. A client certificate can take the place of
     the token.
 
     A broker that knows principals may deny any call with `PERMISSION_DENIED` / `PERMISSION_DENIED`: the principal does not

@@ -20,9 +20,9 @@ class BufferServiceStub(object):
     complete while such requests take too much memory ends with `RESOURCE_EXHAUSTED` / `REQUEST_TOO_SLOW`: send it again.
 
     Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
-    anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
+    again is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
     `SINK_REPLACED` where the sink of that name is another one by now; `named` and `current` in the metadata are the two.
-    Nothing was done then: ask for the sink again, and begin anew.
+    Nothing was done then: get the sink again, and start over.
     """
 
     def __init__(self, channel):
@@ -92,15 +92,15 @@ class BufferServiceServicer(object):
     complete while such requests take too much memory ends with `RESOURCE_EXHAUSTED` / `REQUEST_TOO_SLOW`: send it again.
 
     Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
-    anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
+    again is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
     `SINK_REPLACED` where the sink of that name is another one by now; `named` and `current` in the metadata are the two.
-    Nothing was done then: ask for the sink again, and begin anew.
+    Nothing was done then: get the sink again, and start over.
     """
 
     def Publish(self, request_iterator, context):
         """Publishes pages, idempotently. The first message is `open`, answered by `opened`; then every page is answered once,
         in the order of arrival, by a receipt or a refusal. A refusal does not end the stream: later pages of the same
-        writer and partition are refused as `SEQUENCE_GAP` until the refused one comes again; other partitions go on.
+        writer and partition are rejected as `SEQUENCE_GAP` until the rejected one is sent again; other partitions continue.
         Half-closing the stream answers what is left and ends it.
 
         Refusals of a page:
@@ -110,7 +110,7 @@ class BufferServiceServicer(object):
         - `ABORTED` / `SEQUENCE_GAP`: an earlier page is missing. `SEQUENCE_CONFLICT`: the number was used for other data.
 
         Ends of the stream:
-        - `ABORTED` / `WRITER_FENCED`: a newer epoch of this writer was opened, or what it had staged was thrown away.
+        - `ABORTED` / `WRITER_FENCED`: a newer epoch of this writer was opened, or its staged pages were discarded.
         - `ALREADY_EXISTS` / `ALREADY_COMMITTED`: pages are staged for an epoch that is committed: there is nothing to do.
         - `ABORTED` / `EPOCH_FENCED`: the epoch is below the last one, or a newer run of the producer has begun.
         `PRODUCER_CHANGED` and `EPOCH_AHEAD`: see `PublishStage.takeover`.
@@ -284,9 +284,9 @@ class BufferService(object):
     complete while such requests take too much memory ends with `RESOURCE_EXHAUSTED` / `REQUEST_TOO_SLOW`: send it again.
 
     Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
-    anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
+    again is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
     `SINK_REPLACED` where the sink of that name is another one by now; `named` and `current` in the metadata are the two.
-    Nothing was done then: ask for the sink again, and begin anew.
+    Nothing was done then: get the sink again, and start over.
     """
 
     @staticmethod

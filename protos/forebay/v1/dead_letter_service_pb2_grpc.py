@@ -15,7 +15,7 @@ class DeadLetterServiceStub(object):
     the broker writes to it. What is still to be dealt with is what its subscription `default` has not settled.
 
     Every call names the origin, or the dead-letter sink itself, and takes a filter; each is bounded and answers a token
-    with which the next one goes on. A call looks at 100,000 records at most, so it may answer a token and nothing else.
+    with which the next one continues. A call reads 100,000 records at most, so it may answer a token only.
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "forebay.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` or `STORE_FENCED`, both with `RetryInfo`.
@@ -27,9 +27,9 @@ class DeadLetterServiceStub(object):
     complete while such requests take too much memory ends with `RESOURCE_EXHAUSTED` / `REQUEST_TOO_SLOW`: send it again.
 
     Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
-    anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
+    again is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
     `SINK_REPLACED` where the sink of that name is another one by now; `named` and `current` in the metadata are the two.
-    Nothing was done then: ask for the sink again, and begin anew.
+    Nothing was done then: get the sink again, and start over.
     """
 
     def __init__(self, channel):
@@ -64,7 +64,7 @@ class DeadLetterServiceServicer(object):
     the broker writes to it. What is still to be dealt with is what its subscription `default` has not settled.
 
     Every call names the origin, or the dead-letter sink itself, and takes a filter; each is bounded and answers a token
-    with which the next one goes on. A call looks at 100,000 records at most, so it may answer a token and nothing else.
+    with which the next one continues. A call reads 100,000 records at most, so it may answer a token only.
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "forebay.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` or `STORE_FENCED`, both with `RetryInfo`.
@@ -76,9 +76,9 @@ class DeadLetterServiceServicer(object):
     complete while such requests take too much memory ends with `RESOURCE_EXHAUSTED` / `REQUEST_TOO_SLOW`: send it again.
 
     Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
-    anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
+    again is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
     `SINK_REPLACED` where the sink of that name is another one by now; `named` and `current` in the metadata are the two.
-    Nothing was done then: ask for the sink again, and begin anew.
+    Nothing was done then: get the sink again, and start over.
     """
 
     def ListDeadLetters(self, request, context):
@@ -101,7 +101,7 @@ class DeadLetterServiceServicer(object):
         - `NOT_FOUND` / `SINK_NOT_FOUND`: the origin does not exist. `SUBSCRIPTION_NOT_FOUND`: the subscription that one of
         them came from does not; name another one in the filter.
         - `RESOURCE_EXHAUSTED` / `SINK_FULL`, `DISK_FULL`: there is no room in the origin. What was redriven stays so, and
-        the same call goes on with the rest.
+        the same call continues with the rest.
         - `INVALID_ARGUMENT` / `INVALID_PAGE_TOKEN`, `INVALID_FILTER`.
         - `INVALID_ARGUMENT` / `INVALID_PARTITION`. `OUT_OF_RANGE` / `OFFSET_AHEAD`: `end_offsets` name no place of it.
         """
@@ -155,7 +155,7 @@ class DeadLetterService(object):
     the broker writes to it. What is still to be dealt with is what its subscription `default` has not settled.
 
     Every call names the origin, or the dead-letter sink itself, and takes a filter; each is bounded and answers a token
-    with which the next one goes on. A call looks at 100,000 records at most, so it may answer a token and nothing else.
+    with which the next one continues. A call reads 100,000 records at most, so it may answer a token only.
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "forebay.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` or `STORE_FENCED`, both with `RetryInfo`.
@@ -167,9 +167,9 @@ class DeadLetterService(object):
     complete while such requests take too much memory ends with `RESOURCE_EXHAUSTED` / `REQUEST_TOO_SLOW`: send it again.
 
     Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
-    anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
+    again is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
     `SINK_REPLACED` where the sink of that name is another one by now; `named` and `current` in the metadata are the two.
-    Nothing was done then: ask for the sink again, and begin anew.
+    Nothing was done then: get the sink again, and start over.
     """
 
     @staticmethod

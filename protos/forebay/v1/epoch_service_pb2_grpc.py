@@ -12,7 +12,7 @@ class EpochServiceStub(object):
     A producer writes epochs: numbers that rise, gaps allowed. Each attempt to write a part of an epoch stages its pages
     under a token of its own. The commit names the tokens that count; their pages become records at that moment, all of
     them, in every partition and sink that the commit names; the pages of every other token of the producer up to this
-    epoch are thrown away.
+    epoch are discarded.
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "forebay.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` or `STORE_FENCED`, both with `RetryInfo`, and with `NOT_FOUND` / `SINK_NOT_FOUND`.
@@ -24,9 +24,9 @@ class EpochServiceStub(object):
     complete while such requests take too much memory ends with `RESOURCE_EXHAUSTED` / `REQUEST_TOO_SLOW`: send it again.
 
     Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
-    anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
+    again is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
     `SINK_REPLACED` where the sink of that name is another one by now; `named` and `current` in the metadata are the two.
-    Nothing was done then: ask for the sink again, and begin anew.
+    Nothing was done then: get the sink again, and start over.
     """
 
     def __init__(self, channel):
@@ -68,7 +68,7 @@ class EpochServiceServicer(object):
     A producer writes epochs: numbers that rise, gaps allowed. Each attempt to write a part of an epoch stages its pages
     under a token of its own. The commit names the tokens that count; their pages become records at that moment, all of
     them, in every partition and sink that the commit names; the pages of every other token of the producer up to this
-    epoch are thrown away.
+    epoch are discarded.
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "forebay.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` or `STORE_FENCED`, both with `RetryInfo`, and with `NOT_FOUND` / `SINK_NOT_FOUND`.
@@ -80,9 +80,9 @@ class EpochServiceServicer(object):
     complete while such requests take too much memory ends with `RESOURCE_EXHAUSTED` / `REQUEST_TOO_SLOW`: send it again.
 
     Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
-    anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
+    again is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
     `SINK_REPLACED` where the sink of that name is another one by now; `named` and `current` in the metadata are the two.
-    Nothing was done then: ask for the sink again, and begin anew.
+    Nothing was done then: get the sink again, and start over.
     """
 
     def TakeTicket(self, request, context):
@@ -112,8 +112,8 @@ class EpochServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def AbortEpoch(self, request, context):
-        """Throws staged pages of the named tokens away. What is committed stays; tokens that are not there are no error;
-        nobody is fenced, and staging for the epoch goes on to be accepted.
+        """Discards staged pages of the named tokens. What is committed stays; unknown tokens are no error; no writer is
+        fenced, and staging for the epoch is still accepted.
 
         - `INVALID_ARGUMENT` / `INVALID_EPOCH`.
         """
@@ -181,7 +181,7 @@ class EpochService(object):
     A producer writes epochs: numbers that rise, gaps allowed. Each attempt to write a part of an epoch stages its pages
     under a token of its own. The commit names the tokens that count; their pages become records at that moment, all of
     them, in every partition and sink that the commit names; the pages of every other token of the producer up to this
-    epoch are thrown away.
+    epoch are discarded.
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "forebay.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` or `STORE_FENCED`, both with `RetryInfo`, and with `NOT_FOUND` / `SINK_NOT_FOUND`.
@@ -193,9 +193,9 @@ class EpochService(object):
     complete while such requests take too much memory ends with `RESOURCE_EXHAUSTED` / `REQUEST_TOO_SLOW`: send it again.
 
     Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
-    anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
+    again is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
     `SINK_REPLACED` where the sink of that name is another one by now; `named` and `current` in the metadata are the two.
-    Nothing was done then: ask for the sink again, and begin anew.
+    Nothing was done then: get the sink again, and start over.
     """
 
     @staticmethod

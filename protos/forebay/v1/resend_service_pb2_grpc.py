@@ -10,16 +10,16 @@ class ResendServiceStub(object):
     """Leases the retry queue of a subscription in `ORDERING_RELAXED` as sets that a holder keeps by name.
 
     A set is taken away from the consumers for a time, whatever the resend machine is doing, and while a consumer owns the
-    partitions. It holds no record data: read its ranges with `BufferService.Replay`. No connection keeps it, so whoever
-    takes up the holder's work goes on with it. Sets live as long as the broker's process: after a restart nobody holds
-    anything, and what is not settled is delivered anew, unless it is leased again by its ranges before.
+    partitions. It holds no record data: read its ranges with `BufferService.Replay`. No connection keeps it, so the process that
+    continues the holder's work uses the same set. Sets live as long as the broker's process: after a restart there are no
+    holders, and what is not settled is redelivered, unless it is leased again by its ranges before.
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "forebay.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` (the broker is stopping) or `STORE_FENCED` (its disk failed), both with `RetryInfo`, and with
     `NOT_FOUND` / `SINK_NOT_FOUND`, `SUBSCRIPTION_NOT_FOUND`.
 
     Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
-    anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
+    again is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
     `SINK_REPLACED` where the sink of that name is another one by now; `named` and `current` in the metadata are the two.
     Nothing was done then: ask for the sink again, and restart.
     """
@@ -51,16 +51,16 @@ class ResendServiceServicer(object):
     """Leases the retry queue of a subscription in `ORDERING_RELAXED` as sets that a holder keeps by name.
 
     A set is taken away from the consumers for a time, whatever the resend machine is doing, and while a consumer owns the
-    partitions. It holds no record data: read its ranges with `BufferService.Replay`. No connection keeps it, so whoever
-    takes up the holder's work goes on with it. Sets live as long as the broker's process: after a restart nobody holds
-    anything, and what is not settled is delivered anew, unless it is leased again by its ranges before.
+    partitions. It holds no record data: read its ranges with `BufferService.Replay`. No connection keeps it, so the process that
+    continues the holder's work uses the same set. Sets live as long as the broker's process: after a restart there are no
+    holders, and what is not settled is redelivered, unless it is leased again by its ranges before.
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "forebay.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` (the broker is stopping) or `STORE_FENCED` (its disk failed), both with `RetryInfo`, and with
     `NOT_FOUND` / `SINK_NOT_FOUND`, `SUBSCRIPTION_NOT_FOUND`.
 
     Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
-    anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
+    again is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
     `SINK_REPLACED` where the sink of that name is another one by now; `named` and `current` in the metadata are the two.
     Nothing was done then: ask for the sink again, and restart.
     """
@@ -87,8 +87,8 @@ class ResendServiceServicer(object):
         """Settles records of a set: they count as acked. All in one write, durably before the answer. What is settled already
         stays so, so the call may be repeated.
 
-        What the holder has is settled, and what nobody has, since its lease may have run out or been forgotten by a restart.
-        What somebody else has by now is left to him, and reported.
+        Settles what the holder has, and what has no holder, since its lease may have expired or been lost by a restart.
+        What another holder has by now is left to it, and reported.
 
         - `INVALID_ARGUMENT` / `INVALID_LEASE`, `INVALID_RANGE`, `INVALID_PARTITION`: nothing was settled.
         """
@@ -135,16 +135,16 @@ class ResendService(object):
     """Leases the retry queue of a subscription in `ORDERING_RELAXED` as sets that a holder keeps by name.
 
     A set is taken away from the consumers for a time, whatever the resend machine is doing, and while a consumer owns the
-    partitions. It holds no record data: read its ranges with `BufferService.Replay`. No connection keeps it, so whoever
-    takes up the holder's work goes on with it. Sets live as long as the broker's process: after a restart nobody holds
-    anything, and what is not settled is delivered anew, unless it is leased again by its ranges before.
+    partitions. It holds no record data: read its ranges with `BufferService.Replay`. No connection keeps it, so the process that
+    continues the holder's work uses the same set. Sets live as long as the broker's process: after a restart there are no
+    holders, and what is not settled is redelivered, unless it is leased again by its ranges before.
 
     Every error is a `google.rpc.Status` with `ErrorInfo{reason, domain = "forebay.v1"}`. Any call may end with
     `UNAVAILABLE` / `DRAINING` (the broker is stopping) or `STORE_FENCED` (its disk failed), both with `RetryInfo`, and with
     `NOT_FOUND` / `SINK_NOT_FOUND`, `SUBSCRIPTION_NOT_FOUND`.
 
     Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
-    anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
+    again is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
     `SINK_REPLACED` where the sink of that name is another one by now; `named` and `current` in the metadata are the two.
     Nothing was done then: ask for the sink again, and restart.
     """

@@ -20,9 +20,9 @@ class SchemaServiceStub(object):
     complete while such requests take too much memory ends with `RESOURCE_EXHAUSTED` / `REQUEST_TOO_SLOW`: send it again.
 
     Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
-    anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
+    again is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
     `SINK_REPLACED` where the sink of that name is another one by now; `named` and `current` in the metadata are the two.
-    Nothing was done then: ask for the sink again, and begin anew.
+    Nothing was done then: get the sink again, and start over.
     """
 
     def __init__(self, channel):
@@ -62,9 +62,9 @@ class SchemaServiceServicer(object):
     complete while such requests take too much memory ends with `RESOURCE_EXHAUSTED` / `REQUEST_TOO_SLOW`: send it again.
 
     Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
-    anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
+    again is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
     `SINK_REPLACED` where the sink of that name is another one by now; `named` and `current` in the metadata are the two.
-    Nothing was done then: ask for the sink again, and begin anew.
+    Nothing was done then: get the sink again, and start over.
     """
 
     def RegisterSchema(self, request, context):
@@ -72,7 +72,7 @@ class SchemaServiceServicer(object):
 
         - `INVALID_ARGUMENT` / `INVALID_SCHEMA`: empty, over 1 MiB, the 65,537th version, or all versions of the sink
         together over 64 MiB.
-        - `ABORTED` / `SCHEMA_CHANGED`: `previous_version` is not the latest one; look at that one and compare again.
+        - `ABORTED` / `SCHEMA_CHANGED`: `previous_version` is not the latest one; get that one and compare again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -137,9 +137,9 @@ class SchemaService(object):
     complete while such requests take too much memory ends with `RESOURCE_EXHAUSTED` / `REQUEST_TOO_SLOW`: send it again.
 
     Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
-    anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
+    again is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
     `SINK_REPLACED` where the sink of that name is another one by now; `named` and `current` in the metadata are the two.
-    Nothing was done then: ask for the sink again, and begin anew.
+    Nothing was done then: get the sink again, and start over.
     """
 
     @staticmethod

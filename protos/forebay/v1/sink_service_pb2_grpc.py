@@ -20,9 +20,9 @@ class SinkServiceStub(object):
     complete while such requests take too much memory ends with `RESOURCE_EXHAUSTED` / `REQUEST_TOO_SLOW`: send it again.
 
     Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
-    anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
+    again is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
     `SINK_REPLACED` where the sink of that name is another one by now; `named` and `current` in the metadata are the two.
-    Nothing was done then: ask for the sink again, and begin anew.
+    Nothing was done then: get the sink again, and start over.
     """
 
     def __init__(self, channel):
@@ -131,9 +131,9 @@ class SinkServiceServicer(object):
     complete while such requests take too much memory ends with `RESOURCE_EXHAUSTED` / `REQUEST_TOO_SLOW`: send it again.
 
     Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
-    anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
+    again is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
     `SINK_REPLACED` where the sink of that name is another one by now; `named` and `current` in the metadata are the two.
-    Nothing was done then: ask for the sink again, and begin anew.
+    Nothing was done then: get the sink again, and start over.
     """
 
     def CreateSink(self, request, context):
@@ -209,7 +209,7 @@ class SinkServiceServicer(object):
 
         Covers all that had an offset when it was asked for, or what lies below `end_offsets`. Pages go whole: one that
         reaches over the bound stays. What is in flight is revoked before, so late acks settle nothing. A caller that leaves
-        ends it half-way; asking again goes on.
+        ends it half-way; the same request continues it.
 
         - `NOT_FOUND` / `SINK_NOT_FOUND`.
         - `INVALID_ARGUMENT` / `INVALID_PARTITION`, `INVALID_RANGE`: no such partition, or `until_offset` for several.
@@ -430,9 +430,9 @@ class SinkService(object):
     complete while such requests take too much memory ends with `RESOURCE_EXHAUSTED` / `REQUEST_TOO_SLOW`: send it again.
 
     Offsets, tokens, numbers and versions mean something in one incarnation of a sink only: one that is deleted and made
-    anew is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
+    again is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
     `SINK_REPLACED` where the sink of that name is another one by now; `named` and `current` in the metadata are the two.
-    Nothing was done then: ask for the sink again, and begin anew.
+    Nothing was done then: get the sink again, and start over.
     """
 
     @staticmethod

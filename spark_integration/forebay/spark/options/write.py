@@ -255,12 +255,12 @@ def write_options(given: Mapping[str, str], environment: Mapping[str, str], *, i
 
 
 def _row_format(values: OptionValues) -> Rows:
-    """Parse the stored form of a row; ``rows`` is a former name of the option."""
+    """Parse the stored form of a row; ``rows`` is an alias of the option."""
     rows = values.choice("rows", Rows, default=Rows.AUTO)
     wanted = values.choice("row_format", Rows, default=rows)
     if rows is not Rows.AUTO and wanted is not rows:
         raise ForebaySparkError(
-            f"Option row_format is {wanted.value!r} and its former name rows is {rows.value!r}.", "Set only row_format."
+            f"Option row_format is {wanted.value!r} and its alias rows is {rows.value!r}.", "Set only row_format."
         )
     return wanted
 

@@ -165,7 +165,7 @@ def test_what_a_row_becomes_has_an_older_name(name: str) -> None:
 
 def test_the_two_names_of_one_option_must_agree() -> None:
     assert write_options({"sink": "a", "row_format": "json", "rows": "json"}, {}).rows is Rows.JSON
-    with pytest.raises(ForebaySparkError, match="row_format is 'arrow' and its former name rows is 'json'"):
+    with pytest.raises(ForebaySparkError, match="row_format is 'arrow' and its alias rows is 'json'"):
         write_options({"sink": "a", "row_format": "arrow", "rows": "json"}, {})
 
 
