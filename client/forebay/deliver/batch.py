@@ -6,13 +6,10 @@ them. Batches are cut from a delivery lazily, because taking a record extends th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from forebay.deliver.source import SourceDelivery, SourceRecord
+from forebay.deliver.source import SourceDelivery, SourceRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,18 +13,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from queue import SimpleQueue
 from threading import Event
-from typing import TYPE_CHECKING
 
+from forebay.deliver.batch import BatchLimits
 from forebay.deliver.dispatcher import Dispatcher
 from forebay.deliver.partition_executor import PartitionExecutor
 from forebay.deliver.settings import DelivererSettings
-from forebay.deliver.targets.target import TargetContext
+from forebay.deliver.source import Source, SourceClient
+from forebay.deliver.targets.target import Target, TargetContext
 from forebay.deliver.telemetry import Instruments
-
-if TYPE_CHECKING:
-    from forebay.deliver.batch import BatchLimits
-    from forebay.deliver.source import Source, SourceClient
-    from forebay.deliver.targets.target import Target
 
 _log = logging.getLogger("forebay.deliver")
 

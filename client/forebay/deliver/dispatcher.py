@@ -10,21 +10,17 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, assert_never
+from collections.abc import Callable
+from typing import assert_never
 
 from forebay.client.errors import DeadlineExceeded
 from forebay.deliver import classification
-from forebay.deliver.batch import UnreadableRange, batches_of
+from forebay.deliver.batch import Batch, BatchLimits, UnreadableRange, batches_of
 from forebay.deliver.errors import TargetClosed
 from forebay.deliver.outcome import Delivered, Outcome, Reject, Retry
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from forebay.deliver.batch import Batch, BatchLimits
-    from forebay.deliver.source import SourceDelivery
-    from forebay.deliver.targets.target import Target
-    from forebay.deliver.telemetry import Instruments
+from forebay.deliver.source import SourceDelivery
+from forebay.deliver.targets.target import Target
+from forebay.deliver.telemetry import Instruments
 
 _log = logging.getLogger("forebay.deliver")
 _SETTLED = frozenset({"OK", "ALREADY_SETTLED"})

@@ -11,10 +11,7 @@ A failed delivery is not an error, but an `Outcome`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
 
 
 class DeliverError(Exception):

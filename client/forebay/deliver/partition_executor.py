@@ -8,16 +8,12 @@ returns delays neither `drain` nor the end of the process.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Condition
-from typing import TYPE_CHECKING
 
 from forebay.client.transport.threads import GuardedThread
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from forebay.deliver.source import SourceDelivery
+from forebay.deliver.source import SourceDelivery
 
 
 class PartitionExecutor:

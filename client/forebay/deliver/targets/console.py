@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import sys
 from threading import Lock
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
+from forebay.deliver.batch import Batch, BatchLimits
 from forebay.deliver.errors import TargetClosed
 from forebay.deliver.outcome import Delivered, Outcome
 from forebay.deliver.targets import encoding as encode
+from forebay.deliver.targets.target import TargetContext
 from forebay.text import visible_json
-
-if TYPE_CHECKING:
-    from forebay.deliver.batch import Batch, BatchLimits
-    from forebay.deliver.targets.target import TargetContext
 
 
 class ConsoleTarget:

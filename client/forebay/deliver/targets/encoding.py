@@ -19,15 +19,12 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from datetime import UTC
-from typing import TYPE_CHECKING, Final, NoReturn
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Final, NoReturn
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
-
-    from forebay.deliver.batch import Batch
-    from forebay.deliver.source import SourceRecord
+from forebay.deliver.batch import Batch
+from forebay.deliver.source import SourceRecord
 
 _LINE_ENDS: Final = bytes.maketrans(b"\r\n", b"  ")
 

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
 
 from forebay.deliver import classification
+from forebay.deliver.batch import Batch, BatchLimits
 from forebay.deliver.errors import InvalidOption
 from forebay.deliver.outcome import Delivered, Outcome
 from forebay.deliver.targets import encoding as encode
 from forebay.deliver.targets.lines_file import LinesFile
-
-if TYPE_CHECKING:
-    from forebay.deliver.batch import Batch, BatchLimits
-    from forebay.deliver.targets.target import TargetContext
+from forebay.deliver.targets.target import TargetContext
 
 
 class FileTarget:

@@ -15,29 +15,25 @@ from __future__ import annotations
 import json
 import logging
 import os
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import httpcore2
 from opentelemetry import propagate
 
 from forebay.credentials import CredentialReport
 from forebay.deliver import classification
-from forebay.deliver.batch import BatchLimits
+from forebay.deliver.batch import Batch, BatchLimits
 from forebay.deliver.errors import InvalidOption
 from forebay.deliver.outcome import Delivered, Outcome, Reject, Retry
 from forebay.deliver.targets import encoding as encode
 from forebay.deliver.targets.http_exchange import Network
 from forebay.deliver.targets.http_settings import Format, HttpSettings, problem_of_value
+from forebay.deliver.targets.target import TargetContext
 from forebay.text import visible
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from forebay.deliver.batch import Batch
-    from forebay.deliver.targets.target import TargetContext
 
 _log = logging.getLogger("forebay.deliver")
 _ERRORS: Final = (

@@ -9,15 +9,13 @@ fails.
 from __future__ import annotations
 
 import re
+import ssl
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from threading import local
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import httpcore2
-
-if TYPE_CHECKING:
-    import ssl
-    from collections.abc import Callable, Iterable
 
 WRITE_BYTES: Final = 256 << 10
 """Maximum size of one write operation, so that a slow reader is detected."""

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import re
 import ssl
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import httpcore2
 import httpx2
 
 from forebay.credentials import CredentialFile, Kind
 from forebay.deliver.errors import InvalidOption
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 _TARGET: Final = "http"
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")

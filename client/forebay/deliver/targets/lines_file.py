@@ -23,14 +23,12 @@ import fcntl
 import logging
 import os
 import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from forebay.deliver.offset_set import OffsetSet
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
 _log = logging.getLogger("forebay.deliver")
 

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from forebay.deliver.errors import InvalidOption, TargetUnusable, UnknownTarget
 from forebay.deliver.targets.target import Target
 from forebay.packaging import install_command
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 GROUP: Final = "forebay.targets"
 """Entry-point group of targets."""

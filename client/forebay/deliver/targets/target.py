@@ -7,11 +7,10 @@ record.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
-if TYPE_CHECKING:
-    from forebay.deliver.batch import Batch, BatchLimits
-    from forebay.deliver.outcome import Outcome
+from forebay.deliver.batch import Batch, BatchLimits
+from forebay.deliver.outcome import Outcome
 
 
 @dataclass(frozen=True, slots=True)
