@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from forebay.client import Client, Publisher, Record, errors
 from forebay.spark.connection.broker import connect
@@ -21,6 +21,8 @@ from forebay.spark.remedies import explained
 if TYPE_CHECKING:
     from pyspark.sql import Row
 
+ONE: Final = (bytes, str, Record)
+"""Types of a single value."""
 PublishedValue = bytes | str | Record | Iterable[bytes | str | Record] | None
 
 
@@ -62,11 +64,11 @@ class ForeachPublisher:
         if made is None:
             return
         try:
-            for one in [made] if isinstance(made, bytes | str | Record) else made:
-                record = one if isinstance(one, Record) else Record(one.encode() if isinstance(one, str) else one)
-                self._publisher.send(
-                    record.value, key=record.key, headers=record.headers or None, event_time=record.event_time
-                )
+            for one in (made,) if isinstance(made, ONE) else made:
+                if isinstance(one, Record):
+                    self._publisher.send(one.value, key=one.key, headers=one.headers, event_time=one.event_time)
+                else:
+                    self._publisher.send(one.encode() if isinstance(one, str) else one)
         except errors.ForebayError as error:
             raise explained(error, self._options.target, doing="write to") from error
 
