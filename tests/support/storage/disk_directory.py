@@ -34,6 +34,7 @@ from forebay.broker.core.writes import (
     PutHead,
     PutProducer,
     PutQuarantine,
+    PutRealtime,
     PutReserve,
     PutSchema,
     PutSink,
@@ -78,7 +79,7 @@ def fill(store: Store) -> None:
     """Three sinks of thirty pages, small ones and bulk; the first five trimmed, one dropped, ten settled."""
     recovered = recover(store)
     journal = recovered.journal
-    journal.commit([], [PutCounting(recovered.start_count)])
+    journal.commit([], [PutCounting(recovered.start_count), PutRealtime(True)])
     for sink, name in enumerate(NAMES, start=1):
         journal.commit([], _made(sink, name))
     for page in range(PAGES):
