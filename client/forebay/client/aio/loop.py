@@ -17,7 +17,7 @@ from grpc import aio
 
 from forebay.client.errors import ClientFault, Closed
 from forebay.client.settings import ClientSettings
-from forebay.client.transport.io import Metadata
+from forebay.client.transport.io import Metadata, unanswered
 from forebay.client.transport.security import channel_of, has_token, token_of
 from forebay.client.transport.threads import fault_of
 from forebay.errors.reasons import Reason
@@ -66,9 +66,13 @@ def _complete(future: asyncio.Future[None]) -> None:
 class LoopResponses:
     """Responses of a call of ``grpc.aio``."""
 
-    def __init__(self, call: Any, sender: asyncio.Task[None] | None = None) -> None:
+    def __init__(self, call: Any, sender: asyncio.Task[None] | None = None, opening_s: float | None = None) -> None:
+        """``opening_s`` is the time limit of the first response."""
         self._call = call
         self._sender = sender
+        self._opening_s = opening_s
+        self._is_late = False
+        self._timer = None if opening_s is None else asyncio.get_running_loop().call_later(opening_s, self._expire)
         self._responses = aiter(call)
         self._is_cancelled = False
 
@@ -83,13 +87,31 @@ class LoopResponses:
         except asyncio.CancelledError:
             if _is_cancelling():
                 raise
+            if self._is_late and self._opening_s is not None:
+                raise unanswered(self._opening_s) from None
             if self._is_cancelled:
                 raise StopAsyncIteration from None
             raise _closed() from None
+        except grpc.RpcError as failure:
+            if self._is_late and self._opening_s is not None:
+                raise unanswered(self._opening_s) from failure
+            raise
+        finally:
+            self._end_timer()
 
     def cancel(self) -> None:
         """Cancel the call."""
         self._is_cancelled = True
+        self._end_timer()
+        self._call.cancel()
+
+    def _end_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _expire(self) -> None:
+        self._is_late = True
         self._call.cancel()
 
     async def join(self) -> None:
@@ -169,13 +191,13 @@ class EventLoop:
         except aio.UsageError as failure:
             raise ValueError(str(failure)) from failure
 
-    def exchange(self, method: Any, requests: AsyncGenerator[Any, None]) -> LoopResponses:
+    def exchange(self, method: Any, requests: AsyncGenerator[Any, None], opening_s: float) -> LoopResponses:
         """Start a call with streams of requests and responses; a task takes the requests."""
         try:
             call = method(metadata=self._metadata())
         except aio.UsageError as failure:
             raise ValueError(str(failure)) from failure
-        return LoopResponses(call, asyncio.create_task(_send(call, requests), name="forebay-requests"))
+        return LoopResponses(call, asyncio.create_task(_send(call, requests), name="forebay-requests"), opening_s)
 
     def spawn(
         self, work: Callable[[], Coroutine[Any, Any, None]], *, name: str, on_fault: Callable[[ClientFault], None]

@@ -129,7 +129,7 @@ class SubscribeStream:
         """Run one stream to its end; return its error."""
         try:
             method = self._channels.stub(BufferServiceStub, self._sink).Deliver
-            call = self._channels.io.exchange(method, self._requests(stream))
+            call = self._channels.io.exchange(method, self._requests(stream), self._channels.opening_s)
         except ValueError as failure:  # grpc: the channel was closed
             return BrokerUnavailable(str(failure))
         except ForebayError as error:

@@ -143,7 +143,8 @@ class PublishStream:
         try:
             channel = self._channels.of_sink(self._sink)
             publish = channel.stream_stream(METHOD, _unchanged, pb.PublishResponse.FromString)
-            call = self._channels.io.exchange(publish, self._requests(state, self._epoch if resumed else None))
+            requests = self._requests(state, self._epoch if resumed else None)
+            call = self._channels.io.exchange(publish, requests, self._channels.opening_s)
         except ValueError as failure:  # grpc: the channel was closed
             return Closed(str(failure), reason=Reason.CLIENT_CLOSED)
         except ForebayError as error:

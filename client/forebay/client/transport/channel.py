@@ -46,6 +46,8 @@ from forebay.v1.sink_service_pb2_grpc import SinkServiceStub
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
+OPENING_S: Final = 30.0
+"""Least time limit of the first response of a stream."""
 RECONNECT_MS: Final = (50, 1_000)
 """Bounds of gRPC's own delay between connection attempts; it adds to the client's delay."""
 
@@ -206,6 +208,11 @@ class Channels:
             process.channels.clear()
         for channel in channels:
             await channel.close(self.io)
+
+    @property
+    def opening_s(self) -> float:
+        """Time limit of the first response of a stream."""
+        return max(OPENING_S, self.settings.call_timeout_s)
 
     def options(self) -> list[tuple[str, int]]:
         """Channel options for gRPC."""

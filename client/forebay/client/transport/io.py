@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from threading import Lock
 from typing import Any, Protocol, Self, TypeVar
 
-from forebay.client.errors import ClientFault
+from forebay.client.errors import BrokerUnavailable, ClientFault
 from forebay.client.settings import ClientSettings
 
 T = TypeVar("T")
@@ -83,8 +83,12 @@ class Io(Protocol):
     def read(self, method: Any, request: Any, timeout_s: float | None = None) -> Responses:
         """Start a call with a stream of responses. Raises ``ValueError`` on a closed channel."""
 
-    def exchange(self, method: Any, requests: AsyncGenerator[Any, None]) -> Responses:
-        """Start a call with streams of requests and responses. Raises ``ValueError`` on a closed channel."""
+    def exchange(self, method: Any, requests: AsyncGenerator[Any, None], opening_s: float) -> Responses:
+        """Start a call with streams of requests and responses. Raises ``ValueError`` on a closed channel.
+
+        Iterating raises ``BrokerUnavailable`` if the first response does not arrive within ``opening_s``: a call can be
+        lost in gRPC, and then it would wait forever, even after the channel has connected again.
+        """
 
     def spawn(
         self, work: Callable[[], Coroutine[Any, Any, None]], *, name: str, on_fault: Callable[[ClientFault], None]
@@ -99,3 +103,8 @@ class Io(Protocol):
 
     async def run(self, function: Callable[[], T]) -> T:
         """Return the result of a function that blocks for a short time."""
+
+
+def unanswered(opening_s: float) -> BrokerUnavailable:
+    """Return the error of a call without a first response."""
+    return BrokerUnavailable(f"the broker did not answer the start of a stream within {opening_s:g} s")

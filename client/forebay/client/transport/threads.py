@@ -17,7 +17,7 @@ import grpc
 
 from forebay.client.errors import ClientFault
 from forebay.client.settings import ClientSettings
-from forebay.client.transport.io import Io, Metadata
+from forebay.client.transport.io import Io, Metadata, unanswered
 from forebay.client.transport.operations import blocked, iterated
 from forebay.client.transport.security import open_channel
 
@@ -36,8 +36,16 @@ class ThreadCondition(threading.Condition):
 class BlockingResponses:
     """Responses of a call that grpc reads on threads of its own."""
 
-    def __init__(self, call: Any) -> None:
+    def __init__(self, call: Any, opening_s: float | None = None) -> None:
+        """``opening_s`` is the time limit of the first response."""
         self._call = call
+        self._opening_s = opening_s
+        self._is_late = False
+        self._timer: threading.Timer | None = None
+        if opening_s is not None:
+            self._timer = threading.Timer(opening_s, self._expire)
+            self._timer.daemon = True
+            self._timer.start()
 
     def __aiter__(self) -> Self:
         """Return the iterator itself."""
@@ -49,9 +57,25 @@ class BlockingResponses:
             return next(self._call)
         except StopIteration:
             raise StopAsyncIteration from None
+        except grpc.RpcError as failure:
+            if self._is_late and self._opening_s is not None:
+                raise unanswered(self._opening_s) from failure
+            raise
+        finally:
+            self._end_timer()
 
     def cancel(self) -> None:
         """Cancel the call."""
+        self._end_timer()
+        self._call.cancel()
+
+    def _end_timer(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+
+    def _expire(self) -> None:
+        self._is_late = True
         self._call.cancel()
 
     async def join(self) -> None:
@@ -131,10 +155,10 @@ class Threads:
         """Start a call with a stream of responses."""
         return BlockingResponses(method(request, timeout=timeout_s))
 
-    def exchange(self, method: Any, requests: AsyncGenerator[Any, None]) -> BlockingResponses:
+    def exchange(self, method: Any, requests: AsyncGenerator[Any, None], opening_s: float) -> BlockingResponses:
         """Start a call with streams of requests and responses; grpc's own thread takes the requests."""
         taken: Iterator[Any] = iterated(requests)
-        return BlockingResponses(method(taken))
+        return BlockingResponses(method(taken), opening_s)
 
     def spawn(
         self, work: Callable[[], Coroutine[Any, Any, None]], *, name: str, on_fault: Callable[[ClientFault], None]

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 import pytest
 from grpc import aio
 
+from forebay.client import BrokerUnavailable
 from forebay.client.aio.loop import EventLoop
 from forebay.client.settings import ClientSettings
 
@@ -43,7 +44,7 @@ async def test_a_call_that_ends_during_a_write_ends_its_sender_without_an_error_
     async def requests() -> AsyncGenerator[bytes, None]:
         yield b"open"
 
-    responses = EventLoop(ClientSettings()).exchange(lambda metadata: call, requests())
+    responses = EventLoop(ClientSettings()).exchange(lambda metadata: call, requests(), 30.0)
     await call.written.wait()
     await responses.join()
     del responses
@@ -67,7 +68,7 @@ async def test_a_write_that_would_wait_without_end_does_not_hold_up_the_end_of_i
             ended.set()
 
     call.write = endless  # type: ignore[method-assign]  # as of a call that was cancelled before it was connected
-    responses = EventLoop(ClientSettings()).exchange(lambda metadata: call, requests())
+    responses = EventLoop(ClientSettings()).exchange(lambda metadata: call, requests(), 30.0)
     await call.written.wait()
     async with asyncio.timeout(10):
         await responses.join()
@@ -96,3 +97,35 @@ async def test_a_notification_wakes_every_task_and_a_timeout_wakes_one() -> None
 
     assert woken == [0, 2, 3]
     assert not lock.locked()
+
+
+class SilentCall:
+    """A call that gRPC has lost: it is answered only by its end."""
+
+    def __init__(self) -> None:
+        self._cancelled = asyncio.get_running_loop().create_future()
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        await self._cancelled
+        raise asyncio.CancelledError
+
+    async def done_writing(self) -> None:
+        """Nothing more is written."""
+
+    def cancel(self) -> None:
+        self._cancelled.set_result(None)
+
+
+async def test_a_stream_that_is_not_answered_in_time_is_cancelled_and_may_be_tried_again() -> None:
+    async def requests() -> AsyncGenerator[bytes, None]:
+        for request in list[bytes]():
+            yield request
+
+    responses = EventLoop(ClientSettings()).exchange(lambda metadata: SilentCall(), requests(), 0.01)
+
+    with pytest.raises(BrokerUnavailable, match=r"did not answer the start of a stream within 0\.01 s"):
+        await anext(responses)
+    await responses.join()

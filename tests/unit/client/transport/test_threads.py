@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import logging
+import threading
+from collections.abc import AsyncGenerator
 
+import grpc
 import pytest
 
-from forebay.client import ClientFault
-from forebay.client.transport.threads import GuardedThread
+from forebay.client import BrokerUnavailable, ClientFault
+from forebay.client.transport.operations import blocked
+from forebay.client.transport.threads import THREADS, GuardedThread
 
 
 def ended(work: object) -> list[ClientFault]:
@@ -37,3 +41,54 @@ def test_an_unexpected_end_is_a_typed_error_that_names_kind_and_place_and_quotes
         assert "test_threads.py" in text
         assert "payload" not in text
     assert "thread=forebay-test" in caplog.text
+
+
+class SilentCall:
+    """A call that gRPC has lost: it is answered only by its end."""
+
+    def __init__(self, answers: int = 0) -> None:
+        self._answers = answers
+        self.cancelled = threading.Event()
+
+    def __next__(self) -> bytes:
+        if self._answers:
+            self._answers -= 1
+            return b"answer"
+        assert self.cancelled.wait(10)
+        raise grpc.RpcError
+
+    def cancel(self) -> None:
+        self.cancelled.set()
+
+
+async def no_requests() -> AsyncGenerator[bytes, None]:
+    for request in list[bytes]():
+        yield request
+
+
+def test_a_stream_that_is_not_answered_in_time_is_cancelled_and_may_be_tried_again() -> None:
+    call = SilentCall()
+    responses = THREADS.exchange(lambda requests: call, no_requests(), 0.01)
+
+    with pytest.raises(BrokerUnavailable, match=r"did not answer the start of a stream within 0\.01 s") as caught:
+        blocked(responses.__anext__())
+
+    assert call.cancelled.is_set()
+    assert caught.value.retryable
+
+
+def test_a_stream_that_was_answered_or_cancelled_has_no_time_limit() -> None:
+    answered, cancelled = SilentCall(answers=1), SilentCall()
+    before = threading.active_count()
+    responses = THREADS.exchange(lambda requests: answered, no_requests(), 60.0)
+    assert blocked(responses.__anext__()) == b"answer"
+    others = THREADS.exchange(lambda requests: cancelled, no_requests(), 60.0)
+    others.cancel()
+    for thread in threading.enumerate():
+        if isinstance(thread, threading.Timer):
+            thread.join(10)
+
+    assert not answered.cancelled.is_set()
+    assert threading.active_count() <= before
+    with pytest.raises(grpc.RpcError):
+        blocked(others.__anext__())
