@@ -95,6 +95,18 @@ _REMEDIES: Final[Mapping[Reason, str]] = {
         "Redeliver failed records beside new ones: forebay sink update {sink} -s ordering=RELAXED --endpoint "
         "{endpoint}; or read the sink without mode resend."
     ),
+    Reason.POSITION_FENCED: (
+        "Stop this query: another one reads the sink under the same checkpoint_name since. Give each query a name of "
+        'its own: .option("checkpoint_name", "<name>").'
+    ),
+    Reason.POSITION_UNUSABLE: (
+        "The sink was recreated, or restored from a backup. Accept the start that the message names with "
+        '.option("failOnDataLoss", "false"), or start under another checkpoint_name.'
+    ),
+    Reason.POSITION_STORE_UNAVAILABLE: (
+        "Start the query again when the store of the option checkpoint_store answers. A query that has Spark's "
+        "checkpoint can start without that option."
+    ),
     Reason.SUBSCRIPTION_NOT_FOUND: (
         "Name an existing one: forebay subscription list {sink} --endpoint {endpoint} shows them."
     ),

@@ -99,7 +99,7 @@ def start_of(
     if state is SavedState.PRESENT:
         return Start(saved.offset, state)
     if on_misfit is OnMisfit.ERROR:
-        raise _misfit(saved, bounds, state)
+        raise misfit(saved, bounds, state, "set on_misfit to 'earliest' or 'latest' to go on there")
     offset = bounds.earliest if on_misfit is OnMisfit.EARLIEST else bounds.end
     skipped = (saved.offset, offset - 1) if state is SavedState.TRIMMED and offset > saved.offset else None
     return Start(offset, state, skipped)
@@ -117,7 +117,8 @@ def _offset_of(point: Position | None, bounds: Bounds) -> int | datetime:
             return point
 
 
-def _misfit(saved: SavedPosition, bounds: Bounds, state: SavedState) -> PositionUnusable:
+def misfit(saved: SavedPosition, bounds: Bounds, state: SavedState, advice: str) -> PositionUnusable:
+    """Return the error for a saved position that does not fit the partition; it has both numbers."""
     where = f"the saved position {saved.offset} of partition {bounds.partition}"
     detail = {
         SavedState.TRIMMED: f"was trimmed: the earliest stored offset is {bounds.earliest}",
@@ -128,7 +129,7 @@ def _misfit(saved: SavedPosition, bounds: Bounds, state: SavedState) -> Position
         ),
     }[state]
     return PositionUnusable(
-        f"{where} {detail}; set on_misfit to 'earliest' or 'latest' to go on there",
+        f"{where} {detail}; {advice}",
         facts={
             "partition": str(bounds.partition),
             "saved_offset": str(saved.offset),

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Final
 
 from forebay.spark.errors import ForebaySparkError
+from forebay.spark.options.checkpoint import CHECKPOINT_OPTIONS, CheckpointOptions, checkpoint_options
 from forebay.spark.options.values import OptionValues
 from forebay.spark.options.write import (
     CONNECT_TIMEOUT_S,
@@ -36,8 +37,9 @@ _OF_STREAMS: Final = (
     "mode",
     "resend_lease_s",
     "resend_before_due",
+    *CHECKPOINT_OPTIONS,
 )
-_OF_REPLAYS: Final = ("startingOffsets", "timestamps", "startingTimestamp")
+_OF_REPLAYS: Final = ("startingOffsets", "timestamps", "startingTimestamp", *CHECKPOINT_OPTIONS)
 _OF_RESENDS: Final = ("resend_lease_s", "resend_before_due")
 RESEND_LEASE_S: Final = 600.0
 RESEND_LEASE_S_MAX: Final = 86_400.0
@@ -153,6 +155,9 @@ class ReadOptions:
     resend: ResendOptions | None = None
     """Settings of ``mode`` ``resend``, which has no start position."""
 
+    checkpoint: CheckpointOptions | None = None
+    """Store of the position of a stream beside Spark's checkpoint."""
+
 
 @dataclass(frozen=True, slots=True)
 class SchemaOptions:
@@ -197,6 +202,7 @@ def read_options(given: Mapping[str, str], environment: Mapping[str, str], *, is
         max_records_per_trigger=values.whole("maxRecordsPerTrigger", 1, RECORDS_MAX, default=None),
         max_bytes_per_trigger=values.whole("maxBytesPerTrigger", 1, BYTES_MAX, default=None),
         resend=resend,
+        checkpoint=checkpoint_options(values, is_stream=is_stream),
         event_times=_event_times(values) if timestamps is Timestamps.EVENT_TIME else None,
     )
 

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Final
 
 from forebay.spark.errors import ForebaySparkError
+from forebay.spark.options.checkpoint import CHECKPOINT_OPTIONS, CheckpointOptions, checkpoint_options
 from forebay.spark.options.credentials import CREDENTIAL_OPTIONS, NO_CREDENTIALS, Credentials, credentials_of
 from forebay.spark.options.values import OptionValues
 
@@ -169,6 +170,9 @@ class WriteOptions:
     case_sensitive: bool = False
     """Distinguish column names by case, as with ``spark.sql.caseSensitive``."""
 
+    checkpoint: CheckpointOptions | None = None
+    """Store that knows the query of this write, so that its successor may take over the name."""
+
 
 _TARGET: Final = ("endpoint", "sink", "connect_timeout_s", *CREDENTIAL_OPTIONS)
 WRITE_OPTIONS: Final = (
@@ -193,6 +197,7 @@ WRITE_OPTIONS: Final = (
     "takeover",
     "epoch_from_query",
     "epoch_check",
+    *CHECKPOINT_OPTIONS,
 )
 READ_OPTIONS: Final = (
     *_TARGET,
@@ -212,6 +217,7 @@ READ_OPTIONS: Final = (
     "mode",
     "resend_lease_s",
     "resend_before_due",
+    *CHECKPOINT_OPTIONS,
 )
 
 
@@ -251,6 +257,7 @@ def write_options(given: Mapping[str, str], environment: Mapping[str, str], *, i
         merge_schema=values.flag("mergeSchema", default=True),
         type_widening=values.flag("type_widening", default=False),
         case_sensitive=values.flag("case_sensitive", default=False),
+        checkpoint=_checkpoint(values, is_stream=is_stream),
     )
 
 
@@ -336,6 +343,18 @@ def _epoch_from_query(values: OptionValues, *, is_stream: bool) -> bool:
             "Leave out one of the options delivery and epoch_from_query.",
         )
     return wanted
+
+
+def _checkpoint(values: OptionValues, *, is_stream: bool) -> CheckpointOptions | None:
+    found = checkpoint_options(values, is_stream=is_stream)
+    if found is not None and values.choice("delivery", Delivery, default=Delivery.EXACTLY_ONCE) is not (
+        Delivery.EXACTLY_ONCE
+    ):
+        raise ForebaySparkError(
+            "Option checkpoint_store of a write requires delivery exactly_once: other writes have no producer.",
+            "Leave out one of the options delivery and checkpoint_store.",
+        )
+    return found
 
 
 def _check_endpoint(endpoint: str) -> None:

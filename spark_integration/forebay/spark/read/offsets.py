@@ -31,7 +31,8 @@ class StreamOffset:
     """Start position of the query: no batch has ended here."""
 
     began: Mapping[int, int] | None = None
-    """Start of the first batch; only set at its end."""
+    """Start of the batch that ends here, if it is not the end of the one before: of the first batch, and of one that
+    begins at a later saved position."""
 
     def at(self, partition: int) -> int:
         """Return the next offset of a partition."""
@@ -67,12 +68,14 @@ def parsed(found: Mapping[str, object]) -> StreamOffset:
 
 
 def start_of_batch(start: StreamOffset, end: StreamOffset) -> Mapping[int, int]:
-    """Return the start of a batch: Spark's, or for a first batch the one stored with its end."""
-    if not start.initial:
-        return start.partitions
-    if end.initial:  # a first batch without rows
+    """Return the start of a batch: Spark's, or the one that is stored with its end."""
+    if start.initial and end.initial:  # a first batch without rows
         return end.partitions
-    return start.partitions if end.began is None else end.began
+    if end.began is None:
+        return start.partitions
+    if start.initial:
+        return end.began
+    return {**start.partitions, **{partition: max(at, start.at(partition)) for partition, at in end.began.items()}}
 
 
 def _spelled(partitions: Mapping[int, int]) -> dict[str, int]:

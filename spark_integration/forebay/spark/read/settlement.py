@@ -25,13 +25,12 @@ class Settlement:
         self._name = name
         self._settled: Mapping[int, int] = {}
 
-    def begin(self, client: Client) -> StreamOffset:
+    def begin(self, client: Client, found: SinkView) -> Mapping[int, int]:
         """Return the start of a new query: the subscription's position; creates it if it does not exist.
 
         Nothing but `settle` moves it, so a first batch that failed begins there again, whatever ``latest`` is by then.
         Raises `ForebaySparkError` for a start that the sink does not have.
         """
-        found = view(client, self._sink)
         if self._name not in found.watermarks:
             start = self._start(client, found)
             accepts_loss = not self._options.fail_on_data_loss
@@ -44,7 +43,7 @@ class Settlement:
                 incarnation=found.incarnation,
             )
             found = view(client, self._sink)
-        return StreamOffset(found.incarnation, found.watermarks[self._name], initial=True)
+        return found.watermarks[self._name]
 
     def settle(self, client: Client, upto: StreamOffset) -> None:
         """Settle all records below a committed position. Idempotent; a lower position has no effect.

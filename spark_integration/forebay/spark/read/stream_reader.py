@@ -1,4 +1,4 @@
-"""Stream reader: follows a sink. The position is in the checkpoint, and optionally in a subscription.
+"""Stream reader: follows a sink. The position is in the checkpoint, and optionally in a subscription and a store.
 
 Offsets are never reused in a sink, so that a repeated micro-batch has the same rows. This object is used in the driver.
 A task uses another instance, which has only its constructor arguments and its `Split`.
@@ -21,6 +21,7 @@ from forebay.spark.read.admission import Bounds, admitted
 from forebay.spark.read.offsets import Json, StreamOffset, parsed, start_of_batch
 from forebay.spark.read.ranges import plan_batch, plan_start
 from forebay.spark.read.rows import page_reader
+from forebay.spark.read.saved_positions import SavedPositions
 from forebay.spark.read.settlement import Settlement
 from forebay.spark.read.sink_view import SinkView, resolved, view
 from forebay.spark.read.task_reader import Split, read_split
@@ -51,6 +52,11 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._initial: StreamOffset | None = None
         """Cached initial offset: Spark asks twice, and ``latest`` must be the same both times."""
         self._settlement = Settlement(options, options.subscription) if options.subscription is not None else None
+        self._saved: SavedPositions | None = None
+        if options.checkpoint is not None:
+            self._saved = SavedPositions(
+                options.checkpoint, options.target.sink, accepts_loss=not options.fail_on_data_loss
+            )
         self._target: Mapping[int, int] | None = None
         """End of a query with `Trigger.AvailableNow`."""
         self._seen: StreamOffset | None = None
@@ -61,13 +67,18 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> Json:
         """Return the initial offset of the query. Raises `ForebaySparkError`."""
         if self._initial is None:
-            self._initial = self._call(self._find_start if self._settlement is None else self._settlement.begin)
+            self._initial = self._call(self._find_start)
         return self._initial.json()
 
     def _find_start(self, client: Client) -> StreamOffset:
         found = view(client, self._options.target.sink)
-        options = resolved(client, self._options, found)
-        return StreamOffset(found.incarnation, plan_start(options, found.stored), initial=True)
+        if self._settlement is not None:
+            start = self._settlement.begin(client, found)
+        else:
+            start = plan_start(resolved(client, self._options, found), found.stored)
+        if self._saved is not None:
+            start = self._saved.begin(client, found, start)
+        return StreamOffset(found.incarnation, start, initial=True)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return the limit of the options."""
@@ -93,7 +104,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found = self._call(self._view)
         self._check_same(begin, found)
         self._settle(begin)
-        return self._end(begin, found, limit).json()
+        return self._end(begin, found, limit, self._resumed(begin, found)).json()
 
     def _without_start(self) -> Json:
         found = self._call(self._view)
@@ -103,21 +114,25 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._planned = StreamOffset(found.incarnation, {one.partition: one.next for one in found.stored})
         else:
             self._check_same(begin, found)
-            self._planned = self._end(begin, found, ReadAllAvailable())
+            self._planned = self._end(begin, found, ReadAllAvailable(), begin.partitions)
         return self._planned.json()
 
-    def _end(self, begin: StreamOffset, found: SinkView, limit: ReadLimit) -> StreamOffset:
+    def _resumed(self, begin: StreamOffset, found: SinkView) -> Mapping[int, int]:
+        """Return the start of the next micro-batch: where the last one ended, or a later saved position."""
+        saved = self._saved
+        if saved is None:
+            return begin.partitions
+        return self._call(lambda client: saved.resume(client, found, begin.partitions))
+
+    def _end(self, begin: StreamOffset, found: SinkView, limit: ReadLimit, start: Mapping[int, int]) -> StreamOffset:
         stored = found.stored
         if self._target is not None:
             stored = tuple(one.up_to(self._target.get(one.partition, 0)) for one in stored)
-        end = admitted(begin.partitions, stored, self._bounds(limit))
+        end = admitted(start, stored, self._bounds(limit))
         if all(offset <= begin.at(partition) for partition, offset in end.items()):
             return begin
-        return StreamOffset(
-            found.incarnation,
-            {**begin.partitions, **end},
-            began=begin.partitions if begin.initial else None,
-        )
+        is_behind = any(offset > begin.at(partition) for partition, offset in start.items())
+        return StreamOffset(found.incarnation, {**start, **end}, began=start if begin.initial or is_behind else None)
 
     def reportLatestOffset(self) -> Json | None:
         """Return the last known end of the sink."""
@@ -141,12 +156,18 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._settle(parsed(end))
 
     def stop(self) -> None:
-        """Close the connection."""
+        """Save the last position, and close the connection."""
+        if self._saved is not None:
+            self._saved.close()
         self._call.close()
 
     def _settle(self, upto: StreamOffset) -> None:
-        settlement = self._settlement
-        if settlement is None or (self._seen is not None and self._seen.incarnation != upto.incarnation):
+        if upto.initial or (self._seen is not None and self._seen.incarnation != upto.incarnation):
+            return
+        saved, settlement = self._saved, self._settlement
+        if saved is not None:
+            self._call(lambda client: saved.save(upto.partitions))
+        if settlement is None:
             return
         try:
             self._call(lambda client: settlement.settle(client, upto))

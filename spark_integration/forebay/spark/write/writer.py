@@ -34,6 +34,7 @@ from forebay.spark.write.epochs import StagedAttempt, WriteRun, stage_of
 from forebay.spark.write.pager import CompletePage, Pager
 from forebay.spark.write.record_schema import RowPlan
 from forebay.spark.write.schema_registration import RowSchema
+from forebay.spark.write.succession import QUERIES
 from forebay.spark.write.valid_rows import ValidRows
 
 
@@ -128,7 +129,7 @@ def run_task(job: WriteJob, batches: Iterator[pa.RecordBatch]) -> WrittenTask:
     context = TaskContext.get()
     task_partition = context.partitionId() if context is not None else 0
     local_property = _no_property if context is None else context.getLocalProperty
-    stage = None if job.run is None else stage_of(job.run, job.options, local_property)
+    stage = None if job.run is None else _stage(job, stage_of(job.run, job.options, local_property))
     with telemetry.task("write", job.options.target.sink), _discarded_on_failure(job, stage):
         try:
             if stage is None:
@@ -136,6 +137,17 @@ def run_task(job: WriteJob, batches: Iterator[pa.RecordBatch]) -> WrittenTask:
             return _stage_rows(job, CountedBatches(batches), task_partition, stage)
         except errors.ForebayError as error:
             raise explained(error, job.options.target, doing="write to") from error
+
+
+def _stage(job: WriteJob, stage: Stage) -> Stage:
+    """Return the stage of an attempt; the first micro-batch may take over the name of a query before it."""
+    checkpoint = job.options.checkpoint
+    if checkpoint is None:
+        return stage
+    try:
+        return replace(stage, takeover=QUERIES.may_take_over(job.options, checkpoint, stage) or stage.takeover)
+    except errors.ForebayError as error:
+        raise explained(error, job.options.target, doing="write to") from error
 
 
 def _stage_rows(job: WriteJob, batches: CountedBatches, task_partition: int, stage: Stage) -> WrittenTask:

@@ -58,3 +58,11 @@ def test_a_later_batch_begins_where_spark_says() -> None:
 def test_what_another_source_has_written_is_refused(found: dict[str, object]) -> None:
     with pytest.raises(ForebaySparkError, match="checkpoint"):
         parsed(found)
+
+
+def test_a_batch_that_skips_to_a_later_saved_position_says_so_in_its_end_and_never_goes_back() -> None:
+    start, end = StreamOffset("i", {0: 3, 1: 4}), StreamOffset("i", {0: 9, 1: 6}, began={0: 7, 1: 4, 2: 1})
+    again = parsed(end.json())
+
+    assert start_of_batch(start, again) == {0: 7, 1: 4, 2: 1}
+    assert start_of_batch(again, again) == {0: 9, 1: 6, 2: 1}

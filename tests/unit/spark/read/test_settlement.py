@@ -13,6 +13,7 @@ from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.read import read_options
 from forebay.spark.read.offsets import StreamOffset
 from forebay.spark.read.settlement import Settlement
+from forebay.spark.read.sink_view import view
 
 
 def settling(**options: str) -> Settlement:
@@ -41,13 +42,11 @@ def client(broker: TestBroker) -> Iterator[Client]:
 def test_a_new_subscription_begins_at_the_start_of_the_query(
     client: Client, options: dict[str, str], expected: dict[int, int]
 ) -> None:
-    found = settling(**options).begin(client)
-
-    assert (found.partitions, found.initial) == (expected, True)
+    assert settling(**options).begin(client, view(client, "orders")) == expected
 
 
 def test_a_time_is_the_start_of_the_subscription_itself(client: Client) -> None:
-    settling(startingTimestamp="2001-01-01").begin(client)
+    settling(startingTimestamp="2001-01-01").begin(client, view(client, "orders"))
 
     [made] = [one for one in client.subscriptions.list("orders") if one.name == "spark"]
     assert made.start == datetime(2001, 1, 1, tzinfo=UTC)
@@ -55,26 +54,28 @@ def test_a_time_is_the_start_of_the_subscription_itself(client: Client) -> None:
 
 def test_a_start_that_the_sink_does_not_have_makes_no_subscription(client: Client) -> None:
     with pytest.raises(ForebaySparkError, match="ends before offset 4"):
-        settling(startingOffsets='{"0": 9}').begin(client)
+        settling(startingOffsets='{"0": 9}').begin(client, view(client, "orders"))
 
     assert [one.name for one in client.subscriptions.list("orders")] == ["default"]
 
 
 def test_where_a_query_begins_settles_nothing(client: Client) -> None:
     follower = settling(startingOffsets="latest")
-    start = follower.begin(client)
+    found = view(client, "orders")
+    start = follower.begin(client, found)
     client.subscriptions.seek("orders", "spark", to="earliest")
 
-    follower.settle(client, start)
+    follower.settle(client, StreamOffset(found.incarnation, start, initial=True))
 
     assert client.sinks.stats("orders").pending("spark") == 4
 
 
 def test_a_subscription_that_was_deleted_is_made_where_the_query_stands(client: Client) -> None:
     follower = settling()
-    began = follower.begin(client)
+    found = view(client, "orders")
+    follower.begin(client, found)
     client.subscriptions.delete("orders", "spark")
 
-    follower.settle(client, StreamOffset(began.incarnation, {0: 3, 1: 0}))
+    follower.settle(client, StreamOffset(found.incarnation, {0: 3, 1: 0}))
 
     assert client.sinks.stats("orders").pending("spark") == 1
