@@ -2,8 +2,8 @@
 
 Records below a saved position were in a committed micro-batch, as those below the position of the checkpoint were.
 So the higher one of both is right, in each partition. A position of another sink of that name, or behind the end of the
-sink, is not used. The positions are saved on a thread of their own, a few seconds behind the commits: a slow store
-delays no micro-batch, and the records of the last ones may be read again where the checkpoint is lost, too.
+sink, is not used. A micro-batch is saved when Spark plans the next one: if the query stopped before that, and its
+checkpoint is lost, the records of that micro-batch are read again.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from forebay.spark.read.sink_view import SinkView
 STOP_TIMEOUT_S: Final = 10.0
 """Time limit of the last save, when a query stops."""
 
-SCHEDULE: Final = SaveSchedule()
-"""At most one save of a partition in five seconds."""
+SAVE_TIMEOUT_S: Final = 1.0
+"""Time that a micro-batch waits for the save of the one before. A store that failed is not waited for."""
 
 TAKE_OVER_TRIES: Final = 10
 """Number of attempts to take a partition over while other queries do the same."""
@@ -43,13 +43,11 @@ class SavedPositions:
         sink: str,
         *,
         accepts_loss: bool,
-        schedule: SaveSchedule = SCHEDULE,
     ) -> None:
         """``accepts_loss`` starts a query that has no checkpoint anew where its saved position does not fit."""
         self._options = options
         self._sink = sink
         self._accepts_loss = accepts_loss
-        self._schedule = schedule
         self._saver: PositionSaver | None = None
         self._started: dict[int, int] = {}
         """Start of each partition that this query owns."""
@@ -78,7 +76,7 @@ class SavedPositions:
         return {**checkpoint, **later}
 
     def save(self, committed: Mapping[int, int]) -> None:
-        """Save the end of a committed micro-batch, on schedule; a store that fails is tried again.
+        """Save the end of a committed micro-batch; a failed save is tried again in the background.
 
         Raises ``PositionFenced`` if another query took the name over.
         """
@@ -87,6 +85,12 @@ class SavedPositions:
         self._saver.check(None)
         for partition in self._started.keys() & committed.keys():
             self._saver.moved(partition, committed[partition])
+        if self._saver.statistics.failed_in_a_row:
+            return
+        try:
+            self._saver.save(timeout_s=SAVE_TIMEOUT_S)
+        except errors.PositionStoreUnavailable as error:
+            _log.warning("a position is not saved yet sink=%s name=%s: %s", self._sink, self._options.name, error)
 
     def close(self) -> None:
         """Save what is not saved yet, and end. A failure is logged, because the query has ended all the same."""
@@ -150,7 +154,7 @@ class SavedPositions:
             self._saver = PositionSaver(
                 client.position_store(self._options.store),
                 owner=uuid.uuid4().hex,
-                schedule=self._schedule,
+                schedule=SaveSchedule(),
                 telemetry=SaveTelemetry(self._sink, self._options.name),
             )
         return self._saver

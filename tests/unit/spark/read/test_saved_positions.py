@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,12 +10,10 @@ from pathlib import Path
 import pytest
 
 from forebay.client import Client, Record, errors
-from forebay.client.positions.schedule import SaveSchedule
 from forebay.client.testing import TestBroker
 from forebay.spark.options.checkpoint import CheckpointOptions
 from forebay.spark.read.saved_positions import SavedPositions
 from forebay.spark.read.sink_view import view
-from tests.support.calls.eventually import until
 
 
 @pytest.fixture
@@ -26,10 +25,9 @@ def client(broker: TestBroker) -> Iterator[Client]:
         yield client
 
 
-def saved(store: str = "broker:", *, accepts_loss: bool = False, frequency_s: float = 5.0) -> SavedPositions:
+def saved(store: str = "broker:", *, accepts_loss: bool = False) -> SavedPositions:
     """Return the positions of a query that starts."""
-    schedule = SaveSchedule(frequency_s=frequency_s)
-    return SavedPositions(CheckpointOptions(store, "billing"), "orders", accepts_loss=accepts_loss, schedule=schedule)
+    return SavedPositions(CheckpointOptions(store, "billing"), "orders", accepts_loss=accepts_loss)
 
 
 def run_until(client: Client, committed: dict[int, int], store: str = "broker:") -> None:
@@ -127,16 +125,29 @@ def test_a_position_that_does_not_fit_the_sink_leaves_spark_s_checkpoint_alone(
 
 
 def test_a_query_that_was_replaced_ends_and_writes_nothing(client: Client) -> None:
-    former = saved(frequency_s=0)
+    former = saved()
     former.begin(client, view(client, "orders"), {0: 0, 1: 0})
     run_until(client, {0: 7, 1: 0})
 
-    def goes_on() -> bool:
-        former.save({0: 9, 1: 0})
-        return False
-
     with pytest.raises(errors.PositionFenced, match="another consumer named 'billing' took over partition 0"):
-        until(goes_on)
+        former.save({0: 9, 1: 0})
     former.close()
 
     assert saved().begin(client, view(client, "orders"), {}) == {0: 7, 1: 0}
+
+
+def test_a_store_that_is_away_delays_a_micro_batch_once_and_is_tried_again_in_the_background(
+    client: Client, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    positions = tmp_path / "positions"
+    query = saved(f"file://{positions}")
+    query.begin(client, view(client, "orders"), {0: 0, 1: 0})
+    with open(positions / ".lock", "rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another process that hangs
+
+        query.save({0: 3, 1: 0})
+
+        assert "a position is not saved yet sink=orders name=billing" in caplog.text
+    query.save({0: 5, 1: 0})
+    query.close()
+    assert saved(f"file://{positions}").begin(client, view(client, "orders"), {}) == {0: 5, 1: 0}
