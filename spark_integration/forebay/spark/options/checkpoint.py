@@ -1,4 +1,4 @@
-"""Options of a saved position beside Spark's checkpoint; the same for a streaming read and a streaming write."""
+"""Options of a saved position beside Spark's checkpoint, for streaming reads and writes."""
 
 from __future__ import annotations
 

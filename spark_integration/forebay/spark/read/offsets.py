@@ -31,8 +31,10 @@ class StreamOffset:
     """Start position of the query: no batch has ended here."""
 
     began: Mapping[int, int] | None = None
-    """Start of the batch that ends here, if it is not the end of the one before: of the first batch, and of one that
-    begins at a later saved position."""
+    """Start of the batch that ends here; only set where it is not the end of the batch before.
+
+    That is the first batch, and one that begins at a later saved position.
+    """
 
     def at(self, partition: int) -> int:
         """Return the next offset of a partition."""

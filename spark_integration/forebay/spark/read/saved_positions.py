@@ -26,7 +26,7 @@ STOP_TIMEOUT_S: Final = 10.0
 """Time limit of the last save, when a query stops."""
 
 SAVE_TIMEOUT_S: Final = 1.0
-"""Time that a micro-batch waits for the save of the one before. A store that failed is not waited for."""
+"""Time that a micro-batch waits for the save of the one before, unless the store failed before."""
 
 TAKE_OVER_TRIES: Final = 10
 """Number of attempts to take a partition over while other queries do the same."""
@@ -44,7 +44,7 @@ class SavedPositions:
         *,
         accepts_loss: bool,
     ) -> None:
-        """``accepts_loss`` starts a query that has no checkpoint anew where its saved position does not fit."""
+        """``accepts_loss``: without a checkpoint, a saved position that does not fit is ignored."""
         self._options = options
         self._sink = sink
         self._accepts_loss = accepts_loss
@@ -53,7 +53,7 @@ class SavedPositions:
         """Start of each partition that this query owns."""
 
     def begin(self, client: Client, found: SinkView, default: Mapping[int, int]) -> dict[int, int]:
-        """Return the start of a query without a checkpoint: its saved positions, and ``default`` where there is none.
+        """Return the start of a query without a checkpoint: saved positions, else those of ``default``.
 
         Raises ``PositionUnusable`` for a saved position that does not fit the sink, unless loss is accepted.
         """
@@ -93,7 +93,7 @@ class SavedPositions:
             _log.warning("a position is not saved yet sink=%s name=%s: %s", self._sink, self._options.name, error)
 
     def close(self) -> None:
-        """Save what is not saved yet, and end. A failure is logged, because the query has ended all the same."""
+        """Save what is not saved yet, and end; a failure is logged, because the query has ended."""
         if self._saver is None:
             return
         try:

@@ -1,7 +1,8 @@
-"""Stream reader: follows a sink. The position is in the checkpoint, and optionally in a subscription and a store.
+"""Stream reader: follows a sink from the position in the checkpoint.
 
-Offsets are never reused in a sink, so that a repeated micro-batch has the same rows. This object is used in the driver.
-A task uses another instance, which has only its constructor arguments and its `Split`.
+Optionally the position is also in a subscription, and in a store. Offsets are never reused in a sink, so that a
+repeated micro-batch has the same rows. This object is used in the driver. A task uses another instance, which has only
+its constructor arguments and its `Split`.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._planned.json()
 
     def _resumed(self, begin: StreamOffset, found: SinkView) -> Mapping[int, int]:
-        """Return the start of the next micro-batch: where the last one ended, or a later saved position."""
+        """Return the start of the next micro-batch: the end of the last one, or later if saved."""
         saved = self._saved
         if saved is None:
             return begin.partitions

@@ -1,4 +1,4 @@
-"""Succession of a query that lost its checkpoint: the query after it has another id, and the same checkpoint name.
+"""Succession of a query that lost its checkpoint by another one with the same checkpoint name.
 
 The sink gives a write name to one query, and refuses another one. A store of saved positions knows the query of each
 checkpoint name, so that a new query of that name may take the write name over in its first micro-batch, and the query
@@ -36,7 +36,9 @@ class KnownQueries:
         self._known: set[tuple[CheckpointOptions, str, str]] = set()
 
     def may_take_over(self, options: WriteOptions, checkpoint: CheckpointOptions, stage: Stage) -> bool:
-        """Record the query of a stage, and return True if it may take the write name over: in its first micro-batch.
+        """Record the query of a stage; return True if it may take the write name over now.
+
+        It may in its first micro-batch, if the store knows a query before it.
 
         Raises ``ForebaySparkError`` for a query that was replaced, and the errors of the store in the first
         micro-batch. Later ones go on without the store.

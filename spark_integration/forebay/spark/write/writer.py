@@ -140,7 +140,7 @@ def run_task(job: WriteJob, batches: Iterator[pa.RecordBatch]) -> WrittenTask:
 
 
 def _stage(job: WriteJob, stage: Stage) -> Stage:
-    """Return the stage of an attempt; the first micro-batch may take over the name of a query before it."""
+    """Return the stage of an attempt, which may take over the name of a query before it."""
     checkpoint = job.options.checkpoint
     if checkpoint is None:
         return stage

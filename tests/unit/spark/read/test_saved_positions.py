@@ -1,4 +1,4 @@
-"""A query that lost its checkpoint starts where its saved position is; one that has it, at the later of both."""
+"""A query that lost its checkpoint starts at its saved position, any other at the later of both."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ READ_AGAIN_S: Final = (0.5, 1.0, 2.0, 5.0)
 TIMERS_S: Final = 0.1
 """Interval between checks of the timers of a busy consumer."""
 UNSENT_BYTES: Final = 8 << 20
-"""Bytes that wait for the peer before the next delivery is prepared: two of 1 MiB per partition, if it has four."""
+"""Bytes that wait for the peer before the next delivery is prepared: eight full pages."""
 
 
 @dataclass(slots=True)
