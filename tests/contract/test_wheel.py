@@ -36,6 +36,7 @@ def names(wheel: Path) -> list[str]:
     [
         "forebay/v1",
         "forebay/errors",
+        "forebay/state",
         "forebay/broker",
         "forebay/client",
         "forebay/deliver",

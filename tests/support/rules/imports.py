@@ -72,6 +72,8 @@ RULES: Final[dict[str, Rule]] = {
     "forebay.v1": Rule(frozenset(), third_party=frozenset({"google", "grpc"})),
     # The table of reasons, for every part that raises or handles errors.
     "forebay.errors": Rule(frozenset()),
+    # Words for the state of sinks, for every part that shows it.
+    "forebay.state": Rule(frozenset()),
     # The page format, for every part that reads or writes pages.
     "forebay.page": Rule(frozenset({"forebay.v1"}), third_party=frozenset({"google"})),
     "forebay.page.format": Rule(frozenset()),
