@@ -83,7 +83,7 @@ class ClientCalls:
 
         async def attempt(timeout_s: float) -> int:
             method = self._channels.stub(BufferServiceStub, sink).Replay
-            call = self._channels.io.read(method, request, timeout_s)
+            call = self._channels.io.read(method, request, timeout_s=timeout_s)
             try:
                 return int((await anext(call)).opened.start_offset)
             finally:

@@ -115,6 +115,27 @@ class WireFake:
         self.stop()
 
 
+class Silent:
+    """Handler of a stream of responses that leaves its first streams unanswered, as gRPC can lose them."""
+
+    def __init__(self, answer: Any, *, streams: int, headers: bool = False) -> None:
+        """``headers`` sends those of an unanswered stream at once, and its answer after a second."""
+        self.requests: list[Any] = []
+        self._answer = answer
+        self._streams = streams
+        self._headers = headers
+
+    def __call__(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+        self.requests.append(request)
+        ended = threading.Event()
+        context.add_callback(ended.set)
+        if self._headers:
+            context.send_initial_metadata(())
+        if len(self.requests) <= self._streams:
+            ended.wait(1 if self._headers else 60)
+        yield self._answer
+
+
 class Log:
     """Partitions as lists of stored bodies, with the window of each (writer epoch, partition): the broker's rules."""
 

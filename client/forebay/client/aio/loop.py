@@ -67,7 +67,7 @@ class LoopResponses:
     """Responses of a call of ``grpc.aio``."""
 
     def __init__(self, call: Any, sender: asyncio.Task[None] | None = None, opening_s: float | None = None) -> None:
-        """``opening_s`` is the time limit of the first response."""
+        """``opening_s`` limits the wait for the first response; without ``sender``, for the headers."""
         self._call = call
         self._sender = sender
         self._opening_s = opening_s
@@ -83,6 +83,9 @@ class LoopResponses:
     async def __anext__(self) -> Any:
         """Return the next response."""
         try:
+            if self._sender is None and self._timer is not None:
+                await self._call.initial_metadata()  # or the end of the call
+                self._end_timer()
             return await anext(self._responses)
         except asyncio.CancelledError:
             if _is_cancelling():
@@ -184,10 +187,13 @@ class EventLoop:
                 raise
             raise _closed() from None
 
-    def read(self, method: Any, request: Any, timeout_s: float | None = None) -> LoopResponses:
+    def read(
+        self, method: Any, request: Any, *, opening_s: float | None = None, timeout_s: float | None = None
+    ) -> LoopResponses:
         """Start a call with a stream of responses."""
         try:
-            return LoopResponses(method(request, timeout=timeout_s, metadata=self._metadata()))
+            call = method(request, timeout=timeout_s, metadata=self._metadata())
+            return LoopResponses(call, opening_s=opening_s)
         except aio.UsageError as failure:
             raise ValueError(str(failure)) from failure
 

@@ -249,7 +249,7 @@ class PartitionPages:
     def _connect(self) -> Responses:
         try:
             method = self._channels.stub(BufferServiceStub, self._sink).Replay
-            self._call = self._channels.io.read(method, self._request())
+            self._call = self._channels.io.read(method, self._request(), opening_s=self._channels.opening_s)
         except ValueError as failure:  # grpc: the channel was closed
             raise BrokerUnavailable(str(failure)) from failure
         return self._call

@@ -47,7 +47,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 OPENING_S: Final = 30.0
-"""Least time limit of the first response of a stream."""
+"""Least time limit of the first answer to a stream."""
 RECONNECT_MS: Final = (50, 1_000)
 """Bounds of gRPC's own delay between connection attempts; it adds to the client's delay."""
 
@@ -211,7 +211,7 @@ class Channels:
 
     @property
     def opening_s(self) -> float:
-        """Time limit of the first response of a stream."""
+        """Time limit of the first answer to a stream."""
         return max(OPENING_S, self.settings.call_timeout_s)
 
     def options(self) -> list[tuple[str, int]]:

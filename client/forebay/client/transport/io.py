@@ -80,8 +80,15 @@ class Io(Protocol):
         Raises ``grpc.RpcError``, and ``ValueError`` on a closed channel.
         """
 
-    def read(self, method: Any, request: Any, timeout_s: float | None = None) -> Responses:
-        """Start a call with a stream of responses. Raises ``ValueError`` on a closed channel."""
+    def read(
+        self, method: Any, request: Any, *, opening_s: float | None = None, timeout_s: float | None = None
+    ) -> Responses:
+        """Start a call with a stream of responses. Raises ``ValueError`` on a closed channel.
+
+        Iterating raises ``BrokerUnavailable`` if the broker's headers do not arrive within ``opening_s``, as
+        ``exchange`` does. The broker sends them at once, even if the first response takes long. ``timeout_s`` limits
+        the whole call; one of the two is needed.
+        """
 
     def exchange(self, method: Any, requests: AsyncGenerator[Any, None], opening_s: float) -> Responses:
         """Start a call with streams of requests and responses. Raises ``ValueError`` on a closed channel.
@@ -106,5 +113,5 @@ class Io(Protocol):
 
 
 def unanswered(opening_s: float) -> BrokerUnavailable:
-    """Return the error of a call without a first response."""
+    """Return the error of a call whose start was not answered."""
     return BrokerUnavailable(f"the broker did not answer the start of a stream within {opening_s:g} s")

@@ -68,8 +68,9 @@ class Service:
     async def responses(
         self, rpc: str, sink: str, request: Any, *, endpoint: str | None = None
     ) -> AsyncGenerator[Any, None]:
-        """Yield the responses of a stream, without a time limit and without a retry."""
-        call: Responses = self._channels.io.read(self._method(rpc, sink, endpoint), request)
+        """Yield the responses of a stream, without a retry; only its start has a time limit."""
+        method = self._method(rpc, sink, endpoint)
+        call: Responses = self._channels.io.read(method, request, opening_s=self._channels.opening_s)
         try:
             async for response in call:
                 yield response

@@ -36,10 +36,11 @@ class ThreadCondition(threading.Condition):
 class BlockingResponses:
     """Responses of a call that grpc reads on threads of its own."""
 
-    def __init__(self, call: Any, opening_s: float | None = None) -> None:
-        """``opening_s`` is the time limit of the first response."""
+    def __init__(self, call: Any, opening_s: float | None = None, *, headers_suffice: bool = False) -> None:
+        """``opening_s`` limits the wait for the first response; for the headers, if they suffice."""
         self._call = call
         self._opening_s = opening_s
+        self._headers_suffice = headers_suffice
         self._is_late = False
         self._timer: threading.Timer | None = None
         if opening_s is not None:
@@ -54,6 +55,9 @@ class BlockingResponses:
     async def __anext__(self) -> Any:
         """Return the next response."""
         try:
+            if self._headers_suffice and self._timer is not None:
+                self._call.initial_metadata()  # or the end of the call
+                self._end_timer()
             return next(self._call)
         except StopIteration:
             raise StopAsyncIteration from None
@@ -151,9 +155,11 @@ class Threads:
         """Return the response of a unary call."""
         return method(request, timeout=timeout_s, metadata=metadata)
 
-    def read(self, method: Any, request: Any, timeout_s: float | None = None) -> BlockingResponses:
+    def read(
+        self, method: Any, request: Any, *, opening_s: float | None = None, timeout_s: float | None = None
+    ) -> BlockingResponses:
         """Start a call with a stream of responses."""
-        return BlockingResponses(method(request, timeout=timeout_s))
+        return BlockingResponses(method(request, timeout=timeout_s), opening_s, headers_suffice=True)
 
     def exchange(self, method: Any, requests: AsyncGenerator[Any, None], opening_s: float) -> BlockingResponses:
         """Start a call with streams of requests and responses; grpc's own thread takes the requests."""

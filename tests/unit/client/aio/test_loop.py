@@ -3,13 +3,13 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
 import pytest
 from grpc import aio
 
 from forebay.client import BrokerUnavailable
-from forebay.client.aio.loop import EventLoop
+from forebay.client.aio.loop import EventLoop, LoopResponses
 from forebay.client.settings import ClientSettings
 
 pytestmark = pytest.mark.anyio
@@ -108,6 +108,9 @@ class SilentCall:
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
 
+    async def initial_metadata(self) -> None:
+        await self._cancelled
+
     async def __anext__(self) -> bytes:
         await self._cancelled
         raise asyncio.CancelledError
@@ -119,12 +122,24 @@ class SilentCall:
         self._cancelled.set_result(None)
 
 
-async def test_a_stream_that_is_not_answered_in_time_is_cancelled_and_may_be_tried_again() -> None:
-    async def requests() -> AsyncGenerator[bytes, None]:
-        for request in list[bytes]():
-            yield request
+async def no_requests() -> AsyncGenerator[bytes, None]:
+    for request in list[bytes]():
+        yield request
 
-    responses = EventLoop(ClientSettings()).exchange(lambda metadata: SilentCall(), requests(), 0.01)
+
+def read(loop: EventLoop) -> LoopResponses:
+    return loop.read(lambda request, timeout, metadata: SilentCall(), b"", opening_s=0.01)
+
+
+def exchange(loop: EventLoop) -> LoopResponses:
+    return loop.exchange(lambda metadata: SilentCall(), no_requests(), 0.01)
+
+
+@pytest.mark.parametrize("start", [read, exchange])
+async def test_a_stream_that_is_not_answered_in_time_is_cancelled_and_may_be_tried_again(
+    start: Callable[[EventLoop], LoopResponses],
+) -> None:
+    responses = start(EventLoop(ClientSettings()))
 
     with pytest.raises(BrokerUnavailable, match=r"did not answer the start of a stream within 0\.01 s"):
         await anext(responses)

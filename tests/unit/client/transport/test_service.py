@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import grpc
 import pytest
 
-from forebay.client import SinkNotFound
+from forebay.client import BrokerUnavailable, ClientSettings, SinkNotFound
+from forebay.client.transport import channel
 from forebay.client.transport.channel import Channels
 from forebay.client.transport.operations import blocked, iterated
 from forebay.client.transport.service import Service
 from forebay.v1 import sink_pb2
 from forebay.v1 import sink_service_pb2 as pb
 from forebay.v1.sink_service_pb2_grpc import SinkServiceStub
-from tests.support.calls.wire_fake import QUICK, Handler, WireFake, abort, status
+from tests.support.calls.wire_fake import QUICK, Handler, Silent, WireFake, abort, status
 
 DELETE = pb.DeleteSinkRequest(name="orders")
 
@@ -30,9 +32,9 @@ def list_sinks(request: pb.ListSinksRequest, context: grpc.ServicerContext) -> p
 
 
 @contextmanager
-def service(**handlers: Handler) -> Iterator[Service]:
+def service(settings: ClientSettings = QUICK, **handlers: Handler) -> Iterator[Service]:
     with WireFake(**handlers) as fake:
-        channels = Channels([fake.address], QUICK)
+        channels = Channels([fake.address], settings)
         try:
             yield Service(channels, SinkServiceStub)
         finally:
@@ -81,3 +83,16 @@ def test_a_delete_whose_first_answer_was_lost_has_succeeded_if_the_object_is_gon
 def test_a_delete_of_an_object_that_never_existed_raises() -> None:
     with service(DeleteSink=delete_after(0)) as sinks, pytest.raises(SinkNotFound):
         blocked(sinks.delete("DeleteSink", "orders", DELETE, (SinkNotFound,)))
+
+
+def test_a_stream_that_is_not_answered_ends_with_an_error_that_may_be_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(channel, "OPENING_S", 0.2)
+    silent = Silent(pb.WatchSinkStatsResponse(), streams=1)
+    with service(replace(QUICK, call_timeout_s=0.2), WatchSinkStats=silent) as sinks:
+        request = pb.WatchSinkStatsRequest(name="orders")
+        with pytest.raises(BrokerUnavailable, match=r"did not answer the start of a stream within 0\.2 s") as caught:
+            next(iterated(sinks.responses("WatchSinkStats", "orders", request)))
+
+    assert caught.value.retryable

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 
 import grpc
 import pytest
 
 from forebay.client import BrokerUnavailable, ClientFault
+from forebay.client.transport.io import Responses
 from forebay.client.transport.operations import blocked
 from forebay.client.transport.threads import THREADS, GuardedThread
 
@@ -50,6 +51,9 @@ class SilentCall:
         self._answers = answers
         self.cancelled = threading.Event()
 
+    def initial_metadata(self) -> None:
+        assert self.cancelled.wait(10)
+
     def __next__(self) -> bytes:
         if self._answers:
             self._answers -= 1
@@ -66,9 +70,20 @@ async def no_requests() -> AsyncGenerator[bytes, None]:
         yield request
 
 
-def test_a_stream_that_is_not_answered_in_time_is_cancelled_and_may_be_tried_again() -> None:
+def read(call: SilentCall, opening_s: float) -> Responses:
+    return THREADS.read(lambda request, timeout: call, b"", opening_s=opening_s)
+
+
+def exchange(call: SilentCall, opening_s: float) -> Responses:
+    return THREADS.exchange(lambda requests: call, no_requests(), opening_s)
+
+
+@pytest.mark.parametrize("start", [read, exchange])
+def test_a_stream_that_is_not_answered_in_time_is_cancelled_and_may_be_tried_again(
+    start: Callable[[SilentCall, float], Responses],
+) -> None:
     call = SilentCall()
-    responses = THREADS.exchange(lambda requests: call, no_requests(), 0.01)
+    responses = start(call, 0.01)
 
     with pytest.raises(BrokerUnavailable, match=r"did not answer the start of a stream within 0\.01 s") as caught:
         blocked(responses.__anext__())
@@ -80,9 +95,9 @@ def test_a_stream_that_is_not_answered_in_time_is_cancelled_and_may_be_tried_aga
 def test_a_stream_that_was_answered_or_cancelled_has_no_time_limit() -> None:
     answered, cancelled = SilentCall(answers=1), SilentCall()
     before = threading.active_count()
-    responses = THREADS.exchange(lambda requests: answered, no_requests(), 60.0)
+    responses = exchange(answered, 60.0)
     assert blocked(responses.__anext__()) == b"answer"
-    others = THREADS.exchange(lambda requests: cancelled, no_requests(), 60.0)
+    others = exchange(cancelled, 60.0)
     others.cancel()
     for thread in threading.enumerate():
         if isinstance(thread, threading.Timer):
