@@ -526,17 +526,19 @@ class LifetimeTotals(_message.Message):
     def __init__(self, acked: _Optional[int] = ..., dead_lettered: _Optional[int] = ..., dropped: _Optional[int] = ..., skipped: _Optional[int] = ..., seeks: _Optional[int] = ...) -> None: ...
 
 class SubscriptionStats(_message.Message):
-    __slots__ = ("name", "partitions", "consumers")
+    __slots__ = ("name", "partitions", "consumers", "settled_per_s")
     NAME_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     CONSUMERS_FIELD_NUMBER: _ClassVar[int]
+    SETTLED_PER_S_FIELD_NUMBER: _ClassVar[int]
     name: str
     partitions: _containers.RepeatedCompositeFieldContainer[SubscriptionPartitionStats]
     consumers: int
-    def __init__(self, name: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[SubscriptionPartitionStats, _Mapping]]] = ..., consumers: _Optional[int] = ...) -> None: ...
+    settled_per_s: float
+    def __init__(self, name: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[SubscriptionPartitionStats, _Mapping]]] = ..., consumers: _Optional[int] = ..., settled_per_s: _Optional[float] = ...) -> None: ...
 
 class SinkStats(_message.Message):
-    __slots__ = ("name", "incarnation", "partitions", "subscriptions", "at", "identity_ok", "staged_tokens", "staged_records", "staged_bytes", "realtime", "tail_bytes")
+    __slots__ = ("name", "incarnation", "partitions", "subscriptions", "at", "identity_ok", "staged_tokens", "staged_records", "staged_bytes", "realtime", "tail_bytes", "appended_per_s", "limit_used", "full")
     NAME_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
@@ -548,6 +550,9 @@ class SinkStats(_message.Message):
     STAGED_BYTES_FIELD_NUMBER: _ClassVar[int]
     REALTIME_FIELD_NUMBER: _ClassVar[int]
     TAIL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    APPENDED_PER_S_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_USED_FIELD_NUMBER: _ClassVar[int]
+    FULL_FIELD_NUMBER: _ClassVar[int]
     name: str
     incarnation: str
     partitions: _containers.RepeatedCompositeFieldContainer[PartitionStats]
@@ -559,4 +564,7 @@ class SinkStats(_message.Message):
     staged_bytes: int
     realtime: bool
     tail_bytes: int
-    def __init__(self, name: _Optional[str] = ..., incarnation: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[PartitionStats, _Mapping]]] = ..., subscriptions: _Optional[_Iterable[_Union[SubscriptionStats, _Mapping]]] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., identity_ok: bool = ..., staged_tokens: _Optional[int] = ..., staged_records: _Optional[int] = ..., staged_bytes: _Optional[int] = ..., realtime: bool = ..., tail_bytes: _Optional[int] = ...) -> None: ...
+    appended_per_s: float
+    limit_used: float
+    full: bool
+    def __init__(self, name: _Optional[str] = ..., incarnation: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[PartitionStats, _Mapping]]] = ..., subscriptions: _Optional[_Iterable[_Union[SubscriptionStats, _Mapping]]] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., identity_ok: bool = ..., staged_tokens: _Optional[int] = ..., staged_records: _Optional[int] = ..., staged_bytes: _Optional[int] = ..., realtime: bool = ..., tail_bytes: _Optional[int] = ..., appended_per_s: _Optional[float] = ..., limit_used: _Optional[float] = ..., full: bool = ...) -> None: ...

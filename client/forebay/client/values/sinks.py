@@ -172,6 +172,9 @@ class SubscriptionStats:
     consumers: int
     """Number of connected consumers."""
 
+    settled_per_s: float = 0.0
+    """Records per second that were acked or dead-lettered in the last 10 s."""
+
 
 @dataclass(frozen=True, slots=True)
 class SinkStats:
@@ -195,6 +198,15 @@ class SinkStats:
 
     tail_bytes: int = 0
     """Memory of the newest pages."""
+
+    appended_per_s: float = 0.0
+    """Records per second that were appended in the last 10 s."""
+
+    limit_used: float = 0.0
+    """Share of the sink's tightest limit in use; staged and retained records count."""
+
+    full: bool = False
+    """A limit of the sink rejected an append, or dropped pages for one, in the last 10 s."""
 
     @property
     def records(self) -> int:

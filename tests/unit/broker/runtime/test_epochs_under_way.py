@@ -210,7 +210,7 @@ async def test_of_a_large_commit_memory_keeps_the_newest_entries_and_all_of_it_i
         assert await taker.all_offsets() == list(range(806))
         await taker.ack(0, 806)
         await buffer.removal.confirmed()
-        assert [state.pending for _, _, [state] in (await sink_state(buffer)).subscriptions] == [0]
+        assert [each.lanes[0].pending for each in (await sink_state(buffer)).subscriptions] == [0]
 
 
 @pytest.mark.slow

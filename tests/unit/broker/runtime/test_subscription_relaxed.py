@@ -107,7 +107,7 @@ async def test_a_queued_record_that_overflow_drops_is_reported_as_a_gap() -> Non
         assert taker.told_gaps() == [(1, 2)]
         assert buffer.logs[0].head.dropped == ((int(DropReason.OVERFLOW), 1),)
         await taker.ack(0, 5)
-        [(_, _, [state])] = (await sink_state(buffer)).subscriptions
+        [[state]] = [each.lanes for each in (await sink_state(buffer)).subscriptions]
         assert (state.pending, state.balances, state.parked_ranges) == (0, True, 0)
 
 
@@ -172,7 +172,7 @@ async def test_the_budget_of_holes_is_seen_in_the_state(monkeypatch: pytest.Monk
 
         assert await taker.all_offsets() == []
 
-        [(_, _, [state])] = (await sink_state(buffer)).subscriptions
+        [[state]] = [each.lanes for each in (await sink_state(buffer)).subscriptions]
         assert (state.holes, state.parked_ranges, state.parked_records, state.waits_for_holes) == (2, 2, 2, True)
 
 
@@ -184,7 +184,7 @@ async def test_too_many_failures_in_a_row_are_seen_in_the_state() -> None:
 
         assert await taker.all_offsets() == []
 
-        [(_, _, [state])] = (await sink_state(buffer)).subscriptions
+        [[state]] = [each.lanes for each in (await sink_state(buffer)).subscriptions]
         assert (state.live_stopped, state.reason) == (True, "it said 503")
 
 

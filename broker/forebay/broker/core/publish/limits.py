@@ -51,6 +51,12 @@ class Demand:
         over_records = self.used_records + self.records - records_max if records_max else 0
         return over_records, self.used_size + self.size - settings.max_total_bytes
 
+    def share(self, settings: SinkSettings) -> float:
+        """Return the share of the limits that is used; of the limit that is used most."""
+        _, records_max = settings.records_max
+        records = self.used_records / records_max if records_max else 0.0
+        return max(records, self.used_size / settings.max_total_bytes)
+
     def never_fits(self, settings: SinkSettings) -> bool:
         """Return whether the records would not fit into an empty sink."""
         return self.size > settings.max_total_bytes or 0 < settings.records_max[1] < self.records

@@ -69,18 +69,23 @@ async def stats(buffer: Buffer, state: SinkState, at_us: int) -> pb.SinkStats:
         incarnation=buffer.record.incarnation,
         partitions=[_partition(each) for each in state.partitions],
         at=timestamp(at_us),
-        identity_ok=all(lane.balances for _, _, lanes in state.subscriptions for lane in lanes),
+        identity_ok=all(lane.balances for each in state.subscriptions for lane in each.lanes),
         staged_tokens=len(buffer.staging.stages),
         staged_records=buffer.state.staged.records,
         staged_bytes=buffer.state.staged.size,
         realtime=state.realtime,
         tail_bytes=state.tail_bytes,
+        appended_per_s=state.appended_per_s,
+        limit_used=state.limit_used,
+        full=state.full,
     )
     slices = Slices()
-    for name, consumers, lanes in state.subscriptions:
-        subscription = message.subscriptions.add(name=name, consumers=consumers)
-        for first in range(0, len(lanes), LANES_TOGETHER):
-            subscription.partitions.extend(_lane(lane) for lane in lanes[first : first + LANES_TOGETHER])
+    for each in state.subscriptions:
+        subscription = message.subscriptions.add(
+            name=each.name, consumers=each.consumers, settled_per_s=each.settled_per_s
+        )
+        for first in range(0, len(each.lanes), LANES_TOGETHER):
+            subscription.partitions.extend(_lane(lane) for lane in each.lanes[first : first + LANES_TOGETHER])
             await slices.turn()
     return message
 

@@ -9,6 +9,7 @@ from typing import Final
 from forebay.broker.core.dead_letters.breaker import Breaker
 from forebay.broker.core.partition.account import Totals
 from forebay.broker.core.partition.cursor import Cursor
+from forebay.broker.core.resources.rate import RecentRate
 from forebay.broker.core.settings import SECOND_US
 from forebay.broker.core.writes import PutCursor, PutTotals, Write
 from forebay.broker.runtime.commit.committer import Committer
@@ -19,6 +20,8 @@ from forebay.broker.runtime.instruments import Instruments
 
 ACCOUNT_DIGITS: Final = 12
 """Hexadecimal digits of an incarnation from which its account numbers start."""
+_BY_CONSUMERS: Final = frozenset({"acked", "dead_lettered"})
+"""Outcomes that consumers decide."""
 
 
 class Accounts:
@@ -32,6 +35,8 @@ class Accounts:
         self._committer = committer
         self._instruments = instruments
         self._marks = marks
+        self.settling = RecentRate()
+        """Records that consumers settled lately."""
         self._saves: dict[int, asyncio.Future[None]] = {}
         self._totals: dict[int, Totals] = {}
         """Totals of closed accounts, by partition."""
@@ -76,6 +81,8 @@ class Accounts:
     def settled(self, partition: int, outcome: str, records: int) -> None:
         """Count settled records by their outcome."""
         if records:
+            if outcome in _BY_CONSUMERS:
+                self.settling.add(records, self._lanes.now())
             self._instruments.settled(self._lanes.sink.name, self._lanes.name, partition, outcome, records)
 
     def failed(self, why: str) -> None:

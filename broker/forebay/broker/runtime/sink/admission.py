@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from forebay.broker.core.errors import SinkFull
 from forebay.broker.core.partition.pages import DropReason, Incoming
 from forebay.broker.core.publish.limits import Demand, Drop, Wait, admit, demand, oldest
 from forebay.broker.core.settings import BufferMode, Overflow
@@ -180,8 +181,14 @@ class Admission:
             may_drop = self._sink.settings.overflow == Overflow.DROP_OLDEST
             wanted = self._demand(request)
         in_flight = self._in_flight() if may_drop else ()
-        decision = admit(self._sink.name, self._sink.settings, wanted, self._sink.logs, in_flight)
+        try:
+            decision = admit(self._sink.name, self._sink.settings, wanted, self._sink.logs, in_flight)
+        except SinkFull:
+            self._sink.refused_at = self._sink.now()
+            raise
         if not isinstance(decision, Wait):
+            if decision:
+                self._sink.refused_at = self._sink.now()
             self._drop(decision, DropReason.OVERFLOW)
             request.at_the_limit = not decision
         elif decision.load is not None:

@@ -119,6 +119,7 @@ class Appends:
         ``beside``: records and bytes of a large commit that have no entry in memory.
         """
         sink = self._sink
+        sink.appended.add(sum(entry.count for entry in entries) + beside[0], sink.now())
         self._instruments.ingested(sink.name, partition, entries, sink.age.now_us(), beside=beside)
         for subscriber in self._subscribers.values():
             subscriber.wake(partition, new_page=True)

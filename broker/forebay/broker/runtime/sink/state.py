@@ -8,17 +8,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from forebay.broker.core.delivery.lane import Lane
 from forebay.broker.core.errors import SinkNotFound
 from forebay.broker.core.partition.log import LiveUsage, PartitionLog
 from forebay.broker.core.partition.pages import Entry
 from forebay.broker.core.partition.ranges import Range
+from forebay.broker.core.resources.rate import RecentRate
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.core.writes import SinkRecord
 from forebay.broker.runtime.clock import AgeClock, Clock
 from forebay.broker.runtime.commit.durable import Durable
 from forebay.broker.runtime.commit.pulse import Pulse
+
+FULL_S: Final = 10.0
+"""Time for which a sink counts as full after the last append without room."""
 
 
 @dataclass(slots=True)
@@ -59,6 +64,10 @@ class Sink:
         self.created.set_result(None)
         self.changed = Pulse()
         """Fires when pages are added or removed."""
+        self.appended = RecentRate()
+        """Records that became part of the sink lately."""
+        self.refused_at: float | None = None
+        """Last time that an append was rejected, or pages were dropped for it, because of a limit of the sink."""
         self.admission = asyncio.Lock()
         """Held by the append that waits for room; the others queue behind it in order."""
 
@@ -88,6 +97,11 @@ class Sink:
     def now(self) -> float:
         """Return monotonic seconds."""
         return self.clock.monotonic()
+
+    @property
+    def full(self) -> bool:
+        """True if there was no room for an append lately."""
+        return self.refused_at is not None and self.now() - self.refused_at < FULL_S
 
     def end(self) -> None:
         """Mark the sink as deleted."""

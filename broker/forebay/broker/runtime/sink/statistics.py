@@ -15,6 +15,7 @@ from forebay.broker.core.partition.cursor import Cursor
 from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.partition.pages import Durability, Entry
 from forebay.broker.core.partition.ranges import Range
+from forebay.broker.core.publish.limits import demand
 from forebay.broker.runtime.delivery.source import Mode
 from forebay.broker.runtime.delivery.subscription import Subscription
 from forebay.broker.runtime.instruments import Lag, PathLag
@@ -99,8 +100,18 @@ class LaneState:
     """True if new records wait for a probe after too many failures in a row."""
 
 
-SubscriptionState = tuple[str, int, list[LaneState]]
-"""Name, number of connected consumers, and lanes."""
+@dataclass(frozen=True, slots=True)
+class SubscriptionState:
+    """State of a subscription."""
+
+    name: str
+    consumers: int
+    """Number of connected consumers."""
+
+    settled_per_s: float
+    """Rate of records that consumers settled lately."""
+
+    lanes: list[LaneState]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +126,19 @@ class SinkState:
     tail_bytes: int
     """Memory of the newest pages."""
 
+    appended_per_s: float
+    """Rate of records that were appended lately."""
+
+    limit_used: float
+    """Share of the sink's tightest limit that is in use."""
+
+    full: bool
+    """True if there was no room for an append lately."""
+
 
 async def sink_state(buffer: Buffer) -> SinkState:
     """Return the state of a sink, partition by partition; yields to other tasks between them."""
-    slices = Slices()
+    slices, sink = Slices(), buffer.state
     subscriptions = list(buffer.subscriptions.values())
     partitions: list[PartitionState] = []
     lanes: list[list[LaneState]] = [[] for _ in subscriptions]
@@ -132,9 +152,15 @@ async def sink_state(buffer: Buffer) -> SinkState:
     states = zip(subscriptions, lanes, strict=True)
     return SinkState(
         partitions,
-        [(each.name, len(each.owners.consumers), found) for each, found in states],
+        [
+            SubscriptionState(each.name, len(each.owners.consumers), each.accounts.settling.per_s(each.now()), found)
+            for each, found in states
+        ],
         realtime=buffer.serves_from_memory,
         tail_bytes=buffer.tail_bytes,
+        appended_per_s=sink.appended.per_s(sink.now()),
+        limit_used=demand(sink.settings, sink.live, sink.staged.usage, 0, 0).share(sink.settings),
+        full=sink.full,
     )
 
 

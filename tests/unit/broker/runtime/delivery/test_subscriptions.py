@@ -179,7 +179,7 @@ async def test_a_seek_survives_a_restart_with_what_the_closed_accounts_came_to()
     async with running(store.reopen()) as again:
         buffer = again.sink("orders")
         subscription = buffer.subscription("")
-        [(_, _, [state])] = [found for found in (await sink_state(buffer)).subscriptions if found[0] == "default"]
+        [[state]] = [found.lanes for found in (await sink_state(buffer)).subscriptions if found.name == "default"]
 
         assert (subscription.lanes[0].cursor.start, state.pending, state.balances) == (2, 8, True)
         assert subscription.accounts.totals_of(0) == Totals(acked=1, skipped=9 + 2, seeks=2)
@@ -374,7 +374,7 @@ async def test_stats_taken_while_partitions_are_added_are_whole() -> None:
 
         await buffer.change(buffer.settings.changed({"partitions": 3}))
 
-        assert all(len(lanes) in {1, 3} for _, _, lanes in (await looking).subscriptions)
+        assert all(len(each.lanes) in {1, 3} for each in (await looking).subscriptions)
 
 
 # -- settling below an offset

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from forebay.broker.core.delivery.redelivery import State
+from forebay.broker.core.errors import SinkFull
 from forebay.broker.core.partition.pages import DropReason
 from forebay.broker.core.partition.position import At, Position
 from forebay.broker.core.settings import Overflow, SinkSettings
@@ -17,6 +18,7 @@ from forebay.broker.runtime.instruments import PathLag
 from forebay.broker.runtime.read.page_cache import PAGE_BYTES
 from forebay.broker.runtime.resources import slices
 from forebay.broker.runtime.sink.buffer import Buffer
+from forebay.broker.runtime.sink.state import FULL_S
 from forebay.broker.runtime.sink.statistics import (
     LAGS_PER_SWEEP,
     LaneState,
@@ -47,8 +49,9 @@ async def sink(
 
 
 async def lane(buffer: Buffer) -> LaneState:
-    [(name, _, [state])] = (await sink_state(buffer)).subscriptions
-    assert name == "default"
+    [subscription] = (await sink_state(buffer)).subscriptions
+    [state] = subscription.lanes
+    assert subscription.name == "default"
     return state
 
 
@@ -145,11 +148,63 @@ async def test_consumers_are_counted_and_without_one_there_is_no_mode() -> None:
     async with sink() as buffer:
         taker = Taker(buffer.subscription(""))
         await taker.all_offsets()
-        [(_, connected, _)] = (await sink_state(buffer)).subscriptions
+        [connected] = (await sink_state(buffer)).subscriptions
         buffer.subscription("").leave(taker.consumer)
-        [(_, left, [state])] = (await sink_state(buffer)).subscriptions
+        [left] = (await sink_state(buffer)).subscriptions
 
-        assert (connected, left, state.realtime, state.mode_switches) == (1, 0, None, 0)
+        [state] = left.lanes
+        assert (connected.consumers, left.consumers, state.realtime, state.mode_switches) == (1, 0, None, 0)
+
+
+async def test_the_rates_are_those_of_the_last_ten_seconds() -> None:
+    clock = FakeClock()
+    async with sink(clock=clock, pages=6) as buffer:
+        taker = Taker(buffer.subscription(""))
+        await taker.all_offsets()
+        clock.advance(2.0)
+        await taker.ack(0, 4)
+
+        state = await sink_state(buffer)
+        clock.advance(10.0)
+        later = await sink_state(buffer)
+
+        assert (state.appended_per_s, state.subscriptions[0].settled_per_s) == (3.0, 4.0)
+        assert (later.appended_per_s, later.subscriptions[0].settled_per_s) == (0.0, 0.0)
+
+
+async def test_records_that_are_dropped_or_skipped_are_no_output() -> None:
+    async with sink(overflow=Overflow.DROP_OLDEST, max_disk_cache=3) as buffer:
+        await buffer.subscribing.seek("", Position(At.LATEST), partition=None, or_earliest=False)
+
+        state = await sink_state(buffer)
+
+        assert state.subscriptions[0].settled_per_s == 0.0
+
+
+@pytest.mark.parametrize("overflow", [Overflow.REJECT, Overflow.DROP_OLDEST])
+async def test_a_sink_is_full_for_a_while_after_it_had_no_room_for_an_append(overflow: Overflow) -> None:
+    clock = FakeClock()
+    async with sink(clock=clock, pages=3, overflow=overflow, max_disk_cache=3) as buffer:
+        before = await sink_state(buffer)
+        with nullcontext() if overflow == Overflow.DROP_OLDEST else pytest.raises(SinkFull):
+            await (await buffer.append(page(b"x" * 10))).done
+        after = await sink_state(buffer)
+        clock.advance(FULL_S)
+        later = await sink_state(buffer)
+
+        assert (before.limit_used, before.full, after.full, later.full) == (1.0, False, True, False)
+
+
+async def test_settled_records_that_are_retained_make_room_and_fill_no_sink() -> None:
+    async with sink(pages=3, max_disk_cache=3, retain_acked_bytes=1_000_000) as buffer:
+        taker = Taker(buffer.subscription(""))
+        await taker.all_offsets()
+        await taker.ack(0, 3)
+        await (await buffer.append(page(b"x" * 10))).done
+
+        state = await sink_state(buffer)
+
+        assert (state.limit_used, state.full) == (1.0, False)
 
 
 async def test_a_reader_within_memory_has_no_lag_in_the_store() -> None:
@@ -241,7 +296,7 @@ async def test_statistics_of_many_partitions_give_others_their_turn(monkeypatch:
 
     assert turns >= 64
     assert [partition.partition for partition in state.partitions] == list(range(64))
-    assert [[lane.partition for lane in lanes] for _, _, lanes in state.subscriptions] == [list(range(64))]
+    assert [[lane.partition for lane in found.lanes] for found in state.subscriptions] == [list(range(64))]
 
 
 async def test_subscriptions_at_different_places_far_behind_each_report_their_lag() -> None:
@@ -252,7 +307,7 @@ async def test_subscriptions_at_different_places_far_behind_each_report_their_la
             name = f"at-{at}-{len(buffer.subscriptions)}"
             await buffer.subscribing.create(name, Position(At.OFFSET, at), or_earliest=False)
 
-        found = {name: state.pending_bytes for name, _, [state] in (await sink_state(buffer)).subscriptions}
+        found = {each.name: each.lanes[0].pending_bytes for each in (await sink_state(buffer)).subscriptions}
 
         left = {"default": 1_000, "at-0-1": 1_000, "at-3-2": 997, "at-3-3": 997, "at-7-4": 993}
         assert found == {name: records * SIZE for name, records in left.items()}
@@ -287,7 +342,7 @@ async def test_lags_are_those_of_the_statistics() -> None:
         taker = Taker(buffer.subscription(""))
         await taker.offsets()
         await taker.ack(0, 2)
-        states = {name: lanes for name, _, lanes in (await sink_state(buffer)).subscriptions}
+        states = {each.name: each.lanes for each in (await sink_state(buffer)).subscriptions}
         lags = {subscription.name: lanes for subscription, lanes in await sink_lags(buffer)}
 
     facts = (
