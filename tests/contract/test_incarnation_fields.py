@@ -6,27 +6,10 @@ from collections.abc import Iterator
 from typing import Final
 
 import pytest
-from google.protobuf.descriptor import Descriptor, MethodDescriptor
+from google.protobuf.descriptor import Descriptor
 
-from forebay.v1 import (
-    admin_service_pb2,
-    buffer_service_pb2,
-    dead_letter_service_pb2,
-    epoch_service_pb2,
-    resend_service_pb2,
-    schema_service_pb2,
-    sink_service_pb2,
-)
+from tests.support.rules.services import METHODS
 
-FILES: Final = (
-    admin_service_pb2,
-    buffer_service_pb2,
-    dead_letter_service_pb2,
-    epoch_service_pb2,
-    resend_service_pb2,
-    schema_service_pb2,
-    sink_service_pb2,
-)
 BY_NAME_ALONE: Final = {
     "CreateSink": "makes the incarnation",
     "GetSink": "answers which incarnation it is",
@@ -37,15 +20,11 @@ BY_NAME_ALONE: Final = {
     "ListEpochs": "its page tokens name the incarnation",
     "ListSchemas": "its page tokens name the incarnation",
     "ListDeadLetters": "its page tokens name the incarnation",
+    "ReadPosition": "answers a document that names the incarnation",
+    "WritePosition": "stores a document that names the incarnation",
+    "DeletePosition": "deletes what was stored of any incarnation",
 }
 """Requests that name a sink and rely on nothing that was remembered of it, and why."""
-
-
-def methods() -> Iterator[MethodDescriptor]:
-    """All rpcs."""
-    for file in FILES:
-        for service in file.DESCRIPTOR.services_by_name.values():
-            yield from service.methods
 
 
 def naming(message: Descriptor, seen: frozenset[str] = frozenset()) -> Iterator[Descriptor]:
@@ -59,7 +38,7 @@ def naming(message: Descriptor, seen: frozenset[str] = frozenset()) -> Iterator[
             yield from naming(inner, seen | {inner.full_name})
 
 
-NAMING: Final = {method.name: list(naming(method.input_type)) for method in methods()}
+NAMING: Final = {method.name: list(naming(method.input_type)) for method in METHODS.values()}
 
 
 @pytest.mark.parametrize("rpc", sorted(rpc for rpc, parts in NAMING.items() if parts and rpc not in BY_NAME_ALONE))
@@ -76,4 +55,10 @@ def test_a_request_without_an_incarnation_names_a_sink_and_nothing_that_is_remem
 
 
 def test_what_rpcs_name_a_sink_is_known() -> None:
-    assert {rpc for rpc, parts in NAMING.items() if not parts} == {"GetBrokerInfo", "ListSinks"}
+    assert {rpc for rpc, parts in NAMING.items() if not parts} == {
+        "CreateBackup",
+        "GetBackupStatus",
+        "GetBrokerInfo",
+        "ListPositions",
+        "ListSinks",
+    }

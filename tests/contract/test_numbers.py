@@ -6,28 +6,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from google.protobuf import descriptor_pool, message_factory
+from google.protobuf import message_factory
 from google.protobuf.descriptor import FieldDescriptor
 
 from forebay.broker.rpc import convert
 from forebay.broker.rpc.requests.reading import reader_of
 from forebay.errors.reasons import Reason
-from forebay.v1 import (
-    admin_service_pb2,
-    buffer_service_pb2,
-    dead_letter_service_pb2,
-    epoch_service_pb2,
-    record_pb2,
-    resend_service_pb2,
-    schema_service_pb2,
-    sink_service_pb2,
-)
+from forebay.v1 import record_pb2
 from tests.support.refusals import refusal
+from tests.support.rules.services import METHODS
 
-FILES = (
-    *(admin_service_pb2, buffer_service_pb2, dead_letter_service_pb2, epoch_service_pb2),
-    *(resend_service_pb2, schema_service_pb2, sink_service_pb2),
-)
 TOP = (1 << 64) - 1
 CHECKED_WHERE_USED = {"OffsetRange", "Record", "StagedPart", "Attempt"}
 """Repeated in thousands: their converters hold them to the same ranges, or never use them."""
@@ -66,12 +54,9 @@ def placed(message: Any, path: tuple[str, ...]) -> Any:
 
 
 def cases() -> Iterator[Any]:
-    for file in FILES:
-        for service in descriptor_pool.Default().FindFileByName(file.DESCRIPTOR.name).services_by_name.values():
-            for method in service.methods:
-                name = f"/{service.full_name}/{method.name}"
-                for path, field in fields(method.input_type):
-                    yield pytest.param(name, method.input_type, path, field, id=f"{method.name}.{'.'.join(path)}")
+    for name, method in METHODS.items():
+        for path, field in fields(method.input_type):
+            yield pytest.param(name, method.input_type, path, field, id=f"{method.name}.{'.'.join(path)}")
 
 
 @pytest.mark.parametrize(("method", "request_type", "path", "field"), list(cases()))

@@ -11,7 +11,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from forebay.broker.embedded import BrokerServer
-from forebay.v1 import admin_service_pb2, buffer_service_pb2, resend_service_pb2, schema_service_pb2, sink_service_pb2
+from tests.support.rules.services import FILES
 
 
 @pytest.fixture(scope="module")
@@ -44,11 +44,7 @@ def test_it_lists_our_services_with_health_and_reflection(ask: Any) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "file",
-    [admin_service_pb2, buffer_service_pb2, resend_service_pb2, schema_service_pb2, sink_service_pb2],
-    ids=lambda f: f.__name__,
-)
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.__name__)
 def test_it_describes_every_service_as_the_schema_has_it(ask: Any, file: Any) -> None:
     for service in file.DESCRIPTOR.services_by_name.values():
         answer = ask(file_containing_symbol=service.full_name).file_descriptor_response
@@ -59,7 +55,7 @@ def test_it_describes_every_service_as_the_schema_has_it(ask: Any, file: Any) ->
 
 
 def test_it_describes_every_message(ask: Any) -> None:
-    for file in (admin_service_pb2, buffer_service_pb2, schema_service_pb2, sink_service_pb2):
+    for file in FILES:
         for message in file.DESCRIPTOR.message_types_by_name.values():
             assert ask(file_containing_symbol=message.full_name).HasField("file_descriptor_response")
 

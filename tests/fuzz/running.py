@@ -13,24 +13,14 @@ from typing import Any, Final
 
 import grpc.aio
 import psutil
-from google.protobuf import descriptor_pool
-from google.protobuf.descriptor import MethodDescriptor
 
 from forebay.client import Client, ClientSettings, ForebayError, Record, RetryPolicy
-from forebay.v1 import (
-    admin_service_pb2,
-    buffer_service_pb2,
-    dead_letter_service_pb2,
-    epoch_service_pb2,
-    resend_service_pb2,
-    schema_service_pb2,
-    sink_service_pb2,
-)
 from tests.fuzz import pages
 from tests.fuzz.calls import Caller
 from tests.fuzz.chance import SINKS, SUBSCRIPTIONS, Chance, Known
 from tests.fuzz.report import Report
 from tests.support.processes.broker import BrokerEnded, BrokerProcess, serve_command
+from tests.support.rules.services import METHODS
 
 WORKERS: Final = 16
 RENEWED_S: Final = 20.0
@@ -52,15 +42,6 @@ _SINKS: Final[dict[str, dict[str, Any]]] = {
     "rows": {"partitions": 2},
     "no-fsync": {"fsync": False},
 }
-_FILES: Final = (
-    admin_service_pb2,
-    buffer_service_pb2,
-    dead_letter_service_pb2,
-    epoch_service_pb2,
-    resend_service_pb2,
-    schema_service_pb2,
-    sink_service_pb2,
-)
 _CHANNEL: Final = [
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.max_receive_message_length", 64 << 20),
@@ -78,17 +59,6 @@ class Options:
     directory: Path
     say: Callable[[str], None]
     """Is told what happens, line by line."""
-
-
-def methods() -> list[MethodDescriptor]:
-    """Return every call of every service of Forebay."""
-    pool = descriptor_pool.Default()
-    return [
-        method
-        for file in _FILES
-        for service in pool.FindFileByName(file.DESCRIPTOR.name).services_by_name.values()
-        for method in service.methods
-    ]
 
 
 def run(options: Options) -> Report:
@@ -127,7 +97,7 @@ async def _fuzz(options: Options, endpoint: str, process: psutil.Process, report
 
 
 async def _work(endpoint: str, chance: Chance, until: float, report: Report) -> None:
-    found = methods()
+    found = list(METHODS.values())
     while time.monotonic() < until:
         async with grpc.aio.insecure_channel(endpoint, options=_CHANNEL) as channel:
             caller = Caller(channel, found, chance)

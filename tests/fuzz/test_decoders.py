@@ -45,7 +45,7 @@ from tests.fuzz import pages
 from tests.fuzz.calls import name_of
 from tests.fuzz.chance import Chance, Known
 from tests.fuzz.messages import flipped, message, wire
-from tests.fuzz.running import methods
+from tests.support.rules.services import METHODS
 
 pytestmark = pytest.mark.timeout(240)
 MANY: Final = settings(max_examples=400, deadline=None, derandomize=True)
@@ -71,7 +71,7 @@ def counted(body: bytes) -> int | None:
 # -- requests
 
 
-@pytest.mark.parametrize("method", methods(), ids=lambda method: method.full_name)
+@pytest.mark.parametrize("method", METHODS.values(), ids=lambda method: method.full_name)
 @FEW
 @given(seed=SEEDS)
 def test_a_request_is_decoded_or_refused(method: Any, seed: int) -> None:

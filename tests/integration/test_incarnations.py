@@ -27,27 +27,13 @@ from forebay.client import (
 )
 from forebay.client.transport.status import from_call
 from forebay.errors.reasons import Reason
-from forebay.v1 import (
-    buffer_service_pb2,
-    dead_letter_service_pb2,
-    epoch_service_pb2,
-    resend_service_pb2,
-    schema_service_pb2,
-    sink_service_pb2,
-)
+from forebay.v1 import epoch_service_pb2, schema_service_pb2
 from forebay.v1.schema_service_pb2_grpc import SchemaServiceStub
 from tests.support.proxies.tcp import TcpProxy
 from tests.support.refusals import failure
+from tests.support.rules.services import METHODS
 
 FORMER: Final = "0123456789abcdef"
-SERVICES: Final = (
-    buffer_service_pb2.DESCRIPTOR.services_by_name["BufferService"],
-    dead_letter_service_pb2.DESCRIPTOR.services_by_name["DeadLetterService"],
-    epoch_service_pb2.DESCRIPTOR.services_by_name["EpochService"],
-    resend_service_pb2.DESCRIPTOR.services_by_name["ResendService"],
-    schema_service_pb2.DESCRIPTOR.services_by_name["SchemaService"],
-    sink_service_pb2.DESCRIPTOR.services_by_name["SinkService"],
-)
 MORE: Final[dict[str, dict[str, Any]]] = {"UpdateSink": {"update_mask": {"paths": ["partitions"]}}}
 """Fields that a request requires in addition to the sink."""
 OPENS: Final = {"Publish": {"writer_id": "w"}, "Deliver": {"consumer_id": "c"}}
@@ -56,15 +42,14 @@ OPENS: Final = {"Publish": {"writer_id": "w"}, "Deliver": {"consumer_id": "c"}}
 
 def requests() -> Iterator[tuple[MethodDescriptor, Any]]:
     """A request of each rpc that can name an incarnation: of the sink `orders`, and of a former one."""
-    for service in SERVICES:
-        for method in service.methods:
-            kind = GetMessageClass(method.input_type)
-            fields = method.input_type.fields_by_name
-            if "incarnation" in fields:
-                named = {"sink" if "sink" in fields else "name": "orders", "incarnation": FORMER}
-                yield method, kind(**named, **MORE.get(method.name, {}))
+    for method in METHODS.values():
+        kind = GetMessageClass(method.input_type)
+        fields = method.input_type.fields_by_name
+        if "incarnation" in fields:
+            named = {"sink" if "sink" in fields else "name": "orders", "incarnation": FORMER}
+            yield method, kind(**named, **MORE.get(method.name, {}))
     commit = epoch_service_pb2.EpochCommit(sink="orders", producer="p", run="r", ticket=1, incarnation=FORMER)
-    methods = {method.name: method for service in SERVICES for method in service.methods}
+    methods = {method.name: method for method in METHODS.values()}
     yield methods["CommitEpoch"], epoch_service_pb2.CommitEpochRequest(commits=[commit])
     for name, more in OPENS.items():
         kind = GetMessageClass(methods[name].input_type)

@@ -12,7 +12,6 @@ from typing import Any
 
 import grpc
 import pytest
-from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import MethodDescriptor
 from google.rpc import error_details_pb2, status_pb2
 from grpc_health.v1 import health_pb2
@@ -21,34 +20,18 @@ from grpc_reflection.v1alpha import reflection_pb2
 from forebay.broker.embedded import BrokerServer
 from forebay.broker.rpc.requests.bounds import MESSAGE_BYTES_MAX, bounds_of
 from forebay.broker.rpc.requests.shapes import Shape, shape_of
-from forebay.v1 import (
-    admin_service_pb2,
-    buffer_service_pb2,
-    dead_letter_service_pb2,
-    epoch_service_pb2,
-    resend_service_pb2,
-    schema_service_pb2,
-    sink_service_pb2,
-)
+from tests.support.rules import services
 
 MIB = 1 << 20
 BOMB_BYTES = 4 * MIB
-FILES = (
-    admin_service_pb2,
-    buffer_service_pb2,
-    dead_letter_service_pb2,
-    epoch_service_pb2,
-    resend_service_pb2,
-    schema_service_pb2,
-    sink_service_pb2,
-    health_pb2,
-    reflection_pb2,
-)
 METHODS: list[MethodDescriptor] = [
-    method
-    for file in FILES
-    for service in descriptor_pool.Default().FindFileByName(file.DESCRIPTOR.name).services_by_name.values()
-    for method in service.methods
+    *services.METHODS.values(),
+    *(
+        method
+        for file in (health_pb2, reflection_pb2)
+        for service in file.DESCRIPTOR.services_by_name.values()
+        for method in service.methods
+    ),
 ]
 
 

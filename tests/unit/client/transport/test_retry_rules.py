@@ -26,36 +26,10 @@ from forebay.client import (
 from forebay.client.positions.position import PositionKey
 from forebay.client.transport.retry_rules import RULES, Repeat
 from forebay.errors.reasons import Reason
-from forebay.v1 import (
-    admin_service_pb2,
-    backup_service_pb2,
-    buffer_service_pb2,
-    dead_letter_service_pb2,
-    epoch_service_pb2,
-    position_service_pb2,
-    resend_service_pb2,
-    schema_service_pb2,
-    sink_service_pb2,
-)
+from forebay.v1 import sink_service_pb2
 from tests.support.calls.wire_fake import QUICK, WireFake, abort, status
+from tests.support.rules.services import METHODS
 
-FILES: Final = (
-    admin_service_pb2,
-    backup_service_pb2,
-    buffer_service_pb2,
-    dead_letter_service_pb2,
-    epoch_service_pb2,
-    position_service_pb2,
-    resend_service_pb2,
-    schema_service_pb2,
-    sink_service_pb2,
-)
-METHODS: Final = {
-    f"/{service.full_name}/{method.name}": method
-    for file in FILES
-    for service in file.DESCRIPTOR.services_by_name.values()
-    for method in service.methods
-}
 UNARY: Final = {method.name for method in METHODS.values() if not (method.client_streaming or method.server_streaming)}
 NOON: Final = datetime(2026, 1, 1, 12, tzinfo=UTC)
 PULLED: Final = DeliveredRecord(0, 0, None, b"", (), None, NOON, 0, False, 1, 1, "i")

@@ -9,35 +9,9 @@ from google.protobuf.message_factory import GetMessageClass
 
 from forebay.broker.core.access.principal import Right
 from forebay.broker.rpc.access.rules import FILTERED, RULES
-from forebay.v1 import (
-    admin_service_pb2,
-    backup_service_pb2,
-    buffer_service_pb2,
-    dead_letter_service_pb2,
-    epoch_service_pb2,
-    position_service_pb2,
-    resend_service_pb2,
-    schema_service_pb2,
-    sink_service_pb2,
-)
+from forebay.v1 import admin_service_pb2, epoch_service_pb2
+from tests.support.rules.services import METHODS
 
-FILES: list[Any] = [
-    admin_service_pb2,
-    backup_service_pb2,
-    buffer_service_pb2,
-    dead_letter_service_pb2,
-    epoch_service_pb2,
-    position_service_pb2,
-    resend_service_pb2,
-    schema_service_pb2,
-    sink_service_pb2,
-]
-METHODS = {
-    f"/{service.full_name}/{method.name}": method
-    for file in FILES
-    for service in file.DESCRIPTOR.services_by_name.values()
-    for method in service.methods
-}
 SINKLESS = {
     "/forebay.v1.AdminService/GetBrokerInfo",
     "/forebay.v1.BackupService/CreateBackup",

@@ -1,0 +1,96 @@
+"""Copy of one sink of a backup into a running broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from forebay.broker.embedded import BrokerServer
+from forebay.broker.settings import load
+from forebay.broker.storage.backup.catalog import find
+from forebay.broker.storage.backup.restore import OnDamage
+from forebay.broker.storage.backup.targets import open_target
+from forebay.cli.backup.single_sink import CopiedPartition, CopiedSink, restore_sink
+from forebay.cli.exits import ExitCode
+from forebay.cli.report import CommandFailed
+from forebay.client import Client, Record, ReplayedRecord, arrow
+from forebay.errors.reasons import Reason
+from tests.support.refusals import failure
+
+SCHEMAS = [pa.schema([("id", pa.int64())]), pa.schema([("id", pa.int64()), ("name", pa.string())])]
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Target with a backup: records in the second partition of `orders`, two schemas of `rows`; no test changes it."""
+    folder = tmp_path_factory.mktemp("backed-up")
+    target = str(folder / "target")
+    settings = load(
+        listen="127.0.0.1:0", data_dir=folder / "data", backup_target=target, disk_reserve_bytes=0, disk_ballast_bytes=0
+    )
+    with BrokerServer.on_disk(settings) as server, Client(server.endpoint) as client:
+        client.sinks.create("orders", partitions=2, max_attempts=3)
+        for first in (0, 10):
+            client.publish("orders", [Record(b"%d" % (first + number)) for number in range(10)], partition=1)
+        client.sinks.create("rows")
+        for previous, schema in enumerate(SCHEMAS):
+            client.schemas.register("rows", arrow.encode_schema(schema), previous=previous)
+        for _ in client.backups.create():
+            pass
+    return target
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    with BrokerServer.in_memory() as server, Client(server.endpoint) as one:
+        yield one
+
+
+def restored(target: str, client: Client, sink: str, folder: Path) -> CopiedSink:
+    """Copy a sink of the newest backup as `again`."""
+    opened = open_target(target)
+    return restore_sink(
+        opened, find(opened, ""), client, sink=sink, restored_as="again", on_damage=OnDamage.STOP, work_dir=folder
+    )
+
+
+def test_the_records_of_each_partition_are_published_and_counted(target: str, client: Client, tmp_path: Path) -> None:
+    copied = restored(target, client, "orders", tmp_path)
+
+    again = client.sinks.get("again")
+    assert (copied.sink, copied.restored_as, copied.incarnation) == ("orders", "again", again.incarnation)
+    assert copied.partitions == (CopiedPartition(0, 0, None, None, 0), CopiedPartition(1, 20, 0, 19, 0))
+    with client.replay("again", partition=1) as replay:
+        assert [one.value for one in replay if isinstance(one, ReplayedRecord)] == [b"%d" % n for n in range(20)]
+    assert (again.settings.partitions, again.settings.max_attempts) == (2, 3)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_all_schemas_keep_their_versions(target: str, client: Client, tmp_path: Path) -> None:
+    copied = restored(target, client, "rows", tmp_path)
+
+    stored = [client.schemas.get("again", version).arrow_schema for version in (1, 2)]
+    assert copied.schemas == 2
+    assert stored == [arrow.encode_schema(schema) for schema in SCHEMAS]
+
+
+def test_a_sink_that_the_backup_does_not_have_is_not_found_and_nothing_is_made(
+    target: str, client: Client, tmp_path: Path
+) -> None:
+    with pytest.raises(CommandFailed, match="has no sink 'absent'") as refused:
+        restored(target, client, "absent", tmp_path)
+
+    assert refused.value.code is ExitCode.NOT_FOUND
+    assert client.sinks.list() == []
+
+
+def test_a_sink_that_exists_is_left_as_it_is(target: str, client: Client, tmp_path: Path) -> None:
+    client.sinks.create("again")
+
+    with failure(Reason.SINK_EXISTS):
+        restored(target, client, "orders", tmp_path)
+
+    assert client.sinks.stats("again").records == 0
