@@ -18,17 +18,41 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from forebay.text import visible, visible_json
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
 
 V = TypeVar("V")
 Column = str | Callable[[V], object]
 """Column of a table of values: the name of an attribute, or a function of the value."""
+
+
+TEXT_MIN: Final = 8
+"""Characters of a column of text that are shown in the narrowest terminal."""
+CELL_PADDING: Final = 3
+"""Characters between two columns."""
+
+
+class Figure(str):
+    """Text of a number with its unit: aligned to the right in tables, and never broken over lines."""
+
+    __slots__ = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Styled:
+    """Cell of a table in a style of its own; only for text of the commands themselves."""
+
+    text: str
+    style: str
+
+    def __str__(self) -> str:
+        return self.text
 
 
 class Output(StrEnum):
@@ -97,12 +121,25 @@ def write_bytes_line(value: bytes) -> None:
 
 def write_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Write a table; columns of numbers are aligned to the right."""
+    write_rich(table_of(title, columns, rows))
+
+
+def write_rich(table: Table) -> None:
+    """Write a finished table."""
+    console_for(table).print(table)
+
+
+def console_for(table: Table, width: int | None = None) -> Console:
+    """Return the console for a table, with the width of the terminal.
+
+    It is wider where numbers would be cut otherwise: the terminal then breaks the lines.
+    """
     from rich.console import Console
 
     console = Console(soft_wrap=False)
-    if not console.is_terminal:
-        console = Console(width=200)
-    console.print(table_of(title, columns, rows))
+    width = width or (console.width if console.is_terminal else 200)
+    least = sum((column.min_width or 0) + CELL_PADDING for column in table.columns)
+    return Console(width=max(width, least))
 
 
 def write_result(value: object, text: str, output: Output) -> None:
@@ -127,8 +164,12 @@ def rows_of(values: Iterable[V], columns: Mapping[str, Column[V]]) -> list[tuple
     return [tuple(cell(value) for cell in cells) for value in values]
 
 
-def table_of(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
-    """Return the table that `write_table` writes."""
+def table_of(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, one_line: bool = False) -> Table:
+    """Return the table that `write_table` writes.
+
+    Numbers, sizes, durations and times are never broken over lines. Text is, where it does not fit; with ``one_line``
+    it is cut with an ellipsis instead, so that each row is one line.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
@@ -136,11 +177,19 @@ def table_of(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]
     shown = Text(visible(title)) if title else None
     table = Table(title=shown, box=SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
     for index, column in enumerate(columns):
-        numeric = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
-        table.add_column(Text(visible(column)), justify="right" if numeric else "left", overflow="fold")
+        cells = [row[index] for row in rows if row[index] not in (None, "")]
+        numeric = bool(cells) and all(isinstance(cell, int | float | Figure) for cell in cells)
+        whole = bool(cells) and all(isinstance(cell, int | float | Figure | Styled | datetime) for cell in cells)
+        widest = max((len(cell_text(cell)) for cell in cells), default=0)
+        least = max(len(column), widest) if whole else min(TEXT_MIN, max(len(column), widest))
+        justify: Literal["right", "left"] = "right" if numeric else "left"
+        table.add_column(Text(visible(column)), justify=justify, overflow="fold", no_wrap=whole, min_width=least)
     for row in rows:
         # Text, not markup: tags and emoji codes in data are not interpreted.
-        table.add_row(*(Text(visible(cell_text(cell))) for cell in row))
+        texts = [Text(visible(cell_text(cell)), style=cell.style if isinstance(cell, Styled) else "") for cell in row]
+        for text in texts if one_line else ():
+            text.no_wrap, text.overflow = True, "ellipsis"
+        table.add_row(*texts)
     return table
 
 
@@ -163,24 +212,26 @@ def cell_text(cell: object) -> str:
             return str(cell)
 
 
-def bytes_text(count: int) -> str:
+def bytes_text(count: int) -> Figure:
     """Return a number of bytes with a unit: ``1.5 MiB``."""
     size = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+            return Figure(f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}")
         size /= 1024
-    return f"{size:.1f} TiB"
+    return Figure(f"{size:.1f} TiB")
 
 
-def seconds_text(seconds: float) -> str:
-    """Return a duration with units: ``350 ms``, ``12.0 s``, ``3 min 20 s``, ``2 h 5 min``."""
+def seconds_text(seconds: float) -> Figure:
+    """Return a duration with units: ``350 ms``, ``12.0 s``, ``3 min 20 s``, ``2 h 5 min``, ``3 d 4 h``."""
     if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
+        return Figure(f"{seconds * 1000:.0f} ms")
     if seconds < 60:
-        return f"{seconds:.1f} s"
+        return Figure(f"{seconds:.1f} s")
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:
-        return f"{minutes} min {rest} s"
+        return Figure(f"{minutes} min {rest} s")
     hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min"
+    if hours < 48:
+        return Figure(f"{hours} h {minutes} min")
+    return Figure(f"{hours // 24} d {hours % 24} h")

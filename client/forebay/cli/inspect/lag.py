@@ -1,4 +1,4 @@
-"""`forebay lag`: lag of the subscriptions, and its cause."""
+"""`forebay lag`: state and lag of the sinks, and the cause."""
 
 from __future__ import annotations
 
@@ -7,13 +7,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from forebay.cli.exits import ExitCode
+from forebay.cli.inspect.lag_lines import (
+    ALL_PARTITIONS,
+    PARTITIONS,
+    SINKS,
+    SUBSCRIPTIONS,
+    partition_flow,
+    partition_lines,
+    sink_line,
+    subscription_flow,
+    subscription_lines,
+)
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, connect
-from forebay.cli.output import Output, bytes_text, seconds_text, table_of, write_json, write_table
+from forebay.cli.output import Output, bytes_text, console_for, rows_of, seconds_text, table_of, write_json, write_rich
+from forebay.cli.report import CommandFailed
 
 if TYPE_CHECKING:
-    from forebay.client import PathLag, SinkStats
+    from rich.table import Table
 
-COLUMNS = ("sink", "subscription", "partition", "lag", "size", "oldest", "in flight", "state", "next attempt", "reason")
+    from forebay.client import PathLag, SinkStats
 
 PATH_COLUMNS = (
     *("sink", "subscription", "partition", "position", "mode", "for", "switches"),
@@ -23,7 +36,11 @@ PATH_COLUMNS = (
 
 def lag(
     sink: Annotated[str | None, typer.Argument(metavar="[SINK]", help="Show only this sink; default: all.")] = None,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Update continuously (requires SINK).")] = False,
+    partitions: Annotated[bool, typer.Option("--partitions", "-p", help="Show one line per partition.")] = False,
+    wide: Annotated[
+        bool, typer.Option("--wide", "-w", help="Show all columns, with one line per subscription.")
+    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Update continuously (requires SINK).")] = False,
     paths: Annotated[
         bool, typer.Option("--paths", help="Show the mode of each reader, and its lag in memory and in the store.")
     ] = False,
@@ -31,21 +48,32 @@ def lag(
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,
 ) -> None:
-    """Show how many records wait for delivery, the age of the oldest, and what delays them."""
+    """Show one line per sink: state, waiting records, age of the oldest, rate and time to empty.
+
+    The states: flowing; idle, nothing waits; no consumer, records wait and none is connected; backing off after a
+    failed delivery; paused; full, appends are rejected or old records dropped. The rate is that of the last 10 seconds.
+    Of several subscriptions the line is about the one that needs attention first.
+    """
+    if watch and sink is None:
+        raise CommandFailed("--watch requires a sink: forebay lag SINK --watch", ExitCode.USAGE)
     with connect(endpoint) as client:
         if watch and sink is not None:
-            _watch(client.sinks.watch(sink, interval_s=interval_s), output, paths=paths)
+            _watch(
+                client.sinks.watch(sink, interval_s=interval_s), output, partitions=partitions, wide=wide, paths=paths
+            )
             return
         names = [sink] if sink is not None else [found.name for found in client.sinks.list()]
         found = [client.sinks.stats(name) for name in names]
     if output is Output.JSON:
         write_json([entry for stats in found for entry in entries(stats)])
     else:
-        write_table("lag", *_table(found, paths=paths))
+        write_rich(lag_table(found, partitions=partitions, wide=wide, paths=paths))
 
 
 def entries(stats: SinkStats) -> list[dict[str, Any]]:
     """Return the lag as objects, one per subscription and partition."""
+    whole = sink_line(stats)
+    lines = {line.subscription.name: line for line in subscription_lines(stats)}
     return [
         {
             "sink": stats.name,
@@ -65,28 +93,18 @@ def entries(stats: SinkStats) -> list[dict[str, Any]]:
             "realtime": part.realtime_lag,
             "catch_up": part.catch_up_lag,
             "identity_ok": part.identity_ok,
+            "flow": partition_flow(subscription, part),
+            "subscription_flow": subscription_flow(subscription),
+            "sink_flow": whole.flow,
+            "consumers": subscription.consumers,
+            "appended_per_s": stats.appended_per_s,
+            "settled_per_s": subscription.settled_per_s,
+            "empty_s": lines[subscription.name].empty_s,
+            "limit_used": stats.limit_used,
+            "full": stats.full,
         }
         for subscription in stats.subscriptions
         for part in subscription.partitions
-    ]
-
-
-def rows(stats: SinkStats) -> list[tuple[object, ...]]:
-    """Return the lag as rows of `COLUMNS`."""
-    return [
-        (
-            entry["sink"],
-            entry["subscription"],
-            entry["partition"],
-            entry["records"],
-            bytes_text(entry["bytes"]),
-            seconds_text(entry["age_s"]),
-            entry["in_flight"],
-            entry["state"],
-            entry["retry_at"],
-            entry["reason"],
-        )
-        for entry in entries(stats)
     ]
 
 
@@ -112,19 +130,29 @@ def _path_text(lag: PathLag) -> str:
     return f"{lag.records}, {bytes_text(lag.bytes)}, {seconds_text(lag.age_s)}"
 
 
-def _table(found: Iterable[SinkStats], *, paths: bool) -> tuple[Sequence[str], list[tuple[object, ...]]]:
-    columns, rows_of = (PATH_COLUMNS, path_rows) if paths else (COLUMNS, rows)
-    return columns, [row for stats in found for row in rows_of(stats)]
+def lag_table(found: Sequence[SinkStats], *, partitions: bool, wide: bool, paths: bool) -> Table:
+    """Return the table of the sinks: one line each, or one per subscription or partition."""
+    if paths:
+        return table_of("lag", PATH_COLUMNS, [row for stats in found for row in path_rows(stats)])
+    if partitions:
+        columns = ALL_PARTITIONS if wide else PARTITIONS
+        lines = [line for stats in found for line in partition_lines(stats)]
+    elif wide:
+        columns = SUBSCRIPTIONS
+        lines = [line for stats in found for line in subscription_lines(stats)]
+    else:
+        columns = SINKS
+        lines = [sink_line(stats) for stats in found]
+    return table_of("lag", tuple(columns), rows_of(lines, columns), one_line=True)
 
 
-def _watch(states: Iterable[SinkStats], output: Output, *, paths: bool) -> None:
+def _watch(states: Iterable[SinkStats], output: Output, **form: bool) -> None:
     if output is Output.JSON:
         for stats in states:
             write_json(entries(stats))
         return
-    from rich.console import Console
     from rich.live import Live
 
-    with Live(console=Console(), auto_refresh=False) as live:
+    with Live(console=console_for(lag_table([], **form)), auto_refresh=False) as live:
         for stats in states:
-            live.update(table_of("", *_table([stats], paths=paths)), refresh=True)
+            live.update(lag_table([stats], **form), refresh=True)
