@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import grpc.aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -24,6 +24,7 @@ from grpc_reflection.v1alpha import reflection
 
 from forebay.broker import telemetry
 from forebay.broker.composition import build_served
+from forebay.broker.console.facts import Facts
 from forebay.broker.core.resources.connections import ConnectionLimits
 from forebay.broker.rpc.admin_service import AdminServicer, Identity
 from forebay.broker.rpc.backup_service import BackupServicer
@@ -63,6 +64,7 @@ from forebay.broker.storage.store.contract import Store
 from forebay.broker.storage.store.open_files import raise_open_files
 from forebay.broker.storage.store.settings import RocksSettings
 from forebay.credentials import CredentialReport
+from forebay.packaging import install_command
 from forebay.process import freeze_objects, gc_paused, release_free_memory, tune, unfreeze_objects
 from forebay.v1 import (
     admin_service_pb2_grpc,
@@ -75,6 +77,9 @@ from forebay.v1 import (
     schema_service_pb2_grpc,
     sink_service_pb2_grpc,
 )
+
+if TYPE_CHECKING:
+    from forebay.broker.console.console import RunningConsole
 
 _log: Final = logging.getLogger(__name__)
 MESSAGE_BYTES_MAX: Final = 32 << 20
@@ -160,6 +165,7 @@ class Serving:
         self._audit_log: logging.Handler | None = None
         self._health = BoundedHealth()
         self._security = security
+        self._console: RunningConsole | None = None
         self._report = CredentialReport(
             credential_files(settings), log=_log, clock=time.monotonic, now=lambda: datetime.now(UTC)
         )
@@ -189,7 +195,7 @@ class Serving:
             BufferServicer(broker, self.connections.close), server
         )
         admin_service_pb2_grpc.add_AdminServiceServicer_to_server(
-            AdminServicer(broker, self._identity, lambda: [*self._report.warnings, *broker.backups.warnings()]), server
+            AdminServicer(broker, self._identity, self._warnings), server
         )
         backup_service_pb2_grpc.add_BackupServiceServicer_to_server(BackupServicer(broker), server)
         dead_letter_service_pb2_grpc.add_DeadLetterServiceServicer_to_server(DeadLetterServicer(broker), server)
@@ -206,6 +212,8 @@ class Serving:
             raise OSError(f"cannot listen on {self.settings.listen}: {error}") from error
         self._audit_log = open_audit_log(self.settings)
         self._report.check()
+        if self.settings.console_listen:
+            self._console = self._open_console()
         broker.start()
         self.instruments.watch(broker)
         self.instruments.watch_connections(self.connections)
@@ -213,11 +221,43 @@ class Serving:
         self._watching.append(broker.supervisor.keep_running("connections", lambda: self.connections.run(sockets)))
         await self._server.start()
         warn_of_open_access(self.settings, self._security)
+        if self._console is not None:
+            self._console.start(broker.supervisor)
         await self._say(health_pb2.HealthCheckResponse.SERVING)
         self._watching.append(broker.supervisor.keep_running("health", self._until_fenced))
         if self._security != Security(None, None):
             self._watching.append(broker.supervisor.keep_running("credentials", self._watch_files))
         _log.info("broker is serving endpoint=%s sinks=%d", self.endpoint, len(broker.sinks))
+
+    @property
+    def console_url(self) -> str:
+        """URL of the console; empty without one."""
+        return self._console.url if self._console is not None else ""
+
+    def _open_console(self) -> RunningConsole:
+        """Return the console, bound to its address. Raises ``OSError``, and ``SettingsError`` without its extra."""
+        try:
+            from forebay.broker.console.console import RunningConsole  # noqa: PLC0415 - needs the extra
+        except ModuleNotFoundError as missing:
+            raise SettingsError(
+                f"console_listen = {self.settings.console_listen!r}: the package {missing.name} is missing:"
+                f" {install_command('console')}"
+            ) from missing
+        return RunningConsole(
+            self.broker,
+            self.connections,
+            Facts(
+                self._identity.version,
+                lambda: self.endpoint,
+                self._identity.started_at_us,
+                self._warnings,
+            ),
+            self.settings,
+            lambda: self._listening.credentials,
+        )
+
+    def _warnings(self) -> list[str]:
+        return [*self._report.warnings, *self.broker.backups.warnings()]
 
     def renew(self) -> None:
         """Reload certificates and tokens for later connections and calls; invalid files leave the old ones.
@@ -247,6 +287,8 @@ class Serving:
         """
         stopping = StopSteps()
         await stopping.step("health", lambda: self._say(health_pb2.HealthCheckResponse.NOT_SERVING))
+        if self._console is not None:
+            await stopping.step("console", self._console.stop)
         await stopping.step("drain", self.broker.drain)
         await stopping.step("streams", lambda: self._server.stop(self.settings.drain_s))
         for watching in self._watching:
@@ -316,10 +358,12 @@ def serve(
     settings: BrokerSettings,
     on_ready: Callable[[str], None] = lambda _: None,
     on_metrics: Callable[[str], None] = lambda _: None,
+    on_console: Callable[[str], None] = lambda _: None,
 ) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit code: 0, or 1 after a fenced store or a failed stop.
 
-    ``on_metrics`` is called with the URL for Prometheus, if there is one, before ``on_ready`` with HOST:PORT. SIGHUP
+    ``on_metrics`` is called with the URL for Prometheus, and ``on_console`` with that of the console, if there is one,
+    before ``on_ready`` with HOST:PORT. SIGHUP
     reloads certificates and tokens, and ends no connection. Raises ``SettingsError`` if one of their files is invalid,
     ``StoreError`` if the store cannot be opened, ``OSError`` if an address cannot be bound, and ``ExportingError`` if
     an ``OTEL_…`` variable is invalid.
@@ -354,6 +398,8 @@ def serve(
         loop.add_signal_handler(signal.SIGHUP, serving.renew)
         if serving.instruments.metrics_url:
             on_metrics(serving.instruments.metrics_url)
+        if serving.console_url:
+            on_console(serving.console_url)
         on_ready(serving.endpoint)
         waiting = [asyncio.ensure_future(stopping.wait()), asyncio.ensure_future(serving.fenced.wait())]
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)

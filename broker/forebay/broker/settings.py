@@ -90,6 +90,12 @@ class BrokerSettings(BaseSettings):
     Empty for none.
     """
 
+    console_listen: str = ""
+    """HOST:PORT of the web console, which shows and changes nothing; port 0 takes a free one. Empty for none.
+
+    It uses the certificate and the tokens of the broker, if it has any.
+    """
+
     tls_server_cert_file: str = ""
     """PEM file of the broker's certificate, with intermediate certificates.
 
@@ -280,6 +286,8 @@ def load(config: Path | None = None, /, **given: Any) -> BrokerSettings:
     address(settings.listen)
     if settings.metrics_listen:
         address(settings.metrics_listen, name="metrics_listen")
+    if settings.console_listen:
+        address(settings.console_listen, name="console_listen")
     _check_security(settings)
     if settings.backup_interval_s and not settings.backup_target:
         raise SettingsError(f"backup_interval_s = {settings.backup_interval_s:g}: is of no use without backup_target")
@@ -302,13 +310,20 @@ def _check_security(settings: BrokerSettings) -> None:
             "token_hashes_file (with tls_server_cert_file and tls_server_key_file), or tls_client_ca_file, or "
             "allow_anonymous = true where the network itself keeps strangers out"
         )
-    unencrypted = bool(settings.token_hashes_file) and not cert
-    if unencrypted and not settings.tokens_without_tls and not is_loopback(settings.listen):
+    console = settings.console_listen
+    if console and not (is_loopback(console) or settings.token_hashes_file or settings.allow_anonymous):
         raise SettingsError(
-            f"token_hashes_file = {settings.token_hashes_file}: tokens would go unencrypted over the network that "
-            f"listen = {settings.listen!r} opens; set tls_server_cert_file and tls_server_key_file, or "
-            "tokens_without_tls = true where the network itself encrypts"
+            f"console_listen = {console!r}: every browser of that network could see every sink; set token_hashes_file, "
+            "or allow_anonymous = true where the network itself keeps strangers out"
         )
+    unencrypted = bool(settings.token_hashes_file) and not cert
+    for name, listen in (("listen", settings.listen), ("console_listen", settings.console_listen)):
+        if unencrypted and not settings.tokens_without_tls and listen and not is_loopback(listen):
+            raise SettingsError(
+                f"token_hashes_file = {settings.token_hashes_file}: tokens would go unencrypted over the network that "
+                f"{name} = {listen!r} opens; set tls_server_cert_file and tls_server_key_file, or "
+                "tokens_without_tls = true where the network itself encrypts"
+            )
 
 
 def _over(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:

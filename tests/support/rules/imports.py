@@ -118,9 +118,22 @@ RULES: Final[dict[str, Rule]] = {
         third_party=frozenset({"google", "grpc", "grpc_health", "grpc_reflection", "opentelemetry"}),
         never=frozenset({"opentelemetry.sdk", "opentelemetry.exporter"}),
     ),
+    # Web pages, from the same state as the services.
+    "forebay.broker.console": Rule(
+        frozenset(
+            {
+                "forebay.broker.core",
+                "forebay.broker.rpc.sinks.convert",
+                "forebay.broker.runtime",
+                "forebay.broker.settings",
+                "forebay.text",
+            }
+        ),
+        third_party=frozenset({"google", "jinja2", "markupsafe", "starlette", "uvicorn"}),
+    ),
     # The composition root, and the only other place with grpc.
     "forebay.broker.server": Rule(
-        frozenset({"forebay.broker", "forebay.credentials", "forebay.process", "forebay.v1"}),
+        frozenset({"forebay.broker", "forebay.credentials", "forebay.packaging", "forebay.process", "forebay.v1"}),
         third_party=ANY,
         never=frozenset({"rocksdict"}),
     ),

@@ -8,6 +8,7 @@ if enabled.
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -50,6 +51,10 @@ def serve(
     metrics_listen: Annotated[
         str | None,
         typer.Option(metavar="HOST:PORT", help="Address of Prometheus metrics; port 0 is a free port. Default: off."),
+    ] = None,
+    console_listen: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Address of the web console; port 0 is a free port. Default: off."),
     ] = None,
     tls_server_cert_file: Annotated[
         str | None,
@@ -108,6 +113,7 @@ def serve(
             "data_dir": data_dir,
             "listen": listen,
             "metrics_listen": metrics_listen,
+            "console_listen": console_listen,
             "tls_server_cert_file": tls_server_cert_file,
             "tls_server_key_file": tls_server_key_file,
             "tls_client_ca_file": tls_client_ca_file,
@@ -121,18 +127,22 @@ def serve(
         raise CommandFailed(str(error), ExitCode.USAGE) from error
     log_to_stderr(log_level.upper(), "%(asctime)s %(levelname)s %(name)s %(message)s")
 
-    metrics: list[str] = []
+    beside: dict[str, str] = {}
 
     def ready(endpoint: str) -> None:
         if output is Output.JSON:
-            found = {"metrics": metrics[0]} if metrics else {}
-            write_json({"endpoint": endpoint, "data_dir": settings.data_dir.resolve(), **found})
+            write_json({"endpoint": endpoint, "data_dir": settings.data_dir.resolve(), **beside})
         else:
-            for line in (f"listening on {endpoint}", *(f"metrics at {url}" for url in metrics)):
+            for line in (f"listening on {endpoint}", *(f"{what} at {url}" for what, url in beside.items())):
                 write_line(line)
 
     try:
-        code = run(settings, on_ready=ready, on_metrics=metrics.append)
+        code = run(
+            settings,
+            on_ready=ready,
+            on_metrics=partial(beside.__setitem__, "metrics"),
+            on_console=partial(beside.__setitem__, "console"),
+        )
     except (ExportingError, SettingsError) as error:
         raise CommandFailed(str(error), ExitCode.USAGE) from error
     except OSError as error:

@@ -54,6 +54,11 @@ class AccessGuard(grpc.aio.ServerInterceptor):
         self._calls: set[OpenCall] = set()
         self._rates: dict[Principal, Rates] = {}
 
+    @property
+    def credentials(self) -> Credentials | None:
+        """Credentials at this time; None without access control."""
+        return self._credentials
+
     def renew(self, credentials: Credentials) -> None:
         """Accept these credentials from now on. Open calls whose credential has lost its right end at once."""
         self._credentials = credentials

@@ -29,6 +29,11 @@ class Listener:
         self._controlled = credentials is not None
         self._guard = AccessGuard(credentials, clock, on_refused)
 
+    @property
+    def credentials(self) -> Credentials | None:
+        """Credentials at this time; None without access control."""
+        return self._guard.credentials
+
     def interceptors(self, reading: grpc.aio.ServerInterceptor) -> Sequence[grpc.aio.ServerInterceptor]:
         """Return the interceptors of a call: authentication, ``reading``, which decodes, and authorization."""
         return [self._guard, reading, Authorizer(controlled=self._controlled)]

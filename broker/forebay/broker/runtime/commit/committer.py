@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -37,6 +38,8 @@ GATHER_S: Final = 0.004
 """Minimum interval between commits of writes without pages, mostly acks, so that they share syncs."""
 CHECK_S: Final = 0.01
 """Interval between reads of the free bytes beside commits on the loop; their bytes are subtracted."""
+RECENT: Final = 512
+"""Batches whose durations are kept."""
 UNSYNCED_S: Final = 0.1
 """Longest time until a sync covers the writes that were made without one."""
 
@@ -105,6 +108,8 @@ class Committer:
         """Fires after every batch, at the end of every commit of an epoch, and when the store is fenced."""
         self.groups = 0
         """Batches committed."""
+        self.recent_s: deque[float] = deque(maxlen=RECENT)
+        """Durations of the last batches, in seconds, from the first write to the sync."""
         self.fenced: StoreFenced | None = None
 
     def start(self) -> None:
@@ -295,6 +300,7 @@ class Committer:
             self._free_bytes -= group.size
         else:
             self.check_disk()
+        self.recent_s.append(now - began)
         self._on_synced(Synced(now - began, len(group.pages), group.size, written))
         self._tail.add(group.pages)
         logs: list[PartitionLog] = []

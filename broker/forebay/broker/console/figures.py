@@ -1,0 +1,111 @@
+"""Figures of a broker and its sinks at one time: what all pages of the console are made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from forebay.broker.console.history import History, Rates
+
+
+@dataclass(frozen=True, slots=True)
+class SinkFigures:
+    """Figures of one sink, of its slowest subscription where they differ."""
+
+    name: str
+    state: str
+    """Word of the sink's state."""
+
+    waiting: int
+    """Unsettled records of the slowest subscription."""
+
+    waiting_bytes: int
+    """Bytes of all stored records."""
+
+    records: int
+    subscription: str
+    """Name of the slowest subscription."""
+
+    consumers: int
+    """Connected consumers of all subscriptions."""
+
+    share: float | None
+    """Used part of the tighter limit, 0 to 1; None without a limit."""
+
+    rates: Rates
+    reason: str
+    """Reason of a pause or a back-off."""
+
+    retry_in_s: float | None
+    """Time to the next try, while backing off."""
+
+    dead_letters: int
+    """Records in its dead-letter sink."""
+
+    oldest_age_s: float | None = None
+    """Age of the oldest unsettled record; None where it was not measured."""
+
+    @property
+    def full_in_s(self) -> float | None:
+        """Time until its limit is reached at the present rates; None if it is not approached."""
+        growth = self.rates.into - self.rates.out
+        if self.share is None or growth <= 0 or not self.records or self.share >= 1:
+            return None
+        return self.records * (1 - self.share) / max(self.share, 1e-9) / growth
+
+    @property
+    def empty_in_s(self) -> float | None:
+        """Time until nothing waits at the present rates; None if that does not happen."""
+        shrinking = self.rates.out - self.rates.into
+        return self.waiting / shrinking if self.waiting and shrinking > 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerFigures:
+    """Figures of the broker."""
+
+    state: str
+    """``serving``, ``draining`` or ``fenced``."""
+
+    state_reason: str
+    endpoint: str
+    version: str
+    up_s: float
+    sinks: int
+    sinks_max: int
+    streams: int
+    connections: int
+    disk_free: int
+    disk_reserve: int
+    memory_used: int
+    memory_limit: int
+    memory_watermark: float
+    """Part of the limit above which the broker holds less."""
+
+    sync_p50_s: float | None
+    sync_p99_s: float | None
+    quarantined_pages: int
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Figures of everything, as of one sample."""
+
+    at_us: int
+    """Wall clock, microseconds since 1970 UTC."""
+
+    number: int
+    """Counts the samples."""
+
+    broker: BrokerFigures
+    sinks: tuple[SinkFigures, ...]
+    """By name."""
+
+    total: History
+    histories: dict[str, History]
+    """By name; not of all sinks of a broker with very many."""
+
+    @property
+    def waiting(self) -> int:
+        """Unsettled records of all sinks."""
+        return sum(one.waiting for one in self.sinks)

@@ -1,0 +1,204 @@
+"""Content of the pages: data for people and programs, made from the newest snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from google.protobuf.json_format import MessageToDict
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from forebay.broker.console.attention import LISTED_MAX, Need, needs
+from forebay.broker.console.figures import BrokerFigures, SinkFigures
+from forebay.broker.console.sampler import Sampler
+from forebay.broker.core.access.principal import Principal, Right
+from forebay.broker.rpc.sinks import convert
+from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.sink.statistics import sink_state
+
+BUSIEST: Final = 10
+"""Sinks on the overview."""
+
+ON_A_PAGE: Final = 100
+"""Sinks on a page of the list."""
+
+ORDERS: Final = {
+    "waiting": lambda one: (-one.waiting, one.name),
+    "in": lambda one: (-one.rates.into, one.name),
+    "out": lambda one: (-one.rates.out, one.name),
+    "share": lambda one: (-(one.share or 0), one.name),
+    "name": lambda one: one.name,
+}
+"""Orders of the list, by the word in the address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page: its data, and how it is shown."""
+
+    template: str
+    title: str
+    data: Any
+    """Dataclass, or dictionary for JSON."""
+
+    command: str
+    """Command that prints the same."""
+
+    json_path: str
+    events_path: str
+    shown: Any = None
+    """What the template shows, if it is more than the data."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkLine:
+    """One sink in a list."""
+
+    figures: SinkFigures
+    into: tuple[float, ...]
+    """Records per second of the last 15 minutes, the oldest first."""
+
+    waiting: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Data of the overview."""
+
+    at_us: int
+    broker: BrokerFigures
+    waiting: int
+    into_per_s: float
+    out_per_s: float
+    oldest_age_s: float | None
+    """Of the sinks in ``busiest``."""
+
+    needs: tuple[Need, ...]
+    more_needs: int
+    busiest: tuple[SinkLine, ...]
+    into: tuple[float, ...]
+    out: tuple[float, ...]
+    waiting_history: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SinkList:
+    """Data of the list of sinks."""
+
+    at_us: int
+    order: str
+    first: int
+    total: int
+    sinks: tuple[SinkLine, ...]
+    previous: str
+    """Query of the page before; empty on the first one."""
+
+    next: str
+
+
+class Pages:
+    """Pages of one broker. Used on its loop."""
+
+    def __init__(self, broker: Broker, sampler: Sampler, endpoint: Callable[[], str]) -> None:
+        self._broker = broker
+        self._sampler = sampler
+        self._endpoint = endpoint
+
+    @property
+    def _at(self) -> str:
+        return f"--endpoint {self._endpoint()}"
+
+    async def overview(self, request: Request) -> Page:
+        """Return the overview of the sinks that a principal may see."""
+        snapshot = await self._sampler.current()
+        sinks = _visible(snapshot.sinks, request.state.principal)
+        busiest = await self._lines(sorted(sinks, key=ORDERS["waiting"])[:BUSIEST])
+        found = needs(snapshot.broker, sinks)
+        ages = [line.figures.oldest_age_s for line in busiest if line.figures.oldest_age_s is not None]
+        whole = len(sinks) == len(snapshot.sinks)
+        data = Overview(
+            at_us=snapshot.at_us,
+            broker=snapshot.broker,
+            waiting=sum(one.waiting for one in sinks),
+            into_per_s=sum(one.rates.into for one in sinks),
+            out_per_s=sum(one.rates.out for one in sinks),
+            oldest_age_s=max(ages, default=None),
+            needs=tuple(found[:LISTED_MAX]),
+            more_needs=max(0, len(found) - LISTED_MAX),
+            busiest=tuple(busiest),
+            into=tuple(snapshot.total.into) if whole else (),
+            out=tuple(snapshot.total.out) if whole else (),
+            waiting_history=tuple(snapshot.total.waiting) if whole else (),
+        )
+        command = f"forebay lag {self._at}"
+        return Page("overview.html", "Overview", data, command, "/overview.json", "/events/overview")
+
+    async def sinks(self, request: Request) -> Page:
+        """Return a part of the list of sinks, in the requested order."""
+        snapshot = await self._sampler.current()
+        order = request.query_params.get("order", "waiting")
+        if order not in ORDERS:
+            raise HTTPException(400, f"order must be one of {', '.join(ORDERS)}.")
+        first = _number(request.query_params.get("first", "0"))
+        sinks = sorted(_visible(snapshot.sinks, request.state.principal), key=ORDERS[order])
+        end = first + ON_A_PAGE
+        data = SinkList(
+            at_us=snapshot.at_us,
+            order=order,
+            first=first,
+            total=len(sinks),
+            sinks=tuple(await self._lines(sinks[first:end])),
+            previous=urlencode({"order": order, "first": max(0, first - ON_A_PAGE)}) if first else "",
+            next=urlencode({"order": order, "first": end}) if end < len(sinks) else "",
+        )
+        query = urlencode({"order": order, "first": first})
+        return Page(
+            "sinks.html", "Sinks", data, f"forebay lag {self._at}", f"/sinks.json?{query}", f"/events/sinks?{query}"
+        )
+
+    async def sink(self, request: Request) -> Page:
+        """Return the state of one sink, partition by partition."""
+        name = request.path_params["sink"]
+        buffer = self._broker.sinks.get(name)
+        if buffer is None or not request.state.principal.may(Right.VIEW, name):
+            raise HTTPException(404, f"There is no sink {name!r} that you may see.")
+        snapshot = await self._sampler.current()
+        message = await convert.stats(buffer, await sink_state(buffer), self._broker.clock.wall_us())
+        data = {
+            "stats": MessageToDict(
+                message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+            ),
+            "settings": MessageToDict(convert.settings_message(buffer.settings), preserving_proto_field_name=True),
+        }
+        lines = await self._lines([one for one in snapshot.sinks if one.name == name])
+        return Page(
+            "sink.html",
+            name,
+            data,
+            f"forebay lag {name} -p {self._at}",
+            f"/sinks/{name}.json",
+            f"/events/sinks/{name}",
+            shown={"stats": message, "line": lines[0] if lines else None, "settings": data["settings"]},
+        )
+
+    async def _lines(self, sinks: Sequence[SinkFigures]) -> list[SinkLine]:
+        snapshot = await self._sampler.current()
+        found: list[SinkLine] = []
+        for figures in await self._sampler.aged(sinks):
+            history = snapshot.histories.get(figures.name)
+            into = tuple(history.into) if history is not None else ()
+            found.append(SinkLine(figures, into, tuple(history.waiting) if history is not None else ()))
+        return found
+
+
+def _visible(sinks: Sequence[SinkFigures], principal: Principal) -> list[SinkFigures]:
+    return [one for one in sinks if principal.may(Right.VIEW, one.name)]
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise HTTPException(400, f"first must be a number, not {text[:20]!r}.")
+    return int(text)

@@ -1,0 +1,99 @@
+"""HTML of the pages. Everything is escaped: for HTML, and control and bidirectional characters before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from forebay.broker.console import text
+from forebay.broker.console.pages import Page
+from forebay.text import visible
+
+TEMPLATES: Final = Path(__file__).parent / "templates"
+WIDTH: Final = 120
+HEIGHT: Final = 24
+
+
+class Renderer:
+    """Templates of the console."""
+
+    def __init__(self) -> None:
+        self._environment = Environment(
+            loader=FileSystemLoader(TEMPLATES),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            finalize=_shown,
+        )
+        self._environment.filters.update(
+            count=text.count,
+            size=text.size,
+            duration=text.duration,
+            rate=text.rate,
+            clock=_clock,
+            spark=spark,
+            strip=strip,
+            word=lambda state: state.replace(" ", "-"),
+        )
+
+    def document(self, page: Page) -> str:
+        """Return a whole page."""
+        return self._environment.get_template("page.html").render(page=page, content=Markup(self.content(page)))
+
+    def content(self, page: Page) -> str:
+        """Return the part of a page that is updated."""
+        shown = page.data if page.shown is None else page.shown
+        return self._environment.get_template(page.template).render(page=page, data=shown)
+
+    def failure(self, status: int, detail: str) -> str:
+        """Return the page of an error."""
+        return self._environment.get_template("failure.html").render(status=status, detail=detail)
+
+
+def spark(values: Sequence[float], name: str) -> Markup:
+    """Return a line of numbers as SVG, with its last and highest one as a text for readers of the page."""
+    if len(values) < 2:
+        return Markup("")
+    high = max(values) or 1.0
+    step = WIDTH / (len(values) - 1)
+    points = " ".join(
+        f"{at * step:.1f},{HEIGHT - 1 - value / high * (HEIGHT - 2):.1f}" for at, value in enumerate(values)
+    )
+    label = f"{name}: now {text.count(values[-1])}, at most {text.count(max(values))} in {len(values)} samples"
+    return Markup(
+        '<svg class="spark" role="img" viewBox="0 0 {w} {h}" preserveAspectRatio="none"><title>{label}</title>'
+        '<polyline points="{points}"/></svg>'
+    ).format(w=WIDTH, h=HEIGHT, label=label, points=points)
+
+
+def strip(lane: Any, end: int) -> Markup:
+    """Return the records of a partition as a strip: settled, in flight and waiting."""
+    total = max(1, end - lane.start_offset)
+    waiting = max(0, lane.pending - lane.in_flight)
+    settled = total - lane.in_flight - waiting if end > lane.start_offset else 0
+    label = f"{text.count(settled)} settled, {text.count(lane.in_flight)} in flight, {text.count(waiting)} waiting"
+    parts, at = Markup(""), 0.0
+    for name, records in (("settled", settled), ("flight", lane.in_flight), ("wait", waiting)):
+        width = 100 * records / total
+        parts += Markup('<rect class="{}" x="{:.2f}" y="0" width="{:.2f}" height="14"/>').format(name, at, width)
+        at += width
+    return Markup(
+        '<svg class="strip" role="img" viewBox="0 0 100 14" preserveAspectRatio="none"><title>{}</title>{}</svg>'
+    ).format(label, parts)
+
+
+def _shown(value: Any) -> Any:
+    """Make control characters of foreign texts visible; numbers and markup stay as they are."""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _clock(at_us: int) -> Markup:
+    """Return a time as HTML, in UTC."""
+    at = datetime.fromtimestamp(at_us / 1e6, UTC)
+    return Markup('<time datetime="{}">{} UTC</time>').format(at.isoformat(), escape(f"{at:%Y-%m-%d %H:%M:%S}"))

@@ -1,0 +1,182 @@
+"""Samples of a running broker: one every few seconds, however many pages are open."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from forebay.broker.console.facts import Facts
+from forebay.broker.console.figures import BrokerFigures, SinkFigures, Snapshot
+from forebay.broker.console.history import HISTORIES_MAX, Count, History
+from forebay.broker.core.delivery.lane import Lane
+from forebay.broker.core.delivery.redelivery import State
+from forebay.broker.core.errors import BrokerError
+from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.commit.pulse import Pulse
+from forebay.broker.runtime.resources.connections import Connections
+from forebay.broker.runtime.resources.memory import Reading, measure
+from forebay.broker.runtime.resources.slices import Slices
+from forebay.broker.runtime.sink.buffer import Buffer
+from forebay.broker.runtime.sink.statistics import sink_lags
+
+DEAD_LETTERS: Final = ".dlq"
+
+
+class Sampler:
+    """Snapshots of one broker. Used on its loop."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        connections: Connections,
+        facts: Facts,
+        measure_memory: Callable[[], Sequence[Reading]] = measure,
+    ) -> None:
+        self._broker = broker
+        self._connections = connections
+        self._facts = facts
+        self._measure_memory = measure_memory
+        self._total = History()
+        self._histories: dict[str, History] = {}
+        self._ages: dict[str, float | None] = {}
+        """Ages of the oldest unsettled records that were asked for, by sink, as of this snapshot."""
+        self.changed = Pulse()
+        """Fires after each sample."""
+        self.snapshot: Snapshot | None = None
+
+    async def current(self) -> Snapshot:
+        """Return the newest snapshot; takes the first one."""
+        if self.snapshot is None:
+            await self.sample()
+        assert self.snapshot is not None, "it was taken"
+        return self.snapshot
+
+    async def sample(self) -> None:
+        """Take a snapshot."""
+        broker, slices, now = self._broker, Slices(), self._broker.clock.monotonic()
+        sinks: list[SinkFigures] = []
+        appended = waiting = 0
+        for name in sorted(broker.sinks):
+            await slices.turn()
+            buffer = broker.sinks.get(name)
+            if buffer is None:
+                continue
+            count, slowest = _count(buffer, now)
+            appended, waiting = appended + count.appended, waiting + count.waiting
+            sinks.append(self._figures(buffer, count, slowest, now))
+        for name in self._histories.keys() - broker.sinks.keys():
+            del self._histories[name]
+        self._total.add(Count(now, "", appended, waiting))
+        self._ages.clear()
+        self.snapshot = Snapshot(
+            at_us=broker.clock.wall_us(),
+            number=self.snapshot.number + 1 if self.snapshot is not None else 1,
+            broker=await self._broker_figures(),
+            sinks=tuple(sinks),
+            total=self._total,
+            histories=self._histories,
+        )
+        self.changed.fire()
+
+    async def aged(self, sinks: Sequence[SinkFigures]) -> list[SinkFigures]:
+        """Return figures with the ages of the oldest unsettled records, which take index reads."""
+        found: list[SinkFigures] = []
+        for one in sinks:
+            if one.waiting and one.name not in self._ages:
+                self._ages[one.name] = await self._age_s(one.name)
+            found.append(replace(one, oldest_age_s=self._ages.get(one.name)))
+        return found
+
+    async def _age_s(self, name: str) -> float | None:
+        buffer = self._broker.sinks.get(name)
+        if buffer is None:
+            return None
+        try:
+            lags = await sink_lags(buffer)
+        except BrokerError:  # the store is fenced, which the page says
+            return None
+        ages = [lane.oldest_age_us for _, lanes in lags for lane in lanes if lane.pending]
+        return max(ages) / 1e6 if ages else None
+
+    def _figures(self, buffer: Buffer, count: Count, slowest: str, now: float) -> SinkFigures:
+        history = self._histories.get(buffer.name)
+        if history is None and len(self._histories) < HISTORIES_MAX:
+            history = self._histories[buffer.name] = History()
+        if history is not None:
+            history.add(count)
+        live, settings = buffer.state.live, buffer.settings
+        shares = [live.size / settings.max_total_bytes] if settings.max_total_bytes else []
+        if settings.max_disk_cache:
+            shares.append(live.records / settings.max_disk_cache)
+        lanes: Sequence[Lane] = buffer.state.lanes.get(slowest, ())
+        held = [lane for lane in lanes if lane.resend.state in {State.BACKING_OFF, State.PAUSED}]
+        backing_off = [lane.resend.until - now for lane in held if lane.resend.state is State.BACKING_OFF]
+        letters = self._broker.sinks.get(buffer.name + DEAD_LETTERS)
+        figures = SinkFigures(
+            name=buffer.name,
+            state="",
+            waiting=count.waiting,
+            waiting_bytes=live.size,
+            records=live.records,
+            subscription=slowest,
+            consumers=sum(len(one.owners.consumers) for one in buffer.subscriptions.values()),
+            share=min(1.0, max(shares)) if shares else None,
+            rates=history.now if history is not None else History().now,
+            reason=next((lane.resend.reason for lane in held if lane.resend.reason), ""),
+            retry_in_s=max(0.0, min(backing_off)) if backing_off else None,
+            dead_letters=letters.state.live.records if letters is not None else 0,
+        )
+        paused = bool(held) and not backing_off
+        return replace(figures, state=_state(figures, paused=paused))
+
+    async def _broker_figures(self) -> BrokerFigures:
+        broker, facts = self._broker, self._facts
+        fenced = broker.committer.fenced
+        readings = await asyncio.to_thread(self._measure_memory)
+        worst = max(readings, key=lambda each: each.used / each.limit, default=Reading("", 0, 0))
+        syncs = sorted(broker.committer.recent_s)
+        return BrokerFigures(
+            state="fenced" if fenced is not None else "draining" if broker.draining else "serving",
+            state_reason=str(fenced) if fenced is not None else "it is stopping" if broker.draining else "",
+            endpoint=facts.endpoint(),
+            version=facts.version,
+            up_s=max(0.0, (broker.clock.wall_us() - facts.started_at_us) / 1e6),
+            sinks=len(broker.sinks),
+            sinks_max=broker.bounds.sinks,
+            streams=broker.streams,
+            connections=sum(self._connections.counts.values()),
+            disk_free=broker.committer.free_bytes,
+            disk_reserve=broker.bounds.disk_reserve,
+            memory_used=worst.used,
+            memory_limit=worst.limit,
+            memory_watermark=broker.bounds.memory_high_watermark,
+            sync_p50_s=syncs[len(syncs) // 2] if syncs else None,
+            sync_p99_s=syncs[len(syncs) * 99 // 100] if syncs else None,
+            quarantined_pages=broker.quarantine.pages,
+            warnings=tuple(facts.warnings()),
+        )
+
+
+def _count(buffer: Buffer, now: float) -> tuple[Count, str]:
+    """Return the counters of a sink, and its slowest subscription."""
+    ends = [log.tail.next_offset for log in buffer.logs]
+    waiting, slowest = 0, "default"
+    for name, lanes in buffer.state.lanes.items():
+        pending = sum(lane.cursor.pending(end) for lane, end in zip(lanes, ends, strict=False))
+        if pending > waiting:
+            waiting, slowest = pending, name
+    return Count(now, buffer.record.incarnation, sum(ends), waiting), slowest
+
+
+def _state(figures: SinkFigures, *, paused: bool) -> str:
+    if paused:
+        return "paused"
+    if figures.share is not None and figures.share >= 1:
+        return "full"
+    if figures.retry_in_s is not None:
+        return "backing off"
+    if not figures.waiting:
+        return "flowing" if figures.rates.into else "idle"
+    return "flowing" if figures.consumers or figures.rates.out else "no consumer"

@@ -1,0 +1,200 @@
+"""The console over real HTTP: pages, their JSON and their events, for those who may see them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from forebay.broker.console.app import WATCHES_MAX
+from forebay.broker.core.access.credentials import token_credential
+from forebay.broker.embedded import BrokerServer
+from forebay.client import Client, ClientSettings, Record
+
+VIEWER = "v" * 43
+EVIL = "<script>alert(1)</script>\x1b[31m"
+
+
+@pytest.fixture
+def server() -> Iterator[BrokerServer]:
+    with BrokerServer.in_memory(console_listen="127.0.0.1:0") as running:
+        yield running
+
+
+@contextmanager
+def asked(server: BrokerServer, path: str, **headers: str) -> Iterator[HTTPResponse]:
+    assert server.serving is not None
+    place = urlsplit(server.serving.console_url)
+    connection = HTTPConnection(str(place.hostname), place.port, timeout=30)
+    try:
+        connection.request("GET", path, headers=headers)
+        yield connection.getresponse()
+    finally:
+        connection.close()
+
+
+def html(server: BrokerServer, path: str, status: int = 200, **headers: str) -> str:
+    with asked(server, path, **headers) as response:
+        found = response.read().decode()
+        assert response.status == status, found
+        return found
+
+
+def data(server: BrokerServer, path: str, **headers: str) -> Any:
+    return json.loads(html(server, path, **headers))
+
+
+def next_event(response: HTTPResponse) -> tuple[str, Any]:
+    """Return name and data of the next event of a stream."""
+    name = "message"
+    for line in response:
+        text = line.decode().rstrip("\n")
+        if text.startswith("event: "):
+            name = text.removeprefix("event: ")
+        if text.startswith("data: "):
+            return name, json.loads(text.removeprefix("data: "))
+    return "end", None
+
+
+def test_the_overview_says_what_waits_for_whom_and_why(server: BrokerServer) -> None:
+    with Client(server.endpoint) as client:
+        client.sinks.create("orders", partitions=2)
+        client.publish("orders", [Record(b"x") for _ in range(7)], partition=1)
+        client.sinks.create("alerts")
+        client.publish("alerts", [Record(b"x")])
+        client.sinks.pause("alerts", "maintenance")
+
+    page, found = html(server, "/"), data(server, "/overview.json")
+
+    assert "orders: 7 records wait for &#39;default&#39;, and no consumer is connected." in page
+    assert f"forebay lag --endpoint {server.endpoint}" in page
+    assert (found["waiting"], found["broker"]["state"], found["broker"]["sinks"]) == (8, "serving", 2)
+    assert [(need["subject"], need["severity"]) for need in found["needs"]] == [("orders", 2), ("alerts", 1)]
+    assert [line["figures"]["state"] for line in found["busiest"]] == ["no consumer", "paused"]
+    assert found["busiest"][0]["figures"]["oldest_age_s"] > 0
+
+
+def test_the_list_of_sinks_has_orders_and_pages(server: BrokerServer) -> None:
+    with Client(server.endpoint) as client:
+        for number in range(120):
+            client.sinks.create(f"sink-{number:03}")
+        client.publish("sink-050", [Record(b"x")])
+
+    first = data(server, "/sinks.json")
+    assert [line["figures"]["name"] for line in first["sinks"]][:2] == ["sink-050", "sink-000"]
+    assert (len(first["sinks"]), first["next"]) == (100, "order=waiting&first=100")
+    assert len(data(server, f"/sinks.json?{first['next']}")["sinks"]) == 20
+    assert data(server, "/sinks.json?order=name")["sinks"][0]["figures"]["name"] == "sink-000"
+    assert 'rel="next" href="/sinks?order=waiting&amp;first=100"' in html(server, "/sinks")
+
+
+@pytest.mark.parametrize("query", ["order=colour", "first=-1", "first=x", "first=99999999999"])
+def test_a_wrong_query_says_what_is_right(server: BrokerServer, query: str) -> None:
+    assert "must be" in html(server, f"/sinks?{query}", 400)
+
+
+def test_the_page_of_a_sink_has_accounts_that_add_up_and_its_settings(server: BrokerServer) -> None:
+    with Client(server.endpoint) as client:
+        client.sinks.create("orders", partitions=2, ack_deadline_s=7)
+        client.publish("orders", [Record(b"x") for _ in range(5)], partition=0)
+        with client.subscriber("orders") as subscriber:
+            delivery = next(iter(subscriber))
+            delivery.ack(wait=True)
+
+    found = data(server, "/sinks/orders.json")
+    page = html(server, "/sinks/orders")
+
+    [subscription] = found["stats"]["subscriptions"]
+    assert [lane["acked"] for lane in subscription["partitions"]] == ["5", "0"]
+    assert found["settings"]["ack_deadline"] == "7s"
+    assert "5 settled, 0 in flight, 0 waiting" in page
+    assert "NO" not in page
+
+
+def test_what_others_wrote_is_text_on_the_page(server: BrokerServer) -> None:
+    with Client(server.endpoint) as client:
+        client.sinks.create("orders")
+        client.publish("orders", [Record(b"x")])
+        client.sinks.pause("orders", EVIL)
+
+    for path in ("/", "/sinks", "/sinks/orders", f"/sinks/{'%3Cscript%3E'}"):
+        page = html(server, path, 404 if "%3C" in path else 200)
+        assert "<script>alert" not in page
+        assert "\x1b" not in page
+
+
+def test_every_answer_forbids_scripts_of_others(server: BrokerServer) -> None:
+    for path in ("/", "/overview.json", "/static/console.js", "/sinks/missing", "/nowhere"):
+        with asked(server, path) as response:
+            policy = response.headers["Content-Security-Policy"]
+            assert "default-src 'none'" in policy, path
+            assert "unsafe" not in policy
+            assert response.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_an_open_page_is_updated_after_each_sample(server: BrokerServer) -> None:
+    with Client(server.endpoint) as client, asked(server, "/events/overview") as events:
+        client.sinks.create("orders")
+        client.publish("orders", [Record(b"x") for _ in range(3)])
+        while True:
+            name, content = next_event(events)
+            assert name == "message"
+            if "orders: 3 records wait" in content:
+                break
+
+
+def test_the_page_of_a_sink_that_is_deleted_says_so(server: BrokerServer) -> None:
+    with Client(server.endpoint) as client:
+        client.sinks.create("orders")
+        with asked(server, "/events/sinks/orders") as events:
+            client.sinks.delete("orders")
+            while (found := next_event(events))[0] == "message":
+                pass
+
+    assert found == ("gone", "There is no sink 'orders' that you may see.")
+
+
+def test_a_stop_of_the_broker_ends_open_pages(server: BrokerServer) -> None:
+    with asked(server, "/events/overview") as events:
+        server.stop()
+
+        assert events.read() is not None
+
+
+def test_more_open_pages_than_allowed_are_told_so(server: BrokerServer) -> None:
+    held = [asked(server, "/events/overview") for _ in range(WATCHES_MAX)]
+    try:
+        for one in held:
+            assert one.__enter__().status == 200
+        assert f"{WATCHES_MAX} pages are open" in html(server, "/events/overview", 503)
+        assert "Overview" in html(server, "/")
+    finally:
+        for one in held:
+            one.__exit__(None, None, None)
+
+
+def test_a_token_shows_the_sinks_of_its_rights_and_no_other(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    admin = "a" * 43
+    lines = [token_credential("viewer", VIEWER, ["view=orders"]), token_credential("admin", admin, ["admin=*"])]
+    tokens.write_text("".join(f"{one.line}\n" for one in lines))
+    with BrokerServer.in_memory(console_listen="127.0.0.1:0", token_hashes_file=str(tokens)) as server:
+        with Client(server.endpoint, settings=ClientSettings(token=admin)) as client:
+            client.sinks.create("orders")
+            client.sinks.create("secret")
+            client.publish("secret", [Record(b"x") for _ in range(9)])
+        viewer = {"Authorization": f"Bearer {VIEWER}"}
+
+        assert "demands a token" in html(server, "/", 401)
+        found = data(server, "/overview.json", **viewer)
+        assert ([line["figures"]["name"] for line in found["busiest"]], found["waiting"]) == (["orders"], 0)
+        assert (found["needs"], found["waiting_history"]) == ([], [])
+        assert "secret" not in html(server, "/sinks", **viewer)
+        assert "There is no sink" in html(server, "/sinks/secret", 404, **viewer)
+        assert data(server, "/overview.json", Authorization=f"Bearer {admin}")["waiting"] == 9

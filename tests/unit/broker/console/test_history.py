@@ -1,0 +1,65 @@
+"""Rates are differences of counters, and a ring keeps the last 15 minutes."""
+
+from __future__ import annotations
+
+from forebay.broker.console.history import SAMPLES, Count, History, Rates, Ring
+
+
+def test_a_ring_keeps_the_last_numbers_in_order() -> None:
+    ring = Ring(3)
+    for number in range(5):
+        ring.add(number)
+
+    assert list(ring) == [2, 3, 4]
+    assert len(ring) == 3
+
+
+def test_a_ring_that_is_not_full_has_what_was_added() -> None:
+    ring = Ring(3)
+    ring.add(7)
+
+    assert list(ring) == [7]
+    assert len(Ring()) == 0
+
+
+def test_rates_are_records_per_second_between_two_samples() -> None:
+    history = History()
+    history.add(Count(100.0, "a", appended=1_000, waiting=400))
+    assert history.now == Rates()
+
+    history.add(Count(105.0, "a", appended=1_500, waiting=300))
+
+    assert history.now == Rates(into=100.0, out=120.0)
+    assert list(history.waiting) == [400, 300]
+
+
+def test_a_seek_to_settled_records_is_no_negative_rate() -> None:
+    history = History()
+    history.add(Count(100.0, "a", appended=1_000, waiting=0))
+    history.add(Count(105.0, "a", appended=1_000, waiting=1_000))
+
+    assert history.now == Rates()
+
+
+def test_a_sink_that_was_made_anew_has_no_rate_from_the_former_one() -> None:
+    history = History()
+    history.add(Count(100.0, "a", appended=0, waiting=0))
+    history.add(Count(105.0, "b", appended=1_000_000, waiting=0))
+
+    assert history.now == Rates()
+
+
+def test_two_samples_at_one_time_have_no_rate() -> None:
+    history = History()
+    history.add(Count(100.0, "a", appended=0, waiting=0))
+    history.add(Count(100.0, "a", appended=10, waiting=0))
+
+    assert history.now == Rates()
+
+
+def test_a_ring_covers_a_quarter_of_an_hour() -> None:
+    ring = Ring()
+    for number in range(2 * SAMPLES):
+        ring.add(number)
+
+    assert len(ring) == SAMPLES == 180
