@@ -83,7 +83,7 @@ def test_what_goes_on_has_a_check_of_its_health(service: str) -> None:
 def test_the_image_of_the_broker_gets_neither_java_nor_spark() -> None:
     assert "jre" not in stages()["broker"]
     assert re.findall(r"COPY --from=(\S+)", stages()["broker"]) == ["broker-build"]
-    assert "compose/install /opt/forebay broker cli\n" in stages()["broker-build"]
+    assert "compose/install /opt/forebay broker console cli\n" in stages()["broker-build"]
     assert {"grpcio", "pyarrow", "rocksdict"} <= locked("broker", "cli")
     assert not {"pyspark", "py4j", "pandas", "numpy"} & locked("broker", "cli")
 
@@ -91,7 +91,7 @@ def test_the_image_of_the_broker_gets_neither_java_nor_spark() -> None:
 @pytest.mark.parametrize(
     ("image", "parts", "packages"),
     [
-        ("broker", "broker cli", {"rocksdict", "typer"}),
+        ("broker", "broker console cli", {"rocksdict", "starlette", "typer"}),
         ("deliver", "deliver cli", {"httpx2", "typer"}),
         ("target", "deliver starlette uvicorn", {"starlette", "uvicorn"}),
         ("spark", "spark cli psutil", {"pyspark", "psutil", "typer"}),
@@ -148,7 +148,7 @@ def test_one_default_for_what_the_images_are_built_on() -> None:
 def test_the_broker_is_open_to_this_machine_alone() -> None:
     published = [line for lines in services().values() for line in re.findall(r"ports: (.*)", lines)]
 
-    assert published == ['["127.0.0.1:${FOREBAY_PORT:-7461}:7461"]']
+    assert published == ['["127.0.0.1:${FOREBAY_PORT:-7461}:7461", "127.0.0.1:${FOREBAY_CONSOLE_PORT:-7462}:7462"]']
 
 
 def test_no_image_is_taken_from_a_registry_where_somebody_else_may_have_its_name() -> None:

@@ -235,7 +235,10 @@ class Serving:
         return self._console.url if self._console is not None else ""
 
     def _open_console(self) -> RunningConsole:
-        """Return the console, bound to its address. Raises ``OSError``, and ``SettingsError`` without its extra."""
+        """Return the console, bound to its address.
+
+        Raises ``OSError``, and ``SettingsError`` without its extra.
+        """
         try:
             from forebay.broker.console.console import RunningConsole  # noqa: PLC0415 - needs the extra
         except ModuleNotFoundError as missing:

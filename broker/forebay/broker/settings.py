@@ -91,9 +91,9 @@ class BrokerSettings(BaseSettings):
     """
 
     console_listen: str = ""
-    """HOST:PORT of the web console, which shows and changes nothing; port 0 takes a free one. Empty for none.
+    """HOST:PORT of the web console; port 0 takes a free one. Empty for none.
 
-    It uses the certificate and the tokens of the broker, if it has any.
+    It shows what waits and changes nothing. It uses the certificate and the tokens of the broker, if it has any.
     """
 
     tls_server_cert_file: str = ""

@@ -48,7 +48,7 @@ class Access:
 
 
 def _token(header: str) -> str:
-    """Return the token of an ``Authorization`` header, as Bearer or as the password of Basic; empty without one."""
+    """Return the token of an ``Authorization`` header, Bearer or the password of Basic, or nothing."""
     scheme, _, value = header.partition(" ")
     if len(value) > 2 * TOKEN_BYTES_MAX:
         return ""

@@ -1,4 +1,4 @@
-"""Pages of the console: server-rendered, live by server-sent events, each with its JSON and its command."""
+"""Web application of the console: each page as HTML, as JSON, and as server-sent events."""
 
 from __future__ import annotations
 
@@ -52,8 +52,12 @@ class Console:
         self._access = access
         self._renderer = renderer
         self._watches = 0
-        self.ending = asyncio.Event()
-        """Set when the console stops: open pages are not updated any more."""
+        self._ended = False
+
+    def end(self) -> None:
+        """End the updates of open pages."""
+        self._ended = True
+        self._sampler.changed.fire()
 
     def application(self) -> Starlette:
         """Return the ASGI application."""
@@ -100,15 +104,17 @@ class Console:
     async def _updates(self, build: Build, request: Request) -> AsyncIterator[str]:
         """Yield the content of a page after each sample, until the reader is gone or may not see it any more."""
         self._watches += 1
-        ending = asyncio.ensure_future(self.ending.wait())
         try:
-            while not self.ending.is_set():
-                changed = asyncio.ensure_future(self._sampler.changed.next().wait())
-                done, _ = await asyncio.wait((changed, ending), timeout=QUIET_S, return_when=asyncio.FIRST_COMPLETED)
-                if changed not in done:
-                    changed.cancel()
+            while not self._ended:
+                changed = self._sampler.changed.next()
+                try:
+                    async with asyncio.timeout(QUIET_S):
+                        await changed.wait()
+                except TimeoutError:
                     yield ": waiting\n\n"
                     continue
+                if self._ended:
+                    return
                 try:
                     request.state.principal = self._access.admit(request)
                     content = self._renderer.content(await build(self._pages, request))
@@ -117,7 +123,6 @@ class Console:
                     return
                 yield f"data: {json.dumps(content)}\n\n"
         finally:
-            ending.cancel()
             self._watches -= 1
 
     async def _failed(self, request: Request, error: Exception) -> Response:

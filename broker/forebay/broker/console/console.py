@@ -53,7 +53,7 @@ class RunningConsole:
 
     async def stop(self) -> None:
         """End the open pages, then the server."""
-        self._console.ending.set()
+        self._console.end()
         if self._work is not None:
             await self._server.stop()
             await self._work.stop()

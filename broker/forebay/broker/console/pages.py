@@ -15,6 +15,7 @@ from forebay.broker.console.attention import LISTED_MAX, Need, needs
 from forebay.broker.console.figures import BrokerFigures, SinkFigures
 from forebay.broker.console.sampler import Sampler
 from forebay.broker.core.access.principal import Principal, Right
+from forebay.broker.core.settings import SETTINGS, SinkSettings
 from forebay.broker.rpc.sinks import convert
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.sink.statistics import sink_state
@@ -181,7 +182,7 @@ class Pages:
             f"forebay lag {name} -p {self._at}",
             f"/sinks/{name}.json",
             f"/events/sinks/{name}",
-            shown={"stats": message, "line": lines[0] if lines else None, "settings": data["settings"]},
+            shown={"stats": message, "line": lines[0] if lines else None, "settings": _texts(buffer.settings)},
         )
 
     async def _lines(self, sinks: Sequence[SinkFigures]) -> list[SinkLine]:
@@ -192,6 +193,11 @@ class Pages:
             into = tuple(history.into) if history is not None else ()
             found.append(SinkLine(figures, into, tuple(history.waiting) if history is not None else ()))
         return found
+
+
+def _texts(settings: SinkSettings) -> dict[str, str]:
+    """Return the settings as people write them."""
+    return {one.public_name: one.text(getattr(settings, one.name)) for one in SETTINGS}
 
 
 def _visible(sinks: Sequence[SinkFigures], principal: Principal) -> list[SinkFigures]:

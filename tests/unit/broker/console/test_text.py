@@ -15,7 +15,8 @@ def test_counts(number: float, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "text"), [(0, "0 B"), (1023, "1,023 B"), (1536, "1.5 KiB"), (200 << 20, "200 MiB"), (5 << 60, "5,120 PiB")]
+    ("number", "text"),
+    [(0, "0 B"), (1023, "1,023 B"), (1536, "1.5 KiB"), (200 << 20, "200 MiB"), (5 << 60, "5,120 PiB")],
 )
 def test_sizes(number: float, text: str) -> None:
     assert size(number) == text
