@@ -22,7 +22,7 @@ CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="Forebay: any name, and a t
 
 
 class Access:
-    """Rights of the people who look at one console."""
+    """Rights of the users of one console."""
 
     def __init__(self, credentials: Callable[[], Credentials | None], host: str) -> None:
         """``credentials`` are the broker's at this time, None if it demands none; ``host`` is the bound one."""

@@ -24,7 +24,7 @@ class Severity(IntEnum):
     """Rank of a sentence."""
 
     NOTICE = 1
-    """Works as set, and somebody should know."""
+    """Works as it was set; good to know."""
 
     WARNING = 2
     """Data waits, or will not fit soon."""

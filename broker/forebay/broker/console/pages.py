@@ -51,7 +51,7 @@ class Page:
     json_path: str
     events_path: str
     shown: Any = None
-    """What the template shows, if it is more than the data."""
+    """Values of the template, if they are not the data."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What needs attention comes first by urgency, each in a sentence with its command."""
+"""The list of needs is ordered by urgency, each in a sentence with its command."""
 
 from __future__ import annotations
 
