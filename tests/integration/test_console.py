@@ -28,26 +28,26 @@ def server() -> Iterator[BrokerServer]:
 
 
 @contextmanager
-def asked(server: BrokerServer, path: str, **headers: str) -> Iterator[HTTPResponse]:
+def asked(server: BrokerServer, path: str, token: str = "") -> Iterator[HTTPResponse]:
     assert server.serving is not None
     place = urlsplit(server.serving.console_url)
     connection = HTTPConnection(str(place.hostname), place.port, timeout=30)
     try:
-        connection.request("GET", path, headers=headers)
+        connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
         yield connection.getresponse()
     finally:
         connection.close()
 
 
-def html(server: BrokerServer, path: str, status: int = 200, **headers: str) -> str:
-    with asked(server, path, **headers) as response:
+def html(server: BrokerServer, path: str, status: int = 200, token: str = "") -> str:
+    with asked(server, path, token) as response:
         found = response.read().decode()
         assert response.status == status, found
         return found
 
 
-def data(server: BrokerServer, path: str, **headers: str) -> Any:
-    return json.loads(html(server, path, **headers))
+def data(server: BrokerServer, path: str, token: str = "") -> Any:
+    return json.loads(html(server, path, token=token))
 
 
 def next_event(response: HTTPResponse) -> tuple[str, Any]:
@@ -189,12 +189,10 @@ def test_a_token_shows_the_sinks_of_its_rights_and_no_other(tmp_path: Path) -> N
             client.sinks.create("orders")
             client.sinks.create("secret")
             client.publish("secret", [Record(b"x") for _ in range(9)])
-        viewer = {"Authorization": f"Bearer {VIEWER}"}
-
         assert "demands a token" in html(server, "/", 401)
-        found = data(server, "/overview.json", **viewer)
+        found = data(server, "/overview.json", token=VIEWER)
         assert ([line["figures"]["name"] for line in found["busiest"]], found["waiting"]) == (["orders"], 0)
         assert (found["needs"], found["waiting_history"]) == ([], [])
-        assert "secret" not in html(server, "/sinks", **viewer)
-        assert "There is no sink" in html(server, "/sinks/secret", 404, **viewer)
-        assert data(server, "/overview.json", Authorization=f"Bearer {admin}")["waiting"] == 9
+        assert "secret" not in html(server, "/sinks", token=VIEWER)
+        assert "There is no sink" in html(server, "/sinks/secret", 404, token=VIEWER)
+        assert data(server, "/overview.json", token=admin)["waiting"] == 9

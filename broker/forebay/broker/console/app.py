@@ -52,11 +52,11 @@ class Console:
         self._access = access
         self._renderer = renderer
         self._watches = 0
-        self._ended = False
+        self._ended = asyncio.Event()
 
     def end(self) -> None:
         """End the updates of open pages."""
-        self._ended = True
+        self._ended.set()
         self._sampler.changed.fire()
 
     def application(self) -> Starlette:
@@ -105,7 +105,7 @@ class Console:
         """Yield the content of a page after each sample, until the reader is gone or may not see it any more."""
         self._watches += 1
         try:
-            while not self._ended:
+            while not self._ended.is_set():
                 changed = self._sampler.changed.next()
                 try:
                     async with asyncio.timeout(QUIET_S):
@@ -113,7 +113,7 @@ class Console:
                 except TimeoutError:
                     yield ": waiting\n\n"
                     continue
-                if self._ended:
+                if self._ended.is_set():
                     return
                 try:
                     request.state.principal = self._access.admit(request)
