@@ -126,6 +126,7 @@ RULES: Final[dict[str, Rule]] = {
                 "forebay.broker.rpc.sinks.convert",
                 "forebay.broker.runtime",
                 "forebay.broker.settings",
+                "forebay.state",
                 "forebay.text",
             }
         ),

@@ -98,7 +98,7 @@ def _of_sink(sink: SinkFigures) -> Iterator[Need]:
     elif sink.state == "no consumer":
         yield Need(Severity.WARNING, sink.name, f"{who}, and no consumer is connected.", lag, sink.waiting)
     full_in_s = sink.full_in_s
-    if full_in_s is not None and (full_in_s < SOON_S or (sink.share or 0) >= NEARLY_FULL):
+    if full_in_s is not None and (full_in_s < SOON_S or sink.share >= NEARLY_FULL):
         yield Need(
             Severity.WARNING,
             sink.name,

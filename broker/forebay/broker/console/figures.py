@@ -28,8 +28,8 @@ class SinkFigures:
     consumers: int
     """Connected consumers of all subscriptions."""
 
-    share: float | None
-    """Used part of the tighter limit, 0 to 1; None without a limit."""
+    share: float
+    """Used part of the tightest limit, 0 to 1."""
 
     rates: Rates
     reason: str
@@ -48,9 +48,9 @@ class SinkFigures:
     def full_in_s(self) -> float | None:
         """Time until its limit is reached at the present rates; None if it is not approached."""
         growth = self.rates.into - self.rates.out
-        if self.share is None or growth <= 0 or not self.records or self.share >= 1:
+        if growth <= 0 or not self.records or not 0 < self.share < 1:
             return None
-        return self.records * (1 - self.share) / max(self.share, 1e-9) / growth
+        return self.records * (1 - self.share) / self.share / growth
 
     @property
     def empty_in_s(self) -> float | None:

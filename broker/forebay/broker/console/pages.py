@@ -30,7 +30,7 @@ ORDERS: Final = {
     "waiting": lambda one: (-one.waiting, one.name),
     "in": lambda one: (-one.rates.into, one.name),
     "out": lambda one: (-one.rates.out, one.name),
-    "share": lambda one: (-(one.share or 0), one.name),
+    "share": lambda one: (-one.share, one.name),
     "name": lambda one: one.name,
 }
 """Orders of the list, by the word in the address."""

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from forebay.broker.console.facts import Facts
 from forebay.broker.console.figures import BrokerFigures, SinkFigures, Snapshot
-from forebay.broker.console.history import HISTORIES_MAX, Count, History
+from forebay.broker.console.history import HISTORIES_MAX, Count, History, Rates
 from forebay.broker.core.delivery.lane import Lane
 from forebay.broker.core.delivery.redelivery import State
 from forebay.broker.core.errors import BrokerError
+from forebay.broker.core.publish.limits import demand
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.commit.pulse import Pulse
+from forebay.broker.runtime.delivery.subscription import Subscription
 from forebay.broker.runtime.resources.connections import Connections
 from forebay.broker.runtime.resources.memory import Reading, measure
 from forebay.broker.runtime.resources.slices import Slices
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.runtime.sink.statistics import sink_lags
+from forebay.state import flow
+from forebay.state.flow import Flow
 
 DEAD_LETTERS: Final = ".dlq"
 
@@ -106,30 +110,26 @@ class Sampler:
             history = self._histories[buffer.name] = History()
         if history is not None:
             history.add(count)
-        live, settings = buffer.state.live, buffer.settings
-        shares = [live.size / settings.max_total_bytes] if settings.max_total_bytes else []
-        if settings.max_disk_cache:
-            shares.append(live.records / settings.max_disk_cache)
-        lanes: Sequence[Lane] = buffer.state.lanes.get(slowest, ())
+        sink = buffer.state
+        lanes: Sequence[Lane] = sink.lanes.get(slowest, ())
         held = [lane for lane in lanes if lane.resend.state in {State.BACKING_OFF, State.PAUSED}]
-        backing_off = [lane.resend.until - now for lane in held if lane.resend.state is State.BACKING_OFF]
+        retries = [lane.resend.until - now for lane in held if lane.resend.state is State.BACKING_OFF]
+        share = demand(sink.settings, sink.live, sink.staged.usage, 0, 0).share(sink.settings)
         letters = self._broker.sinks.get(buffer.name + DEAD_LETTERS)
-        figures = SinkFigures(
+        return SinkFigures(
             name=buffer.name,
-            state="",
+            state=flow.of_sink(map(_flow, buffer.subscriptions.values()), full=sink.full).value,
             waiting=count.waiting,
-            waiting_bytes=live.size,
-            records=live.records,
+            waiting_bytes=sink.live.size,
+            records=sink.live.records,
             subscription=slowest,
             consumers=sum(len(one.owners.consumers) for one in buffer.subscriptions.values()),
-            share=min(1.0, max(shares)) if shares else None,
-            rates=history.now if history is not None else History().now,
+            share=min(1.0, share),
+            rates=history.now if history is not None else Rates(),
             reason=next((lane.resend.reason for lane in held if lane.resend.reason), ""),
-            retry_in_s=max(0.0, min(backing_off)) if backing_off else None,
+            retry_in_s=max(0.0, min(retries)) if retries else None,
             dead_letters=letters.state.live.records if letters is not None else 0,
         )
-        paused = bool(held) and not backing_off
-        return replace(figures, state=_state(figures, paused=paused))
 
     async def _broker_figures(self) -> BrokerFigures:
         broker, facts = self._broker, self._facts
@@ -170,13 +170,25 @@ def _count(buffer: Buffer, now: float) -> tuple[Count, str]:
     return Count(now, buffer.record.incarnation, sum(ends), waiting), slowest
 
 
-def _state(figures: SinkFigures, *, paused: bool) -> str:
-    if paused:
-        return "paused"
-    if figures.share is not None and figures.share >= 1:
-        return "full"
-    if figures.retry_in_s is not None:
-        return "backing off"
-    if not figures.waiting:
-        return "flowing" if figures.rates.into else "idle"
-    return "flowing" if figures.consumers or figures.rates.out else "no consumer"
+@dataclass(slots=True)
+class _LaneFacts:
+    """What the state of a subscription depends on, of one lane."""
+
+    pending: int
+    parked_records: int
+    live_stopped: bool
+    state: State
+
+
+def _flow(subscription: Subscription) -> Flow:
+    lanes = [
+        _LaneFacts(
+            lane.cursor.pending(subscription.log(partition).tail.next_offset),
+            lane.retry.queue.records(lane.view) if lane.retry.queue else 0,
+            lane.retry.live_stopped,
+            lane.resend.state,
+        )
+        for partition, lane in enumerate(subscription.lanes)
+    ]
+    rate = subscription.accounts.settling.per_s(subscription.now())
+    return flow.of_subscription(lanes, consumers=len(subscription.owners.consumers), settled_per_s=rate)
