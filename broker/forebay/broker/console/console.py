@@ -7,7 +7,6 @@ from collections.abc import Callable
 from forebay.broker.console.access import Access
 from forebay.broker.console.app import Console
 from forebay.broker.console.facts import Facts
-from forebay.broker.console.history import SAMPLE_S
 from forebay.broker.console.pages import Pages
 from forebay.broker.console.render import Renderer
 from forebay.broker.console.sampler import Sampler
@@ -48,7 +47,7 @@ class RunningConsole:
 
     def start(self, supervisor: Supervisor) -> None:
         """Serve, and sample."""
-        supervisor.repeat("console", lambda: SAMPLE_S, self._sampler.sample)
+        supervisor.repeat("console", self._sampler.period_s, self._sampler.sample)
         self._work = supervisor.keep_running("console server", self._server.run)
 
     async def stop(self) -> None:
