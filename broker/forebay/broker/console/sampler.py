@@ -179,7 +179,7 @@ def _count(buffer: Buffer, now: float) -> tuple[Count, str]:
 
 @dataclass(slots=True)
 class _LaneFacts:
-    """What the state of a subscription depends on, of one lane."""
+    """Statistics of one lane that the state of its subscription depends on."""
 
     pending: int
     parked_records: int
