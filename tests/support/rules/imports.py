@@ -110,6 +110,8 @@ RULES: Final[dict[str, Rule]] = {
     "forebay.packaging": Rule(frozenset()),
     # For whoever uses files of certificates and secrets.
     "forebay.credentials": Rule(frozenset()),
+    # Connections to a database, for positions and deliveries.
+    "forebay.postgresql": Rule(frozenset(), third_party=frozenset({"psycopg"})),
     # Rows with a schema, for whoever has some: needs pyarrow and nothing else.
     "forebay.arrow": Rule(frozenset(), third_party=frozenset({"pyarrow"})),
     "forebay.broker.rpc": Rule(
@@ -171,7 +173,7 @@ RULES: Final[dict[str, Rule]] = {
     # Stores of positions behind extras: each has the library of its own.
     **{
         f"forebay.client.positions.stores.{store}": Rule(
-            frozenset({"forebay.client", "forebay.errors"}), third_party=frozenset({library})
+            frozenset({"forebay.client", "forebay.errors", "forebay.postgresql"}), third_party=frozenset({library})
         )
         for store, library in (
             ("azure_blob", "azure"),
@@ -187,7 +189,7 @@ RULES: Final[dict[str, Rule]] = {
         third_party=frozenset({"google", "grpc", "opentelemetry"}),
     ),
     "forebay.deliver": Rule(
-        frozenset({"forebay.client", "forebay.credentials", "forebay.packaging", "forebay.text"}),
+        frozenset({"forebay.client", "forebay.credentials", "forebay.packaging", "forebay.postgresql", "forebay.text"}),
         third_party=ANY,
         never=WIRE | {"pyspark", "rocksdict"},
     ),

@@ -7,55 +7,37 @@ user, password and TLS that the URL does not name come from the environment of l
 
 from __future__ import annotations
 
-import re
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Final, LiteralString, TypeVar
+from typing import Any, Final, LiteralString
 from urllib.parse import unquote
 
 import psycopg
 from psycopg import errors, sql
-from psycopg.abc import PQGen
 
 from forebay.client.errors import PositionConflict, PositionStoreError, PositionStoreUnavailable
 from forebay.client.positions.options import Credentials, options_of
 from forebay.client.positions.store import StoreContext, Versioned, redacted
 from forebay.client.settings import invalid_setting
+from forebay.postgresql import (
+    PASSWORD_VARIABLE,
+    TABLE_NAME,
+    USER_VARIABLE,
+    Place,
+    TimedConnection,
+    connect,
+    is_refused,
+    table_of,
+)
 
-Result = TypeVar("Result")
 Rows = list[tuple[Any, ...]]
-
-TABLE_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}(\.[a-z_][a-z0-9_]{0,62})?")
 
 CREATE: Final = (
     "CREATE TABLE IF NOT EXISTS {table} (key text PRIMARY KEY, document bytea NOT NULL, version text NOT NULL)"
 )
-
-CONNECT_S_MIN: Final = 2
-"""Least time limit of a connection that libpq knows."""
-
-_REFUSED: Final = (
-    errors.InvalidAuthorizationSpecification,
-    errors.InvalidPassword,
-    errors.InvalidCatalogName,
-    errors.InsufficientPrivilege,
-    errors.InvalidSchemaName,
-    errors.UndefinedTable,
-    errors.UndefinedColumn,
-    errors.UndefinedFile,
-    errors.ReadOnlySqlTransaction,
-    errors.ProgrammingError,
-    errors.DataError,
-    errors.NotSupportedError,
-)
-_REFUSED_AT_LOGIN: Final = re.compile(
-    r"password authentication failed|no password supplied|pg_hba\.conf|does not exist|permission denied"
-    r"|authentication failed|not permitted to log in|certificate|invalid sslmode|server does not support SSL"
-)
-"""Refusals at the login, of which libpq reports only the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,30 +69,17 @@ class PostgresqlOptions:
             raise invalid_setting("store.table", repr(self.table), allowed)
 
 
-class _Connection(psycopg.Connection[tuple[Any, ...]]):
-    """Connection whose every operation has a time limit, also against a server that stopped answering."""
-
-    ends_at: float | None = None
-    """Time at which the operation in progress fails, on the monotonic clock."""
-
-    def wait(self, gen: PQGen[Result], interval: float = 0.1, timeout: float | None = None) -> Result:
-        """See ``psycopg.Connection``."""
-        if timeout is None and self.ends_at is not None:
-            timeout = max(0.001, self.ends_at - time.monotonic())
-        return super().wait(gen, interval, timeout)
-
-
 class PostgresqlPositions:
     """Documents as rows of a table. Connects at the first use, and again after a failure."""
 
     def __init__(
-        self, connect: Callable[[float], _Connection], options: PostgresqlOptions, place: str, rw_timeout_s: float
+        self, connect: Callable[[float], TimedConnection], options: PostgresqlOptions, place: str, rw_timeout_s: float
     ) -> None:
         self._connect = connect
         self._rw_timeout_s = rw_timeout_s
         self._options = options
         self._place = place
-        self._connection: _Connection | None = None
+        self._connection: TimedConnection | None = None
 
     def read(self, key: str) -> Versioned | None:
         """See ``PositionStore``."""
@@ -185,12 +154,12 @@ class PostgresqlPositions:
             self._create(self._connection)
             return self._connection.execute(self._in_table(statement), arguments).fetchall()
 
-    def _create(self, connection: _Connection) -> None:
+    def _create(self, connection: TimedConnection) -> None:
         with suppress(errors.UniqueViolation, errors.DuplicateTable):  # another consumer creates it at the same time
             connection.execute(self._in_table(CREATE))
 
     def _in_table(self, statement: LiteralString) -> sql.Composed:
-        return sql.SQL(statement).format(table=sql.Identifier(*self._options.table.split(".")))
+        return sql.SQL(statement).format(table=table_of(self._options.table))
 
     @contextmanager
     def _failures(self) -> Iterator[None]:
@@ -204,8 +173,7 @@ class PostgresqlPositions:
             ) from error
         except psycopg.Error as error:
             text = " ".join(str(error).split())
-            is_refused = isinstance(error, _REFUSED) or _REFUSED_AT_LOGIN.search(text) is not None
-            kind = PositionStoreError if is_refused else PositionStoreUnavailable
+            kind = PositionStoreError if is_refused(error) else PositionStoreUnavailable
             raise kind(f"the position store {self._place}: {text or type(error).__name__}") from error
 
 
@@ -215,34 +183,22 @@ def open_store(context: StoreContext) -> PostgresqlPositions:
     database = unquote(url.path).strip("/")
     if not database or "/" in database:
         raise invalid_setting("store", redacted(url), "postgresql://USER@HOST:PORT/DATABASE")
-    given: dict[str, Any] = {
-        **{name: value for name in ("sslmode", "sslrootcert") if (value := getattr(options, name))},
-        **({"user": unquote(url.username)} if url.username else {}),
-        **({"host": url.hostname} if url.hostname else {}),
-        **({"port": url.port} if url.port else {}),
-    }
+    place = Place(
+        database,
+        url.hostname or "",
+        url.port,
+        unquote(url.username or ""),
+        options.sslmode,
+        options.sslrootcert,
+    )
 
     def login() -> dict[str, str]:
-        return Credentials(options.credentials_file).some({"user": "PGUSER", "password": "PGPASSWORD"})
+        return Credentials(options.credentials_file).some({"user": USER_VARIABLE, "password": PASSWORD_VARIABLE})
 
     login()  # a file that cannot be read is an error now
 
-    def connect(ends_at: float) -> _Connection:
-        connection = _Connection.connect(
-            dbname=database,
-            connect_timeout=max(CONNECT_S_MIN, int(ends_at - time.monotonic())),
-            tcp_user_timeout=int(context.rw_timeout_s * 1000),
-            client_encoding="utf8",  # without, a database of the encoding SQL_ASCII answers bytes for text
-            application_name="forebay-positions",
-            autocommit=True,
-            prepare_threshold=None,  # a pooler may give each statement to another connection of the server
-            **{**login(), **given},
-        )
-        connection.ends_at = ends_at
-        # Without the sync at commit, a crash of the server could take a position back.
-        connection.execute(
-            "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
-        )
-        return connection
+    def opened(ends_at: float) -> TimedConnection:
+        limit_s = context.rw_timeout_s
+        return connect(place, ends_at=ends_at, timeout_s=limit_s, application="forebay-positions", credentials=login())
 
-    return PostgresqlPositions(connect, options, redacted(url), context.rw_timeout_s)
+    return PostgresqlPositions(opened, options, redacted(url), context.rw_timeout_s)

@@ -1,0 +1,25 @@
+"""Connections to PostgreSQL: saved positions and the target of the deliverer share them. Needs psycopg."""
+
+from __future__ import annotations
+
+from forebay.postgresql.connection import (
+    PASSWORD_VARIABLE,
+    TABLE_NAME,
+    USER_VARIABLE,
+    Place,
+    TimedConnection,
+    connect,
+    is_refused,
+    table_of,
+)
+
+__all__ = [
+    "PASSWORD_VARIABLE",
+    "TABLE_NAME",
+    "USER_VARIABLE",
+    "Place",
+    "TimedConnection",
+    "connect",
+    "is_refused",
+    "table_of",
+]
