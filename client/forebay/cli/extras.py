@@ -23,6 +23,7 @@ PACKAGE_EXTRAS: Final = {
     "rocksdict": "broker",
     "opentelemetry": "cli",
     "httpx2": "deliver",
+    "psycopg": "postgresql",
     "jinja2": "console",
     "pyarrow": "spark",
     "pyspark": "spark",

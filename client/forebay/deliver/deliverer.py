@@ -91,8 +91,10 @@ class Deliverer:
 
     def _open(self, target: Target) -> BatchLimits:
         settings = self._settings
-        tighter = target.open(TargetContext(self._sink, settings.subscription, settings.concurrency))
-        return settings.batch.within(tighter) if tighter else settings.batch
+        limits = target.open(TargetContext(self._sink, settings.subscription, settings.concurrency))
+        if settings.batch is None or limits is None:
+            return limits or settings.batch or BatchLimits()
+        return settings.batch.within(limits)
 
     def stop(self, *, wait_s: float | None = 0.0) -> bool:
         """Stop `run` once the sends in progress are settled; return True if it has ended.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from forebay.deliver.batch import BatchLimits
 
@@ -17,8 +17,8 @@ class DelivererSettings:
     consumer_id: str | None = None
     """Consumer name in the sink's statistics; ``None`` is a random one."""
 
-    batch: BatchLimits = field(default_factory=BatchLimits)
-    """Upper bounds of a batch."""
+    batch: BatchLimits | None = None
+    """Upper bounds of a batch; ``None`` uses those of the target, or else the defaults."""
 
     concurrency: int = 8
     """Number of threads: the partitions delivered at the same time, each in order. 1 to 256."""

@@ -34,7 +34,7 @@ def deliver(
         typer.Option(
             "--to",
             metavar="TARGET",
-            help="Target: http, file, console, an address that begins with http:// or https://, "
+            help="Target: http, file, console, an address that begins with http://, https:// or postgresql://, "
             "the name of a registered target, or MODULE:ATTRIBUTE.",
             show_default=False,
         ),
@@ -58,8 +58,12 @@ def deliver(
     ] = None,
     subscription: Subscription = "default",
     concurrency: Annotated[int, typer.Option(help="Partitions delivered concurrently.", min=1, max=256)] = 8,
-    batch_records: Annotated[int, typer.Option(help="Maximum records per request.", min=1)] = 500,
-    batch_bytes: Annotated[int, typer.Option(help="Maximum bytes per request.", min=1)] = 1 << 20,
+    batch_records: Annotated[
+        int | None, typer.Option(help="Maximum records per request; default: the target's, or 500.", min=1)
+    ] = None,
+    batch_bytes: Annotated[
+        int | None, typer.Option(help="Maximum bytes per request; default: the target's, or 1 MiB.", min=1)
+    ] = None,
     credit_records: Annotated[int, typer.Option(help="Maximum records in flight.", min=1)] = 20_000,
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,
@@ -79,9 +83,13 @@ def deliver(
         second = targets.create(*resend_target_of(name, options, resend_to, resend_option or []))
     elif resend_option:
         raise CommandFailed("--resend-option requires --resend-to", ExitCode.USAGE)
+    limits = None
+    if batch_records is not None or batch_bytes is not None:
+        usual = BatchLimits()
+        limits = BatchLimits(batch_records or usual.records_max, batch_bytes or usual.bytes_max)
     settings = DelivererSettings(
         subscription=subscription,
-        batch=BatchLimits(records_max=batch_records, bytes_max=batch_bytes),
+        batch=limits,
         concurrency=concurrency,
         credit_records=credit_records,
     )
@@ -116,6 +124,8 @@ def target_of(to: str, pairs: Sequence[str]) -> tuple[str, Mapping[str, str]]:
     options = _options(pairs)
     if to.startswith(("http://", "https://")):
         return "http", {"url": to, **options}
+    if to.startswith(("postgresql://", "postgres://")):
+        return "postgresql", {"url": to, **options}
     return to, options
 
 

@@ -1,6 +1,6 @@
 """Registry of targets by name.
 
-Three targets are built in. Packages add targets with the entry-point group ``forebay.targets``, and any importable
+Four targets are built in. Packages add targets with the entry-point group ``forebay.targets``, and any importable
 object is available as ``module:attribute``. The target is called with the options as keywords, all of them text.
 """
 
@@ -20,10 +20,12 @@ GROUP: Final = "forebay.targets"
 """Entry-point group of targets."""
 
 _BUILT_IN: Final = {
-    "console": "forebay.deliver.targets.console:console_target",
-    "file": "forebay.deliver.targets.file:file_target",
-    "http": "forebay.deliver.targets.http:http_target",
+    "console": ("forebay.deliver.targets.console:console_target", "deliver"),
+    "file": ("forebay.deliver.targets.file:file_target", "deliver"),
+    "http": ("forebay.deliver.targets.http:http_target", "deliver"),
+    "postgresql": ("forebay.deliver.targets.postgresql:postgresql_target", "postgresql"),
 }
+"""Factory, and the extra that it needs, by name."""
 
 
 def names() -> tuple[str, ...]:
@@ -38,7 +40,7 @@ def load(name: str) -> Callable[..., Target]:
     """
     registered = {found.name: found for found in entry_points(group=GROUP)}
     if name in _BUILT_IN:
-        entry = EntryPoint(name, _BUILT_IN[name], GROUP)
+        entry = EntryPoint(name, _BUILT_IN[name][0], GROUP)
     elif name in registered:
         entry = registered[name]
     elif ":" in name:
@@ -72,7 +74,7 @@ def _resolve(entry: EntryPoint) -> Callable[..., Target]:
     try:
         found: object = importlib.import_module(module.strip())
     except ModuleNotFoundError as error:
-        hint = f": {install_command('deliver')}" if entry.name in _BUILT_IN else ""
+        hint = f": {install_command(_BUILT_IN[entry.name][1])}" if entry.name in _BUILT_IN else ""
         raise TargetUnusable(entry.name, f"the module {error.name} does not exist{hint}") from error
     except (ImportError, ValueError) as error:
         raise TargetUnusable(entry.name, str(error)) from error
