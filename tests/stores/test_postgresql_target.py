@@ -17,8 +17,7 @@ import psycopg
 import pytest
 
 from forebay.client import Client, Record, SinkStats
-from forebay.deliver import Batch, BatchLimits, Delivered, Outcome, Reject, Retry, TargetContext
-from forebay.deliver.errors import InvalidOption
+from forebay.deliver import Batch, Delivered, Outcome, Reject, Retry, TargetContext
 from forebay.deliver.targets import registry
 from forebay.deliver.targets.target import Target
 from tests.support.calls.eventually import stats_when
@@ -257,38 +256,6 @@ def test_a_wrong_password_is_retried_with_its_reason_and_shown_nowhere(
     assert isinstance(outcome, Retry)
     assert "the login was refused" in outcome.reason
     assert "secret" not in outcome.reason
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"url": "postgresql://u:secret@h/d"}, "must not contain a password"),
-        ({"url": "postgresql://h"}, "must be postgresql://"),
-        ({"url": "mysql://h/d"}, "must be postgresql://"),
-        ({"url": "postgresql://h:x/d"}, "must be postgresql://"),
-        ({"table": "readings; DROP TABLE x"}, "TABLE or SCHEMA.TABLE"),
-        ({"rows": "xml"}, "must be one of record, json"),
-        ({"upsert_by": "id"}, "only for rows=json"),
-        ({"batch_records": "0"}, "must be an integer"),
-        ({"timeout_s": "soon"}, "must be 0.1 to 600 seconds"),
-        ({"create": "yes"}, "must be true or false"),
-        ({"colour": "red"}, "colour"),
-    ],
-)
-def test_a_wrong_option_says_what_is_right(options: dict[str, str], message: str) -> None:
-    with pytest.raises(InvalidOption, match=message) as error:
-        registry.create("postgresql", {"url": "postgresql://h/d", "table": "t", **options})
-
-    assert "secret" not in str(error.value)
-
-
-def test_the_target_raises_the_limits_of_a_batch_and_may_be_told_others() -> None:
-    given = {"url": "postgresql://h/d", "table": "t"}
-    context = TargetContext("readings", "default", 1)
-
-    assert registry.create("postgresql", given).open(context) == BatchLimits(10_000, 8 << 20)
-    tight = registry.create("postgresql", {**given, "batch_records": "7", "batch_bytes": "99"})
-    assert tight.open(context) == BatchLimits(7, 99)
 
 
 @pytest.mark.timeout(120 + 10 * KILLS)

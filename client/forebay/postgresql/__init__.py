@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: saved positions and the target of the deliverer share them. Needs psycopg."""
+"""Connections to PostgreSQL, for saved positions and for deliveries. Needs psycopg."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 A batch is one transaction: its rows, by COPY, and the range of its offsets in a table of deliveries. A batch that is
 sent again, because its answer or the ack was lost, finds its range there and writes nothing. The ranges are a
-multirange per partition, so that records that are redelivered behind later ones (RELAXED order) are told from those
-that were written. The row of the partition is locked, so of two deliverers the second one sees what the first wrote.
+multirange per partition, so that records that are redelivered behind later ones (RELAXED order) are distinguished
+from those that were written. The row of the partition is locked, so of two deliverers the second one sees what the first wrote.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ class PostgresqlTarget:
             connection.close()
 
     def _failed(self, connection: TimedConnection | None, error: psycopg.Error, batch: Batch) -> Outcome:
-        """Return the outcome of an error. Its text may quote a record, so the reason has its class and place only."""
+        """Return the outcome of an error; the reason quotes no text of it, which may quote a record."""
         with self._lock:
             self._types = None  # the table may have changed
         if connection is not None:
@@ -263,7 +263,7 @@ def _bounds(found: Range[Any]) -> tuple[int, int]:
 
 
 def postgresql_target(**options: str) -> PostgresqlTarget:
-    """Build the target; the options are those of `forebay.deliver.targets.postgresql_settings.settings_of`."""
+    """Build the target from command-line options, those of `settings_of`."""
     try:
         signature(settings_of).bind(**options)
     except TypeError as error:

@@ -127,7 +127,7 @@ _VALUES: Final[dict[Value, Callable[[bytes], bytes | str]]] = {
 
 
 def offsets_of(batch: Batch, delivered: Sequence[tuple[int, int]]) -> Batch | None:
-    """Return the records of a batch that are in none of the ranges ``[first, end)``; None if there are none."""
+    """Return the records of a batch that are in none of the ranges ``[first, end)``, or None."""
     kept = tuple(
         record for record in batch.records if not any(first <= record.offset < end for first, end in delivered)
     )

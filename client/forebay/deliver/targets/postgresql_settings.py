@@ -1,4 +1,4 @@
-"""Options of the PostgreSQL target. Secrets are never options: they come from the environment or a file."""
+"""Options of the PostgreSQL target; secrets come from the environment or a file instead."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class PostgresqlSettings:
 
     unknown_fields: UnknownFields = UnknownFields.REJECT
     delivered_table: str = "forebay_delivered"
-    """Table of what was delivered. It must be in the same database, because both change in one transaction."""
+    """Table of the delivered offsets, in the same database: both change in one transaction."""
 
     delivery: str = ""
     """Name of the delivery in that table; ``SINK/SUBSCRIPTION/TABLE`` by default."""

@@ -32,9 +32,9 @@ class Target(Protocol):
     """Sends batches to another system."""
 
     def open(self, context: TargetContext) -> BatchLimits | None:
-        """Prepare before the first `send`; return limits for batches, or ``None`` for the defaults. Called once.
+        """Prepare before the first `send`; return limits for batches, or ``None``. Called once.
 
-        Tighter limits of the deliverer's settings apply.
+        ``None`` is for the defaults. Tighter limits of the deliverer's settings apply.
 
         An unavailable system is not a failure here: `send` reports it. An exception ends the deliverer.
         """
