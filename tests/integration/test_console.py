@@ -94,7 +94,7 @@ def test_the_list_of_sinks_has_orders_and_pages(server: BrokerServer) -> None:
     assert 'rel="next" href="/sinks?order=waiting&amp;first=100"' in html(server, "/sinks")
 
 
-@pytest.mark.parametrize("query", ["order=colour", "first=-1", "first=x", "first=99999999999"])
+@pytest.mark.parametrize("query", ["order=colour", "first=-1", "first=x", "first=99999999999999999999"])
 def test_a_wrong_query_says_what_is_right(server: BrokerServer, query: str) -> None:
     assert "must be" in html(server, f"/sinks?{query}", 400)
 
@@ -127,6 +127,44 @@ def test_what_others_wrote_is_text_on_the_page(server: BrokerServer) -> None:
         page = html(server, path, 404 if "%3C" in path else 200)
         assert "<script>alert" not in page
         assert "\x1b" not in page
+
+
+def test_records_are_shown_from_an_offset_on_as_text(server: BrokerServer) -> None:
+    with Client(server.endpoint) as client:
+        client.sinks.create("orders", partitions=2)
+        records = [Record(b'{"n": %d}' % n, key=b"k", headers=[("unit", b"C")]) for n in range(60)]
+        client.publish("orders", [*records, Record(EVIL.encode(), key=EVIL.encode())], partition=1)
+
+    first = data(server, "/sinks/orders/records.json?partition=1")
+    last = html(server, "/sinks/orders/records?partition=1&offset=50")
+
+    assert [record["offset"] for record in first["records"]][-1] == "49"
+    assert first["records"][3]["value"] == '{"n": 3}'
+    assert "unit: C" in last
+    assert "<script>alert" not in last
+    assert "\x1b" not in last
+    assert "No records from here on" in html(server, "/sinks/orders/records")
+    assert "the sink has 0 to 1" in html(server, "/sinks/orders/records?partition=9", 400)
+    assert "offset must be a number" in html(server, "/sinks/orders/records?offset=-1", 400)
+
+
+def test_dead_letters_are_grouped_by_the_words_of_the_target(server: BrokerServer) -> None:
+    with Client(server.endpoint) as client:
+        client.sinks.create("orders")
+        client.publish("orders", [Record(b"%d" % n) for n in range(3)])
+        with client.subscriber("orders") as subscriber:
+            delivery = next(iter(subscriber))
+            for offset, reason in ((0, EVIL), (1, "422 of no use"), (2, EVIL)):
+                delivery.dead_letter(reason, offset=offset, wait=True)
+
+    found = data(server, "/sinks/orders/dead-letters.json")
+    page = html(server, "/sinks/orders/dead-letters")
+
+    assert [(group["error"], group["count"]) for group in found["groups"]] == [(EVIL, 2), ("422 of no use", 1)]
+    assert [letter["origin_offset"] for letter in found["groups"][0]["letters"]] == [0, 2]
+    assert "422 of no use" in page
+    assert "<script>alert" not in page
+    assert "\x1b" not in page
 
 
 def test_every_answer_forbids_scripts_of_others(server: BrokerServer) -> None:
@@ -195,4 +233,6 @@ def test_a_token_shows_the_sinks_of_its_rights_and_no_other(tmp_path: Path) -> N
         assert (found["needs"], found["waiting_history"]) == ([], [])
         assert "secret" not in html(server, "/sinks", token=VIEWER)
         assert "There is no sink" in html(server, "/sinks/secret", 404, token=VIEWER)
+        assert "lacks the right replay" in html(server, "/sinks/orders/records", 403, token=VIEWER)
+        assert "lacks the right replay" in html(server, "/sinks/orders/dead-letters", 403, token=VIEWER)
         assert data(server, "/overview.json", token=admin)["waiting"] == 9

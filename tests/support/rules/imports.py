@@ -125,11 +125,13 @@ RULES: Final[dict[str, Rule]] = {
         frozenset(
             {
                 "forebay.broker.core",
+                "forebay.broker.rpc.buffer.peek",
                 "forebay.broker.rpc.sinks.convert",
                 "forebay.broker.runtime",
                 "forebay.broker.settings",
                 "forebay.state",
                 "forebay.text",
+                "forebay.v1.buffer_service_pb2",
             }
         ),
         third_party=frozenset({"google", "jinja2", "markupsafe", "starlette", "uvicorn"}),

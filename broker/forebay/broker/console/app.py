@@ -62,10 +62,11 @@ class Console:
     def application(self) -> Starlette:
         """Return the ASGI application."""
         routes: list[Route | Mount] = [Mount("/static", _Static(directory=HERE / "static"))]
-        for path, build in PAGES.items():
+        for path, build in (PAGES | STILL).items():
+            if path in PAGES:
+                routes.append(Route(f"/events{path or '/overview'}", self._guarded(self._events(build))))
             routes += [
                 Route(f"{path or '/'}.json" if path else "/overview.json", self._guarded(self._json(build))),
-                Route(f"/events{path or '/overview'}", self._guarded(self._events(build))),
                 Route(path or "/", self._guarded(self._html(build))),
             ]
         return Starlette(routes=routes, exception_handlers={HTTPException: self._failed})
@@ -139,6 +140,12 @@ PAGES: Final[dict[str, Build]] = {
     "/sinks/{sink}": Pages.sink,
 }
 """Pages by path. Their JSON is at the path with ``.json``, their events are under ``/events``."""
+
+STILL: Final[dict[str, Build]] = {
+    "/sinks/{sink}/records": Pages.records,
+    "/sinks/{sink}/dead-letters": Pages.letters,
+}
+"""Pages without events."""
 
 
 class _Static(StaticFiles):

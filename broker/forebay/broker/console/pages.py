@@ -15,16 +15,30 @@ from forebay.broker.console.attention import LISTED_MAX, Need, needs
 from forebay.broker.console.figures import BrokerFigures, SinkFigures
 from forebay.broker.console.sampler import Sampler
 from forebay.broker.core.access.principal import Principal, Right
+from forebay.broker.core.dead_letters.letters import Filter
+from forebay.broker.core.errors import BrokerError
 from forebay.broker.core.settings import SETTINGS, SinkSettings
+from forebay.broker.rpc.buffer.peek import peek
 from forebay.broker.rpc.sinks import convert
 from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.dead_letters.operations import DeadLetterOperations
 from forebay.broker.runtime.sink.statistics import sink_state
+from forebay.v1 import buffer_service_pb2 as pb
 
 BUSIEST: Final = 10
 """Sinks on the overview."""
 
 ON_A_PAGE: Final = 100
 """Sinks on a page of the list."""
+
+RECORDS: Final = 50
+"""Records on a page."""
+
+LETTERS: Final = 1_000
+"""Dead letters that are grouped."""
+
+SHOWN: Final = 10
+"""Dead letters of a group that are listed."""
 
 ORDERS: Final = {
     "waiting": lambda one: (-one.waiting, one.name),
@@ -50,6 +64,8 @@ class Page:
 
     json_path: str
     events_path: str
+    """Empty for a page that is not updated."""
+
     shown: Any = None
     """Values of the template, if they are not the data."""
 
@@ -100,6 +116,40 @@ class SinkList:
     next: str
 
 
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """Position of one dead letter, and of its record in the sink."""
+
+    partition: int
+    offset: int
+    origin_partition: int | None
+    origin_offset: int | None
+    attempts: int
+    at_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class LetterGroup:
+    """Dead letters with the same error."""
+
+    error: str
+    count: int
+    letters: tuple[Letter, ...]
+    """The oldest ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class LetterList:
+    """Data of the dead letters of a sink."""
+
+    sink: str
+    count: int
+    count_max: int
+    """Number of dead letters above which the newer ones are not counted."""
+
+    groups: tuple[LetterGroup, ...]
+
+
 class Pages:
     """Pages of one broker. Used on its loop."""
 
@@ -143,7 +193,7 @@ class Pages:
         order = request.query_params.get("order", "waiting")
         if order not in ORDERS:
             raise HTTPException(400, f"order must be one of {', '.join(ORDERS)}.")
-        first = _number(request.query_params.get("first", "0"))
+        first = _number(request, "first", 0)
         sinks = sorted(_visible(snapshot.sinks, request.state.principal), key=ORDERS[order])
         end = first + ON_A_PAGE
         data = SinkList(
@@ -162,10 +212,8 @@ class Pages:
 
     async def sink(self, request: Request) -> Page:
         """Return the state of one sink, partition by partition."""
-        name = request.path_params["sink"]
-        buffer = self._broker.sinks.get(name)
-        if buffer is None or not request.state.principal.may(Right.VIEW, name):
-            raise HTTPException(404, f"There is no sink {name!r} that you may see.")
+        name = self._named(request, Right.VIEW)
+        buffer = self._broker.sinks[name]
         snapshot = await self._sampler.current()
         message = await convert.stats(buffer, await sink_state(buffer), self._broker.clock.wall_us())
         data = {
@@ -184,6 +232,82 @@ class Pages:
             f"/events/sinks/{name}",
             shown={"stats": message, "line": lines[0] if lines else None, "settings": _texts(buffer.settings)},
         )
+
+    async def records(self, request: Request) -> Page:
+        """Return records of one partition, from an offset on; the lowest unsettled one by default."""
+        name = self._named(request, Right.REPLAY)
+        partition = _number(request, "partition", 0)
+        wanted = pb.PeekRequest(sink=name, partition=partition, max_records=RECORDS)
+        if "offset" in request.query_params:
+            wanted.offset = _number(request, "offset", 0)
+        with self._broker.stream_memory.share() as memory:
+            try:
+                found = await peek(self._broker, wanted, memory)
+            except BrokerError as refused:
+                raise HTTPException(400, f"{refused}.") from refused
+            data = MessageToDict(found, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
+        buffer = self._broker.sinks[name]
+        first = found.records[0].offset if found.records else wanted.offset
+        query = urlencode({"partition": partition, "offset": first})
+        shown = {
+            "name": name,
+            "partition": partition,
+            "partitions": len(buffer.logs),
+            "records": found.records,
+            "gaps": found.gaps,
+            "end": buffer.logs[partition].tail.next_offset,
+            "earliest": buffer.logs[partition].earliest,
+            "previous": max(buffer.logs[partition].earliest, first - RECORDS),
+            "next": found.records[-1].offset + 1 if found.records else first,
+        }
+        command = f"forebay peek {name} --partition {partition} --offset {first} {self._at}"
+        return Page(
+            "records.html", f"Records of {name}", data, command, f"/sinks/{name}/records.json?{query}", "", shown=shown
+        )
+
+    async def letters(self, request: Request) -> Page:
+        """Return the oldest dead letters of a sink, grouped by the words of the target."""
+        name = self._named(request, Right.REPLAY)
+        box = DeadLetterOperations(self._broker, name)
+        try:
+            found, _ = await box.list(Filter(), LETTERS, None)
+        except BrokerError as refused:
+            raise HTTPException(400, f"{refused}.") from refused
+        groups: dict[str, list[Letter]] = {}
+        for partition, letter in found:
+            origin = letter.origin
+            groups.setdefault(origin.error if origin is not None else letter.uncut, []).append(
+                Letter(
+                    partition,
+                    letter.offset,
+                    origin.partition if origin is not None else None,
+                    origin.offset if origin is not None else None,
+                    origin.attempts if origin is not None else 0,
+                    origin.at_us if origin is not None else letter.accepted_at_us,
+                )
+            )
+        ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
+        data = LetterList(
+            name,
+            len(found),
+            LETTERS,
+            tuple(LetterGroup(error, len(letters), tuple(letters[:SHOWN])) for error, letters in ordered),
+        )
+        command = f"forebay dlq list {name} {self._at}"
+        return Page("letters.html", f"Dead letters of {name}", data, command, f"/sinks/{name}/dead-letters.json", "")
+
+    def _named(self, request: Request, right: Right) -> str:
+        """Return the sink of a request.
+
+        Raises ``HTTPException`` if it does not exist, or is not for the principal.
+        """
+        name: str = request.path_params["sink"]
+        principal: Principal = request.state.principal
+        if name not in self._broker.sinks or not principal.may(Right.VIEW, name):
+            raise HTTPException(404, f"There is no sink {name!r} that you may see.")
+        if not principal.may(right, name):
+            raise HTTPException(403, f"The principal {principal.name} lacks the right {right} to {name!r}.")
+        return name
 
     async def _lines(self, sinks: Sequence[SinkFigures]) -> list[SinkLine]:
         snapshot = await self._sampler.current()
@@ -204,7 +328,8 @@ def _visible(sinks: Sequence[SinkFigures], principal: Principal) -> list[SinkFig
     return [one for one in sinks if principal.may(Right.VIEW, one.name)]
 
 
-def _number(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) < 10):
-        raise HTTPException(400, f"first must be a number, not {text[:20]!r}.")
+def _number(request: Request, name: str, default: int) -> int:
+    text = request.query_params.get(name, str(default))
+    if not (text.isascii() and text.isdecimal() and int(text[:20]) < 1 << 63 and len(text) < 20):
+        raise HTTPException(400, f"{name} must be a number, not {text[:20]!r}.")
     return int(text)

@@ -37,6 +37,7 @@ class Renderer:
             duration=text.duration,
             rate=text.rate,
             clock=_clock,
+            proto_clock=lambda at: _clock(at.ToMicroseconds()),
             spark=spark,
             strip=strip,
             word=lambda state: state.replace(" ", "-"),

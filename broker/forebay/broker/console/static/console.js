@@ -3,7 +3,7 @@
 
 const live = document.getElementById("live");
 const content = document.getElementById("content");
-const events = new EventSource(live.dataset.events);
+const events = live.dataset.events ? new EventSource(live.dataset.events) : null;
 
 // The focus, and how far a wide table was moved, stay where they were.
 function placeOf(element) {
@@ -22,17 +22,21 @@ function show(html) {
   }
 }
 
-events.onmessage = (event) => {
-  live.textContent = "live";
-  live.className = "";
-  if (!window.getSelection() || window.getSelection().isCollapsed) show(JSON.parse(event.data));
-};
-events.addEventListener("gone", (event) => {
-  live.textContent = JSON.parse(event.data);
-  live.className = "away";
-  events.close();
-});
-events.onerror = () => {
-  live.textContent = "no answer: these figures are old";
-  live.className = "away";
-};
+if (events) watch();
+
+function watch() {
+  events.onmessage = (event) => {
+    live.textContent = "live";
+    live.className = "";
+    if (!window.getSelection() || window.getSelection().isCollapsed) show(JSON.parse(event.data));
+  };
+  events.addEventListener("gone", (event) => {
+    live.textContent = JSON.parse(event.data);
+    live.className = "away";
+    events.close();
+  });
+  events.onerror = () => {
+    live.textContent = "no answer: these figures are old";
+    live.className = "away";
+  };
+}

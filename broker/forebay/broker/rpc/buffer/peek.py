@@ -10,17 +10,28 @@ import base64
 import codecs
 import json
 from collections.abc import Iterator
+from contextlib import aclosing
 from typing import Final
 
 from forebay.broker.core.dead_letters.letters import NAMES, PlainRecord
-from forebay.broker.core.partition.pages import Body, Encoding, Entry
+from forebay.broker.core.errors import InvalidPartition
+from forebay.broker.core.partition.pages import Body, Encoding, Entry, Gap
 from forebay.broker.core.partition.ranges import Range
-from forebay.broker.rpc.convert import timestamp
+from forebay.broker.rpc.convert import gap, timestamp
 from forebay.broker.rpc.pages.plain_records import records_at
 from forebay.broker.rpc.pages.rows import SchemaOf, shown_rows, version_header
+from forebay.broker.rpc.transport.answer_memory import becomes
+from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.resources.stream_memory import Share
 from forebay.page.format import HEADERS_MAX
 from forebay.v1 import buffer_service_pb2 as pb
 
+PEEK_RECORDS: Final = (10, 1_000)
+"""Records of an answer: by default, and at most."""
+PEEK_BYTES: Final = 8 << 20
+"""Bytes of an answer above which no page is added."""
+PEEK_RECORD_BYTES: Final = 8 << 10
+"""Memory reserved per record of an answer; value and key are shortened, headers may take more."""
 SHOWN_MAX: Final = 4_096
 """Characters of a value, a key, a header's name or its value."""
 HEADERS_SHOWN_MAX: Final = HEADERS_MAX + len(NAMES)
@@ -31,6 +42,37 @@ UNREADABLE: Final = "unreadable"
 """Format of a row that cannot be decoded; its value is the reason."""
 LOOKED_AT_BYTES: Final = 64 << 10
 """Size above which a value is not decoded as a whole, so that it is shown as text."""
+
+
+async def peek(broker: Broker, request: pb.PeekRequest, memory: Share) -> pb.PeekResponse:
+    """Return the requested records of a partition; ``memory`` holds the answer until it is closed."""
+    buffer = broker.sink(request.sink, request.incarnation)
+    if request.partition >= len(buffer.logs):
+        raise InvalidPartition(request.partition, len(buffer.logs))
+    default, most = PEEK_RECORDS
+    left, room = min(request.max_records or default, most), PEEK_BYTES
+    await memory.room(min(PEEK_BYTES, left * PEEK_RECORD_BYTES))
+    replay = buffer.replay(request.partition)
+    offset = request.offset if request.HasField("offset") else None
+    if offset is None:
+        offset = buffer.subscription("").lanes[request.partition].cursor.watermark
+    start = await replay.start_at(offset=offset, time_us=None)
+    response = pb.PeekResponse()
+    async with aclosing(replay.read(start, None, follow=False)) as steps:
+        async for step in steps:
+            if isinstance(step, Gap):
+                response.gaps.append(gap(request.partition, step))
+                continue
+            for entry, body in step.pages:
+                within = Range(max(start, entry.base), min(entry.end, max(start, entry.base) + left))
+                found = await broker.pages.show(peeked, entry, body, within, buffer.schemas.stored, room=room)
+                response.records.extend(found)
+                left, room = left - len(found), room - sum(shown.ByteSize() for shown in found)
+                if left == 0 or room <= 0 or len(found) < within.size:
+                    becomes(memory, PEEK_BYTES - room)
+                    return response
+    becomes(memory, PEEK_BYTES - room)
+    return response
 
 
 def peeked(entry: Entry, body: Body, within: Range, schema_of: SchemaOf, *, room: int) -> list[pb.PeekedRecord]:

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Coroutine, Iterable, Sequence
-from contextlib import aclosing
 from functools import partial
 from typing import Any, Final, TypeVar
 
 from forebay.broker.core.errors import (
     BrokerError,
     InvalidPage,
-    InvalidPartition,
     InvalidValue,
     SinkNotFound,
 )
 from forebay.broker.core.names import is_id
-from forebay.broker.core.partition.pages import Body, Encoding, Entry, Gap
+from forebay.broker.core.partition.pages import Body, Encoding, Entry
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.rpc import convert
 from forebay.broker.rpc.buffer import batches
 from forebay.broker.rpc.buffer.answers import Results, acked, extended, in_message, nacked
 from forebay.broker.rpc.buffer.deliver_stream import DeliverStream
-from forebay.broker.rpc.buffer.peek import peeked
+from forebay.broker.rpc.buffer.peek import peek
 from forebay.broker.rpc.buffer.publish_stream import PublishStream
 from forebay.broker.rpc.buffer.replay_stream import ReplayStream
 from forebay.broker.rpc.pages import records
@@ -48,11 +46,6 @@ LARGE_PAGE_BYTES: Final = 64 << 10
 """Size of a page above which its records are decoded in a thread."""
 PULL_CONSUMER: Final = "pull"
 ANSWERS_MAX: Final = 1_024
-PEEK_RECORDS: Final = (10, 1_000)
-PEEK_BYTES: Final = 8 << 20
-"""Bytes of an answer above which no page is added."""
-PEEK_RECORD_BYTES: Final = 8 << 10
-"""Memory reserved per record of an answer; value and key are shortened, headers may take more."""
 
 _T = TypeVar("_T")
 
@@ -182,34 +175,7 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
         await ReplayStream(self._broker, context).serve(request)
 
     async def Peek(self, request: pb.PeekRequest, context: Any) -> pb.PeekResponse:
-        buffer = self._broker.sink(request.sink, request.incarnation)
-        if request.partition >= len(buffer.logs):
-            raise InvalidPartition(request.partition, len(buffer.logs))
-        default, most = PEEK_RECORDS
-        left, room = min(request.max_records or default, most), PEEK_BYTES
-        memory = self._memory.of(context)
-        await memory.room(min(PEEK_BYTES, left * PEEK_RECORD_BYTES))
-        replay = buffer.replay(request.partition)
-        offset = request.offset if request.HasField("offset") else None
-        if offset is None:
-            offset = buffer.subscription("").lanes[request.partition].cursor.watermark
-        start = await replay.start_at(offset=offset, time_us=None)
-        response = pb.PeekResponse()
-        async with aclosing(replay.read(start, None, follow=False)) as steps:
-            async for step in steps:
-                if isinstance(step, Gap):
-                    response.gaps.append(convert.gap(request.partition, step))
-                    continue
-                for entry, body in step.pages:
-                    within = Range(max(start, entry.base), min(entry.end, max(start, entry.base) + left))
-                    found = await self._broker.pages.show(peeked, entry, body, within, buffer.schemas.stored, room=room)
-                    response.records.extend(found)
-                    left, room = left - len(found), room - sum(shown.ByteSize() for shown in found)
-                    if left == 0 or room <= 0 or len(found) < within.size:
-                        becomes(memory, PEEK_BYTES - room)
-                        return response
-        becomes(memory, PEEK_BYTES - room)
-        return response
+        return await peek(self._broker, request, self._memory.of(context))
 
     async def _delivered(self, buffer: Buffer, event: Delivered, room: int) -> list[pb.DeliveredRecord]:
         tries = dict(event.attempts)
