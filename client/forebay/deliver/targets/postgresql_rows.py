@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any, Final
 
 from forebay.deliver.batch import Batch
@@ -67,32 +66,60 @@ def json_rows(batch: Batch, types: dict[str, str], unknown: UnknownFields) -> It
     ``types`` has the type of each column. Raises `RowInvalid` for a value that is no JSON object, or has a field
     without a column.
     """
-    found = (_fields(record.value, types, unknown) for record in batch.records)
-    for columns, rows in groupby(found, key=tuple):
-        yield Rows(columns, [tuple(row.values()) for row in rows])
+    known: dict[tuple[str, ...], tuple[str, ...]] = {}
+    columns: tuple[str, ...] = ()
+    are_json: list[bool] = []
+    rows: list[tuple[Any, ...]] = []
+    for record in batch.records:
+        found = _object(record.value)
+        fields = tuple(found)
+        wanted = known.get(fields)
+        if wanted is None:
+            wanted = known[fields] = _columns(fields, types, unknown)
+        if wanted != columns:
+            if rows:
+                yield Rows(columns, rows)
+            columns, rows = wanted, []
+            are_json = [types[name] in JSON_TYPES for name in columns]
+        values = found.values() if fields == columns else [found[name] for name in columns]
+        rows.append(
+            tuple(
+                [
+                    value if not is_json and type(value) in _PLAIN else _cell(value, is_json=is_json)
+                    for value, is_json in zip(values, are_json, strict=True)
+                ]
+            )
+        )
+    if rows:
+        yield Rows(columns, rows)
 
 
-def _fields(value: bytes, types: dict[str, str], unknown: UnknownFields) -> dict[str, Any]:
+def _object(value: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(value, parse_float=_Number, parse_constant=_no_number)
+        found = _DECODER.decode(value.decode())
     except (ValueError, RecursionError):
         raise RowInvalid("the value is not JSON") from None
     if not isinstance(found, dict):
         raise RowInvalid("the value is no JSON object")
-    row = {name: _cell(found[name], kind) for name, kind in types.items() if name in found}
-    if len(row) < len(found) and unknown is UnknownFields.REJECT:
-        more = sorted(set(found) - set(row))
+    return found
+
+
+def _columns(fields: tuple[str, ...], types: dict[str, str], unknown: UnknownFields) -> tuple[str, ...]:
+    """Return the fields that have a column, in the order of the table."""
+    columns = tuple(name for name in types if name in fields)
+    if len(columns) < len(fields) and unknown is UnknownFields.REJECT:
+        more = sorted(set(fields) - set(columns))
         raise RowInvalid(f"{len(more)} fields have no column, such as {more[0][:60]!r}")
-    if not row:
+    if not columns:
         raise RowInvalid("no field has a column")
-    return row
+    return columns
 
 
-def _cell(value: Any, kind: str) -> Any:
+def _cell(value: Any, *, is_json: bool) -> Any:
     """Return a JSON value as the text of a column."""
     if value is None:
         return None
-    if kind in JSON_TYPES or isinstance(value, dict | list):
+    if is_json or isinstance(value, dict | list):
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -101,6 +128,11 @@ def _cell(value: Any, kind: str) -> Any:
 
 def _no_number(constant: str) -> float:
     raise ValueError(constant)
+
+
+_DECODER: Final = json.JSONDecoder(parse_float=_Number, parse_constant=_no_number)
+_PLAIN: Final = frozenset({str, int, type(None)})
+"""Types whose values are written as they are."""
 
 
 def _text(value: bytes) -> str:

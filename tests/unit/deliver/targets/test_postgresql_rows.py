@@ -37,9 +37,9 @@ def test_rows_with_the_same_fields_are_written_together_in_order() -> None:
     found = cells(b'{"id": 1, "name": "a"}', b'{"name": "b", "id": 2}', b'{"id": 3}', b'{"id": 4, "name": null}')
 
     assert found == [
-        (("id", "name"), [("1", "a"), ("2", "b")]),
-        (("id",), [("3",)]),
-        (("id", "name"), [("4", None)]),
+        (("id", "name"), [(1, "a"), (2, "b")]),
+        (("id",), [(3,)]),
+        (("id", "name"), [(4, None)]),
     ]
 
 
