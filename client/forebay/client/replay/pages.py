@@ -249,10 +249,13 @@ class PartitionPages:
     def _connect(self) -> Responses:
         try:
             method = self._channels.stub(BufferServiceStub, self._sink).Replay
-            self._call = self._channels.io.read(method, self._request(), opening_s=self._channels.opening_s)
+            call = self._channels.io.read(method, self._request(), opening_s=self._channels.opening_s)
         except ValueError as failure:  # grpc: the channel was closed
             raise BrokerUnavailable(str(failure)) from failure
-        return self._call
+        self._call = call
+        if self._closing.is_set():  # another thread closed the replay, and may have seen no call to cancel
+            call.cancel()
+        return call
 
     def _stream(self) -> Responses:
         """Return the stream that was opened ahead if it is recent; an older one may have trimmed contents."""

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import grpc
 import pytest
 
+from forebay.client import PageReplay
 from forebay.client.transport import channel
+from forebay.client.transport.channel import Channels
+from forebay.client.transport.operations import blocked
+from forebay.client.transport.threads import BlockingResponses, Threads
 from forebay.v1 import buffer_service_pb2 as pb
 from tests.support.calls.wire_fake import QUICK, Handler, Silent, WireFake
 from tests.support.clients.both import RUNNERS
@@ -47,3 +54,32 @@ def test_a_replay_whose_headers_have_arrived_waits_for_its_first_response(runner
     serve(runner, scenario, Replay=replays)
 
     assert len(replays.requests) == 1
+
+
+def test_a_replay_that_is_closed_while_its_stream_is_opened_ends() -> None:
+    replays: list[PageReplay] = []
+    are_cancelled: list[bool] = []
+
+    def unanswered(request: pb.ReplayRequest, context: grpc.ServicerContext) -> Iterator[pb.ReplayResponse]:
+        ended = threading.Event()
+        context.add_callback(ended.set)
+        context.send_initial_metadata(())
+        are_cancelled.append(ended.wait(20))
+        yield OPENED
+
+    class ClosingThreads(Threads):
+        """Closes the replay where another thread can: after the call began and before the replay knows it."""
+
+        def read(self, *args: Any, **options: Any) -> BlockingResponses:
+            call = super().read(*args, **options)
+            replays[0].close()
+            return call
+
+    with WireFake(Replay=unanswered) as fake:
+        channels = Channels([fake.address], SETTINGS, ClosingThreads())
+        replays.append(PageReplay(channels, "orders", partition=0, follow=True))
+
+        assert list(replays[0]) == []
+        blocked(channels.close())
+
+    assert False not in are_cancelled  # if the request arrived at all
