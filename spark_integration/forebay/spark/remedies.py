@@ -16,8 +16,8 @@ from forebay.spark.options.write import ENDPOINT_VARIABLE, Target
 
 _REMEDIES: Final[Mapping[Reason, str]] = {
     Reason.SINK_NOT_FOUND: (
-        "Create it: forebay sink create {sink} --endpoint {endpoint}; or let a write do it: "
-        '.option("create_sink", "true").'
+        "Create it: forebay sink create {sink} --endpoint {endpoint}; or let a write create it at its start: "
+        '.option("create_sink", "true"). If it was deleted during a write, run the write again.'
     ),
     Reason.INVALID_SINK_NAME: (
         "Name it with 1 to 123 of a-z, 0-9, '.', '_' and '-', beginning with a letter or digit."
