@@ -1,10 +1,10 @@
-"""Compares what the job has written with what the target holds and with the broker's account.
+"""Compares what the job has written with what the database holds and with the broker's account.
 
-    python check.py --db FILE --sink NAME --ticks N [--wait-s N]      (the broker: FOREBAY_ENDPOINT)
+    python check.py --db URL --table NAME --sink NAME --ticks N [--wait-s N]      (the broker: FOREBAY_ENDPOINT)
 
-Runs in the target's container, once the job has stopped: waits until nothing is pending, then writes one JSON object,
-and ends with 0 only when every tick below N is in the table, in order per partition, and the broker's account balances
-and agrees with the table. It waits by the broker's own stream of statistics.
+Runs in the deliverer's container, once the job has stopped: waits until nothing is pending, then writes one JSON
+object, and ends with 0 only when every tick below N is in the table, every offset of each partition is there once, and
+the broker's account balances and agrees with the table. It waits by the broker's own stream of statistics.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sqlite3
 import sys
 import time
-from pathlib import Path
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final, LiteralString
+
+import psycopg
+from psycopg import sql
 
 from forebay.client import BrokerUnavailable, Client, SinkStats
 
@@ -34,19 +36,22 @@ def drained(client: Client, sink: str, wait_s: float) -> SinkStats:
     raise BrokerUnavailable("the stream of statistics ended")
 
 
-def compare(database: sqlite3.Connection, stats: SinkStats, ticks: int) -> dict[str, int | bool]:
+def compare(database: psycopg.Connection[Any], table: str, stats: SinkStats, ticks: int) -> dict[str, int | bool]:
     """Return the figures."""
-    rows = database.execute("SELECT count(*) FROM records").fetchone()[0]
-    arrivals = database.execute("SELECT count(*) FROM arrivals").fetchone()[0]
-    out_of_order = database.execute(
-        """SELECT count(*) FROM (SELECT "offset" < lag("offset") OVER (PARTITION BY source, "partition" ORDER BY seq)
-        AS back FROM records) WHERE back"""
-    ).fetchone()[0]
-    present = database.execute(
-        "SELECT count(DISTINCT value ->> '$.tick') FROM records"
-        " WHERE value ->> '$.entity' = ? AND value ->> '$.tick' < ?",
+    rows, distinct, present = _row(
+        database,
+        """SELECT count(*), count(DISTINCT (incarnation, partition, record_offset)),
+        count(DISTINCT value ->> 'tick') FILTER (WHERE value ->> 'entity' = %s AND (value ->> 'tick')::bigint < %s)
+        FROM {table}""",
+        table,
         (ALWAYS, ticks),
-    ).fetchone()[0]
+    )
+    (skipped,) = _row(
+        database,
+        """SELECT coalesce(sum(last + 1 - rows), 0) FROM
+        (SELECT max(record_offset) AS last, count(*) AS rows FROM {table} GROUP BY incarnation, partition) AS found""",
+        table,
+    )
     accounts = stats.subscriptions[0].partitions
     return {
         "ticks": ticks,
@@ -56,26 +61,32 @@ def compare(database: sqlite3.Connection, stats: SinkStats, ticks: int) -> dict[
         "pending": sum(part.pending for part in accounts),
         "dropped": sum(part.dropped for part in accounts),
         "rows": rows,
-        "duplicates": arrivals - rows,
-        "out_of_order": out_of_order,
+        "duplicates": rows - distinct,
+        "offsets_missing": int(skipped),
         "identity_ok": stats.identity_ok,
     }
+
+
+def _row(database: psycopg.Connection[Any], query: LiteralString, table: str, values: Sequence[Any] = ()) -> Any:
+    found = database.execute(sql.SQL(query).format(table=sql.Identifier(table)), values).fetchone()
+    assert found is not None, "an aggregate has one row"
+    return found
 
 
 def main() -> int:
     """Wait, compare, tell."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--db", type=Path, required=True)
+    parser.add_argument("--db", required=True)
+    parser.add_argument("--table", required=True)
     parser.add_argument("--sink", required=True)
     parser.add_argument("--ticks", type=int, required=True)
     parser.add_argument("--wait-s", type=float, default=120.0)
     options = parser.parse_args()
     with Client(os.environ["FOREBAY_ENDPOINT"]) as client:
         stats = drained(client, options.sink, options.wait_s)
-    database = sqlite3.connect(options.db)
-    found = compare(database, stats, options.ticks)
-    database.close()
-    wrong = found["ticks_missing"] + found["pending"] + found["dropped"] + found["out_of_order"]
+    with psycopg.connect(options.db) as database:
+        found = compare(database, options.table, stats, options.ticks)
+    wrong = sum(found[name] for name in ("ticks_missing", "pending", "dropped", "duplicates", "offsets_missing"))
     agrees = found["published"] == found["acked"] == found["rows"]
     ok = found["ticks"] > 0 and wrong == 0 and agrees and bool(found["identity_ok"])
     sys.stdout.write(json.dumps({**found, "ok": ok}) + "\n")

@@ -1,7 +1,6 @@
 """Health checks of the containers: exit code 0 is healthy, and one line says why not.
 
 health.py broker HOST:PORT          gRPC health says SERVING
-health.py target URL                answers 200
 health.py deliverer HOST:PORT SINK  the broker has a consumer of the sink
 health.py job FOLDER SECONDS        the checkpoint's last commit is not older
 """
@@ -10,7 +9,6 @@ from __future__ import annotations
 
 import sys
 import time
-import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -38,15 +36,6 @@ def broker(endpoint: str) -> str:
     return "" if answer.status == serving else health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
 
 
-def target(url: str) -> str:
-    """Return what is wrong with the receiving system, or nothing."""
-    try:
-        with urllib.request.urlopen(url, timeout=TIMEOUT_S):
-            return ""
-    except OSError as error:
-        return str(error)
-
-
 def deliverer(endpoint: str, sink: str) -> str:
     """Return what is wrong with the deliverer of a sink, or nothing."""
     from forebay.client import Client, ClientSettings, ForebayError, RetryPolicy  # noqa: PLC0415
@@ -71,7 +60,6 @@ def job(checkpoint: str, seconds: str) -> str:
 
 CHECKS: Final[Mapping[str, Callable[..., str]]] = {
     "broker": broker,
-    "target": target,
     "deliverer": deliverer,
     "job": job,
 }

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Builds the images, starts the containers, cuts the target off for 20 s, kills the broker meanwhile and once more
-# afterwards, and compares what Spark wrote with what the target holds. Whatever happens, nothing is left behind.
+# Builds the images, starts the containers, cuts the database off for 20 s, kills the broker meanwhile and once more
+# afterwards, stops the database and kills the deliverer, and compares what Spark wrote with the database's table.
+# Whatever happens, nothing is left behind.
 #
 #   make compose-test
 #
 # COMPOSE=…           the compose command ("docker compose" where there is one, else docker-compose)
 # KEEP_IMAGES=1       keep the images for the next run
-# OUTAGE_S=20         seconds without the target
+# OUTAGE_S=20         seconds without the database
 # DOCKER, BASE_IMAGE, CA_BUNDLE, BUILD_NETWORK: see compose/build
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -28,9 +29,10 @@ fi
 
 # A name of its own: a stack that somebody runs here is not touched.
 export COMPOSE_PROJECT_NAME="forebay-test-$$"
-export FOREBAY_TAG="test-$$" FOREBAY_PORT=0 DOCKER
+export FOREBAY_TAG="test-$$" FOREBAY_PORT=0 FOREBAY_CONSOLE_PORT=0 DOCKER
 [ -z "${KEEP_IMAGES:-}" ] || export FOREBAY_TAG=test
-images=(broker deliver target spark)
+images=(broker deliver spark db)
+services=(broker db deliverer spark)
 compose() { $COMPOSE -f compose/compose.yaml "$@"; }
 container() { compose ps -q "$1"; }
 
@@ -46,8 +48,13 @@ clean_up() {
     code=$?
     trap - EXIT INT TERM
     if [ "$code" -ne 0 ]; then
-        say "failed ($code); the last words of each container:"
+        say "failed ($code); the last log lines of each container:"
         compose logs --no-color --tail=15 || true
+        for service in "${services[@]}"; do
+            say "health of $service:"
+            "$DOCKER" inspect --format '{{.State.Status}} {{with .State.Health}}{{.Status}}{{range .Log}}
+  {{.End}} exit {{.ExitCode}} {{.Output}}{{end}}{{end}}' "$(container "$service")" || true
+        done
     fi
     say "tearing everything down"
     compose down --volumes --remove-orphans --timeout 10 >/dev/null 2>&1 || true
@@ -76,17 +83,16 @@ wait_healthy() {
     say "$1 is healthy"
 }
 
-stats() { compose exec -T target python -c 'import urllib.request as u; print(u.urlopen("http://127.0.0.1:8080/stats").read().decode())'; }
-rows() { stats | sed -n 's/.*"rows":\([0-9]*\),"arrivals".*/\1/p'; }
+rows() { compose exec -T db psql --host=127.0.0.1 --dbname=readings --tuples-only --no-align --command='SELECT count(*) FROM readings' 2>/dev/null; }
 waiting() { compose exec -T broker forebay lag readings -o json | grep -o '"records": *[0-9]*' | awk -F: '{ n += $2 } END { print n + 0 }'; }
 
 wait_rows() {
     local found until=$((SECONDS + $2))
     while found=$(rows || true); [ "${found:-0}" -le "$1" ]; do
-        [ $SECONDS -lt $until ] || lack "the target holds ${found:-no} rows after $2 s, more than $1 were expected"
+        [ $SECONDS -lt $until ] || lack "the table has ${found:-no} rows after $2 s, more than $1 were expected"
         sleep 1
     done
-    say "the target holds $found rows"
+    say "the table has $found rows"
 }
 
 kill_broker() {
@@ -110,31 +116,39 @@ done
 say "starting"
 compose up --detach --no-build
 broker=$(container broker)
-target=$(container target)
-network=$("$DOCKER" inspect --format '{{range $name, $_ := .NetworkSettings.Networks}}{{$name}}{{end}}' "$target")
-for service in broker target deliverer spark; do wait_healthy "$service" 180; done
+db=$(container db)
+network=$("$DOCKER" inspect --format '{{range $name, $_ := .NetworkSettings.Networks}}{{$name}}{{end}}' "$db")
+for service in "${services[@]}"; do wait_healthy "$service" 180; done
 wait_rows 0 60
 
-say "the target is cut off for $OUTAGE_S s"
-"$DOCKER" network disconnect "$network" "$target"
+say "the database is cut off for $OUTAGE_S s"
+held=$(rows)
+"$DOCKER" network disconnect "$network" "$db"
 outage_ends=$((SECONDS + OUTAGE_S))
 sleep 5
-held=$(rows)
 kill_broker
 [ $SECONDS -ge $outage_ends ] || sleep $((outage_ends - SECONDS))
 behind=$(waiting)
-[ "$behind" -gt 0 ] || lack "nothing waits in the broker although the target is away"
-[ "$(rows)" = "$held" ] || lack "the target got rows although it was cut off"
-"$DOCKER" network connect --alias target "$network" "$target"
-say "the target is back; it holds $held rows, and $behind records wait for it"
+[ "$behind" -gt 0 ] || lack "nothing waits in the broker although the database is away"
+"$DOCKER" network connect --alias db "$network" "$db"
+say "the database is back; $behind records wait for it"
 
 sleep 2
 kill_broker
 wait_rows "$held" 120
+
+say "the database is stopped"
+compose stop db >/dev/null 2>&1
+"$DOCKER" kill --signal KILL "$(container deliverer)" >/dev/null
+"$DOCKER" start "$(container deliverer)" >/dev/null
+sleep 5
+compose start db >/dev/null 2>&1
+wait_healthy db 60
+wait_rows "$(rows)" 120
 
 say "stopping the job"
 compose stop spark >/dev/null 2>&1
 written=$(compose logs --no-color --tail=5 spark | sed -n 's/.*{"ticks": \([0-9]*\)}.*/\1/p' | tail -n 1)
 [ -n "$written" ] || lack "the job did not say how far it came"
 say "the job has written all readings of $written ticks; comparing"
-compose exec -T target python /opt/forebay/compose/check.py --db /data/target.sqlite --sink readings --ticks "$written"
+compose exec -T deliverer python /opt/forebay/compose/check.py --db postgresql://db/readings --table readings --sink readings --ticks "$written"

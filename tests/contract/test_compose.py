@@ -46,7 +46,7 @@ def locked(*extras: str) -> set[str]:
 
 
 def test_there_is_a_container_for_each_part() -> None:
-    assert set(services()) == {"broker", "sink", "target", "deliverer", "spark"}
+    assert set(services()) == {"broker", "sink", "db", "deliverer", "spark"}
 
 
 @pytest.mark.parametrize("service", sorted(services()))
@@ -76,6 +76,9 @@ def test_what_goes_on_has_a_check_of_its_health(service: str) -> None:
     in_service = re.findall(r'^      test: \["CMD", (.*)\]$', services()[service], flags=re.MULTILINE)
     [check] = in_service or in_image
 
+    if service == "db":
+        assert "pg_isready" in check
+        return
     [name] = re.findall(r'health\.py", "([a-z]+)"', check)
     assert f'"{name}": {name},' in (COMPOSE / "health.py").read_text(encoding="utf-8")
 
@@ -92,8 +95,7 @@ def test_the_image_of_the_broker_gets_neither_java_nor_spark() -> None:
     ("image", "parts", "packages"),
     [
         ("broker", "broker console cli", {"rocksdict", "starlette", "typer"}),
-        ("deliver", "deliver cli", {"httpx2", "typer"}),
-        ("target", "deliver starlette uvicorn", {"starlette", "uvicorn"}),
+        ("deliver", "deliver postgresql cli", {"httpx2", "psycopg-binary", "typer"}),
         ("spark", "spark cli psutil", {"pyspark", "psutil", "typer"}),
     ],
 )
