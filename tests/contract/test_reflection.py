@@ -8,20 +8,24 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
-from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2
 
 from forebay.broker.embedded import BrokerServer
 from tests.support.rules.services import FILES
 
 
-@pytest.fixture(scope="module")
-def ask() -> Iterator[Any]:
+@pytest.fixture(scope="module", params=["v1", "v1alpha"])
+def ask(request: pytest.FixtureRequest) -> Iterator[Any]:
     with BrokerServer.in_memory() as server, grpc.insecure_channel(server.endpoint) as channel:
-        stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+        call = channel.stream_stream(
+            f"/grpc.reflection.{request.param}.ServerReflection/ServerReflectionInfo",
+            request_serializer=reflection_pb2.ServerReflectionRequest.SerializeToString,
+            response_deserializer=reflection_pb2.ServerReflectionResponse.FromString,
+        )
 
         def asked(**question: Any) -> Any:
-            request = reflection_pb2.ServerReflectionRequest(**question)
-            return next(iter(stub.ServerReflectionInfo(iter([request]), timeout=10)))
+            question_message = reflection_pb2.ServerReflectionRequest(**question)
+            return next(iter(call(iter([question_message]), timeout=10)))
 
         yield asked
 
@@ -31,6 +35,7 @@ def test_it_lists_our_services_with_health_and_reflection(ask: Any) -> None:
 
     assert found == {
         "grpc.health.v1.Health",
+        "grpc.reflection.v1.ServerReflection",
         "grpc.reflection.v1alpha.ServerReflection",
         "forebay.v1.AdminService",
         "forebay.v1.BackupService",
@@ -60,7 +65,36 @@ def test_it_describes_every_message(ask: Any) -> None:
             assert ask(file_containing_symbol=message.full_name).HasField("file_descriptor_response")
 
 
-def test_it_says_what_it_does_not_know(ask: Any) -> None:
-    answer = ask(file_containing_symbol="forebay.v1.NoSuchService")
+@pytest.mark.parametrize(
+    "symbol",
+    [
+        "forebay.v1.SinkService.CreateSink",
+        "forebay.v1.Sink.name",
+        "forebay.v1.PublishRequest.request",
+        "forebay.v1.BufferMode.BUFFER_MODE_DISK",
+        "forebay.v1.BUFFER_MODE_DISK",
+        "grpc.reflection.v1.ServerReflection",
+        "grpc.reflection.v1.ServerReflection.ServerReflectionInfo",
+        "grpc.reflection.v1alpha.ServerReflectionRequest",
+    ],
+)
+def test_it_finds_the_file_of_every_kind_of_symbol(ask: Any, symbol: str) -> None:
+    answer = ask(file_containing_symbol=symbol)
+
+    files = [FileDescriptorProto.FromString(one) for one in answer.file_descriptor_response.file_descriptor_proto]
+    assert any(symbol.startswith(f"{file.package}.") for file in files)
+
+
+def test_it_finds_a_file_by_its_path(ask: Any) -> None:
+    for path in ("forebay/v1/sink_service.proto", "grpc/reflection/v1/reflection.proto"):
+        assert ask(file_by_filename=path).HasField("file_descriptor_response")
+
+
+@pytest.mark.parametrize(
+    "symbol",
+    ["forebay.v1.NoSuchService", "forebay.v1.SinkService.NoSuchMethod", "forebay.v1.Sink.no_such_field", "Sink", "", "."],
+)
+def test_it_says_what_it_does_not_know(ask: Any, symbol: str) -> None:
+    answer = ask(file_containing_symbol=symbol)
 
     assert answer.error_response.error_code == grpc.StatusCode.NOT_FOUND.value[0]

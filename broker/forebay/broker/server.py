@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import grpc.aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
 
 from forebay.broker import telemetry
 from forebay.broker.composition import build_served
@@ -39,6 +38,7 @@ from forebay.broker.rpc.sinks.service import SinkServicer
 from forebay.broker.rpc.transport.health import BoundedHealth
 from forebay.broker.rpc.transport.interceptor import StatusInterceptor
 from forebay.broker.rpc.transport.listener import Listener
+from forebay.broker.rpc.transport.reflection import add_reflection
 from forebay.broker.rpc.transport.registration import GenericRegistration
 from forebay.broker.runtime.clock import Clock, SystemClock
 from forebay.broker.runtime.resources.connections import Connections
@@ -204,7 +204,7 @@ class Serving:
         resend_service_pb2_grpc.add_ResendServiceServicer_to_server(ResendServicer(broker), server)
         schema_service_pb2_grpc.add_SchemaServiceServicer_to_server(SchemaServicer(broker), server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
-        reflection.enable_server_reflection([*server.services, reflection.SERVICE_NAME], self._server)
+        add_reflection(server)
         try:
             self.port = self._listening.bind(self._server, self.settings.listen)
         except RuntimeError as error:

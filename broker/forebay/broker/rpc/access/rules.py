@@ -117,6 +117,7 @@ RULES: Final[dict[str, Rule]] = {
     f"{_BACKUP}GetBackupStatus": Rule(Right.VIEW, _no_sink),
     f"{_ADMIN}GetBrokerInfo": Rule(Right.VIEW, _no_sink),
     f"{_ADMIN}SetRealtime": Rule(Right.MANAGE, _sink_or_every),
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo": Rule(Right.VIEW, _no_sink),
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": Rule(Right.VIEW, _no_sink),
 }
 
