@@ -92,7 +92,14 @@ def test_it_finds_a_file_by_its_path(ask: Any) -> None:
 
 @pytest.mark.parametrize(
     "symbol",
-    ["forebay.v1.NoSuchService", "forebay.v1.SinkService.NoSuchMethod", "forebay.v1.Sink.no_such_field", "Sink", "", "."],
+    [
+        "forebay.v1.NoSuchService",
+        "forebay.v1.SinkService.NoSuchMethod",
+        "forebay.v1.Sink.no_such_field",
+        "Sink",
+        "",
+        ".",
+    ],
 )
 def test_it_says_what_it_does_not_know(ask: Any, symbol: str) -> None:
     answer = ask(file_containing_symbol=symbol)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grpc
 import pytest
 
 from forebay.broker.embedded import BrokerServer
@@ -11,6 +12,8 @@ from forebay.broker.storage.store.memory import MemoryStore
 from forebay.client import Client, Record
 from forebay.client.errors import OutOfRange
 from forebay.errors.reasons import Reason
+from forebay.v1.buffer_service_pb2 import PublishBatchRequest
+from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
 from tests.support.refusals import failure
 
 
@@ -50,6 +53,34 @@ def test_the_end_shows_nothing_and_beyond_it_is_an_error(client: Client) -> None
     assert (refused.value.requested, refused.value.next_offset) == (2, 1)
     with failure(Reason.INVALID_PARTITION):
         client.peek("orders", partition=1)
+
+
+def test_a_look_over_all_partitions_begins_at_the_first_unsettled_record_of_each(client: Client) -> None:
+    client.sinks.create("orders", partitions=4)
+    for partition, records in ((0, 1), (2, 9), (3, 9)):
+        client.publish("orders", [Record(b"%d" % number) for number in range(records)], partition=partition)
+    client.ack("orders", client.pull("orders", max_records=1))  # the only record of partition 0
+
+    def shown(count: int) -> list[tuple[int, int]]:
+        found = client.peek("orders", partition=None, max_records=count)
+        return [(one.partition, one.offset) for one in found]
+
+    assert shown(6) == [(2, 0), (2, 1), (2, 2), (3, 0), (3, 1), (3, 2)]
+    assert shown(1) == [(2, 0)]
+    assert shown(100) == [(partition, offset) for partition in (2, 3) for offset in range(9)]
+    with failure(Reason.INVALID_RANGE):
+        client.peek("orders", partition=None, offset=3)
+
+
+def test_a_record_that_is_typed_as_text_reads_as_it_was_typed(client: Client, broker: BrokerServer) -> None:
+    client.sinks.create("orders")
+    typed = {"text": "12 °C", "key_text": "Köln", "headers": [{"key": "unit", "text": "°C"}]}
+    with grpc.insecure_channel(broker.endpoint) as channel:
+        BufferServiceStub(channel).PublishBatch(PublishBatchRequest(sink="orders", records=[typed]), timeout=10)
+
+    [shown] = client.peek("orders")
+
+    assert (shown.value, shown.key, dict(shown.headers)) == ("12 °C", "Köln", {"unit": "°C"})
 
 
 def test_values_that_only_look_like_json_are_shown(client: Client) -> None:

@@ -149,14 +149,22 @@ class ClientCalls:
         self,
         sink: str,
         *,
-        partition: int = 0,
+        partition: int | None = 0,
         offset: int | None = None,
         max_records: int = 10,
         incarnation: str = "",
     ) -> list[PeekedRecord]:
-        """Return a few records as text, from ``offset`` or from the first unsettled record of ``default``."""
+        """Return a few records as text, from ``offset`` or from the first unsettled record of ``default``.
+
+        ``partition`` None shows records of all partitions; then ``offset`` must be None.
+        """
         request = pb.PeekRequest(
-            sink=sink, partition=partition, offset=offset, max_records=max_records, incarnation=incarnation
+            sink=sink,
+            partition=partition,
+            offset=offset,
+            max_records=max_records,
+            incarnation=incarnation,
+            all_partitions=partition is None,
         )
         response = await self._service.call("Peek", sink, request)
         return [convert.value(PeekedRecord, record) for record in response.records]

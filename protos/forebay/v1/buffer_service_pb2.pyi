@@ -541,21 +541,23 @@ class ReplayPages(_message.Message):
     def __init__(self, pages: _Optional[_Iterable[_Union[_record_pb2.StoredPage, _Mapping]]] = ...) -> None: ...
 
 class PeekRequest(_message.Message):
-    __slots__ = ("sink", "partition", "offset", "max_records", "incarnation")
+    __slots__ = ("sink", "partition", "offset", "max_records", "incarnation", "all_partitions")
     SINK_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     MAX_RECORDS_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    ALL_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     sink: str
     partition: int
     offset: int
     max_records: int
     incarnation: str
-    def __init__(self, sink: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., max_records: _Optional[int] = ..., incarnation: _Optional[str] = ...) -> None: ...
+    all_partitions: bool
+    def __init__(self, sink: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., max_records: _Optional[int] = ..., incarnation: _Optional[str] = ..., all_partitions: bool = ...) -> None: ...
 
 class PeekedRecord(_message.Message):
-    __slots__ = ("offset", "accepted_at", "key", "value", "format", "value_bytes", "headers", "event_time", "truncated", "headers_omitted")
+    __slots__ = ("offset", "accepted_at", "key", "value", "format", "value_bytes", "headers", "event_time", "truncated", "headers_omitted", "partition")
     class HeadersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -573,6 +575,7 @@ class PeekedRecord(_message.Message):
     EVENT_TIME_FIELD_NUMBER: _ClassVar[int]
     TRUNCATED_FIELD_NUMBER: _ClassVar[int]
     HEADERS_OMITTED_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
     offset: int
     accepted_at: _timestamp_pb2.Timestamp
     key: str
@@ -583,7 +586,8 @@ class PeekedRecord(_message.Message):
     event_time: _timestamp_pb2.Timestamp
     truncated: bool
     headers_omitted: int
-    def __init__(self, offset: _Optional[int] = ..., accepted_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., key: _Optional[str] = ..., value: _Optional[str] = ..., format: _Optional[str] = ..., value_bytes: _Optional[int] = ..., headers: _Optional[_Mapping[str, str]] = ..., event_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., truncated: bool = ..., headers_omitted: _Optional[int] = ...) -> None: ...
+    partition: int
+    def __init__(self, offset: _Optional[int] = ..., accepted_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., key: _Optional[str] = ..., value: _Optional[str] = ..., format: _Optional[str] = ..., value_bytes: _Optional[int] = ..., headers: _Optional[_Mapping[str, str]] = ..., event_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., truncated: bool = ..., headers_omitted: _Optional[int] = ..., partition: _Optional[int] = ...) -> None: ...
 
 class PeekResponse(_message.Message):
     __slots__ = ("records", "gaps")

@@ -16,43 +16,43 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x66orebay/v1/record.proto\x12\nforebay.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"$\n\x06Header\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c\"\x86\x01\n\x06Record\x12\r\n\x05value\x18\x01 \x01(\x0c\x12\x10\n\x03key\x18\x02 \x01(\x0cH\x00\x88\x01\x01\x12#\n\x07headers\x18\x03 \x03(\x0b\x32\x12.forebay.v1.Header\x12.\n\nevent_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x06\n\x04_key\".\n\x07Headers\x12#\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x12.forebay.v1.Header\"\x93\x01\n\tRecordRun\x12\x15\n\rvalue_lengths\x18\x01 \x03(\x07\x12\x0e\n\x06values\x18\x02 \x01(\x0c\x12\x13\n\x0bkey_lengths\x18\x03 \x03(\x07\x12\x0c\n\x04keys\x18\x04 \x01(\x0c\x12\x16\n\x0e\x65vent_times_us\x18\x05 \x03(\x10\x12$\n\x07headers\x18\x06 \x03(\x0b\x32\x13.forebay.v1.Headers\"1\n\nRecordPage\x12#\n\x04runs\x18\x01 \x03(\x0b\x32\x15.forebay.v1.RecordRun\"\x9a\x01\n\tArrowPage\x12\x16\n\x0eschema_version\x18\x01 \x01(\r\x12\x0c\n\x04rows\x18\x02 \x01(\r\x12\x10\n\x08messages\x18\x03 \x01(\x0c\x12\x38\n\x12\x64ictionary_columns\x18\x04 \x03(\x0b\x32\x1c.forebay.v1.DictionaryColumn\x12\x1b\n\x13\x64ictionary_messages\x18\x05 \x01(\x0c\"7\n\x10\x44ictionaryColumn\x12\x0e\n\x06\x63olumn\x18\x01 \x01(\r\x12\x13\n\x0bindex_bytes\x18\x02 \x01(\r\"8\n\x0bOffsetRange\x12\x14\n\x0c\x66irst_offset\x18\x01 \x01(\x04\x12\x13\n\x0blast_offset\x18\x02 \x01(\x04\"f\n\x08PagePart\x12\x14\n\x0c\x66irst_offset\x18\x01 \x01(\x04\x12/\n\x0b\x61\x63\x63\x65pted_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0btraceparent\x18\x03 \x01(\t\"\xa1\x01\n\nStoredPage\x12\x13\n\x0b\x62\x61se_offset\x18\x01 \x01(\x04\x12\x14\n\x0crecord_count\x18\x02 \x01(\r\x12&\n\x08\x65ncoding\x18\x03 \x01(\x0e\x32\x14.forebay.v1.Encoding\x12\r\n\x05\x63rc32\x18\x04 \x01(\x07\x12\x0c\n\x04\x62ody\x18\x05 \x01(\x0c\x12#\n\x05parts\x18\x06 \x03(\x0b\x32\x14.forebay.v1.PagePart\"\xcf\x01\n\x07Receipt\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\x19\n\x0c\x66irst_offset\x18\x03 \x01(\x04H\x00\x88\x01\x01\x12\x18\n\x0blast_offset\x18\x04 \x01(\x04H\x01\x88\x01\x01\x12*\n\ndurability\x18\x05 \x01(\x0e\x32\x16.forebay.v1.Durability\x12\x11\n\tduplicate\x18\x06 \x01(\x08\x12\x0e\n\x06staged\x18\x07 \x01(\x08\x42\x0f\n\r_first_offsetB\x0e\n\x0c_last_offset\"C\n\x08GapCount\x12&\n\x06reason\x18\x01 \x01(\x0e\x32\x16.forebay.v1.DropReason\x12\x0f\n\x07records\x18\x02 \x01(\x04\"\x9e\x02\n\x03Gap\x12\x11\n\tpartition\x18\x01 \x01(\r\x12\x14\n\x0c\x66irst_offset\x18\x02 \x01(\x04\x12\x13\n\x0blast_offset\x18\x03 \x01(\x04\x12&\n\x06reason\x18\x04 \x01(\x0e\x32\x16.forebay.v1.DropReason\x12&\n\x02\x61t\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x66irst_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12$\n\x06\x63ounts\x18\x07 \x03(\x0b\x32\x14.forebay.v1.GapCount\x12\x14\n\x0csubscription\x18\x08 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\t \x01(\t\x12\x0f\n\x07\x61t_most\x18\n \x01(\x08*l\n\nDurability\x12\x1a\n\x16\x44URABILITY_UNSPECIFIED\x10\x00\x12\x15\n\x11\x44URABILITY_MEMORY\x10\x01\x12\x16\n\x12\x44URABILITY_PROCESS\x10\x02\x12\x13\n\x0f\x44URABILITY_DISK\x10\x03*N\n\x08\x45ncoding\x12\x18\n\x14\x45NCODING_UNSPECIFIED\x10\x00\x12\x14\n\x10\x45NCODING_RECORDS\x10\x01\x12\x12\n\x0e\x45NCODING_ARROW\x10\x02*\xcc\x02\n\nDropReason\x12\x1b\n\x17\x44ROP_REASON_UNSPECIFIED\x10\x00\x12\x18\n\x14\x44ROP_REASON_OVERFLOW\x10\x01\x12\x17\n\x13\x44ROP_REASON_CORRUPT\x10\x02\x12\x17\n\x13\x44ROP_REASON_EXPIRED\x10\x03\x12\x1f\n\x1b\x44ROP_REASON_CLEANED_AT_STOP\x10\x06\x12\x16\n\x12\x44ROP_REASON_PURGED\x10\x04\x12\"\n\x1e\x44ROP_REASON_REJECTED_BY_TARGET\x10\t\x12\x1f\n\x1b\x44ROP_REASON_MEMORY_PRESSURE\x10\x05\x12\x1e\n\x1a\x44ROP_REASON_WIPED_AT_START\x10\x07\x12\x1d\n\x19\x44ROP_REASON_LOST_IN_CRASH\x10\x08\x12\x18\n\x14\x44ROP_REASON_RESTORED\x10\nb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17\x66orebay/v1/record.proto\x12\nforebay.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"2\n\x06Header\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c\x12\x0c\n\x04text\x18\x03 \x01(\t\"\xb8\x01\n\x06Record\x12\r\n\x05value\x18\x01 \x01(\x0c\x12\x10\n\x03key\x18\x02 \x01(\x0cH\x00\x88\x01\x01\x12#\n\x07headers\x18\x03 \x03(\x0b\x32\x12.forebay.v1.Header\x12.\n\nevent_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04text\x18\x05 \x01(\t\x12\x15\n\x08key_text\x18\x06 \x01(\tH\x01\x88\x01\x01\x42\x06\n\x04_keyB\x0b\n\t_key_text\".\n\x07Headers\x12#\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x12.forebay.v1.Header\"\x93\x01\n\tRecordRun\x12\x15\n\rvalue_lengths\x18\x01 \x03(\x07\x12\x0e\n\x06values\x18\x02 \x01(\x0c\x12\x13\n\x0bkey_lengths\x18\x03 \x03(\x07\x12\x0c\n\x04keys\x18\x04 \x01(\x0c\x12\x16\n\x0e\x65vent_times_us\x18\x05 \x03(\x10\x12$\n\x07headers\x18\x06 \x03(\x0b\x32\x13.forebay.v1.Headers\"1\n\nRecordPage\x12#\n\x04runs\x18\x01 \x03(\x0b\x32\x15.forebay.v1.RecordRun\"\x9a\x01\n\tArrowPage\x12\x16\n\x0eschema_version\x18\x01 \x01(\r\x12\x0c\n\x04rows\x18\x02 \x01(\r\x12\x10\n\x08messages\x18\x03 \x01(\x0c\x12\x38\n\x12\x64ictionary_columns\x18\x04 \x03(\x0b\x32\x1c.forebay.v1.DictionaryColumn\x12\x1b\n\x13\x64ictionary_messages\x18\x05 \x01(\x0c\"7\n\x10\x44ictionaryColumn\x12\x0e\n\x06\x63olumn\x18\x01 \x01(\r\x12\x13\n\x0bindex_bytes\x18\x02 \x01(\r\"8\n\x0bOffsetRange\x12\x14\n\x0c\x66irst_offset\x18\x01 \x01(\x04\x12\x13\n\x0blast_offset\x18\x02 \x01(\x04\"f\n\x08PagePart\x12\x14\n\x0c\x66irst_offset\x18\x01 \x01(\x04\x12/\n\x0b\x61\x63\x63\x65pted_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0btraceparent\x18\x03 \x01(\t\"\xa1\x01\n\nStoredPage\x12\x13\n\x0b\x62\x61se_offset\x18\x01 \x01(\x04\x12\x14\n\x0crecord_count\x18\x02 \x01(\r\x12&\n\x08\x65ncoding\x18\x03 \x01(\x0e\x32\x14.forebay.v1.Encoding\x12\r\n\x05\x63rc32\x18\x04 \x01(\x07\x12\x0c\n\x04\x62ody\x18\x05 \x01(\x0c\x12#\n\x05parts\x18\x06 \x03(\x0b\x32\x14.forebay.v1.PagePart\"\xcf\x01\n\x07Receipt\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\r\x12\x19\n\x0c\x66irst_offset\x18\x03 \x01(\x04H\x00\x88\x01\x01\x12\x18\n\x0blast_offset\x18\x04 \x01(\x04H\x01\x88\x01\x01\x12*\n\ndurability\x18\x05 \x01(\x0e\x32\x16.forebay.v1.Durability\x12\x11\n\tduplicate\x18\x06 \x01(\x08\x12\x0e\n\x06staged\x18\x07 \x01(\x08\x42\x0f\n\r_first_offsetB\x0e\n\x0c_last_offset\"C\n\x08GapCount\x12&\n\x06reason\x18\x01 \x01(\x0e\x32\x16.forebay.v1.DropReason\x12\x0f\n\x07records\x18\x02 \x01(\x04\"\x9e\x02\n\x03Gap\x12\x11\n\tpartition\x18\x01 \x01(\r\x12\x14\n\x0c\x66irst_offset\x18\x02 \x01(\x04\x12\x13\n\x0blast_offset\x18\x03 \x01(\x04\x12&\n\x06reason\x18\x04 \x01(\x0e\x32\x16.forebay.v1.DropReason\x12&\n\x02\x61t\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x66irst_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12$\n\x06\x63ounts\x18\x07 \x03(\x0b\x32\x14.forebay.v1.GapCount\x12\x14\n\x0csubscription\x18\x08 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\t \x01(\t\x12\x0f\n\x07\x61t_most\x18\n \x01(\x08*l\n\nDurability\x12\x1a\n\x16\x44URABILITY_UNSPECIFIED\x10\x00\x12\x15\n\x11\x44URABILITY_MEMORY\x10\x01\x12\x16\n\x12\x44URABILITY_PROCESS\x10\x02\x12\x13\n\x0f\x44URABILITY_DISK\x10\x03*N\n\x08\x45ncoding\x12\x18\n\x14\x45NCODING_UNSPECIFIED\x10\x00\x12\x14\n\x10\x45NCODING_RECORDS\x10\x01\x12\x12\n\x0e\x45NCODING_ARROW\x10\x02*\xcc\x02\n\nDropReason\x12\x1b\n\x17\x44ROP_REASON_UNSPECIFIED\x10\x00\x12\x18\n\x14\x44ROP_REASON_OVERFLOW\x10\x01\x12\x17\n\x13\x44ROP_REASON_CORRUPT\x10\x02\x12\x17\n\x13\x44ROP_REASON_EXPIRED\x10\x03\x12\x1f\n\x1b\x44ROP_REASON_CLEANED_AT_STOP\x10\x06\x12\x16\n\x12\x44ROP_REASON_PURGED\x10\x04\x12\"\n\x1e\x44ROP_REASON_REJECTED_BY_TARGET\x10\t\x12\x1f\n\x1b\x44ROP_REASON_MEMORY_PRESSURE\x10\x05\x12\x1e\n\x1a\x44ROP_REASON_WIPED_AT_START\x10\x07\x12\x1d\n\x19\x44ROP_REASON_LOST_IN_CRASH\x10\x08\x12\x18\n\x14\x44ROP_REASON_RESTORED\x10\nb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'forebay.v1.record_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_DURABILITY']._serialized_start=1604
-  _globals['_DURABILITY']._serialized_end=1712
-  _globals['_ENCODING']._serialized_start=1714
-  _globals['_ENCODING']._serialized_end=1792
-  _globals['_DROPREASON']._serialized_start=1795
-  _globals['_DROPREASON']._serialized_end=2127
+  _globals['_DURABILITY']._serialized_start=1668
+  _globals['_DURABILITY']._serialized_end=1776
+  _globals['_ENCODING']._serialized_start=1778
+  _globals['_ENCODING']._serialized_end=1856
+  _globals['_DROPREASON']._serialized_start=1859
+  _globals['_DROPREASON']._serialized_end=2191
   _globals['_HEADER']._serialized_start=72
-  _globals['_HEADER']._serialized_end=108
-  _globals['_RECORD']._serialized_start=111
-  _globals['_RECORD']._serialized_end=245
-  _globals['_HEADERS']._serialized_start=247
-  _globals['_HEADERS']._serialized_end=293
-  _globals['_RECORDRUN']._serialized_start=296
-  _globals['_RECORDRUN']._serialized_end=443
-  _globals['_RECORDPAGE']._serialized_start=445
-  _globals['_RECORDPAGE']._serialized_end=494
-  _globals['_ARROWPAGE']._serialized_start=497
-  _globals['_ARROWPAGE']._serialized_end=651
-  _globals['_DICTIONARYCOLUMN']._serialized_start=653
-  _globals['_DICTIONARYCOLUMN']._serialized_end=708
-  _globals['_OFFSETRANGE']._serialized_start=710
-  _globals['_OFFSETRANGE']._serialized_end=766
-  _globals['_PAGEPART']._serialized_start=768
-  _globals['_PAGEPART']._serialized_end=870
-  _globals['_STOREDPAGE']._serialized_start=873
-  _globals['_STOREDPAGE']._serialized_end=1034
-  _globals['_RECEIPT']._serialized_start=1037
-  _globals['_RECEIPT']._serialized_end=1244
-  _globals['_GAPCOUNT']._serialized_start=1246
-  _globals['_GAPCOUNT']._serialized_end=1313
-  _globals['_GAP']._serialized_start=1316
-  _globals['_GAP']._serialized_end=1602
+  _globals['_HEADER']._serialized_end=122
+  _globals['_RECORD']._serialized_start=125
+  _globals['_RECORD']._serialized_end=309
+  _globals['_HEADERS']._serialized_start=311
+  _globals['_HEADERS']._serialized_end=357
+  _globals['_RECORDRUN']._serialized_start=360
+  _globals['_RECORDRUN']._serialized_end=507
+  _globals['_RECORDPAGE']._serialized_start=509
+  _globals['_RECORDPAGE']._serialized_end=558
+  _globals['_ARROWPAGE']._serialized_start=561
+  _globals['_ARROWPAGE']._serialized_end=715
+  _globals['_DICTIONARYCOLUMN']._serialized_start=717
+  _globals['_DICTIONARYCOLUMN']._serialized_end=772
+  _globals['_OFFSETRANGE']._serialized_start=774
+  _globals['_OFFSETRANGE']._serialized_end=830
+  _globals['_PAGEPART']._serialized_start=832
+  _globals['_PAGEPART']._serialized_end=934
+  _globals['_STOREDPAGE']._serialized_start=937
+  _globals['_STOREDPAGE']._serialized_end=1098
+  _globals['_RECEIPT']._serialized_start=1101
+  _globals['_RECEIPT']._serialized_end=1308
+  _globals['_GAPCOUNT']._serialized_start=1310
+  _globals['_GAPCOUNT']._serialized_end=1377
+  _globals['_GAP']._serialized_start=1380
+  _globals['_GAP']._serialized_end=1666
 # @@protoc_insertion_point(module_scope)

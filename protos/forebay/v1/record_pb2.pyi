@@ -56,24 +56,30 @@ DROP_REASON_LOST_IN_CRASH: DropReason
 DROP_REASON_RESTORED: DropReason
 
 class Header(_message.Message):
-    __slots__ = ("key", "value")
+    __slots__ = ("key", "value", "text")
     KEY_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
     key: str
     value: bytes
-    def __init__(self, key: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+    text: str
+    def __init__(self, key: _Optional[str] = ..., value: _Optional[bytes] = ..., text: _Optional[str] = ...) -> None: ...
 
 class Record(_message.Message):
-    __slots__ = ("value", "key", "headers", "event_time")
+    __slots__ = ("value", "key", "headers", "event_time", "text", "key_text")
     VALUE_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     HEADERS_FIELD_NUMBER: _ClassVar[int]
     EVENT_TIME_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    KEY_TEXT_FIELD_NUMBER: _ClassVar[int]
     value: bytes
     key: bytes
     headers: _containers.RepeatedCompositeFieldContainer[Header]
     event_time: _timestamp_pb2.Timestamp
-    def __init__(self, value: _Optional[bytes] = ..., key: _Optional[bytes] = ..., headers: _Optional[_Iterable[_Union[Header, _Mapping]]] = ..., event_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    text: str
+    key_text: str
+    def __init__(self, value: _Optional[bytes] = ..., key: _Optional[bytes] = ..., headers: _Optional[_Iterable[_Union[Header, _Mapping]]] = ..., event_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., text: _Optional[str] = ..., key_text: _Optional[str] = ...) -> None: ...
 
 class Headers(_message.Message):
     __slots__ = ("entries",)

@@ -17,7 +17,9 @@ MARK: Final = " [truncated]"
 
 def peek(
     sink: SinkName,
-    partition: Annotated[int, typer.Option("--partition", "-p", help="Partition.", min=0)] = 0,
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", help="Partition; default: all, with --offset 0.", min=0)
+    ] = None,
     offset: Annotated[
         int | None, typer.Option(help="First offset; default: the first unsettled record.", min=0)
     ] = None,
@@ -25,17 +27,20 @@ def peek(
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,
 ) -> None:
-    """Show a few records of a partition without changing any state."""
+    """Show a few records, the oldest that wait in each partition, without changing any state."""
+    if offset is not None and partition is None:
+        partition = 0
     with connect(endpoint) as client:
         records = client.peek(sink, partition=partition, offset=offset, max_records=count)
     columns: dict[str, Column[PeekedRecord]] = {
+        "partition": "partition",
         "offset": "offset",
         "accepted": "accepted_at",
         "key": "key",
         "value": _shown,
         "bytes": "value_bytes",
     }
-    write_values(records, output, f"{sink}, partition {partition}", columns)
+    write_values(records, output, sink if partition is None else f"{sink}, partition {partition}", columns)
 
 
 def _shown(record: PeekedRecord) -> str:

@@ -284,6 +284,8 @@ class PeekedRecord:
     headers_omitted: int = 0
     """Number of omitted headers."""
 
+    partition: int = 0
+
 
 @dataclass(frozen=True, slots=True)
 class BrokerInfo:

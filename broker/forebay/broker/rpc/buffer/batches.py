@@ -37,6 +37,7 @@ def _routed(
         raise InvalidPartition(request.partition, partitions)
     routed: dict[int, list[record_pb2.Record]] = {}
     for record in request.records:
+        _encode_text(record)
         if record.ByteSize() > record_bytes_max:
             raise RecordTooLarge(record.ByteSize(), record_bytes_max, "a record")
         if len(record.headers) > HEADERS_MAX:
@@ -52,3 +53,27 @@ def _routed(
             partition = turn % partitions
         routed.setdefault(partition, []).append(record)
     return routed
+
+
+def _encode_text(record: record_pb2.Record) -> None:
+    """Put what was written as text into the fields of bytes. Raises ``InvalidPage`` if both are set."""
+    if record.text:
+        if record.value:
+            raise _both("records.value", "records.text")
+        record.value = record.text.encode()
+        record.ClearField("text")
+    if record.HasField("key_text"):
+        if record.HasField("key"):
+            raise _both("records.key", "records.key_text")
+        record.key = record.key_text.encode()
+        record.ClearField("key_text")
+    for header in record.headers:
+        if header.text:
+            if header.value:
+                raise _both("records.headers.value", "records.headers.text")
+            header.value = header.text.encode()
+            header.ClearField("text")
+
+
+def _both(field: str, text: str) -> InvalidPage:
+    return InvalidPage(f"{field} and {text} are set: set only one of them", field=text)

@@ -14,7 +14,7 @@ from contextlib import aclosing
 from typing import Final
 
 from forebay.broker.core.dead_letters.letters import NAMES, PlainRecord
-from forebay.broker.core.errors import InvalidPartition
+from forebay.broker.core.errors import BrokerError, InvalidPartition
 from forebay.broker.core.partition.pages import Body, Encoding, Entry, Gap
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.rpc.convert import gap, timestamp
@@ -23,6 +23,8 @@ from forebay.broker.rpc.pages.rows import SchemaOf, shown_rows, version_header
 from forebay.broker.rpc.transport.answer_memory import becomes
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.resources.stream_memory import Share
+from forebay.broker.runtime.sink.buffer import Buffer
+from forebay.errors.reasons import Reason
 from forebay.page.format import HEADERS_MAX
 from forebay.v1 import buffer_service_pb2 as pb
 
@@ -45,34 +47,72 @@ LOOKED_AT_BYTES: Final = 64 << 10
 
 
 async def peek(broker: Broker, request: pb.PeekRequest, memory: Share) -> pb.PeekResponse:
-    """Return the requested records of a partition; ``memory`` holds the answer until it is closed."""
+    """Return the requested records; ``memory`` holds the answer until it is closed."""
     buffer = broker.sink(request.sink, request.incarnation)
     if request.partition >= len(buffer.logs):
         raise InvalidPartition(request.partition, len(buffer.logs))
+    if request.all_partitions and (request.partition or request.HasField("offset")):
+        raise BrokerError(
+            Reason.INVALID_RANGE,
+            "all_partitions is set beside partition or offset: leave these out",
+            field="all_partitions",
+        )
     default, most = PEEK_RECORDS
-    left, room = min(request.max_records or default, most), PEEK_BYTES
+    left = min(request.max_records or default, most)
     await memory.room(min(PEEK_BYTES, left * PEEK_RECORD_BYTES))
-    replay = buffer.replay(request.partition)
-    offset = request.offset if request.HasField("offset") else None
-    if offset is None:
-        offset = buffer.subscription("").lanes[request.partition].cursor.watermark
-    start = await replay.start_at(offset=offset, time_us=None)
     response = pb.PeekResponse()
+    partitions = [request.partition]
+    if request.all_partitions:
+        lanes = buffer.subscription("").lanes
+        partitions = [
+            partition
+            for partition, log in enumerate(buffer.logs)
+            if lanes[partition].cursor.watermark < log.tail.next_offset
+        ]
+    room = PEEK_BYTES
+    for place, partition in enumerate(partitions):
+        # What one partition does not use is left for the later ones.
+        share = -(-left // (len(partitions) - place))
+        offset = request.offset if request.HasField("offset") else None
+        before = len(response.records)
+        room = await _peek_partition(broker, buffer, partition, offset, share, room, response)
+        left -= len(response.records) - before
+        if left <= 0 or room <= 0:
+            break
+    becomes(memory, PEEK_BYTES - room)
+    return response
+
+
+async def _peek_partition(
+    broker: Broker,
+    buffer: Buffer,
+    partition: int,
+    offset: int | None,
+    left: int,
+    room: int,
+    response: pb.PeekResponse,
+) -> int:
+    """Add up to ``left`` records and ``room`` bytes of a partition; return the room that is left."""
+    replay = buffer.replay(partition)
+    if offset is None:
+        offset = buffer.subscription("").lanes[partition].cursor.watermark
+    start = await replay.start_at(offset=offset, time_us=None)
     async with aclosing(replay.read(start, None, follow=False)) as steps:
         async for step in steps:
             if isinstance(step, Gap):
-                response.gaps.append(gap(request.partition, step))
+                response.gaps.append(gap(partition, step))
                 continue
             for entry, body in step.pages:
                 within = Range(max(start, entry.base), min(entry.end, max(start, entry.base) + left))
                 found = await broker.pages.show(peeked, entry, body, within, buffer.schemas.stored, room=room)
+                for record in found:
+                    record.partition = partition
+                    room -= record.ByteSize()
                 response.records.extend(found)
-                left, room = left - len(found), room - sum(shown.ByteSize() for shown in found)
+                left -= len(found)
                 if left == 0 or room <= 0 or len(found) < within.size:
-                    becomes(memory, PEEK_BYTES - room)
-                    return response
-    becomes(memory, PEEK_BYTES - room)
-    return response
+                    return room
+    return room
 
 
 def peeked(entry: Entry, body: Body, within: Range, schema_of: SchemaOf, *, room: int) -> list[pb.PeekedRecord]:

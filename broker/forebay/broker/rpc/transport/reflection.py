@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import grpc
 from google.protobuf import descriptor_pool
-from google.protobuf.descriptor import FileDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from grpc_reflection.v1alpha import reflection, reflection_pb2, reflection_pb2_grpc
 
@@ -34,11 +33,11 @@ class SymbolPool:
         self._v1: Any = descriptor_pool.DescriptorPool()
         self._v1.Add(_v1_file())
 
-    def FindFileByName(self, name: str) -> FileDescriptor:
+    def FindFileByName(self, name: str) -> Any:
         """Return a file by its path. Raises KeyError."""
         return self._first(name, "FindFileByName")
 
-    def FindFileContainingSymbol(self, name: str) -> FileDescriptor:
+    def FindFileContainingSymbol(self, name: str) -> Any:
         """Return the file that defines a symbol. Raises KeyError."""
         try:
             return self._first(name, "FindFileContainingSymbol")

@@ -37,8 +37,24 @@ def test_a_partition_that_is_named_takes_all() -> None:
         (pb.PublishBatchRequest(records=[{}, {"value": b"x" * 1_001}]), RecordTooLarge),
         (pb.PublishBatchRequest(records=[{}, {"headers": [{"key": ""}] * 65}]), InvalidPage),
         (pb.PublishBatchRequest(records=[{}, {"event_time": {"seconds": 1 << 60}}]), InvalidPage),
+        (pb.PublishBatchRequest(records=[{}, {"value": b"x", "text": "x"}]), InvalidPage),
+        (pb.PublishBatchRequest(records=[{}, {"key": b"", "key_text": ""}]), InvalidPage),
+        (pb.PublishBatchRequest(records=[{}, {"headers": [{"key": "h", "value": b"x", "text": "x"}]}]), InvalidPage),
     ],
 )
 def test_one_wrong_record_refuses_all(request_: pb.PublishBatchRequest, kind: type[Exception]) -> None:
     with pytest.raises(kind):
         made(request_)
+
+
+def test_a_record_that_is_written_as_text_is_stored_as_bytes() -> None:
+    typed = {"text": "12 °C", "key_text": "Köln", "headers": [{"key": "unit", "text": "°C"}]}
+    plain = {
+        "value": "12 °C".encode(),
+        "key": "Köln".encode(),
+        "headers": [{"key": "unit", "value": "°C".encode()}],
+    }
+
+    assert made(pb.PublishBatchRequest(records=[typed, {"key_text": ""}])) == made(
+        pb.PublishBatchRequest(records=[plain, {"key": b""}])
+    )
