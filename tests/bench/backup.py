@@ -1,22 +1,26 @@
 """Backups of a broker at work: what publishers notice, and how fast one is alone.
 
-Data and target are on one disk, which is the worst case for both. The rounds are: publishing alone and during a full
-backup, in turn; then, without load, a copy of as many bytes by the system, a full backup, and an incremental one after
-1 % of new data.
+Data and target are on one disk, which is the worst case for both. A round publishes during a full backup, then as many
+bytes alone, and observes small appends for the same time. Then, without load and in turn: full backups, and copies of
+as many bytes by the system. At last an incremental backup after 1 % of new data.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Final
 
-from forebay.client import Backup, Client, Record
+from forebay.client import Backup, Client
+from tests.bench.append_probe import AppendProbe, Longest, append_probe
 from tests.bench.processes import child
 from tests.bench.values import GIB, MIB, Bar, Load, Row, Sample, Sense, row_of
 
@@ -27,39 +31,20 @@ PARTITIONS: Final = 4
 SINK: Final = "backup"
 PROBED: Final = "probe"
 PART_BYTES: Final = 32 * MIB
-PROBE_S: Final = 0.005
-"""Interval of the small appends whose longest wait is measured."""
 THROUGHPUT_BAR: Final = 0.8
 STALL_BAR_MS: Final = 250.0
 INCREMENTAL_BAR: Final = 0.03
 COPY_BAR: Final = 0.5
 
 
-class Probe:
-    """Appends single records, and keeps the longest wait for a receipt."""
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Figures of a round: as many bytes in both parts, and the same time of observation."""
 
-    def __init__(self, endpoint: str) -> None:
-        self._endpoint = endpoint
-        self._stopping = threading.Event()
-        self.longest_s = 0.0
-        self._thread = threading.Thread(target=self._run)
-
-    def _run(self) -> None:
-        with Client(self._endpoint) as client:
-            while not self._stopping.wait(PROBE_S):
-                begun = time.perf_counter()
-                client.publish(PROBED, [Record(b"probe")])
-                self.longest_s = max(self.longest_s, time.perf_counter() - begun)
-
-    def __enter__(self) -> Probe:
-        """Begin."""
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """End."""
-        self._stopping.set()
-        self._thread.join()
+    alone: Sample
+    during: Sample
+    longest_alone: Longest
+    longest_during: Longest
 
 
 def measure(
@@ -88,35 +73,76 @@ def measure(
         client.sinks.create(PROBED)
         say(f"storing {total // MIB} MiB")
         publish(client, total)
-        alone: list[Sample] = []
-        during: list[Sample] = []
-        waits: list[tuple[float, float]] = []
-        for number in range(rounds):
-            say(f"round {number + 1} of {rounds}")
-            with Probe(endpoint) as probe:
-                alone.append(_publish_until(client, threading.Event(), total // 4))
-            with Probe(endpoint) as beside:
-                during.append(_publish_during_a_backup(client, bytes_max=total // 2))
-            waits.append((probe.longest_s, beside.longest_s))
-        say("a full backup without load, and a copy")
-        full = made(client, full=True)
-        copied_s = copy(folder / "data", folder / "copy", full.bytes)
+        with append_probe(endpoint, PROBED, folder / "probe.log") as probe:
+            pairs = [_pair(client, probe, target, total // 2, say, f"round {n + 1} of {rounds}") for n in range(rounds)]
+        copies, fulls, full = _without_load(client, folder, rounds, say)
         publish(client, full.bytes // 100)
         say("an incremental backup")
         incremental = made(client)
-    rows += [row_of("publish without a backup", alone), row_of("publish during a full backup", during)]
-    rows.append(Row("longest append without a backup", p50_ms=median(before for before, _ in waits) * 1e3))
-    rows.append(Row("longest append during a backup", p50_ms=median(wait for _, wait in waits) * 1e3))
-    speed, copy_speed = full.transferred_bytes / full.duration_s, full.bytes / copied_s
-    rows.append(Row(f"full backup of {full.bytes // MIB} MiB", mb_per_s=speed / 1e6, p50_ms=full.stall_s * 1e3))
-    rows.append(Row("copy of as much by the system, synced", mb_per_s=copy_speed / 1e6))
-    ratios = [one.bytes_per_s / other.bytes_per_s for one, other in zip(during, alone, strict=True)]
+    rows.append(row_of("publish without a backup", [one.alone for one in pairs]))
+    rows.append(row_of("publish during a full backup", [one.during for one in pairs]))
+    longest = {
+        "append without a backup": [one.longest_alone.append_s for one in pairs],
+        "append during a backup": [one.longest_during.append_s for one in pairs],
+        "oversleep of a process without a backup": [one.longest_alone.oversleep_s for one in pairs],
+        "oversleep of a process during a backup": [one.longest_during.oversleep_s for one in pairs],
+    }
+    for name, waits in longest.items():
+        rows.append(Row(f"longest {name}", p50_ms=median(waits) * 1e3, p99_ms=max(waits) * 1e3))
+    rows.append(row_of(f"full backup of {full.bytes // MIB} MiB without load", fulls))
+    rows.append(row_of("cp and sync of as much", copies))
+    ratio = median(one.during.bytes_per_s / one.alone.bytes_per_s for one in pairs)
+    of_copy = median(one.bytes_per_s / other.bytes_per_s for one, other in zip(fulls, copies, strict=True))
     part = incremental.transferred_bytes / full.transferred_bytes
-    longest_ms = max(wait for _, wait in waits) * 1e3
-    bars.append(Bar("publish during a backup / without", median(ratios), THROUGHPUT_BAR, Sense.AT_LEAST))
+    longest_ms = max(longest["append during a backup"]) * 1e3
+    bars.append(Bar("publish during a backup / without", ratio, THROUGHPUT_BAR, Sense.AT_LEAST))
     bars.append(Bar("longest append during a backup in ms", longest_ms, STALL_BAR_MS, Sense.AT_MOST))
-    bars.append(Bar("full backup / copy", speed / copy_speed, COPY_BAR, Sense.AT_LEAST))
+    bars.append(Bar("full backup / copy", of_copy, COPY_BAR, Sense.AT_LEAST))
     bars.append(Bar("incremental after 1 % / full, bytes", part, INCREMENTAL_BAR, Sense.AT_MOST))
+
+
+def _pair(
+    client: Client, probe: AppendProbe, target: Path, bytes_max: int, say: Callable[[str], None], name: str
+) -> Pair:
+    """Publish during a full backup, then as much alone, and observe both for the same time."""
+    _remove(target)
+    say(f"{name}: during a backup")
+    probe.longest()
+    begun = time.perf_counter()
+    during = _publish_during_a_backup(client, bytes_max)
+    seconds = time.perf_counter() - begun
+    longest_during = probe.longest()
+    say(f"{name}: alone")
+    begun = time.perf_counter()
+    alone = _publish_until(client, threading.Event(), during.payload_bytes)
+    time.sleep(max(0.0, seconds - (time.perf_counter() - begun)))
+    return Pair(alone, during, probe.longest(), longest_during)
+
+
+def _without_load(
+    client: Client, folder: Path, rounds: int, say: Callable[[str], None]
+) -> tuple[list[Sample], list[Sample], Backup]:
+    """Copy the data directory and make a full backup, in turn; returns the last one too."""
+    copies: list[Sample] = []
+    fulls: list[Sample] = []
+    full: Backup | None = None
+    for number in range(rounds):
+        say(f"a copy, and a full backup without load, round {number + 1} of {rounds}")
+        _remove(folder / "target")
+        copies.append(copy(folder / "data", folder / "copy"))
+        os.sync()
+        begun = time.perf_counter()
+        full = made(client, full=True)
+        fulls.append(Sample(full.files, full.transferred_bytes, time.perf_counter() - begun))
+    assert full is not None
+    return copies, fulls, full
+
+
+def _remove(target: Path) -> None:
+    """Delete the backups: their space, and the time that its release takes, are not measured."""
+    if target.exists():
+        shutil.rmtree(target)
+    os.sync()
 
 
 def publish(client: Client, size: int) -> Sample:
@@ -163,40 +189,24 @@ def made(client: Client, *, full: bool = False) -> Backup:
     return last
 
 
-def copy(folder: Path, into: Path, size: int) -> float:
-    """Copy about so many bytes of files that are not in memory, synced each; returns the seconds."""
-    into.mkdir()
-    files = sorted((path for path in folder.rglob("*") if path.is_file()), key=lambda path: path.stat().st_size)
+def copy(folder: Path, into: Path) -> Sample:
+    """Copy a directory whose files are not in memory, and sync the device once."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
     os.sync()
     for path in files:
-        _with(path, lambda handle: os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED))
-    begun, done = time.perf_counter(), 0
-    for number, path in enumerate(reversed(files)):
-        if done >= size:
-            break
-        done += _copy_one(path, into / str(number))
+        _drop_from_memory(path)
+    begun = time.perf_counter()
+    subprocess.run(["cp", "--recursive", "--reflink=never", str(folder), str(into)], check=True)
+    os.sync()
     seconds = time.perf_counter() - begun
-    for path in into.iterdir():
-        path.unlink()
-    return seconds * size / max(done, 1)
+    size = sum(path.stat().st_size for path in into.rglob("*") if path.is_file())
+    shutil.rmtree(into)
+    return Sample(len(files), size, seconds)
 
 
-def _copy_one(path: Path, into: Path) -> int:
-    source, made_ = os.open(path, os.O_RDONLY), os.open(into, os.O_WRONLY | os.O_CREAT, 0o600)
-    try:
-        done = 0
-        while count := os.sendfile(made_, source, done, 8 * MIB):
-            done += count
-        os.fdatasync(made_)
-        return done
-    finally:
-        os.close(source)
-        os.close(made_)
-
-
-def _with(path: Path, use: Callable[[int], None]) -> None:
+def _drop_from_memory(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
-        use(handle)
+        os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
     finally:
         os.close(handle)

@@ -9,6 +9,7 @@ broker with them.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -35,6 +36,8 @@ from forebay.broker.storage.store.rocks.store import RocksStore
 from forebay.broker.storage.store.settings import RocksSettings
 
 _SMALL: Final = RocksSettings(block_cache_bytes=8 << 20, open_tables_max=64, open_bulk_max=8, open_files_beside=0)
+NICE: Final = 10
+"""Priority of the process: below that of a broker that serves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +55,14 @@ class Accounts:
 def read_accounts(snapshot: Path) -> Accounts:
     """Return the accounts of a copied snapshot. It is opened for it, which changes its files."""
     command = [sys.executable, "-m", __name__, str(snapshot)]
-    ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if ended.returncode:
-        return Accounts(damage=ended.stderr.strip().rpartition("\n")[2] or f"exit code {ended.returncode}")
-    found = json.loads(ended.stdout)
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
+        output, errors = process.communicate()
+    if process.returncode:
+        return Accounts(damage=errors.strip().rpartition("\n")[2] or f"exit code {process.returncode}")
+    found = json.loads(output)
     return Accounts(tuple(decode_sink(one) for one in found["sinks"]), found["positions"], found["damage"])
 
 
