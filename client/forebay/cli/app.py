@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from forebay.cli.backup.commands import backup_app
+from forebay.cli.command import Commands
 from forebay.cli.inspect.explain import explain
 from forebay.cli.inspect.gaps import gaps
 from forebay.cli.inspect.info import info
@@ -30,7 +31,7 @@ from forebay.cli.operate.serve import serve
 from forebay.cli.output import write_line
 from forebay.cli.security import CaFile, CertFile, KeyFile, ServerName, Tls, TokenFile, TokenWithoutTls, set_options
 
-app = typer.Typer(
+app = Commands(
     name="forebay",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

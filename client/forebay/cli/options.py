@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from forebay.cli.contact import reach
 from forebay.cli.output import Output
 from forebay.cli.security import client_settings
 
@@ -24,7 +25,7 @@ Endpoint = Annotated[
         "-e",
         envvar="FOREBAY_ENDPOINT",
         metavar="HOST:PORT",
-        help="Address of the broker; separate several with commas.",
+        help="Address of the broker, by default with port 7461; separate several with commas.",
     ),
 ]
 """``--endpoint``; the default is `DEFAULT_ENDPOINT`."""
@@ -42,13 +43,16 @@ Subscription = Annotated[str, typer.Option("--subscription", metavar="NAME", hel
 
 
 @contextmanager
-def connect(endpoint: str) -> Iterator[Client]:
-    """Open a client of the broker at ``endpoint``; it connects with the first call.
+def connect(endpoint: str, sink: str | None = None, *, is_needed: bool = True) -> Iterator[Client]:
+    """Open a client of the broker at ``endpoint`` after its answer; of several, that of ``sink``, or all.
 
-    TLS and token come from the options before the command, or from the environment.
+    TLS and token come from the options before the command, or from the environment. Raises `BrokerUnreachable`, unless
+    no broker is needed.
     """
     from forebay.client import Client
 
     endpoints = [part.strip() for part in endpoint.split(",") if part.strip()]
     with Client(endpoints if len(endpoints) > 1 else endpoint.strip(), settings=client_settings()) as client:
+        if is_needed:
+            reach(client, sink)
         yield client

@@ -7,6 +7,7 @@ are imported, because only those can have raised.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from types import ModuleType
 
 from forebay.cli.exits import ExitCode
@@ -16,9 +17,22 @@ from forebay.cli.extras import MissingExtra
 class CommandFailed(Exception):
     """Failure of a command; the message is complete."""
 
-    def __init__(self, message: str, code: ExitCode = ExitCode.FAILED) -> None:
+    def __init__(
+        self,
+        message: str,
+        code: ExitCode = ExitCode.FAILED,
+        *,
+        reason: str = "",
+        facts: Mapping[str, str] | None = None,
+        advice: str = "",
+    ) -> None:
         super().__init__(message)
         self.code = code
+        self.reason = reason
+        """Reason for programs; empty if the exit code says enough."""
+        self.facts = dict(facts or {})
+        self.advice = advice
+        """Recommended reaction; a part of the sentence."""
 
 
 def known_errors() -> tuple[type[BaseException], ...]:
@@ -53,6 +67,8 @@ def sentence(error: BaseException) -> str:
     """Return the sentence about ``error``: its text, and the broker's reason if there is one."""
     reason = getattr(error, "reason", "")
     text = str(error) or type(error).__name__
+    if isinstance(error, CommandFailed):
+        return f"forebay: {text}; {error.advice}" if error.advice else f"forebay: {text}"
     named = isinstance(reason, str) and reason and reason not in text
     return f"forebay: {text} ({reason})" if named else f"forebay: {text}"
 

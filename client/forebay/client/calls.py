@@ -7,6 +7,7 @@ from datetime import datetime
 
 from forebay.client.consume.answers import Answer, AnswerKind
 from forebay.client.errors import SinkReplaced
+from forebay.client.settings import RetryPolicy
 from forebay.client.telemetry import Telemetry
 from forebay.client.transport.channel import Channels
 from forebay.client.transport.operations import Blocking, operation
@@ -33,11 +34,17 @@ class ClientCalls:
         self._admin = Service(channels, AdminServiceStub)
 
     @operation
-    async def info(self, endpoint: str | None = None) -> BrokerInfo:
-        """Return version, state and limits of a broker; of the first endpoint if ``endpoint`` is not given."""
+    async def info(self, endpoint: str | None = None, *, timeout_s: float | None = None) -> BrokerInfo:
+        """Return version, state and limits of a broker; of the first endpoint if ``endpoint`` is not given.
+
+        ``timeout_s`` replaces the time limit of the call and its retry policy: a broker that is not reached is tried
+        until then.
+        """
         request = admin_service_pb2.GetBrokerInfoRequest()
+        policy = None if timeout_s is None else RetryPolicy(tries_max=None, delay_max_s=0.25, budget_s=timeout_s)
+        chosen = endpoint or self._channels.endpoints[0]
         response = await self._admin.call(
-            "GetBrokerInfo", "", request, endpoint=endpoint or self._channels.endpoints[0]
+            "GetBrokerInfo", "", request, endpoint=chosen, policy=policy, timeout_s=timeout_s
         )
         return convert.value(BrokerInfo, response)
 

@@ -38,8 +38,9 @@ from forebay.client.settings import (
     PublisherSettings,
     SubscriberSettings,
 )
-from forebay.client.transport.channel import Channels, as_endpoints
+from forebay.client.transport.channel import Channels
 from forebay.client.transport.operations import Blocking, blocked
+from forebay.client.transport.rendezvous import endpoint_of
 from forebay.client.values.epochs import Stage
 
 
@@ -47,14 +48,17 @@ class Client(ClientCalls, Blocking):
     """Client of one broker or of several.
 
     ``endpoint`` is ``HOST:PORT``, or a list of them: each sink is stored on one of these brokers, selected by the name
-    of the sink. Without ``settings``, TLS and token come from the environment: see ``ClientSettings.from_environment``.
+    of the sink. The port may be omitted; it is 7461 then. ``[::1]:PORT``, ``unix:PATH`` and ``dns:///HOST:PORT`` are
+    endpoints, too. Raises ``INVALID_SETTING`` for another form.
+
+    Without ``settings``, TLS and token come from the environment: see ``ClientSettings.from_environment``.
     """
 
     def __init__(
         self, endpoint: str | Iterable[str] = DEFAULT_ENDPOINT, *, settings: ClientSettings | None = None
     ) -> None:
         self.settings = settings or ClientSettings.from_environment()
-        super().__init__(Channels(as_endpoints(endpoint), self.settings))
+        super().__init__(Channels(endpoint, self.settings))
         self.sinks = Sinks(self._channels)
         self.schemas = Schemas(self._channels)
         self.subscriptions = Subscriptions(self._channels)
@@ -70,8 +74,12 @@ class Client(ClientCalls, Blocking):
 
     @property
     def endpoints(self) -> tuple[str, ...]:
-        """Endpoints of the brokers, as given."""
+        """Endpoints of the brokers, with their ports."""
         return self._channels.endpoints
+
+    def endpoint_of(self, sink: str) -> str:
+        """Return the endpoint of the broker that holds ``sink``."""
+        return endpoint_of(sink, self._channels.endpoints)
 
     def close(self) -> None:
         """Close all publishers, subscribers and replays of this client, then its connections. Idempotent.

@@ -14,6 +14,7 @@ import typer
 from forebay.cli.backup.choices import DamageChoice
 from forebay.cli.backup.progress import shown_progress
 from forebay.cli.backup.single_sink import CopiedPartition, CopiedSink, restore_sink
+from forebay.cli.command import Commands
 from forebay.cli.exits import ExitCode
 from forebay.cli.extras import needed_for
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, connect
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from forebay.broker.storage.backup.target import Target
     from forebay.client import Backup
 
-backup_app = typer.Typer(no_args_is_help=True, help="Create, list, verify, restore and prune backups.")
+backup_app = Commands(no_args_is_help=True, help="Create, list, verify, restore and prune backups.")
 
 TargetName = Annotated[
     str,

@@ -22,7 +22,7 @@ def explain(
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Show where a record is, its state, and what its delivery waits for."""
-    with connect(endpoint) as client:
+    with connect(endpoint, sink) as client:
         found = client.sinks.explain(sink, offset, partition=partition, subscription=subscription)
     if output is Output.JSON:
         write_json(found)

@@ -24,7 +24,7 @@ def gaps(
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Show the gaps of a sink: offsets, number of records, reason and time."""
-    with connect(endpoint) as client:
+    with connect(endpoint, sink) as client:
         found = list(islice(client.sinks.gaps(sink, partition=partition), count + 1))
     more = len(found) > count
     found = found[:count]

@@ -56,7 +56,7 @@ def lag(
     """
     if watch and sink is None:
         raise CommandFailed("--watch requires a sink: forebay lag SINK --watch", ExitCode.USAGE)
-    with connect(endpoint) as client:
+    with connect(endpoint, sink) as client:
         if watch and sink is not None:
             _watch(
                 client.sinks.watch(sink, interval_s=interval_s), output, partitions=partitions, wide=wide, paths=paths

@@ -30,7 +30,7 @@ def peek(
     """Show a few records, the oldest that wait in each partition, without changing any state."""
     if offset is not None and partition is None:
         partition = 0
-    with connect(endpoint) as client:
+    with connect(endpoint, sink) as client:
         records = client.peek(sink, partition=partition, offset=offset, max_records=count)
     columns: dict[str, Column[PeekedRecord]] = {
         "partition": "partition",

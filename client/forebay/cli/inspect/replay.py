@@ -27,7 +27,7 @@ def replay(
 ) -> None:
     """Replay the records of a sink or of one partition. No position changes."""
     since = None if start_time is None else parse_time(start_time)
-    with connect(endpoint) as client:
+    with connect(endpoint, sink) as client:
         from forebay.client import Gap
 
         for item in client.replay(

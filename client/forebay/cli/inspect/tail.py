@@ -42,7 +42,7 @@ def tail(
     from forebay.client.transport.threads import GuardedThread
 
     waiting: Queue[ReplayedRecord | Gap | BaseException] = Queue(WAITING_MAX)
-    with connect(endpoint) as client:
+    with connect(endpoint, sink) as client:
         for part in _chosen(client.sinks.stats(sink).partitions, partition):
             start = max(part.earliest_offset, part.next_offset - count)
             arguments = (client, sink, part.partition, start, waiting)

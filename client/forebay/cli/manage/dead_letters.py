@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, cast
 
 import typer
 
+from forebay.cli.command import Commands
 from forebay.cli.exits import ExitCode
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, connect
 from forebay.cli.output import Column, Output, text_of, write_result, write_values
@@ -16,7 +17,7 @@ from forebay.cli.report import CommandFailed
 if TYPE_CHECKING:
     from forebay.client.values.dead_letters import DeadLetter, DeadLetterFilter
 
-dlq_app = typer.Typer(no_args_is_help=True, help="Manage dead letters: records that could not be delivered.")
+dlq_app = Commands(no_args_is_help=True, help="Manage dead letters: records that could not be delivered.")
 SHOWN_MAX = 80
 
 Reason = Annotated[
@@ -55,7 +56,7 @@ def list_dead_letters(
 ) -> None:
     """List the unsettled dead letters."""
     wanted = _filter(reason, error, partition, first, last, since, until, subscription)
-    with connect(endpoint) as client:
+    with connect(endpoint, sink) as client:
         letters = list(islice(client.dead_letters.list(sink, **wanted), count))
     write_values(letters, output, f"{len(letters)} dead letters of {sink}", COLUMNS)
 
@@ -91,7 +92,7 @@ def redrive(
 ) -> None:
     """Append dead letters to their sink again: all, or the selected ones."""
     wanted = _filter(reason, error, partition, first, last, since, until, subscription)
-    with connect(endpoint) as client:
+    with connect(endpoint, sink) as client:
         redriven = client.dead_letters.redrive(sink, **wanted)
     write_result({"redriven": redriven}, f"redrove {redriven:,} records of {sink}", output)
 
@@ -117,7 +118,7 @@ def purge(
     wanted = _filter(reason, error, partition, first, last, since, until, subscription)
     if not wanted and not everything:
         raise CommandFailed("no dead letters are selected: pass a filter, or --all", ExitCode.USAGE)
-    with connect(endpoint) as client:
+    with connect(endpoint, sink) as client:
         purged = client.dead_letters.purge(sink, **wanted)
     write_result({"purged": purged}, f"purged {purged:,} dead letters of {sink}", output)
 

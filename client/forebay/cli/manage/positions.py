@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from forebay.cli.command import Commands
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, connect
 from forebay.cli.output import Column, Output, write_result, write_values
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from forebay.client import Client
     from forebay.client.positions.store import PositionStore
 
-position_app = typer.Typer(no_args_is_help=True, help="List and delete saved positions of consumers.")
+position_app = Commands(no_args_is_help=True, help="List and delete saved positions of consumers.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the consumer.", show_default=False)]
 Store = Annotated[str, typer.Option("--store", metavar="URL", help="Store of the positions: broker:, file:///PATH.")]
@@ -69,7 +70,7 @@ def delete(
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Delete the positions of a consumer in a sink: it then starts at its start point."""
-    with connect(endpoint) as client:
+    with connect(endpoint, sink, is_needed=store.startswith("broker:")) as client:
         opened = client.position_store(store)
         keys = list(opened.list(f"{namespace}/{name}/{sink}/"))
         for key in keys:

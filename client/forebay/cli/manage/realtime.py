@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from forebay.cli.command import Commands
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, connect
 from forebay.cli.output import Column, Output, bytes_text, write_json, write_line, write_values
 
 if TYPE_CHECKING:
     from forebay.client import SinkStats
 
-realtime_app = typer.Typer(no_args_is_help=True, help="Serve readers at the head from memory, or from the store only.")
+realtime_app = Commands(no_args_is_help=True, help="Serve readers at the head from memory, or from the store only.")
 
 SinkOrBroker = Annotated[
     str, typer.Argument(metavar="[SINK]", help="Name of the sink; default: the whole broker.", show_default=False)
@@ -40,7 +41,7 @@ def reset(sink: SinkOrBroker = "", endpoint: Endpoint = DEFAULT_ENDPOINT, output
 @realtime_app.command()
 def status(sink: SinkOrBroker = "", endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Output.TABLE) -> None:
     """Show the switch of the broker, and the memory and the readers of its sinks."""
-    with connect(endpoint) as client:
+    with connect(endpoint, sink or None) as client:
         broker = client.info()
         names = [sink] if sink else [one.name for one in client.sinks.list()]
         sinks = [client.sinks.stats(name) for name in names]
@@ -74,7 +75,7 @@ def _readers(stats: SinkStats, mode: str) -> int:
 
 
 def _switch(enabled: bool | None, sink: str, endpoint: str, output: Output) -> None:
-    with connect(endpoint) as client:
+    with connect(endpoint, sink or None) as client:
         state = client.realtime.set(enabled, sink=sink)
     if output is Output.JSON:
         write_json({"sink": sink or None, "realtime": state.enabled, "broker": state.broker_enabled})

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 
 import typer
 
+from forebay.cli.command import Commands
 from forebay.cli.exits import ExitCode
 from forebay.cli.manage.settings_text import parse_settings
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, connect
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from forebay.client.values.explanations import Purged
     from forebay.client.values.sinks import PartitionStats, SubscriptionPartitionStats
 
-sink_app = typer.Typer(no_args_is_help=True, help="Create, show, update and delete sinks.")
+sink_app = Commands(no_args_is_help=True, help="Create, show, update and delete sinks.")
 
 Settings = Annotated[
     list[str] | None,
@@ -52,7 +53,7 @@ def create(
     chosen = _settings(settings)
     if partitions is not None:
         chosen["partitions"] = partitions
-    with connect(endpoint) as client:
+    with connect(endpoint, name) as client:
         _show_sink(client.sinks.create(name, exist_ok=exist_ok, **chosen), output)
 
 
@@ -75,7 +76,7 @@ def list_sinks(endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Outpu
 @sink_app.command()
 def show(name: SinkName, endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Output.TABLE) -> None:
     """Show the settings of a sink, its contents, and the account of each subscription."""
-    with connect(endpoint) as client:
+    with connect(endpoint, name) as client:
         sink = client.sinks.get(name)
         stats = client.sinks.stats(name)
     if output is Output.JSON:
@@ -93,7 +94,7 @@ def update(
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Update settings of a sink; unnamed settings stay unchanged."""
-    with connect(endpoint) as client:
+    with connect(endpoint, name) as client:
         _show_sink(client.sinks.update(name, **_settings(settings)), output)
 
 
@@ -108,7 +109,7 @@ def delete(
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Delete a sink and its records."""
-    with connect(endpoint) as client:
+    with connect(endpoint, name) as client:
         client.sinks.delete(name, force=force, dead_letters=dead_letters)
     write_result({"deleted": name}, f"deleted {name}", output)
 
@@ -121,7 +122,7 @@ def pause(
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Pause the deliveries of a sink; appends continue."""
-    with connect(endpoint) as client:
+    with connect(endpoint, name) as client:
         client.sinks.pause(name, reason)
     write_result({"paused": name, "reason": reason}, f"paused {name}", output)
 
@@ -129,7 +130,7 @@ def pause(
 @sink_app.command()
 def resume(name: SinkName, endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Output.TABLE) -> None:
     """Resume the deliveries of a sink."""
-    with connect(endpoint) as client:
+    with connect(endpoint, name) as client:
         client.sinks.resume(name)
     write_result({"resumed": name}, f"resumed {name}", output)
 
@@ -151,7 +152,7 @@ def purge(
     """Drop records of a sink, oldest first. They are counted, and a gap records them."""
     if [everything, until_offset is not None, until_time is not None].count(True) != 1:
         raise CommandFailed("nothing is selected: pass one of --all, --until-offset and --until-time", ExitCode.USAGE)
-    with connect(endpoint) as client:
+    with connect(endpoint, name) as client:
         purged = client.sinks.purge(
             name,
             partition=partition,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from forebay.cli.command import Commands
 from forebay.cli.manage.position_text import FORMS, OrEarliest, parse_position, position_text
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, Subscription, connect
 from forebay.cli.output import Column, Output, write_json, write_result, write_table, write_values
@@ -13,7 +14,7 @@ from forebay.cli.output import Column, Output, write_json, write_result, write_t
 if TYPE_CHECKING:
     from forebay.client import SubscriptionPlace
 
-subscription_app = typer.Typer(no_args_is_help=True, help="Create, list, seek and delete subscriptions of a sink.")
+subscription_app = Commands(no_args_is_help=True, help="Create, list, seek and delete subscriptions of a sink.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the subscription.", show_default=False)]
 To = Annotated[str, typer.Option("--to", metavar="PLACE", help=f"New position: {FORMS}.", show_default=False)]
@@ -32,7 +33,7 @@ def create(
 ) -> None:
     """Create a subscription. The sink then retains the records that it has not settled."""
     place = parse_position(start)
-    with connect(endpoint) as client:
+    with connect(endpoint, sink) as client:
         made = client.subscriptions.create(sink, name, start=place, or_earliest=or_earliest, exist_ok=exist_ok)
     write_result(made, f"created {made.name} at {position_text(made.start)}", output)
 
@@ -42,7 +43,7 @@ def list_subscriptions(
     sink: SinkName, endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Output.TABLE
 ) -> None:
     """List the subscriptions of a sink with their positions."""
-    with connect(endpoint) as client:
+    with connect(endpoint, sink) as client:
         found = client.subscriptions.list(sink)
         stats = client.sinks.stats(sink)
     if output is Output.JSON:
@@ -74,7 +75,7 @@ def delete(
     sink: SinkName, name: Name, endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Output.TABLE
 ) -> None:
     """Delete a subscription with its unsettled records."""
-    with connect(endpoint) as client:
+    with connect(endpoint, sink) as client:
         client.subscriptions.delete(sink, name)
     write_result({"deleted": name, "sink": sink}, f"deleted {name}", output)
 
@@ -110,7 +111,7 @@ def _seek(
     sink: str, name: str, to: str, partition: int | None, or_earliest: bool, endpoint: str, output: Output
 ) -> None:
     place = parse_position(to)
-    with connect(endpoint) as client:
+    with connect(endpoint, sink) as client:
         moved = client.subscriptions.seek(sink, name, to=place, partition=partition, or_earliest=or_earliest)
     columns: dict[str, Column[SubscriptionPlace]] = {
         "partition": "partition",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from forebay.cli.command import Commands
 from forebay.cli.exits import ExitCode
 from forebay.cli.extras import needed_for
 from forebay.cli.options import OutputForm
@@ -26,7 +27,7 @@ TOKEN_BYTES: Final = 32
 """Number of random bytes, enough that a token cannot be derived from its hash."""
 HASH_SHOWN: Final = 8
 
-token_app = typer.Typer(no_args_is_help=True, help="Create, list and revoke credentials for a broker.")
+token_app = Commands(no_args_is_help=True, help="Create, list and revoke credentials for a broker.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the principal, shown in logs.", show_default=False)]
 HashesFile = Annotated[

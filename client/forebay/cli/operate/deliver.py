@@ -15,6 +15,7 @@ from urllib.parse import urljoin
 
 import typer
 
+from forebay.cli.contact import BrokerUnreachable, reach
 from forebay.cli.exits import ExitCode
 from forebay.cli.extras import needed_for
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, Subscription, connect
@@ -97,7 +98,11 @@ def deliver(
     for chatty in ("httpx2", "httpcore2"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     tune()
-    with exporting("forebay-deliver"), connect(endpoint) as client:
+    with exporting("forebay-deliver"), connect(endpoint, is_needed=False) as client:
+        try:
+            reach(client, sink)
+        except BrokerUnreachable as error:  # a deliverer outlives its broker; the log repeats it
+            write_message(f"forebay: {error}; trying again until one does")
         deliverer = Deliverer(client, sink, target, resend_to=second, settings=settings)
 
         def stop(number: int, frame: FrameType | None) -> None:

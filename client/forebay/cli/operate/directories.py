@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from forebay.cli.command import Commands
 from forebay.cli.exits import ExitCode
 from forebay.cli.extras import needed_for
 from forebay.cli.options import OutputForm
@@ -33,7 +34,7 @@ COLUMNS: Final[dict[str, Column[PartitionReport]]] = {
     "damaged pages": "damaged_pages",
     "lost records": "lost_records",
 }
-quarantine_app = typer.Typer(no_args_is_help=True, help="List and export quarantined pages.")
+quarantine_app = Commands(no_args_is_help=True, help="List and export quarantined pages.")
 
 
 @contextmanager

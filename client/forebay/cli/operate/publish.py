@@ -71,7 +71,7 @@ def publish(
     with (
         _values(values, file, whole=whole) as found,
         exporting("forebay-publish"),
-        connect(endpoint) as client,
+        connect(endpoint, sink) as client,
         client.publisher(sink) as publisher,
     ):
         waiting: deque[Future[Receipt]] = deque()

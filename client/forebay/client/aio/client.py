@@ -38,8 +38,9 @@ from forebay.client.settings import (
     PublisherSettings,
     SubscriberSettings,
 )
-from forebay.client.transport.channel import Channels, as_endpoints
+from forebay.client.transport.channel import Channels
 from forebay.client.transport.operations import Awaiting
+from forebay.client.transport.rendezvous import endpoint_of
 from forebay.client.values.epochs import Stage
 
 
@@ -53,7 +54,7 @@ class Client(ClientCalls, Awaiting):
         self, endpoint: str | Iterable[str] = DEFAULT_ENDPOINT, *, settings: ClientSettings | None = None
     ) -> None:
         self.settings = settings or ClientSettings.from_environment()
-        super().__init__(Channels(as_endpoints(endpoint), self.settings, EventLoop(self.settings)))
+        super().__init__(Channels(endpoint, self.settings, EventLoop(self.settings)))
         self.sinks = Sinks(self._channels)
         self.schemas = Schemas(self._channels)
         self.subscriptions = Subscriptions(self._channels)
@@ -67,8 +68,12 @@ class Client(ClientCalls, Awaiting):
 
     @property
     def endpoints(self) -> tuple[str, ...]:
-        """Endpoints of the brokers, as given."""
+        """Endpoints of the brokers, with their ports."""
         return self._channels.endpoints
+
+    def endpoint_of(self, sink: str) -> str:
+        """Return the endpoint of the broker that holds ``sink``."""
+        return endpoint_of(sink, self._channels.endpoints)
 
     async def close(self) -> None:
         """Close all publishers, subscribers and replays of this client, then its connections. Idempotent.

@@ -25,6 +25,7 @@ from forebay.client.settings import SubscriberSettings
 from forebay.client.transport.channel import Channels
 from forebay.client.transport.io import Job, Responses
 from forebay.client.transport.reconnect import Reconnect
+from forebay.client.transport.rendezvous import endpoint_of
 from forebay.client.transport.threads import fault_of
 from forebay.client.values import convert, convert_sinks
 from forebay.client.values.ranges import intersect
@@ -58,6 +59,7 @@ class SubscribeStream:
         self._settings = settings
         self._state = state
         self._delivered = delivered
+        self._reconnect = Reconnect(channels.settings, clock=time.monotonic, random=random.random)
         self._call: Responses | None = None
         self._lock = threading.Lock()
         """Protects the call against a `close` between two streams."""
@@ -100,12 +102,10 @@ class SubscribeStream:
         self.cancel()
 
     async def _run(self) -> None:
-        reconnect = Reconnect(self._channels.settings, clock=time.monotonic, random=random.random)
+        reconnect = self._reconnect
         while not self._state.is_closed():
             stream = self._session = DeliverStreamState()
             error = await self._one_stream(stream)
-            if stream.is_open:
-                reconnect.opened()
             if self._progressed:
                 reconnect.progressed()
                 self._progressed = False
@@ -116,9 +116,11 @@ class SubscribeStream:
             self._state.disconnected(stream, error if delay_s is None else None)
             if delay_s is None:
                 return
-            log.info(
-                "deliver stream broke sink=%s reason=%s failures=%d delay_s=%.2f",
+            log.log(
+                reconnect.level(),
+                "deliver stream broke sink=%s endpoint=%s reason=%s failures=%d delay_s=%.2f",
                 self._sink,
+                endpoint_of(self._sink, self._channels.endpoints),
                 error.reason,
                 reconnect.failures,
                 delay_s,
@@ -191,6 +193,9 @@ class SubscribeStream:
         elif kind == "opened" and not stream.is_open:
             self._channels.reached(self._sink)
             state.opened(stream, response.opened)
+            if self._reconnect.failures:
+                log.info("deliver stream opened again sink=%s failures=%d", self._sink, self._reconnect.failures)
+            self._reconnect.opened()
         elif kind is not None:
             raise ProtocolViolation(f"unexpected message {kind} in this state of the stream")
 

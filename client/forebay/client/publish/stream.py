@@ -28,6 +28,7 @@ from forebay.client.publish.sender import PublishStreamState, Sender
 from forebay.client.transport.channel import Channels
 from forebay.client.transport.io import Job, Responses
 from forebay.client.transport.reconnect import Reconnect
+from forebay.client.transport.rendezvous import endpoint_of
 from forebay.client.transport.threads import fault_of
 from forebay.client.values.epochs import StagedPart
 from forebay.errors.reasons import Reason
@@ -126,9 +127,11 @@ class PublishStream:
                 self._sender.end_all(error)
                 self._buffer.close()
                 break
-            log.info(
-                "publish stream broke sink=%s reason=%s failures=%d delay_s=%.2f",
+            log.log(
+                reconnect.level(),
+                "publish stream broke sink=%s endpoint=%s reason=%s failures=%d delay_s=%.2f",
                 self._sink,
+                endpoint_of(self._sink, self._channels.endpoints),
                 error.reason,
                 reconnect.failures,
                 delay_s,

@@ -26,11 +26,11 @@ from forebay.client.errors import (
     CredentialsUnusable,
     DeadlineExceeded,
     ForebayError,
-    InvalidArgument,
 )
 from forebay.client.settings import MESSAGE_BYTES_MAX, ClientSettings, RetryPolicy
 from forebay.client.transport import handshake
 from forebay.client.transport.diagnosis import Diagnosis
+from forebay.client.transport.endpoint import as_endpoints
 from forebay.client.transport.io import Io
 from forebay.client.transport.rendezvous import endpoint_of
 from forebay.client.transport.retry import RetryState, call_with_retries
@@ -86,14 +86,8 @@ class _Process:
 class Channels:
     """One channel per endpoint and process. Thread-safe."""
 
-    def __init__(self, endpoints: Sequence[str], settings: ClientSettings, io: Io = THREADS) -> None:
-        if not endpoints or not all(endpoints):
-            raise InvalidArgument(
-                "endpoint is empty: must be at least one HOST:PORT",
-                reason=Reason.INVALID_SETTING,
-                facts={"field": "endpoint"},
-            )
-        self.endpoints = tuple(dict.fromkeys(endpoints))
+    def __init__(self, endpoints: str | Iterable[str], settings: ClientSettings, io: Io = THREADS) -> None:
+        self.endpoints = as_endpoints(endpoints)
         self.settings = settings
         self.io = io
         """Waits and calls: those of threads, or of an event loop."""
@@ -278,9 +272,3 @@ class Unary:
         method = self._channels.stub(SinkServiceStub, sink).GetSink
         response, _ = await self.call("GetSink", lambda t: self._channels.io.call(method, request, t))
         return str(response.sink.incarnation)
-
-
-def as_endpoints(endpoint: str | Iterable[str]) -> tuple[str, ...]:
-    """Return the endpoints of a client: one string, several, or one comma-separated string."""
-    several = endpoint.split(",") if isinstance(endpoint, str) else list(endpoint)
-    return tuple(one.strip() for one in several)

@@ -20,7 +20,8 @@ from typing import Final
 
 from forebay.client.errors import ForebayError
 from forebay.client.settings import ClientSettings, TlsSettings
-from forebay.client.transport.security import PORT_MAX, check_files
+from forebay.client.transport.endpoint import PORT_MAX
+from forebay.client.transport.security import check_files
 
 PATIENCE_S: Final = 1.0
 """Time limit of each step."""

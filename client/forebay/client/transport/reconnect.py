@@ -8,6 +8,7 @@ several consecutive streams without progress.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Final
 
@@ -21,6 +22,12 @@ from forebay.errors.reasons import Reason
 
 DAMAGED_MAX: Final = 5
 """Number of consecutive streams without progress that may end with an undecodable message."""
+
+OUTAGE_AFTER_S: Final = 2.0
+"""Duration of an outage from which on it is a warning: a restart of a broker is shorter."""
+
+OUTAGE_EVERY_S: Final = 30.0
+"""Interval of the warnings during an outage."""
 
 _UNDECODABLE: Final = frozenset(
     reason.name for reason in (Reason.INVALID_REQUEST, Reason.INVALID_OPEN, Reason.PROTOCOL_VIOLATION)
@@ -39,6 +46,8 @@ class Reconnect:
         self._unusable_since: float | None = None
         self._damaged = 0
         """Consecutive streams that ended with an undecodable message."""
+        self._warn_at: float | None = None
+        """Time of the next warning; None while no outage lasts."""
 
     @property
     def failures(self) -> int:
@@ -49,7 +58,23 @@ class Reconnect:
         """Record that a stream was opened, and reset earlier failures."""
         self._was_open = True
         self._unusable_since = None
+        self._warn_at = None
         self._pause.succeeded()
+
+    def level(self) -> int:
+        """Return the level of the log event of the failure that `delay_s` has counted.
+
+        The first one of an outage is an information, further ones are for debugging. A longer outage is a warning in
+        regular intervals.
+        """
+        now = self._clock()
+        if self._warn_at is None:
+            self._warn_at = now + OUTAGE_AFTER_S
+            return logging.INFO
+        if now < self._warn_at:
+            return logging.DEBUG
+        self._warn_at = now + OUTAGE_EVERY_S
+        return logging.WARNING
 
     def progressed(self) -> None:
         """Record that a stream made progress: messages arrive undamaged."""

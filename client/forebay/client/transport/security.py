@@ -14,13 +14,12 @@ from typing import Any, Final, NamedTuple
 
 import grpc
 
-from forebay.client.errors import CredentialsUnusable, InvalidArgument
+from forebay.client.errors import CredentialsUnusable
 from forebay.client.settings import ClientSettings, TlsSettings
+from forebay.client.transport.endpoint import with_port
 from forebay.credentials import CredentialFile, Kind
-from forebay.errors.reasons import Reason
 
 TOKEN_BYTES_MAX: Final = 4_096
-PORT_MAX: Final = 65_535
 
 
 def open_channel(endpoint: str, settings: ClientSettings, options: list[tuple[str, Any]]) -> grpc.Channel:
@@ -39,7 +38,7 @@ def has_token(settings: ClientSettings) -> bool:
 
 def channel_of(library: Any, endpoint: str, settings: ClientSettings, options: list[tuple[str, Any]]) -> Any:
     """Return a channel of ``grpc`` or ``grpc.aio`` that adds no token; raises as ``open_channel``."""
-    check_endpoint(endpoint)
+    endpoint = with_port(endpoint)
     if settings.tls is None:
         if has_token(settings) and not settings.token_without_tls and not _is_this_machine(endpoint):
             raise CredentialsUnusable(
@@ -51,26 +50,6 @@ def channel_of(library: Any, endpoint: str, settings: ClientSettings, options: l
     if settings.tls.server_name:
         options = [*options, ("grpc.ssl_target_name_override", settings.tls.server_name)]
     return library.secure_channel(endpoint, _credentials(settings.tls), options=options)
-
-
-def check_endpoint(endpoint: str) -> None:
-    """Raise ``INVALID_SETTING`` for an invalid host or port. gRPC validates other schemes."""
-    host, _, port = endpoint.rpartition(":")
-    if not host or ":" in host.strip("[]") or "/" in host or not (port.isascii() and port.isdigit()):
-        return
-    wrong = ""
-    if int(port[:6]) > PORT_MAX:
-        wrong = f"the port must be 0 to {PORT_MAX}"
-    try:
-        host.rstrip(".").encode("idna")
-    except UnicodeError:
-        wrong = "the host must be a name or address, with parts of 1 to 63 characters between dots"
-    if wrong:
-        raise InvalidArgument(
-            f"endpoint = {endpoint!r}: {wrong}",
-            reason=Reason.INVALID_SETTING,
-            facts={"field": "endpoint", "value": endpoint},
-        )
 
 
 def credential_files(settings: ClientSettings) -> tuple[CredentialFile, ...]:

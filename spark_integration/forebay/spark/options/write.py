@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from forebay.client.errors import InvalidArgument
+from forebay.client.transport.endpoint import with_port
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.checkpoint import CHECKPOINT_OPTIONS, CheckpointOptions, checkpoint_options
 from forebay.spark.options.credentials import CREDENTIAL_OPTIONS, NO_CREDENTIALS, Credentials, credentials_of
@@ -307,10 +309,7 @@ def target_options(values: OptionValues, environment: Mapping[str, str], *, conn
 
 def endpoints_of(text: str) -> tuple[str, ...]:
     """Parse ``host:port``, or several separated by commas. Raises `ForebaySparkError`."""
-    endpoints = tuple(part.strip() for part in text.split(",") if part.strip())
-    for endpoint in endpoints:
-        _check_endpoint(endpoint)
-    return endpoints
+    return tuple(_with_port(part) for part in text.split(",") if part.strip())
 
 
 def _write_name(values: OptionValues, *, is_stream: bool) -> str | None:
@@ -357,10 +356,11 @@ def _checkpoint(values: OptionValues, *, is_stream: bool) -> CheckpointOptions |
     return found
 
 
-def _check_endpoint(endpoint: str) -> None:
-    host, colon, port = endpoint.rpartition(":")
-    if not (host and colon and port.isdigit() and 0 < int(port) < 1 << 16) or "/" in endpoint:
+def _with_port(endpoint: str) -> str:
+    try:
+        return with_port(endpoint)
+    except InvalidArgument as error:
         raise ForebaySparkError(
-            f"The endpoint {endpoint!r} must have the form host:port.",
+            f"The endpoint {endpoint!r} must have the form host:port: {error}.",
             f'Set .option("endpoint", "host:7461") or the environment variable {ENDPOINT_VARIABLE}.',
-        )
+        ) from error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from forebay.client import (
@@ -114,3 +116,18 @@ def test_progress_between_two_damaged_messages_starts_over() -> None:
     for _ in range(10 * DAMAGED_MAX):
         assert world.after(InvalidArgument("no message")) is not None
         world.reconnect.progressed()
+
+
+def test_an_outage_is_told_at_once_and_warned_of_in_intervals() -> None:
+    world = World()
+    levels = []
+    for _ in range(64):
+        world.after(AWAY, 1.0)
+        levels.append(world.reconnect.level())
+
+    assert levels[0] == logging.INFO
+    assert [number for number, level in enumerate(levels) if level == logging.WARNING] == [2, 32, 62]
+    assert set(levels[1:]) == {logging.DEBUG, logging.WARNING}
+    world.reconnect.opened()
+    world.after(AWAY, 1.0)
+    assert world.reconnect.level() == logging.INFO

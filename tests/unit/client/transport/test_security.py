@@ -10,15 +10,12 @@ import pytest
 from forebay.client import Client, ClientSettings, CredentialsUnusable, TlsSettings
 from forebay.client.transport.security import (
     TOKEN_BYTES_MAX,
-    check_endpoint,
     check_files,
     fingerprint,
     open_channel,
     token_of,
 )
-from forebay.errors.reasons import Reason
 from tests.support.certificates import Authority
-from tests.support.refusals import failure
 
 
 def test_the_token_is_read_from_where_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,22 +94,6 @@ def test_files_that_were_replaced_or_are_gone_have_another_fingerprint(tmp_path:
     assert len(set(states)) == 3
     assert fingerprint(tls) == states[-1]
     assert fingerprint(None) == ()
-
-
-@pytest.mark.parametrize(
-    ("endpoint", "said"),
-    [("h:65536", "the port"), ("h:99999999999", "the port"), ("a..b:1", "the host"), (f"{'x' * 64}.de:1", "the host")],
-)
-def test_a_place_that_cannot_be_is_refused_by_name(endpoint: str, said: str) -> None:
-    with failure(Reason.INVALID_SETTING, match=said):
-        check_endpoint(endpoint)
-
-
-@pytest.mark.parametrize(
-    "endpoint", ["h:0", "h:65535", "h.:1", "[::1]:1", "::1:1", "unix:/run/x", "dns:///a..b:1", "bücher.de:1", "broker"]
-)
-def test_other_places_are_left_to_grpc(endpoint: str) -> None:
-    check_endpoint(endpoint)
 
 
 def test_a_client_warns_once_of_files_that_others_may_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

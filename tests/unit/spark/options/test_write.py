@@ -62,7 +62,7 @@ def test_a_stream_looks_longer_for_its_broker_unless_told_otherwise() -> None:
     assert write_options({"sink": "a", "connect_timeout_s": "2"}, {}, is_stream=True).target.connect_timeout_s == 2
 
 
-@pytest.mark.parametrize("endpoint", ["somewhere", "http://host:7461", "host:", "host:0", "host:99999", ":7461"])
+@pytest.mark.parametrize("endpoint", ["some where", "http://host:7461", "host:", "host:0", "host:99999", ":7461"])
 def test_an_endpoint_is_host_and_port(endpoint: str) -> None:
     with pytest.raises(ForebaySparkError, match="host:port"):
         write_options({"sink": "a", "endpoint": endpoint}, {})

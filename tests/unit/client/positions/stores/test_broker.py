@@ -11,7 +11,7 @@ from forebay.client import Client, ClientSettings
 from forebay.client.admin.positions import Positions
 from forebay.client.errors import PositionStoreUnavailable
 from forebay.client.positions.stores.broker import BrokerPositions
-from forebay.client.transport.channel import Channels, as_endpoints
+from forebay.client.transport.channel import Channels
 from tests.support.positions.conformance import KEY, Opened, PositionStoreConformance
 
 
@@ -23,7 +23,7 @@ def broker() -> Iterator[BrokerServer]:
 
 
 def store_of(endpoint: str, rw_timeout_s: float = 10.0) -> BrokerPositions:
-    return BrokerPositions(Positions(Channels(as_endpoints(endpoint), ClientSettings()), timeout_s=rw_timeout_s))
+    return BrokerPositions(Positions(Channels(endpoint, ClientSettings()), timeout_s=rw_timeout_s))
 
 
 class TestBrokerPositions(PositionStoreConformance):

@@ -1,0 +1,121 @@
+"""First contact of a command with its broker: an unreachable broker is reported within two seconds.
+
+Later calls of the command keep the limits and retries of the client.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from forebay.cli.exits import ExitCode
+from forebay.cli.output import seconds_text, write_message
+from forebay.cli.report import CommandFailed
+
+if TYPE_CHECKING:
+    from forebay.client import Client, ForebayError
+
+PATIENCE_S: Final = 1.2
+"""Time for the first answer of a broker, unless ``--wait`` gives another."""
+
+ACCEPT_S: Final = 0.3
+"""Time for a broker that has not answered to accept a connection."""
+
+ORIGINS: Final[Mapping[str, str]] = {
+    "COMMANDLINE": "from --endpoint",
+    "ENVIRONMENT": "from FOREBAY_ENDPOINT",
+}
+"""Source of the address, by the name of Click; of all others it is the default."""
+
+_CAUSES: Final = (
+    (re.compile(r"connection refused", re.IGNORECASE), "the connection was refused"),
+    (re.compile(r"dns|name.*resol|resol.*name|getaddrinfo|domain name", re.IGNORECASE), "the name is unknown"),
+    (re.compile(r"no such file", re.IGNORECASE), "the socket does not exist"),
+    (re.compile(r"timed? ?out|deadline", re.IGNORECASE), "no answer"),
+)
+"""Short forms of the messages of gRPC."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Choices of the command line about the broker."""
+
+    origin: str = ""
+    """Source of the address; see `ORIGINS`."""
+
+    wait_s: float | None = None
+    """Time to wait for the broker; None is `PATIENCE_S`."""
+
+
+GIVEN: Final[ContextVar[Given]] = ContextVar("forebay_contact", default=Given())  # noqa: B039 - it is frozen
+"""Choices for the command that runs."""
+
+
+class BrokerUnreachable(CommandFailed):
+    """The broker of a command does not answer."""
+
+    def __init__(self, endpoint: str, cause: str) -> None:
+        given = GIVEN.get()
+        origin = ORIGINS.get(given.origin, "the default")
+        waited = "" if given.wait_s is None else f" within {seconds_text(given.wait_s)}"
+        super().__init__(
+            f"no broker answers at {endpoint} ({origin}){waited}: {cause}",
+            ExitCode.UNAVAILABLE,
+            reason="UNREACHABLE",
+            facts={"endpoint": endpoint, "origin": origin, "cause": cause},
+            advice="start it, name another with --endpoint or FOREBAY_ENDPOINT, or wait for it with --wait 1m",
+        )
+
+
+def reach(client: Client, sink: str | None = None) -> None:
+    """Return when the brokers of a command have answered; of one sink, or all. Raises `BrokerUnreachable`.
+
+    A broker that accepts connections and is too busy to answer is reported, and waited for as the client does. A
+    rejected certificate is raised. Other errors prove an answer; the command will report them.
+    """
+    for endpoint in client.endpoints if sink is None else [client.endpoint_of(sink)]:
+        _reach(client, endpoint)
+
+
+def _reach(client: Client, endpoint: str) -> None:
+    from forebay.client import ForebayError
+    from forebay.client.errors import AccessDenied, DeadlineExceeded, InvalidArgument
+    from forebay.errors.reasons import Reason
+
+    limit_s = GIVEN.get().wait_s
+    patience_s = PATIENCE_S if limit_s is None else max(limit_s, 0.05)
+    try:
+        client.info(endpoint, timeout_s=patience_s)
+    except DeadlineExceeded as error:
+        if limit_s is not None or not _accepts(endpoint):
+            raise BrokerUnreachable(endpoint, _cause(error)) from error
+        write_message(
+            f"forebay: the broker at {endpoint} accepts connections, but has not answered for "
+            f"{seconds_text(patience_s)}; waiting for it"
+        )
+    except (InvalidArgument, AccessDenied) as error:
+        if isinstance(error, InvalidArgument) or error.reason == Reason.HANDSHAKE_FAILED.name:
+            raise
+    except ForebayError as error:
+        if error.reason == Reason.UNREACHABLE.name:
+            raise BrokerUnreachable(endpoint, _cause(error)) from error
+
+
+def _accepts(endpoint: str) -> bool:
+    """Return True if the endpoint is HOST:PORT and accepts connections."""
+    host, _, port = endpoint.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), ACCEPT_S).close()
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _cause(error: ForebayError) -> str:
+    """Return the short form of a message of gRPC, or the message."""
+    text = str(error)
+    return next((short for known, short in _CAUSES if known.search(text)), text)

@@ -1,0 +1,104 @@
+"""Endpoints as typed by users: a host, ``HOST:PORT``, ``[::1]:PORT``, ``unix:PATH``, ``dns:NAME``.
+
+A missing port is that of a broker, never the port that gRPC assumes. An endpoint with a port stays as it was typed:
+clients map sinks to brokers by its text.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from typing import Final
+
+from forebay.client.errors import InvalidArgument
+from forebay.errors.reasons import Reason
+
+DEFAULT_PORT: Final = 7461
+"""Port of a broker."""
+
+PORT_MAX: Final = 65_535
+
+_UNCHANGED: Final = ("unix-abstract", "vsock", "xds")
+"""Schemes of gRPC that are passed on as they are."""
+
+_RESOLVED: Final = ("dns", "ipv4", "ipv6")
+"""Schemes of gRPC that are followed by a host and a port."""
+
+
+def with_port(endpoint: str) -> str:
+    """Return an endpoint with its port. Raises ``INVALID_SETTING`` for an invalid host or port."""
+    text = endpoint.strip()
+    scheme, colon, rest = text.partition(":")
+    if colon and scheme in _UNCHANGED:
+        return text
+    if colon and scheme == "unix":
+        if not rest.strip("/"):
+            raise _invalid(endpoint, "the path of the socket is missing")
+        return text
+    if colon and scheme in _RESOLVED:
+        # dns://AUTHORITY/HOST names the name server.
+        split = rest.find("/", 2) + 1 if rest.startswith("//") else 0
+        return f"{scheme}:{rest[:split]}{_host_and_port(endpoint, rest[split:])}"
+    if "://" in text:
+        raise _invalid(endpoint, f"must be HOST:PORT, without {scheme}://")
+    return _host_and_port(endpoint, text)
+
+
+def as_endpoints(endpoint: str | Iterable[str]) -> tuple[str, ...]:
+    """Return the endpoints of a client: one string, several, or one comma-separated string."""
+    several = endpoint.split(",") if isinstance(endpoint, str) else list(endpoint)
+    if not several or not all(one.strip() for one in several):
+        raise InvalidArgument(
+            "endpoint is empty: must be at least one HOST:PORT",
+            reason=Reason.INVALID_SETTING,
+            facts={"field": "endpoint"},
+        )
+    return tuple(dict.fromkeys(with_port(one) for one in several))
+
+
+def _host_and_port(endpoint: str, text: str) -> str:
+    host, rest = _divided(endpoint, text)
+    if not rest:
+        return f"{host}:{DEFAULT_PORT}"
+    port = rest[1:]
+    if not (port.isascii() and port.isdigit() and 1 <= int(port[:6]) <= PORT_MAX):
+        raise _invalid(endpoint, f"the port must be 1 to {PORT_MAX}")
+    return text
+
+
+def _divided(endpoint: str, text: str) -> tuple[str, str]:
+    """Return the host, an IPv6 address in brackets, and the rest: empty, or the port with its colon."""
+    if text.startswith("["):
+        address, bracket, rest = text[1:].partition("]")
+        if not bracket or not _is_ipv6(address) or rest[:1] not in ("", ":"):
+            raise _invalid(endpoint, "an IPv6 address must be [ADDRESS] or [ADDRESS]:PORT")
+        return f"[{address}]", rest
+    if text.count(":") > 1:
+        if not _is_ipv6(text):
+            raise _invalid(endpoint, "an IPv6 address must be [ADDRESS] or [ADDRESS]:PORT")
+        return f"[{text}]", ""
+    host, colon, port = text.partition(":")
+    try:
+        host.rstrip(".").encode("idna")
+        is_name = bool(host.strip(".")) and not any(letter.isspace() or letter in "/@?#[]" for letter in host)
+    except UnicodeError:
+        is_name = False
+    if not is_name:
+        raise _invalid(endpoint, "the host must be a name or address, with parts of 1 to 63 characters between dots")
+    return host, colon + port
+
+
+def _is_ipv6(address: str) -> bool:
+    try:
+        ipaddress.IPv6Address(address)
+    except ValueError:
+        return False
+    return True
+
+
+def _invalid(endpoint: str, problem: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"endpoint = {endpoint!r}: {problem}",
+        reason=Reason.INVALID_SETTING,
+        facts={"field": "endpoint", "value": endpoint, "allowed": "HOST or HOST:PORT"},
+    )

@@ -1,0 +1,157 @@
+"""An unreachable broker is said in one sentence within two seconds, with its address and the source of that."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from forebay.broker.embedded import BrokerServer
+from forebay.cli import run
+from forebay.cli.exits import ExitCode
+
+LIMIT_S = 2.0
+
+CALLS = (
+    ["publish", "orders", "hello"],
+    ["lag"],
+    ["info"],
+    ["tail", "orders"],
+    ["replay", "orders"],
+    ["sink", "delete", "orders"],
+    ["dlq", "redrive", "orders"],
+    ["backup", "create"],
+    ["realtime", "on"],
+    ["bench"],
+)
+
+
+@pytest.fixture(autouse=True)
+def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("FOREBAY_ENDPOINT", "FOREBAY_WAIT"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@contextmanager
+def closed_port() -> Iterator[str]:
+    """Yield an address that refuses connections, for as long as the block lasts."""
+    with closing(socket.socket()) as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{bound.getsockname()[1]}"
+
+
+@contextmanager
+def silent_port(*, accepts: bool) -> Iterator[str]:
+    """Yield an address that never answers; its queue of connections is full unless it accepts."""
+    with ExitStack() as stack:
+        listening = stack.enter_context(closing(socket.socket()))
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(64 if accepts else 0)
+        for _ in range(0 if accepts else 4):
+            one = stack.enter_context(closing(socket.socket()))
+            one.setblocking(False)
+            one.connect_ex(listening.getsockname())
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("words", CALLS, ids=" ".join)
+def test_a_command_says_at_once_that_no_broker_answers(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with closed_port() as endpoint:
+        begun = time.monotonic()
+        assert run([*words, "--endpoint", endpoint]) == ExitCode.UNAVAILABLE
+        took_s = time.monotonic() - begun
+
+    said = capsys.readouterr().err
+    assert took_s < LIMIT_S
+    assert said.startswith(f"forebay: no broker answers at {endpoint} (from --endpoint): the connection was refused; ")
+    assert said.count("\n") == 1
+
+
+def test_the_source_of_the_address_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    with closed_port() as endpoint:
+        monkeypatch.setenv("FOREBAY_ENDPOINT", endpoint)
+        assert run(["info"]) == ExitCode.UNAVAILABLE
+
+    assert f"at {endpoint} (from FOREBAY_ENDPOINT): " in capsys.readouterr().err
+
+
+def test_an_address_that_does_not_react_is_unreachable(capsys: pytest.CaptureFixture[str]) -> None:
+    with silent_port(accepts=False) as endpoint:
+        begun = time.monotonic()
+        assert run(["publish", "orders", "hello", "-e", endpoint]) == ExitCode.UNAVAILABLE
+        took_s = time.monotonic() - begun
+
+    assert took_s < LIMIT_S
+    assert f"no broker answers at {endpoint} (from --endpoint): no answer" in capsys.readouterr().err
+
+
+def test_a_socket_that_does_not_exist_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["info", "-e", f"unix:{tmp_path}/broker"]) == ExitCode.UNAVAILABLE
+    assert "the socket does not exist" in capsys.readouterr().err
+
+
+def test_a_broker_that_accepts_and_is_busy_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from forebay.cli.contact import BrokerUnreachable, reach
+    from forebay.client import Client, ClientSettings
+
+    with silent_port(accepts=True) as endpoint, Client(endpoint, settings=ClientSettings()) as client:
+        try:
+            reach(client)
+        except BrokerUnreachable as error:
+            pytest.fail(str(error))
+
+    assert f"the broker at {endpoint} accepts connections, but has not answered for" in capsys.readouterr().err
+
+
+def test_a_script_may_wait_for_a_broker_that_starts(capsys: pytest.CaptureFixture[str]) -> None:
+    from threading import Thread
+
+    with closed_port() as endpoint:
+        pass  # free again, for the broker below
+    ended: list[int] = []
+    asking = Thread(target=lambda: ended.append(run(["sink", "list", "-e", endpoint, "--wait", "1m"])))
+    asking.start()
+    with BrokerServer.in_memory(listen=endpoint):
+        asking.join(60)
+
+    assert ended == [ExitCode.OK]
+
+
+def test_a_limit_that_is_given_is_kept_and_said(capsys: pytest.CaptureFixture[str]) -> None:
+    with closed_port() as endpoint:
+        begun = time.monotonic()
+        assert run(["info", "-e", endpoint, "--wait", "100ms"]) == ExitCode.UNAVAILABLE
+        took_s = time.monotonic() - begun
+
+    assert took_s < 1.0
+    assert f"at {endpoint} (from --endpoint) within 100 ms: " in capsys.readouterr().err
+
+
+def test_of_several_brokers_only_that_of_the_sink_is_needed(
+    broker_of_orders: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    both, away = broker_of_orders
+    assert run(["sink", "create", "orders", "-e", both]) == ExitCode.OK
+    capsys.readouterr()
+
+    assert run(["sink", "list", "-e", both]) == ExitCode.UNAVAILABLE
+    assert f"no broker answers at {away} " in capsys.readouterr().err
+
+
+@pytest.fixture
+def broker_of_orders() -> Iterator[tuple[str, str]]:
+    """Two endpoints, of which the one of the sink ``orders`` answers; and the other one."""
+    from forebay.client.transport.rendezvous import endpoint_of
+
+    with BrokerServer.in_memory() as broker, ExitStack() as stack:
+        while True:
+            away = stack.enter_context(closed_port())
+            if endpoint_of("orders", (broker.endpoint, away)) == broker.endpoint:
+                yield f"{away},{broker.endpoint}", away
+                return
