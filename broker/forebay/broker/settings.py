@@ -1,7 +1,8 @@
 """Settings of one broker: where it listens, where its data is, and its bounds.
 
 They come, the later winning, from the defaults, a TOML file, the environment (`FOREBAY_…`, nested by `__`), and the
-command line. `[sink_defaults]` holds what a sink has when its creator does not say otherwise; durations are seconds.
+command line. `[sink_defaults]` holds what a sink has when its creator does not say otherwise. Sizes and durations are
+numbers in the unit of their name, or texts such as `10GB` and `5m`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pydantic_settings import SettingsError as UnreadableVariable
 from forebay.broker.core.errors import InvalidSetting
 from forebay.broker.core.settings import DEFAULTS, SECOND_US, SETTINGS, Setting, SinkSettings
 from forebay.broker.storage.store.backends import BACKENDS
+from forebay.text.quantities import plain
 
 DEFAULT_PORT: Final = 7461
 PORT_DIGITS_MAX: Final = 5
@@ -274,7 +276,7 @@ def load(config: Path | None = None, /, **given: Any) -> BrokerSettings:
     try:
         filed = tomllib.loads(config.read_text()) if config is not None else {}
         environment = EnvSettingsSource(BrokerSettings)()
-        settings = BrokerSettings(**_over(_over(filed, environment), chosen))
+        settings = BrokerSettings(**_plain(_over(_over(filed, environment), chosen)))
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
@@ -333,6 +335,19 @@ def _over(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
         below = merged.get(name)
         merged[name] = _over(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
     return merged
+
+
+def _plain(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """``values`` with plain numbers for sizes and durations such as 10GB and 5m; raises ``SettingsError``."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        try:
+            found[name] = _plain(value, f"{name}.") if isinstance(value, dict) else value
+            if isinstance(value, str):
+                found[name] = plain(name, value)
+        except ValueError as error:
+            raise error if isinstance(error, SettingsError) else SettingsError(f"{prefix}{name} = {error}") from error
+    return found
 
 
 def address(text: str, *, name: str = "listen") -> tuple[str, int]:

@@ -1,12 +1,14 @@
 """Commands with the options that all of them share.
 
-``--wait`` is an option of every command that calls a broker. It is added here, so that no command repeats it.
+``--utc`` is an option of every command, and ``--wait`` of those that call a broker. They are added here, so that no
+command repeats them.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from datetime import UTC
 from functools import wraps
 from typing import Annotated, Any, TypeVar
 
@@ -15,6 +17,7 @@ from typer.core import TyperCommand
 
 from forebay.cli.contact import GIVEN, Given
 from forebay.cli.quantities import duration
+from forebay.cli.times import ZONE
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,16 +34,26 @@ Wait = Annotated[
 ]
 """``--wait``."""
 
+Utc = Annotated[
+    bool,
+    typer.Option(
+        "--utc", envvar="FOREBAY_UTC", help="Times are in UTC, typed and shown; default: local.", show_default=False
+    ),
+]
+"""``--utc``."""
+
 _WAIT = inspect.Parameter("wait", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Wait)
+_UTC = inspect.Parameter("utc", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Utc)
 
 
 class Command(TyperCommand):
-    """Command that notes the source of the broker's address."""
+    """Command that takes the shared options, and notes the source of the broker's address."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         source = ctx.get_parameter_source("endpoint")
         GIVEN.set(Given(origin="" if source is None else source.name, wait_s=ctx.params.get("wait")))
+        ZONE.set(UTC if ctx.params.get("utc") else None)
         return super().invoke(ctx)
 
 
@@ -59,13 +72,13 @@ class Commands(typer.Typer):
 
 def _with_shared_options(function: Callable[..., Any]) -> Callable[..., Any]:
     signature = inspect.signature(function, eval_str=True)
-    if "endpoint" not in signature.parameters:
-        return function
+    shared = [_UTC] if "endpoint" not in signature.parameters else [_WAIT, _UTC]
 
     @wraps(function)
-    def command(wait: float | None, **given: Any) -> Any:
-        del wait  # the class of the command has it
+    def command(**given: Any) -> Any:
+        for one in shared:  # `Command` has taken them
+            del given[one.name]
         return function(**given)
 
-    command.__signature__ = signature.replace(parameters=[*signature.parameters.values(), _WAIT])  # type: ignore[attr-defined]  # read by `inspect`
+    command.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *shared])  # type: ignore[attr-defined]  # read by `inspect`
     return command

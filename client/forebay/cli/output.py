@@ -20,6 +20,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
+from forebay.cli.times import time_text
 from forebay.text import visible, visible_json
 
 if TYPE_CHECKING:
@@ -205,7 +206,7 @@ def cell_text(cell: object) -> str:
         case float():
             return f"{cell:,.3g}" if abs(cell) < 100 else f"{cell:,.0f}"
         case datetime():
-            return cell.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+            return time_text(cell)
         case bytes():
             return text_of(cell)
         case _:

@@ -1,4 +1,4 @@
-"""Escaping of foreign text for terminals and logs. Standard library only."""
+"""Text for people: foreign text, escaped, and quantities. Standard library only."""
 
 from __future__ import annotations
 

@@ -216,3 +216,19 @@ def test_the_file_of_all_defaults_changes_nothing(tmp_path: Path) -> None:
 
 def _plain(values: dict[str, Any]) -> list[tuple[str, Any]]:
     return [(name, str(value) if isinstance(value, Path) else value) for name, value in values.items()]
+
+
+def test_sizes_and_durations_may_have_units_wherever_a_setting_comes_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "forebay.toml"
+    file.write_text('tail_bytes = "1MiB"\n[sink_defaults]\nmax_total_bytes = "10GB"\nmax_age_s = "7d"\n')
+    monkeypatch.setenv("FOREBAY_DRAIN_S", "2m")
+
+    settings = load(file, disk_reserve_bytes="1GB", sink_defaults={"ack_deadline_s": "1m 30s"})
+
+    assert (settings.tail_bytes, settings.drain_s, settings.disk_reserve_bytes) == (1 << 20, 120, 10**9)
+    assert settings.sink_defaults.max_total_bytes == 10 * 10**9
+    assert (settings.sink_defaults.max_age_us, settings.sink_defaults.ack_deadline_us) == (604_800 * 10**6, 90 * 10**6)
+    with pytest.raises(SettingsError, match=r"^sink_defaults\.max_age_s = 'a year': must be a number, or numbers with"):
+        load(sink_defaults={"max_age_s": "a year"})

@@ -31,7 +31,9 @@ from forebay.cli.output import (
     write_table,
     write_values,
 )
+from forebay.cli.quantities import duration
 from forebay.cli.report import CommandFailed
+from forebay.cli.times import time_text
 
 if TYPE_CHECKING:
     from forebay.broker.storage.backup.catalog import Backup as Listed
@@ -244,7 +246,7 @@ def _show_restore(report: RestoreReport) -> None:
         for sink in report.sinks
         for part in sink.partitions
     ]
-    title = f"backup {report.backup} of {_time(report.taken_at_us):%Y-%m-%d %H:%M:%S} UTC"
+    title = f"backup {report.backup} of {time_text(_time(report.taken_at_us))}"
     write_table(title, ("sink", "partition", "records", "end of the backup", "continues at"), rows)
     again = [(sink.name, one.name, one.unsettled) for sink in report.sinks for one in sink.subscriptions]
     write_table("subscriptions", ("sink", "subscription", "records to deliver"), again)
@@ -260,7 +262,15 @@ def _show_restore(report: RestoreReport) -> None:
 def prune(
     target: TargetName = "",
     keep_last: Annotated[int, typer.Option("--keep-last", min=1, help="Number of newest backups to keep.")] = 7,
-    keep_days: Annotated[float, typer.Option("--keep-days", min=0, help="Keep those that are younger, too.")] = 0.0,
+    keep_days: Annotated[
+        float,
+        typer.Option(
+            "--keep-days",
+            metavar="DURATION",
+            parser=duration(unit_s=86_400),
+            help="Keep those that are younger, too: a number of days, or a duration such as 36h.",
+        ),
+    ] = 0.0,
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Delete old backups, incomplete ones that are a day old, and files that no remaining backup needs."""

@@ -21,6 +21,7 @@ from forebay.cli.inspect.lag_lines import (
 )
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, connect
 from forebay.cli.output import Output, bytes_text, console_for, rows_of, seconds_text, table_of, write_json, write_rich
+from forebay.cli.quantities import duration
 from forebay.cli.report import CommandFailed
 
 if TYPE_CHECKING:
@@ -44,7 +45,9 @@ def lag(
     paths: Annotated[
         bool, typer.Option("--paths", help="Show the mode of each reader, and its lag in memory and in the store.")
     ] = False,
-    interval_s: Annotated[float, typer.Option(help="Seconds between updates.", min=0.1, max=3600)] = 1.0,
+    interval_s: Annotated[
+        float, typer.Option(metavar="DURATION", parser=duration(0.1, 3600), help="Time between updates.")
+    ] = 1.0,
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,
 ) -> None:

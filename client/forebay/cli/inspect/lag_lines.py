@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from forebay.cli.output import Column, Figure, Styled, bytes_text, seconds_text
+from forebay.cli.times import clock_text
 from forebay.state.flow import ORDER, Flow, of_sink, of_subscription, seconds_to_empty
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def _empty_text(line: Line) -> Figure | None:
 
 
 def _next_try(line: Line) -> Figure | None:
-    return None if line.retry_at is None else Figure(line.retry_at.astimezone().strftime("%H:%M:%S"))
+    return None if line.retry_at is None else Figure(clock_text(line.retry_at))
 
 
 _LINE: Final[dict[str, Column[Line]]] = {"sink": _name, "state": lambda line: Styled(line.flow, STYLES[line.flow])}

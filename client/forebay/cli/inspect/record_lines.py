@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from forebay.cli.output import text_of, write_bytes_line, write_json, write_line, write_message
+from forebay.cli.times import clock_text
 from forebay.text import visible
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def write_record(record: ReplayedRecord, form: LineForm) -> None:
 
 def line_of(record: ReplayedRecord) -> str:
     """Return the text line of a record, with line ends and control characters escaped."""
-    at = record.accepted_at.astimezone().strftime("%H:%M:%S")
+    at = clock_text(record.accepted_at)
     key = "" if record.key is None else f"{visible(text_of(record.key))}  "
     value = visible(text_of(record.value))
     if len(value) > VALUE_CHARACTERS_MAX:

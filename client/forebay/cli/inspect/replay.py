@@ -18,7 +18,8 @@ def replay(
     ] = None,
     start: Annotated[int | None, typer.Option(help="First offset; default: the earliest stored.", min=0)] = None,
     start_time: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Start with records accepted at or after this time.")
+        str | None,
+        typer.Option(metavar="TIME", help="Start with records accepted since this time; 30m is 30 minutes ago."),
     ] = None,
     end: Annotated[int | None, typer.Option(help="Stop before this offset; default: the current end.", min=0)] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new records at the end.")] = False,

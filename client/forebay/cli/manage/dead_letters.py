@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Final, cast
 
@@ -13,6 +12,7 @@ from forebay.cli.exits import ExitCode
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, connect
 from forebay.cli.output import Column, Output, text_of, write_result, write_values
 from forebay.cli.report import CommandFailed
+from forebay.cli.times import parse_time
 
 if TYPE_CHECKING:
     from forebay.client.values.dead_letters import DeadLetter, DeadLetterFilter
@@ -32,8 +32,10 @@ Partition = Annotated[
 ]
 First = Annotated[int | None, typer.Option("--first", help="Only dead letters from this offset on.", min=0)]
 Last = Annotated[int | None, typer.Option("--last", help="Only dead letters up to this offset.", min=0)]
-Since = Annotated[datetime | None, typer.Option("--since", help="Only dead letters since this time, UTC.")]
-Until = Annotated[datetime | None, typer.Option("--until", help="Only dead letters before this time, UTC.")]
+Since = Annotated[
+    str | None, typer.Option("--since", metavar="TIME", help="Only dead letters since this time; 2d is two days ago.")
+]
+Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only dead letters before this time.")]
 OfSubscription = Annotated[
     str | None, typer.Option("--subscription", metavar="NAME", help="Only dead letters of this subscription.")
 ]
@@ -129,8 +131,8 @@ def _filter(
     partition: int | None,
     first: int | None,
     last: int | None,
-    since: datetime | None,
-    until: datetime | None,
+    since: str | None,
+    until: str | None,
     subscription: str | None,
 ) -> DeadLetterFilter:
     given = {
@@ -139,8 +141,8 @@ def _filter(
         "partition": partition,
         "first_offset": first,
         "last_offset": last,
-        "from_time": since and since.replace(tzinfo=UTC),
-        "until_time": until and until.replace(tzinfo=UTC),
+        "from_time": since and parse_time(since),
+        "until_time": until and parse_time(until),
         "subscription": subscription,
     }
     return cast("DeadLetterFilter", {name: value for name, value in given.items() if value is not None})

@@ -9,11 +9,13 @@ import typer
 
 from forebay.cli.exits import ExitCode
 from forebay.cli.report import CommandFailed
+from forebay.cli.times import FORMS as TIME_FORMS
+from forebay.cli.times import in_zone, parse_time
 
 if TYPE_CHECKING:
     from forebay.client import Position
 
-FORMS = "earliest, latest, an offset, offsets by partition (0=12,1=40), or a time (ISO 8601; local without a zone)"
+FORMS = f"earliest, latest, an offset, offsets by partition (0=12,1=40), {TIME_FORMS}"
 
 OrEarliest = Annotated[
     bool,
@@ -35,15 +37,15 @@ def parse_position(text: str) -> Position:
         if "=" in stripped:
             pairs = [pair.split("=", 1) for pair in stripped.split(",")]
             return {int(partition): int(offset) for partition, offset in pairs}
-        return datetime.fromisoformat(stripped).astimezone()
-    except ValueError as error:
+        return parse_time(stripped)
+    except (ValueError, CommandFailed) as error:
         raise CommandFailed(f"position = {text!r}: must be {FORMS}", ExitCode.USAGE) from error
 
 
 def position_text(place: Position) -> str:
     """Return the text form of a position."""
     if isinstance(place, datetime):
-        return place.isoformat()
+        return in_zone(place).isoformat()
     if isinstance(place, str | int):
         return str(place)
     return ",".join(f"{partition}={offset}" for partition, offset in sorted(place.items()))

@@ -13,6 +13,7 @@ from typing import Any, Final, Union, get_args, get_origin
 
 from forebay.cli.exits import ExitCode
 from forebay.cli.report import CommandFailed
+from forebay.text.quantities import plain
 
 _WORDS: Final = {
     "true": True,
@@ -76,6 +77,10 @@ def _value(name: str, text: str, kind: Any) -> Any:
         if text.lower() not in _WORDS:
             raise _wrong(f"{name} = {text!r}: must be true or false")
         return _WORDS[text.lower()]
+    try:
+        text = plain(name, text)
+    except ValueError as error:
+        raise _wrong(f"{name} = {error}") from error
     convert: Callable[[str], Any] = kind if kind in (int, float, str) else str
     try:
         return convert(text)

@@ -34,7 +34,12 @@ sink_app = Commands(no_args_is_help=True, help="Create, show, update and delete 
 
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", "-s", metavar="NAME=VALUE", help="Setting, for example max_disk_cache=1000000. Repeatable."),
+    typer.Option(
+        "--set",
+        "-s",
+        metavar="NAME=VALUE",
+        help="Setting, for example max_total_bytes=10GB. Repeatable.",
+    ),
 ]
 
 
@@ -144,7 +149,7 @@ def purge(
         int | None, typer.Option(metavar="OFFSET", help="Pages that end at or below OFFSET; needs --partition.", min=0)
     ] = None,
     until_time: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Pages accepted before this time (ISO 8601).")
+        str | None, typer.Option(metavar="TIME", help="Pages accepted before this time; 30d is 30 days ago.")
     ] = None,
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,

@@ -18,6 +18,7 @@ from forebay.cli.exits import ExitCode
 from forebay.cli.extras import needed_for
 from forebay.cli.options import OutputForm
 from forebay.cli.output import Output, write_json, write_line, write_message, write_table
+from forebay.cli.quantities import size
 from forebay.cli.report import CommandFailed
 
 if TYPE_CHECKING:
@@ -56,7 +57,10 @@ def create(
         typer.Option(metavar="IDENTITY", help="Accept the client certificate with this name instead of a token."),
     ] = "",
     calls_per_s: Annotated[int, typer.Option(help="Maximum calls and stream messages per second; 0 is unlimited.")] = 0,
-    bytes_per_s: Annotated[int, typer.Option(help="Maximum bytes per second; 0 is unlimited.")] = 0,
+    bytes_per_s: Annotated[
+        int,
+        typer.Option(metavar="SIZE", parser=size(), help="Maximum bytes per second, such as 10MB; 0 is unlimited."),
+    ] = 0,
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Create a token, show it once, and add its hash and rights to a broker's credentials file.

@@ -22,6 +22,7 @@ import typer
 from forebay.cli.demo.processes.children import Processes, python_module
 from forebay.cli.options import OutputForm, connect
 from forebay.cli.output import Output, bytes_text, write_json, write_message, write_table
+from forebay.cli.quantities import size
 from forebay.process import tune
 
 if TYPE_CHECKING:
@@ -69,7 +70,9 @@ def bench(
         ),
     ] = None,
     records: Annotated[int, typer.Option(help="Number of records to publish, deliver and replay.", min=1)] = 400_000,
-    record_bytes: Annotated[int, typer.Option(help="Size of a record in bytes.", min=1, max=1 << 20)] = 256,
+    record_bytes: Annotated[
+        int, typer.Option(metavar="SIZE", parser=size(1, 1 << 20), help="Size of a record, such as 4KiB.")
+    ] = 256,
     partitions: Annotated[int, typer.Option(help="Number of partitions.", min=1, max=1024)] = 4,
     singles: Annotated[int, typer.Option(help="Number of records to publish one at a time.", min=2)] = 500,
     output: OutputForm = Output.TABLE,

@@ -20,6 +20,7 @@ from forebay.cli.exits import ExitCode
 from forebay.cli.extras import needed_for
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, Subscription, connect
 from forebay.cli.output import Output, write_json, write_message
+from forebay.cli.quantities import size
 from forebay.cli.report import CommandFailed
 from forebay.cli.telemetry import exporting
 from forebay.process import tune
@@ -63,7 +64,10 @@ def deliver(
         int | None, typer.Option(help="Maximum records per request; default: the target's, or 500.", min=1)
     ] = None,
     batch_bytes: Annotated[
-        int | None, typer.Option(help="Maximum bytes per request; default: the target's, or 1 MiB.", min=1)
+        int | None,
+        typer.Option(
+            metavar="SIZE", parser=size(1), help="Maximum size of a request; default: the target's, or 1 MiB."
+        ),
     ] = None,
     credit_records: Annotated[int, typer.Option(help="Maximum records in flight.", min=1)] = 20_000,
     endpoint: Endpoint = DEFAULT_ENDPOINT,

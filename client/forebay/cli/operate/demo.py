@@ -15,6 +15,7 @@ import typer
 from forebay.cli.exits import ExitCode
 from forebay.cli.extras import require
 from forebay.cli.output import write_json, write_line, write_table
+from forebay.cli.quantities import duration
 from forebay.cli.report import CommandFailed
 
 if TYPE_CHECKING:
@@ -52,12 +53,16 @@ def demo(
             "readings of this machine. Repeatable.",
         ),
     ] = None,
-    outage_s: Annotated[float, typer.Option(help="Seconds for which the remote system is down.", min=0, max=3600)] = 15,
+    outage_s: Annotated[
+        float,
+        typer.Option(metavar="DURATION", parser=duration(0, 3600), help="Time for which the remote system is down."),
+    ] = 15,
     kills: Annotated[int, typer.Option(help="Number of kills (-9) of the broker.", min=0, max=1000)] = 2,
     partitions: Annotated[int, typer.Option(help="Partitions of the sink.", min=1, max=64)] = 4,
     seed: Annotated[int, typer.Option(help="Seed of the times of the kills.")] = 0,
     warm_up_s: Annotated[
-        float, typer.Option(help="Seconds of undisturbed flow before the outage.", min=0, max=3600)
+        float,
+        typer.Option(metavar="DURATION", parser=duration(0, 3600), help="Undisturbed time before the outage."),
     ] = 4,
     chart: Annotated[Path, typer.Option(help="HTML file for the chart of the backlog.")] = DEFAULT_CHART,
     folder: Annotated[

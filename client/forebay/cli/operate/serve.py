@@ -90,7 +90,7 @@ def serve(
         typer.Option(
             *("--set", "-s"),
             metavar="NAME=VALUE",
-            help="Any setting, for example sinks_max=100 or sink_defaults.partitions=4. Repeatable.",
+            help="Any setting, for example tail_bytes=1GiB or sink_defaults.partitions=4. Repeatable.",
         ),
     ] = None,
     log_level: Annotated[LogLevel, typer.Option(help="Log level; the log is on standard error.")] = LogLevel.INFO,

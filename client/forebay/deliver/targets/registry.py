@@ -15,6 +15,7 @@ from typing import Final
 from forebay.deliver.errors import InvalidOption, TargetUnusable, UnknownTarget
 from forebay.deliver.targets.target import Target
 from forebay.packaging import install_command
+from forebay.text.quantities import plain
 
 GROUP: Final = "forebay.targets"
 """Entry-point group of targets."""
@@ -56,9 +57,11 @@ def load(name: str) -> Callable[..., Target]:
 def create(name: str, options: Mapping[str, str]) -> Target:
     """Build the target ``name`` with ``options``.
 
-    Raises `InvalidOption` for an unknown or missing option, and `TargetUnusable` if the result is not a target.
+    Sizes and durations of options with a unit in their name become plain numbers: ``timeout_s=2m``. Raises
+    `InvalidOption` for an unknown or missing option, and `TargetUnusable` if the result is not a target.
     """
     factory = load(name)
+    options = {option: _plain(name, option, text) for option, text in options.items()}
     try:
         inspect.signature(factory).bind(**options)
     except TypeError as error:
@@ -67,6 +70,13 @@ def create(name: str, options: Mapping[str, str]) -> Target:
     if not isinstance(target, Target):
         raise TargetUnusable(name, f"a {type(target).__qualname__} lacks open, send or close")
     return target
+
+
+def _plain(target: str, option: str, text: str) -> str:
+    try:
+        return plain(option, text)
+    except ValueError as error:
+        raise InvalidOption(target, option, str(error)) from error
 
 
 def _resolve(entry: EntryPoint) -> Callable[..., Target]:

@@ -16,6 +16,7 @@ KINDS = get_type_hints(SinkSettings) | {"maybe": int | None}
 
 def test_every_type_is_understood() -> None:
     pairs = ["overflow=drop_oldest", "max-disk-cache=1_000", "retry_backoff_factor=1.5", "realtime=off", "maybe=3"]
+    pairs += ["max_total_bytes=64MiB", "max_age_s=1h30m", "ack_deadline_s=0.5"]
 
     assert parse_settings(pairs, KINDS) == {
         "overflow": Overflow.DROP_OLDEST,
@@ -23,6 +24,9 @@ def test_every_type_is_understood() -> None:
         "retry_backoff_factor": 1.5,
         "realtime": False,
         "maybe": 3,
+        "max_total_bytes": 64 << 20,
+        "max_age_s": 5400.0,
+        "ack_deadline_s": 0.5,
     }
 
 
