@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from forebay.broker.embedded import BrokerServer
 from forebay.cli import run
 from forebay.cli.exits import ExitCode
-from forebay.client import Client, Record
+from forebay.client import Client, InvalidArgument, Record
+from forebay.client.positions.position import WRITE_MARK, PositionKey, SavedPosition
 
 
 @pytest.fixture
@@ -38,7 +40,7 @@ def test_positions_are_listed_with_the_records_behind_them_and_deleted(
     deleted = said(broker, capsys, "position", "delete", "orders", "billing")
 
     assert (listed["consumer"], listed["sink"], listed["partition"]) == ("billing", "orders", 0)
-    assert (listed["offset"], listed["behind"], listed["epoch"]) == (3, 2, 1)
+    assert (listed["kind"], listed["offset"], listed["behind"], listed["epoch"]) == ("position", 3, 2, 1)
     assert none == []
     assert deleted == {"deleted": ["default/billing/orders/0"]}
     assert said(broker, capsys, "position", "list") == []
@@ -51,6 +53,31 @@ def test_a_position_of_a_deleted_sink_is_listed_as_one_of_another_sink(
 
     assert run(["position", "list", "--endpoint", broker.endpoint]) == ExitCode.OK
     assert "other sink" in capsys.readouterr().out
+
+
+def test_a_query_that_writes_is_listed_as_such_and_without_an_offset(
+    broker: BrokerServer, orders: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = str(PositionKey("spark", "ingest" + WRITE_MARK, "orders", 0))
+    query = SavedPosition(orders.sinks.get("orders").incarnation, 41, 2, "query-7", datetime.now(UTC))
+    orders.position_store("broker:").compare_and_write(key, query.encode(), None)
+
+    [listed] = said(broker, capsys, "position", "list", "spark/")
+    run(["position", "list", "spark/", "--endpoint", broker.endpoint])
+    table = capsys.readouterr().out
+
+    assert (listed["kind"], listed["consumer"]) == ("write", "ingest.write")
+    assert (listed["offset"], listed["behind"]) == (None, None)
+    assert (listed["query"], listed["first_micro_batch"], listed["epoch"]) == ("query-7", 41, 2)
+    assert "query-7, from micro-batch 41 on" in " ".join(table.split())
+    assert said(broker, capsys, "position", "delete", "orders", "ingest.write", "--namespace", "spark") == {
+        "deleted": [key]
+    }
+
+
+def test_no_consumer_has_the_name_of_a_query_that_writes(orders: Client) -> None:
+    with pytest.raises(InvalidArgument, match="does not end in '.write'"):
+        orders.consumer("orders", "ingest.write")
 
 
 def test_a_store_with_an_unknown_scheme_is_wrong_usage(

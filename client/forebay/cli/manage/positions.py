@@ -28,12 +28,25 @@ class _Row:
     namespace: str
     consumer: str
     sink: str
+    kind: str
+    """``position``, or ``write`` for a Spark query that writes to the sink: it has no position in the sink."""
+
     partition: int
-    offset: int
+    offset: int | None
+    """Next record to process; None for a write."""
+
     behind: int | None
-    """Records from the position to the end; None for a position in another incarnation of the sink."""
+    """Records from the position to the end; None for a write, and in another incarnation of the sink."""
+
+    first_micro_batch: int | None
+    """First micro-batch of the query that was seen; None for a position."""
+
+    query: str | None
+    """ID of the query of a write."""
 
     epoch: int
+    """Consumers that took the position over, or queries that took the write over, and the first one."""
+
     saved_at: datetime
 
 
@@ -52,8 +65,8 @@ def list_positions(
         "consumer": "consumer",
         "sink": "sink",
         "partition": "partition",
-        "offset": "offset",
-        "behind": lambda row: "other sink" if row.behind is None else row.behind,
+        "offset": lambda row: "none: a write" if row.offset is None else row.offset,
+        "behind": _behind,
         "epoch": "epoch",
         "saved": "saved_at",
     }
@@ -98,6 +111,16 @@ def _rows(client: Client, store: PositionStore, prefix: str) -> list[_Row]:
         incarnation, next_offsets = ends[key.sink]
         is_same = incarnation == saved.incarnation and key.partition in next_offsets
         behind = max(0, next_offsets[key.partition] - saved.offset) if is_same else None
-        place = (key.namespace, key.consumer, key.sink, key.partition)
-        rows.append(_Row(*place, saved.offset, behind, saved.epoch, saved.saved_at))
+        named = (key.namespace, key.consumer, key.sink)
+        if key.is_write:
+            place = (*named, "write", key.partition, None, None, saved.offset, saved.owner)
+        else:
+            place = (*named, "position", key.partition, saved.offset, behind, None, None)
+        rows.append(_Row(*place, saved.epoch, saved.saved_at))
     return rows
+
+
+def _behind(row: _Row) -> object:
+    if row.kind == "write":
+        return f"query {row.query}, from micro-batch {row.first_micro_batch} on"
+    return "other sink" if row.behind is None else row.behind

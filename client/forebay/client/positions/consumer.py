@@ -25,7 +25,7 @@ from forebay.client.admin.sinks import Sinks
 from forebay.client.calls import BlockingCalls
 from forebay.client.errors import Closed, ForebayError, OffsetTrimmed, PositionConflict, PositionFenced
 from forebay.client.positions.completion import Completion
-from forebay.client.positions.position import PositionKey, SavedPosition
+from forebay.client.positions.position import WRITE_MARK, PositionKey, SavedPosition
 from forebay.client.positions.readers import PartitionReaders, Read
 from forebay.client.positions.saver import PositionSaver, SaveStatistics
 from forebay.client.positions.settings import ConsumerSettings, Guarantee
@@ -36,6 +36,7 @@ from forebay.client.positions.telemetry import SaveTelemetry
 from forebay.client.replay.columns import records_and_gaps
 from forebay.client.replay.iterator import ClosableIterator
 from forebay.client.replay.pages import PageReplay, ReplayOptions
+from forebay.client.settings import invalid_setting
 from forebay.client.transport.channel import Channels
 from forebay.client.values.records import DropReason, Gap, ReplayedRecord, StoredPage
 from forebay.client.values.sinks import SinkStats
@@ -139,7 +140,8 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
         self._clock = clock
         self._wall = wall
         self._pid = os.getpid()
-        PositionKey(settings.namespace, name, sink, 0)  # checks the names
+        if PositionKey(settings.namespace, name, sink, 0).is_write:  # which checks the names too
+            raise invalid_setting("name", repr(name), f"a name that does not end in {WRITE_MARK!r}")
         self._saver = PositionSaver(
             store,
             owner=uuid.uuid4().hex,

@@ -26,6 +26,9 @@ FORMAT: Final = 1
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 """Form of a namespace and of a consumer's name: safe in a path, a blob name and a query."""
 
+WRITE_MARK: Final = ".write"
+"""End of the names under which queries that write to a sink are kept; see ``PositionKey.is_write``."""
+
 DOCUMENT_BYTES_MAX: Final = 4096
 """Bound of a document."""
 
@@ -45,6 +48,14 @@ class PositionKey:
             if NAME.fullmatch(value) is None:
                 allowed = "a letter or digit, then up to 127 letters, digits, '.', '_' or '-'"
                 raise invalid_setting(name, repr(value), allowed)
+
+    @property
+    def is_write(self) -> bool:
+        """True if the document is that of a Spark query that writes, which is no consumer.
+
+        Its offset is the first micro-batch that was seen, its owner the query, and its epoch counts the queries.
+        """
+        return self.consumer.endswith(WRITE_MARK)
 
     def __str__(self) -> str:
         """Return the key in a store."""

@@ -3,7 +3,8 @@
 The sink gives a write name to one query, and refuses another one. A store of saved positions knows the query of each
 checkpoint name, so that a new query of that name may take the write name over in its first micro-batch, and the query
 before it is refused from then on. The document of a write is that of a position: its owner is the query, its epoch
-counts the queries, and its offset is the first micro-batch that was seen.
+counts the queries, and its offset is the first micro-batch that was seen. Its name has a suffix, because a query may
+read a sink and write to it.
 """
 
 from __future__ import annotations
@@ -13,15 +14,12 @@ from datetime import UTC, datetime
 from typing import Final
 
 from forebay.client import Stage, errors
-from forebay.client.positions.position import PositionKey, SavedPosition
+from forebay.client.positions.position import WRITE_MARK, PositionKey, SavedPosition
 from forebay.client.positions.store import PositionStore
 from forebay.spark.connection.broker import connect
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.checkpoint import CheckpointOptions
 from forebay.spark.options.write import WriteOptions
-
-MARK: Final = ".write"
-"""Suffix of the name in the store: a query may read a sink and write to it."""
 
 TRIES: Final = 10
 """Number of attempts to write the document while other tasks do the same."""
@@ -67,7 +65,7 @@ def _follows(
     store: PositionStore, options: WriteOptions, checkpoint: CheckpointOptions, stage: Stage, query: str
 ) -> bool:
     """Make a query the owner of its name; returns True if another query of this sink was it before."""
-    key = str(PositionKey(checkpoint.namespace, checkpoint.name + MARK, options.target.sink, 0))
+    key = str(PositionKey(checkpoint.namespace, checkpoint.name + WRITE_MARK, options.target.sink, 0))
     for _ in range(TRIES):
         found = store.read(key)
         saved = None if found is None else SavedPosition.decode(key, found.document)

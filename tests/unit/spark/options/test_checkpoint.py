@@ -7,12 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from forebay.client.positions.position import NAME
+from forebay.client.positions.position import NAME, WRITE_MARK
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.checkpoint import NAME_MAX, CheckpointOptions
 from forebay.spark.options.read import ReadOptions, read_options
 from forebay.spark.options.write import WriteOptions, write_options
-from forebay.spark.write.succession import MARK
 
 Parse = Callable[..., ReadOptions | WriteOptions]
 both = pytest.mark.parametrize("parse", [read_options, write_options])
@@ -43,6 +42,7 @@ def test_a_store_and_a_name_are_enough_and_can_be_pickled(parse: Parse) -> None:
         ({"checkpoint_store": ""}, "checkpoint_store is not"),
         ({"checkpoint_store": "", "checkpoint_name": "", "checkpoint_namespace": "a"}, "checkpoint_namespace is set"),
         ({"checkpoint_name": "a/b"}, "checkpoint_name is 'a/b'"),
+        ({"checkpoint_name": "billing" + WRITE_MARK}, "checkpoint_name is 'billing.write'"),
         ({"checkpoint_name": "a" * (NAME_MAX + 1)}, "checkpoint_name is 'aaa"),
         ({"checkpoint_namespace": "../x"}, r"checkpoint_namespace is '\.\./x'"),
     ],
@@ -71,4 +71,4 @@ def test_mode_resend_has_no_position() -> None:
 
 
 def test_the_longest_name_is_one_that_every_store_keeps_with_the_mark_of_a_write() -> None:
-    assert NAME.fullmatch("a" * NAME_MAX + MARK)
+    assert NAME.fullmatch("a" * NAME_MAX + WRITE_MARK)
