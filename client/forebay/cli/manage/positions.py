@@ -29,7 +29,7 @@ class _Row:
     consumer: str
     sink: str
     kind: str
-    """``position``, or ``write`` for a Spark query that writes to the sink: it has no position in the sink."""
+    """``position``, or ``write`` for a Spark query that writes, which has no position."""
 
     partition: int
     offset: int | None
@@ -113,10 +113,13 @@ def _rows(client: Client, store: PositionStore, prefix: str) -> list[_Row]:
         behind = max(0, next_offsets[key.partition] - saved.offset) if is_same else None
         named = (key.namespace, key.consumer, key.sink)
         if key.is_write:
-            place = (*named, "write", key.partition, None, None, saved.offset, saved.owner)
+            row = _Row(
+                *named, "write", key.partition, None, None, saved.offset, saved.owner, saved.epoch, saved.saved_at
+            )
         else:
-            place = (*named, "position", key.partition, saved.offset, behind, None, None)
-        rows.append(_Row(*place, saved.epoch, saved.saved_at))
+            place = (*named, "position", key.partition, saved.offset, behind)
+            row = _Row(*place, None, None, saved.epoch, saved.saved_at)
+        rows.append(row)
     return rows
 
 

@@ -13,9 +13,8 @@ CHECKPOINT_OPTIONS: Final = ("checkpoint_store", "checkpoint_name", "checkpoint_
 DEFAULT_NAMESPACE: Final = "spark"
 NAME_MAX: Final = 120
 """Maximum length of a name: a consumer's name of 128 characters without the mark of a write."""
-_NAME: Final = re.compile(
-    rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{NAME_MAX - 1}}}(?<!\.write)"
-)  # the mark of a write, as in forebay.client.positions.position
+_NAME: Final = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{NAME_MAX - 1}}}(?<!\.write)")
+"""No name ends in the mark of a write, ``WRITE_MARK`` in ``forebay.client.positions.position``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +52,7 @@ def checkpoint_options(values: OptionValues, *, is_stream: bool) -> CheckpointOp
         if not _NAME.fullmatch(value):
             raise ForebaySparkError(
                 f"Option {option} is {value!r}.",
-                f"Set it to a letter or digit, then up to {NAME_MAX - 1} letters, digits, '.', '_' or '-', not ending in '.write'.",
+                f"Set it to a letter or digit, then up to {NAME_MAX - 1} letters, digits, '.', '_' or '-', and not to "
+                "a name that ends in '.write'.",
             )
     return CheckpointOptions(store, name, namespace or DEFAULT_NAMESPACE)

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from forebay.client.errors import InvalidArgument
-from forebay.client.transport.endpoint import with_port
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.checkpoint import CHECKPOINT_OPTIONS, CheckpointOptions, checkpoint_options
 from forebay.spark.options.credentials import CREDENTIAL_OPTIONS, NO_CREDENTIALS, Credentials, credentials_of
@@ -357,6 +355,10 @@ def _checkpoint(values: OptionValues, *, is_stream: bool) -> CheckpointOptions |
 
 
 def _with_port(endpoint: str) -> str:
+    # They import grpc, which no session without a query should load.
+    from forebay.client.errors import InvalidArgument  # noqa: PLC0415
+    from forebay.client.transport.endpoint import with_port  # noqa: PLC0415
+
     try:
         return with_port(endpoint)
     except InvalidArgument as error:
