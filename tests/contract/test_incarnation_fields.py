@@ -59,6 +59,7 @@ def test_what_rpcs_name_a_sink_is_known() -> None:
         "CreateBackup",
         "GetBackupStatus",
         "GetBrokerInfo",
+        "ListConnections",
         "ListPositions",
         "ListSinks",
     }

@@ -213,3 +213,22 @@ def publish_until_it_ends(publisher: Publisher) -> None:
     """Publish until the publisher raises what ended it."""
     while True:
         publisher.send(b"late").result(WAIT_S)
+
+
+def test_the_connections_of_a_broker_are_listed_with_who_does_what(restartable: Callable[..., BrokerServer]) -> None:
+    broker = restartable()
+    with Client(broker.endpoint) as client:
+        client.sinks.create("orders", partitions=2)
+        with client.publisher("orders") as publisher, client.subscriber("orders", consumer_id="worker-1") as records:
+            publisher.send_many([b"x"] * 10).result(WAIT_S)
+            found = 0
+            while found < 10:
+                found += len(next(records))
+            streams = {one.method: one for connection in client.connections() for one in connection.streams}
+
+    publish, deliver = streams["Publish"], streams["Deliver"]
+    assert (publish.sink, publish.records, publish.principal) == ("orders", 10, "anonymous")
+    assert (deliver.sink, deliver.subscription, deliver.client_id) == ("orders", "default", "worker-1")
+    assert (deliver.records, deliver.in_flight) == (10, 10)
+    assert deliver.credit_records > 0
+    assert publish.records_per_s > 0

@@ -236,3 +236,18 @@ def test_a_token_shows_the_sinks_of_its_rights_and_no_other(tmp_path: Path) -> N
         assert "lacks the right replay" in html(server, "/sinks/orders/records", 403, token=VIEWER)
         assert "lacks the right replay" in html(server, "/sinks/orders/dead-letters", 403, token=VIEWER)
         assert data(server, "/overview.json", token=admin)["waiting"] == 9
+
+
+def test_the_connections_page_says_who_consumes_what(server: BrokerServer) -> None:
+    with Client(server.endpoint) as client:
+        client.sinks.create("orders")
+        client.publish("orders", [Record(b"x")])
+        with client.subscriber("orders", consumer_id="worker-1") as records:
+            next(records)
+            page, found = html(server, "/connections"), data(server, "/connections.json")
+
+    assert "worker-1" in page
+    assert f"forebay connections --endpoint {server.endpoint}" in page
+    [stream] = [one for connection in found["connections"] for one in connection["streams"]]
+    assert (stream["method"], stream["client_id"], stream["in_flight"]) == ("Deliver", "worker-1", "1")
+    assert html(server, "/connections?after=%C3%A9", status=400)

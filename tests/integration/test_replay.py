@@ -178,7 +178,7 @@ def test_followers_that_went_away_leave_nothing_behind(broker: BrokerServer, cli
             next(call)
             call.cancel()
         for _ in range(1_000):
-            if broker.serving is not None and broker.serving.broker.streams == 0 and count() <= before:
+            if broker.serving is not None and len(broker.serving.broker.streams) == 0 and count() <= before:
                 break
             threading.Event().wait(0.005)
 

@@ -123,7 +123,7 @@ def test_the_next_partition_is_opened_when_a_few_pages_are_left_and_closing_ends
         for _ in range(count):
             next(pages)
         # One is that of the statistics; those of the pages stay as long as not all of it is sent.
-        stats_when(client, "orders", lambda _: serving.broker.streams == 1 + streams)
+        stats_when(client, "orders", lambda _: len(serving.broker.streams) == 1 + streams)
 
     read(1, streams=1)
     read(MANY - PAGES_LEFT - 2, streams=1)

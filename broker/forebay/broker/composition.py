@@ -39,6 +39,7 @@ from forebay.broker.runtime.resources.ballast import BallastKeeper
 from forebay.broker.runtime.resources.memory import MemoryGuard, Reading, measure
 from forebay.broker.runtime.resources.quota import Quota
 from forebay.broker.runtime.resources.stream_memory import StreamMemory
+from forebay.broker.runtime.resources.streams import OpenStreams
 from forebay.broker.runtime.resources.supervision import Supervisor
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.runtime.sink.recovery import SinkRecovery
@@ -265,6 +266,7 @@ def build(
         quarantine=quarantine,
         quota=quota,
         memory=memory,
+        streams=OpenStreams(bounds.streams, clock),
         stream_memory=stream_memory,
         instruments=instruments,
         codec=codec,

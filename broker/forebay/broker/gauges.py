@@ -112,7 +112,7 @@ STORED: Final[dict[Metric, Callable[[int, int], int]]] = {
 """Figures of each partition, from its records and bytes."""
 OF_BROKER: Final[dict[Metric, Callable[[Broker], float]]] = {
     Metric("forebay.streams", GAUGE, "{stream}", "Open publish, deliver, replay and watch streams"): (
-        lambda broker: broker.streams
+        lambda broker: len(broker.streams)
     ),
     Metric("forebay.streams.size", GAUGE, "By", "Memory held for streams, which `stream_bytes_max` bounds"): (
         lambda broker: broker.stream_memory.budget.used

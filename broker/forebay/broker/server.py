@@ -195,7 +195,7 @@ class Serving:
             BufferServicer(broker, self.connections.close), server
         )
         admin_service_pb2_grpc.add_AdminServiceServicer_to_server(
-            AdminServicer(broker, self._identity, self._warnings), server
+            AdminServicer(broker, self._identity, self._warnings, self.connections), server
         )
         backup_service_pb2_grpc.add_BackupServiceServicer_to_server(BackupServicer(broker), server)
         dead_letter_service_pb2_grpc.add_DeadLetterServiceServicer_to_server(DeadLetterServicer(broker), server)

@@ -9,6 +9,7 @@ import typer
 
 from forebay.cli.backup.commands import backup_app
 from forebay.cli.command import Commands
+from forebay.cli.inspect.connections import connections
 from forebay.cli.inspect.explain import explain
 from forebay.cli.inspect.gaps import gaps
 from forebay.cli.inspect.info import info
@@ -92,6 +93,7 @@ app.add_typer(realtime_app, name="realtime", rich_help_panel=LOOK)
 app.command(rich_help_panel=LOOK)(lag)
 app.command(rich_help_panel=LOOK)(gaps)
 app.command(rich_help_panel=LOOK)(explain)
+app.command(rich_help_panel=LOOK)(connections)
 app.command(rich_help_panel=LOOK)(info)
 app.command(rich_help_panel=DATA)(publish)
 app.command(rich_help_panel=DATA)(peek)

@@ -27,6 +27,7 @@ from forebay.client.settings import (
     TlsSettings,
 )
 from forebay.client.values.backups import Backup, BackupProgress, BackupStatus
+from forebay.client.values.connections import ConnectedStream, Connection
 from forebay.client.values.dead_letters import DeadLetter, DeadLetterReason
 from forebay.client.values.epochs import (
     CommittedEpochs,
@@ -100,6 +101,8 @@ __all__ = [
     "ClientSettings",
     "Columns",
     "CommittedEpochs",
+    "ConnectedStream",
+    "Connection",
     "DeadLetter",
     "DeadLetterReason",
     "DeadLetters",

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from datetime import datetime
+from typing import Final
 
 from forebay.client.consume.answers import Answer, AnswerKind
 from forebay.client.errors import SinkReplaced
 from forebay.client.settings import RetryPolicy
 from forebay.client.telemetry import Telemetry
 from forebay.client.transport.channel import Channels
-from forebay.client.transport.operations import Blocking, operation
+from forebay.client.transport.operations import Blocking, operation, stream
 from forebay.client.transport.service import Service
 from forebay.client.values import convert
+from forebay.client.values.connections import Connection
 from forebay.client.values.convert import duration
 from forebay.client.values.ranges import count, merge
 from forebay.client.values.records import BrokerInfo, DeliveredRecord, PeekedRecord, Receipt, Record, SettleResult
@@ -23,6 +25,9 @@ from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
 
 Pulled = DeliveredRecord | Iterable[DeliveredRecord]
 """Pulled records, or one of them, which is a tuple itself."""
+
+CONNECTIONS: Final = 1_000
+"""Connections of one answer of the broker."""
 
 
 class ClientCalls:
@@ -47,6 +52,15 @@ class ClientCalls:
             "GetBrokerInfo", "", request, endpoint=chosen, policy=policy, timeout_s=timeout_s
         )
         return convert.value(BrokerInfo, response)
+
+    @stream
+    async def connections(self, endpoint: str | None = None) -> AsyncGenerator[Connection, None]:
+        """Yield the connections of a broker by peer; of the first endpoint if ``endpoint`` is not given."""
+        request = admin_service_pb2.ListConnectionsRequest(page_size=CONNECTIONS)
+        chosen = endpoint or self._channels.endpoints[0]
+        async for page in self._admin.pages("ListConnections", "", request, endpoint=chosen):
+            for one in page.connections:
+                yield convert.value(Connection, one)
 
     @operation
     async def publish(

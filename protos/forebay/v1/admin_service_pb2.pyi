@@ -100,3 +100,67 @@ class SetRealtimeResponse(_message.Message):
     enabled: bool
     broker_enabled: bool
     def __init__(self, enabled: bool = ..., broker_enabled: bool = ...) -> None: ...
+
+class ListConnectionsRequest(_message.Message):
+    __slots__ = ("page_size", "page_token")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class Connection(_message.Message):
+    __slots__ = ("peer", "opened_at", "used_at", "open_calls", "received_bytes", "sent_bytes", "unread_bytes", "streams")
+    PEER_FIELD_NUMBER: _ClassVar[int]
+    OPENED_AT_FIELD_NUMBER: _ClassVar[int]
+    USED_AT_FIELD_NUMBER: _ClassVar[int]
+    OPEN_CALLS_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SENT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    UNREAD_BYTES_FIELD_NUMBER: _ClassVar[int]
+    STREAMS_FIELD_NUMBER: _ClassVar[int]
+    peer: str
+    opened_at: _timestamp_pb2.Timestamp
+    used_at: _timestamp_pb2.Timestamp
+    open_calls: int
+    received_bytes: int
+    sent_bytes: int
+    unread_bytes: int
+    streams: _containers.RepeatedCompositeFieldContainer[ConnectedStream]
+    def __init__(self, peer: _Optional[str] = ..., opened_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., used_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., open_calls: _Optional[int] = ..., received_bytes: _Optional[int] = ..., sent_bytes: _Optional[int] = ..., unread_bytes: _Optional[int] = ..., streams: _Optional[_Iterable[_Union[ConnectedStream, _Mapping]]] = ...) -> None: ...
+
+class ConnectedStream(_message.Message):
+    __slots__ = ("method", "sink", "subscription", "client_id", "principal", "opened_at", "records", "bytes", "records_per_s", "in_flight", "credit_records", "held_bytes")
+    METHOD_FIELD_NUMBER: _ClassVar[int]
+    SINK_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    OPENED_AT_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_PER_S_FIELD_NUMBER: _ClassVar[int]
+    IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
+    CREDIT_RECORDS_FIELD_NUMBER: _ClassVar[int]
+    HELD_BYTES_FIELD_NUMBER: _ClassVar[int]
+    method: str
+    sink: str
+    subscription: str
+    client_id: str
+    principal: str
+    opened_at: _timestamp_pb2.Timestamp
+    records: int
+    bytes: int
+    records_per_s: float
+    in_flight: int
+    credit_records: int
+    held_bytes: int
+    def __init__(self, method: _Optional[str] = ..., sink: _Optional[str] = ..., subscription: _Optional[str] = ..., client_id: _Optional[str] = ..., principal: _Optional[str] = ..., opened_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., records: _Optional[int] = ..., bytes: _Optional[int] = ..., records_per_s: _Optional[float] = ..., in_flight: _Optional[int] = ..., credit_records: _Optional[int] = ..., held_bytes: _Optional[int] = ...) -> None: ...
+
+class ListConnectionsResponse(_message.Message):
+    __slots__ = ("connections", "next_page_token")
+    CONNECTIONS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    connections: _containers.RepeatedCompositeFieldContainer[Connection]
+    next_page_token: str
+    def __init__(self, connections: _Optional[_Iterable[_Union[Connection, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...

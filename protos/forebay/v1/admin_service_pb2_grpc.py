@@ -36,6 +36,11 @@ class AdminServiceStub(object):
                 request_serializer=forebay_dot_v1_dot_admin__service__pb2.SetRealtimeRequest.SerializeToString,
                 response_deserializer=forebay_dot_v1_dot_admin__service__pb2.SetRealtimeResponse.FromString,
                 _registered_method=True)
+        self.ListConnections = channel.unary_unary(
+                '/forebay.v1.AdminService/ListConnections',
+                request_serializer=forebay_dot_v1_dot_admin__service__pb2.ListConnectionsRequest.SerializeToString,
+                response_deserializer=forebay_dot_v1_dot_admin__service__pb2.ListConnectionsResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServiceServicer(object):
@@ -75,6 +80,15 @@ class AdminServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListConnections(self, request, context):
+        """Lists the connections of the broker with their open streams, by peer. It needs the right VIEW to `*`.
+
+        - `INVALID_ARGUMENT` / `INVALID_PAGE_TOKEN`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -87,6 +101,11 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.SetRealtime,
                     request_deserializer=forebay_dot_v1_dot_admin__service__pb2.SetRealtimeRequest.FromString,
                     response_serializer=forebay_dot_v1_dot_admin__service__pb2.SetRealtimeResponse.SerializeToString,
+            ),
+            'ListConnections': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListConnections,
+                    request_deserializer=forebay_dot_v1_dot_admin__service__pb2.ListConnectionsRequest.FromString,
+                    response_serializer=forebay_dot_v1_dot_admin__service__pb2.ListConnectionsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -154,6 +173,33 @@ class AdminService(object):
             '/forebay.v1.AdminService/SetRealtime',
             forebay_dot_v1_dot_admin__service__pb2.SetRealtimeRequest.SerializeToString,
             forebay_dot_v1_dot_admin__service__pb2.SetRealtimeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListConnections(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/forebay.v1.AdminService/ListConnections',
+            forebay_dot_v1_dot_admin__service__pb2.ListConnectionsRequest.SerializeToString,
+            forebay_dot_v1_dot_admin__service__pb2.ListConnectionsResponse.FromString,
             options,
             channel_credentials,
             insecure,

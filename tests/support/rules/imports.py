@@ -126,11 +126,13 @@ RULES: Final[dict[str, Rule]] = {
             {
                 "forebay.broker.core",
                 "forebay.broker.rpc.buffer.peek",
+                "forebay.broker.rpc.connections",
                 "forebay.broker.rpc.sinks.convert",
                 "forebay.broker.runtime",
                 "forebay.broker.settings",
                 "forebay.state",
                 "forebay.text",
+                "forebay.v1.admin_service_pb2",
                 "forebay.v1.buffer_service_pb2",
             }
         ),

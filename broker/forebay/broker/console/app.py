@@ -138,6 +138,7 @@ PAGES: Final[dict[str, Build]] = {
     "": Pages.overview,
     "/sinks": Pages.sinks,
     "/sinks/{sink}": Pages.sink,
+    "/connections": Pages.connections,
 }
 """Pages by path. Their JSON is at the path with ``.json``, their events are under ``/events``."""
 

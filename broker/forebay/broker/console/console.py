@@ -33,7 +33,10 @@ class RunningConsole:
         host, port = address(settings.console_listen, name="console_listen")
         self._sampler = Sampler(broker, connections, facts)
         self._console = Console(
-            self._sampler, Pages(broker, self._sampler, facts.endpoint), Access(credentials, host), Renderer()
+            self._sampler,
+            Pages(broker, self._sampler, facts.endpoint, connections),
+            Access(credentials, host),
+            Renderer(),
         )
         self._server = ConsoleServer(
             self._console.application(),

@@ -14,15 +14,18 @@ from starlette.requests import Request
 from forebay.broker.console.attention import LISTED_MAX, Need, needs
 from forebay.broker.console.figures import BrokerFigures, SinkFigures
 from forebay.broker.console.sampler import Sampler
-from forebay.broker.core.access.principal import Principal, Right
+from forebay.broker.core.access.principal import EVERY_SINK, Principal, Right
 from forebay.broker.core.dead_letters.letters import Filter
 from forebay.broker.core.errors import BrokerError
 from forebay.broker.core.settings import SETTINGS, SinkSettings
 from forebay.broker.rpc.buffer.peek import peek
+from forebay.broker.rpc.connections import list_connections
 from forebay.broker.rpc.sinks import convert
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.dead_letters.operations import DeadLetterOperations
+from forebay.broker.runtime.resources.connections import Connections
 from forebay.broker.runtime.sink.statistics import sink_state
+from forebay.v1 import admin_service_pb2
 from forebay.v1 import buffer_service_pb2 as pb
 
 BUSIEST: Final = 10
@@ -33,6 +36,9 @@ ON_A_PAGE: Final = 100
 
 RECORDS: Final = 50
 """Records on a page."""
+
+CONNECTIONS: Final = 200
+"""Connections on a page."""
 
 LETTERS: Final = 1_000
 """Dead letters that are grouped."""
@@ -153,8 +159,9 @@ class LetterList:
 class Pages:
     """Pages of one broker. Used on its loop."""
 
-    def __init__(self, broker: Broker, sampler: Sampler, endpoint: Callable[[], str]) -> None:
+    def __init__(self, broker: Broker, sampler: Sampler, endpoint: Callable[[], str], connections: Connections) -> None:
         self._broker = broker
+        self._connections = connections
         self._sampler = sampler
         self._endpoint = endpoint
 
@@ -231,6 +238,35 @@ class Pages:
             f"/sinks/{name}.json",
             f"/events/sinks/{name}",
             shown={"stats": message, "line": lines[0] if lines else None, "settings": _texts(buffer.settings)},
+        )
+
+    async def connections(self, request: Request) -> Page:
+        """Return the connections and their streams; they need the right to view every sink."""
+        if not request.state.principal.may(Right.VIEW, EVERY_SINK):
+            raise HTTPException(403, "The connections need the right view to *.")
+        wanted = admin_service_pb2.ListConnectionsRequest(
+            page_size=CONNECTIONS, page_token=request.query_params.get("after", "")
+        )
+        try:
+            found = list_connections(self._broker, self._connections, wanted)
+        except BrokerError as refused:
+            raise HTTPException(400, f"{refused}.") from refused
+        data = MessageToDict(found, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
+        query = f"?{urlencode({'after': wanted.page_token})}" if wanted.page_token else ""
+        shown = {
+            "connections": found.connections,
+            "now_us": self._broker.clock.wall_us(),
+            "total": sum(self._connections.counts.values()),
+            "next": urlencode({"after": found.next_page_token}) if found.next_page_token else "",
+        }
+        return Page(
+            "connections.html",
+            "Connections",
+            data,
+            f"forebay connections {self._at}",
+            f"/connections.json{query}",
+            f"/events/connections{query}",
+            shown=shown,
         )
 
     async def records(self, request: Request) -> Page:

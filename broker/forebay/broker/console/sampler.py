@@ -152,7 +152,7 @@ class Sampler:
             up_s=max(0.0, (broker.clock.wall_us() - facts.started_at_us) / 1e6),
             sinks=len(broker.sinks),
             sinks_max=broker.bounds.sinks,
-            streams=broker.streams,
+            streams=len(broker.streams),
             connections=sum(self._connections.counts.values()),
             disk_free=broker.committer.free_bytes,
             disk_reserve=broker.bounds.disk_reserve,

@@ -1,4 +1,4 @@
-"""AdminService: identity and state of this broker, and its realtime switch."""
+"""AdminService: identity and state of this broker, its realtime switch, and its connections."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from forebay.broker.rpc.connections import list_connections
 from forebay.broker.rpc.convert import timestamp
 from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.resources.connections import Connections
 from forebay.page.format import PAGE_BYTES_MAX
 from forebay.v1 import admin_service_pb2 as pb
 from forebay.v1 import admin_service_pb2_grpc as pb_grpc
@@ -29,10 +31,13 @@ class Identity:
 
 
 class AdminServicer(pb_grpc.AdminServiceServicer):
-    """Identity, state and realtime switch of the broker over gRPC."""
+    """Identity, state, realtime switch and connections of the broker over gRPC."""
 
-    def __init__(self, broker: Broker, identity: Identity, warnings: Callable[[], Sequence[str]]) -> None:
+    def __init__(
+        self, broker: Broker, identity: Identity, warnings: Callable[[], Sequence[str]], connections: Connections
+    ) -> None:
         self._broker = broker
+        self._connections = connections
         self._identity = identity
         self._warnings = warnings
 
@@ -80,3 +85,6 @@ class AdminServicer(pb_grpc.AdminServiceServicer):
             incarnation=request.incarnation,
         )
         return pb.SetRealtimeResponse(enabled=enabled, broker_enabled=self._broker.realtime.enabled)
+
+    async def ListConnections(self, request: pb.ListConnectionsRequest, context: Any) -> pb.ListConnectionsResponse:
+        return list_connections(self._broker, self._connections, request)

@@ -8,7 +8,9 @@ from typing import Any, Final
 
 from forebay.broker.core.backups.values import BackupSummary, Progress
 from forebay.broker.rpc.convert import duration, timestamp
+from forebay.broker.rpc.streams import open_stream
 from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.resources.streams import StreamKind
 from forebay.v1 import backup_service_pb2 as pb
 from forebay.v1 import backup_service_pb2_grpc as pb_grpc
 
@@ -24,16 +26,13 @@ class BackupServicer(pb_grpc.BackupServiceServicer):
     async def CreateBackup(
         self, request: pb.CreateBackupRequest, context: Any
     ) -> AsyncIterator[pb.CreateBackupResponse]:
-        self._broker.enter_stream()
-        try:
+        with open_stream(self._broker, StreamKind.BACKUP, context):
             async with aclosing(self._broker.backups.create(full=request.full)) as events:
                 async for event in events:
                     if isinstance(event, Progress):
                         yield pb.CreateBackupResponse(progress=_progress(event))
                     else:
                         yield pb.CreateBackupResponse(backup=_backup(event))
-        finally:
-            self._broker.leave_stream()
 
     async def GetBackupStatus(self, request: pb.GetBackupStatusRequest, context: Any) -> pb.GetBackupStatusResponse:
         backups = self._broker.backups

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from forebay.broker.core.dead_letters.letters import RecordCodec
-from forebay.broker.core.errors import BrokerError, Draining
+from forebay.broker.core.errors import Draining
 from forebay.broker.core.partition.repair import RepairReport
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.core.writes import PutStopped, Write
@@ -38,12 +38,12 @@ from forebay.broker.runtime.resources.memory import MemoryGuard
 from forebay.broker.runtime.resources.quota import Quota
 from forebay.broker.runtime.resources.stop_steps import StopSteps
 from forebay.broker.runtime.resources.stream_memory import StreamMemory
+from forebay.broker.runtime.resources.streams import OpenStreams
 from forebay.broker.runtime.resources.supervision import Supervisor
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.runtime.sink.retention.expiry import Expirer
 from forebay.broker.runtime.sink.retention.purge import empty_at_stop
 from forebay.broker.runtime.sinks import Sinks
-from forebay.errors.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,7 @@ class Broker:
     quarantine: Quarantine
     quota: Quota
     memory: MemoryGuard
+    streams: OpenStreams
     stream_memory: StreamMemory
     instruments: Instruments
     codec: RecordCodec
@@ -105,8 +106,6 @@ class Broker:
     """Set when the broker drains or is fenced: streams end then."""
     repairs: Sequence[RepairReport]
     """Repairs of the start."""
-    streams: int = 0
-    """Number of open streams."""
 
     def start(self) -> None:
         """Start the background work."""
@@ -182,17 +181,6 @@ class Broker:
             raise self.committer.fenced
         if self.registry.draining:
             raise Draining
-
-    def enter_stream(self) -> None:
-        """Count a new stream; raises at the bound."""
-        self.check_serving()
-        if self.streams >= self.bounds.streams:
-            raise BrokerError(Reason.TOO_MANY_STREAMS, "streams", bound=self.bounds.streams)
-        self.streams += 1
-
-    def leave_stream(self) -> None:
-        """Count a stream as ended."""
-        self.streams -= 1
 
     async def ended(self) -> None:
         """Return when the broker drains or is fenced: streams end then."""

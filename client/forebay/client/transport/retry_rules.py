@@ -46,6 +46,7 @@ _READS: Final = Rule(Repeat.READS)
 
 RULES: Final[Mapping[str, Rule]] = {
     "GetBrokerInfo": _READS,
+    "ListConnections": _READS,
     "GetBackupStatus": _READS,
     "SetRealtime": Rule(Repeat.NAMES, "incarnation; the whole broker stays switched as it is"),
     # -- data path

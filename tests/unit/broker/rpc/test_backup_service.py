@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from tests.support.brokers.running import running
 from tests.support.brokers.scripted_backups import ScriptedEngine, backups_of
 
 pytestmark = pytest.mark.anyio
-CONTEXT: Any = None
+CONTEXT: Any = SimpleNamespace(peer=lambda: "ipv4:127.0.0.1:1")
 
 
 async def test_a_backup_is_a_stream_of_its_progress_with_the_summary_as_the_last_message() -> None:
@@ -24,10 +25,10 @@ async def test_a_backup_is_a_stream_of_its_progress_with_the_summary_as_the_last
 
         answers = []
         async for answer in call:
-            assert broker.streams == 1
+            assert len(broker.streams) == 1
             answers.append(answer)
 
-        assert broker.streams == 0
+        assert len(broker.streams) == 0
         assert [answer.WhichOneof("event") for answer in answers[-2:]] == ["progress", "backup"]
         progress, backup = answers[0].progress, answers[-1].backup
         assert (progress.id, progress.parent, progress.files, progress.bytes) == ("b1", "parent", 2, 100)
@@ -63,6 +64,6 @@ async def test_a_refused_backup_is_no_open_stream() -> None:
             [answer async for answer in BackupServicer(broker).CreateBackup(pb.CreateBackupRequest(), CONTEXT)]
 
         assert refused.value.reason is Reason.NO_BACKUP_TARGET
-        assert broker.streams == 0
+        assert len(broker.streams) == 0
         status = await BackupServicer(broker).GetBackupStatus(pb.GetBackupStatusRequest(), CONTEXT)
         assert (status.target, status.HasField("newest")) == ("", False)

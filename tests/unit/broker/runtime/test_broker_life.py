@@ -14,19 +14,16 @@ from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import DEFAULTS, SinkSettings
 from forebay.broker.core.writes import PutSink
 from forebay.broker.runtime import housekeeping
-from forebay.broker.runtime.broker import Bounds
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.instruments import Instruments, Lag
 from forebay.broker.storage.records.pages.entry import ENTRY
 from forebay.broker.storage.records.store import AGE
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.memory import MemoryStore
-from forebay.errors.reasons import Reason
 from tests.support.brokers.one_sink import fill
 from tests.support.brokers.running import begin, running
 from tests.support.brokers.taker import Taker
 from tests.support.pages.samples import page
-from tests.support.refusals import refusal
 
 pytestmark = pytest.mark.anyio
 
@@ -70,19 +67,6 @@ async def test_a_wrong_stored_setting_is_corrected_and_keeps_no_sink_from_starti
 # -- streams, and the end
 
 
-async def test_streams_are_counted_and_bounded() -> None:
-    async with running(bounds=Bounds(streams=2)) as broker:
-        broker.enter_stream()
-        broker.enter_stream()
-        with refusal(Reason.TOO_MANY_STREAMS):
-            broker.enter_stream()
-        broker.leave_stream()
-
-        broker.enter_stream()
-
-        assert broker.streams == 2
-
-
 async def test_a_draining_broker_takes_no_new_work_and_ends_its_streams() -> None:
     async with running() as broker:
         await broker.create("orders", SinkSettings())
@@ -93,7 +77,7 @@ async def test_a_draining_broker_takes_no_new_work_and_ends_its_streams() -> Non
         assert append.done.done(), "what waited became durable"
         await broker.ended()
         with pytest.raises(Draining):
-            broker.enter_stream()
+            broker.check_serving()
         with pytest.raises(Draining):
             await broker.create("more", SinkSettings())
 
@@ -109,7 +93,7 @@ async def test_a_fenced_broker_ends_its_streams_and_can_be_closed() -> None:
 
     await broker.ended()
     with pytest.raises(StoreFenced):
-        broker.enter_stream()
+        broker.check_serving()
     with pytest.raises(StoreFenced):
         await broker.delete("orders", force=True)
     await broker.close()

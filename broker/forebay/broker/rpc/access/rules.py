@@ -40,6 +40,10 @@ def _sink_or_every(request: Any) -> Sequence[str]:
     return (request.sink or EVERY_SINK,)
 
 
+def _every_sink(request: Any) -> Sequence[str]:
+    return (EVERY_SINK,)
+
+
 def _no_sink(request: Any) -> Sequence[str]:
     return ()
 
@@ -117,6 +121,7 @@ RULES: Final[dict[str, Rule]] = {
     f"{_BACKUP}GetBackupStatus": Rule(Right.VIEW, _no_sink),
     f"{_ADMIN}GetBrokerInfo": Rule(Right.VIEW, _no_sink),
     f"{_ADMIN}SetRealtime": Rule(Right.MANAGE, _sink_or_every),
+    f"{_ADMIN}ListConnections": Rule(Right.VIEW, _every_sink),
     "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo": Rule(Right.VIEW, _no_sink),
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": Rule(Right.VIEW, _no_sink),
 }

@@ -20,6 +20,7 @@ from forebay.broker.runtime.delivery.consumer import Consumer, Credit, Unsent
 from forebay.broker.runtime.delivery.events import Answered, Assigned, Delivered, Event, GapMet, Pinged, Revoked
 from forebay.broker.runtime.delivery.session import Session
 from forebay.broker.runtime.delivery.subscription import Subscription
+from forebay.broker.runtime.resources.streams import CreditUse, OpenStream
 from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2
@@ -39,9 +40,10 @@ RESULT_BYTES: Final = 256
 class DeliverStream:
     """Serves one call of `Deliver`."""
 
-    def __init__(self, broker: Broker, context: Any) -> None:
+    def __init__(self, broker: Broker, context: Any, stream: OpenStream) -> None:
         self._broker = broker
         self._context = context
+        self._stream = stream
         self._outbox: asyncio.Queue[tuple[Event, int]] = asyncio.Queue()
         """Events to send, each with the number of results that it carries."""
         self._unsent = Unsent()
@@ -49,7 +51,7 @@ class DeliverStream:
         self._owed = 0
         """Results that are pending or unread, one per range of the answers."""
         self._taken = asyncio.Event()
-        self._memory = broker.stream_memory.share(self._wake)
+        self._memory = stream.memory = broker.stream_memory.share(self._wake)
         self._consumer: Consumer | None = None
         self._said_goodbye = False
         """True if the consumer has ended the stream: it has not vanished."""
@@ -86,6 +88,10 @@ class DeliverStream:
         consumer.unsent = self._unsent
         consumer.memory = self._memory
         self._consumer = consumer
+        stream = self._stream
+        stream.sink, stream.client_id = opening.sink, opening.consumer_id
+        stream.subscription = subscription.name
+        stream.credit = lambda: CreditUse(consumer.usage.records, consumer.credit.records)
         if opening.answers_pings:
             consumer.session = Session(self._broker.bounds.session_timeout_s, self._broker.clock.monotonic())
         tasks = [
@@ -190,6 +196,7 @@ class DeliverStream:
             self._count(event, -1)
             if isinstance(event, Delivered):
                 self._memory.give(event.size)
+                self._stream.count(sum(part.size for part in event.ranges), event.size)
             if isinstance(event, Delivered | GapMet):
                 consumer.wakeup.set()
             if owed:

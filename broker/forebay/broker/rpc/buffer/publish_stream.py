@@ -26,6 +26,7 @@ from forebay.broker.runtime.epochs.stage import StageSession
 from forebay.broker.runtime.publish.stored import Stored
 from forebay.broker.runtime.publish.writers import Session
 from forebay.broker.runtime.resources.stream_memory import Share
+from forebay.broker.runtime.resources.streams import OpenStream
 from forebay.broker.runtime.sink.schemas import Schemas
 from forebay.errors.reasons import Reason
 from forebay.page.crc32 import crc32
@@ -60,9 +61,10 @@ class _Unanswered:
 class PublishStream:
     """Serves one call of `Publish`."""
 
-    def __init__(self, broker: Broker, context: Any) -> None:
+    def __init__(self, broker: Broker, context: Any, stream: OpenStream) -> None:
         self._broker = broker
         self._context = context
+        self._stream = stream
         self._answers: deque[_Unanswered] = deque()
         self._together = False
         """True if the publisher accepts several answers in a message."""
@@ -81,6 +83,7 @@ class PublishStream:
             raise BrokerError(Reason.INVALID_OPEN, "the first message must be `open`", field="open")
         session, opened = await self._open(request.open)
         with self._broker.stream_memory.share() as self._memory:
+            self._stream.memory = self._memory
             try:
                 await self._context.write(pb.PublishResponse(opened=opened))
                 await self._until_over(session)
@@ -120,7 +123,8 @@ class PublishStream:
             raise InvalidValue(Reason.INVALID_OPEN, "open.writer_id", quoted(opening.writer_id), ID_FORM)
         self._broker.check_serving()
         buffer = self._broker.sink(opening.sink, opening.incarnation)
-        self._sink = opening.sink
+        self._sink = self._stream.sink = opening.sink
+        self._stream.client_id = opening.stage.write_name or opening.stage.producer if staged else opening.writer_id
         self._together = opening.answers_together
         self._schemas = buffer.schemas
         epoch = opening.writer_epoch if opening.HasField("writer_epoch") else None
@@ -188,6 +192,8 @@ class PublishStream:
             raise
         except BrokerError as refusal:
             answer = refusal
+        else:
+            self._stream.count(incoming.record_count, size)
         self._in_flight += size
         self._answers.append(_Unanswered(page.partition, page.sequence, size, answer))
         self._memory.take(ANSWER_BYTES)

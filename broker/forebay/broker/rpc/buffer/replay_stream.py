@@ -11,8 +11,10 @@ from forebay.broker.core.errors import BrokerError, InvalidPartition
 from forebay.broker.core.partition.pages import Gap
 from forebay.broker.rpc import convert
 from forebay.broker.rpc.pages import frames
+from forebay.broker.rpc.streams import open_stream
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.resources.stream_memory import Share
+from forebay.broker.runtime.resources.streams import OpenStream, StreamKind
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as pb
@@ -30,12 +32,12 @@ class ReplayStream:
         buffer = self._broker.sink(request.sink, request.incarnation)
         if request.partition >= len(buffer.logs):
             raise InvalidPartition(request.partition, len(buffer.logs))
-        self._broker.enter_stream()
-        try:
-            with self._broker.stream_memory.share() as memory:
-                await self._until_over(self._send(buffer, request, memory), memory)
-        finally:
-            self._broker.leave_stream()
+        with (
+            open_stream(self._broker, StreamKind.REPLAY, self._context, sink=request.sink) as stream,
+            self._broker.stream_memory.share() as memory,
+        ):
+            stream.memory = memory
+            await self._until_over(self._send(buffer, request, stream), memory)
 
     async def _until_over(self, work: Coroutine[Any, Any, None], memory: Share) -> None:
         tasks: list[asyncio.Future[Any]] = [
@@ -57,8 +59,8 @@ class ReplayStream:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)  # the reader may be gone
 
-    async def _send(self, buffer: Buffer, request: pb.ReplayRequest, memory: Share) -> None:
-        replay = buffer.replay(request.partition, memory, ahead=True)
+    async def _send(self, buffer: Buffer, request: pb.ReplayRequest, stream: OpenStream) -> None:
+        replay = buffer.replay(request.partition, stream.memory, ahead=True)
         kind = request.WhichOneof("start")
         start = await replay.start_at(
             offset=request.start_offset if kind == "start_offset" else None,
@@ -79,4 +81,5 @@ class ReplayStream:
                     await self._context.write(pb.ReplayResponse(gap=convert.gap(request.partition, step)))
                 else:
                     await self._context.write(frames.replay_pages(step.pages))
-                    memory.give(step.size)
+                    stream.memory.give(step.size)
+                    stream.count(sum(entry.count for entry, _ in step.pages), step.size)

@@ -24,11 +24,13 @@ from forebay.broker.rpc.buffer.peek import peek
 from forebay.broker.rpc.buffer.publish_stream import PublishStream
 from forebay.broker.rpc.buffer.replay_stream import ReplayStream
 from forebay.broker.rpc.pages import records
+from forebay.broker.rpc.streams import open_stream
 from forebay.broker.rpc.transport.answer_memory import AnswerMemory, HangUp, becomes
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.delivery.events import Delivered
 from forebay.broker.runtime.delivery.subscription import Subscription
 from forebay.broker.runtime.publish.stored import Stored
+from forebay.broker.runtime.resources.streams import StreamKind
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as pb
@@ -60,18 +62,12 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
         self._turn = 0
 
     async def Publish(self, requests: object, context: Any) -> None:
-        self._broker.enter_stream()
-        try:
-            await PublishStream(self._broker, context).serve()
-        finally:
-            self._broker.leave_stream()
+        with open_stream(self._broker, StreamKind.PUBLISH, context) as stream:
+            await PublishStream(self._broker, context, stream).serve()
 
     async def Deliver(self, requests: object, context: Any) -> None:
-        self._broker.enter_stream()
-        try:
-            await DeliverStream(self._broker, context).serve()
-        finally:
-            self._broker.leave_stream()
+        with open_stream(self._broker, StreamKind.DELIVER, context) as stream:
+            await DeliverStream(self._broker, context, stream).serve()
 
     async def PublishBatch(self, request: pb.PublishBatchRequest, context: Any) -> pb.PublishBatchResponse:
         self._broker.check_serving()

@@ -11,8 +11,10 @@ from forebay.broker.core.errors import BrokerError, InvalidValue, SinkNotFound
 from forebay.broker.rpc.convert import duration_us
 from forebay.broker.rpc.sinks import convert, questions
 from forebay.broker.rpc.sinks.subscriptions import SubscriptionCalls
+from forebay.broker.rpc.streams import open_stream
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.read.explanation import explained
+from forebay.broker.runtime.resources.streams import StreamKind
 from forebay.broker.runtime.sink.retention.purge import purge
 from forebay.broker.runtime.sink.statistics import sink_state
 from forebay.errors.reasons import Reason
@@ -107,8 +109,7 @@ class SinkServicer(SubscriptionCalls, pb_grpc.SinkServiceServicer):
         if not low <= interval <= high:
             raise InvalidValue(Reason.INVALID_INTERVAL, "interval", f"{interval} us", "100 ms to 1 h")
         incarnation = self._broker.sink(request.name).record.incarnation
-        self._broker.enter_stream()
-        try:
+        with open_stream(self._broker, StreamKind.WATCH, context, sink=request.name):
             while True:
                 stats = await self._stats(request.name)
                 if stats.incarnation != incarnation:
@@ -120,8 +121,6 @@ class SinkServicer(SubscriptionCalls, pb_grpc.SinkServiceServicer):
                 except TimeoutError:
                     continue
                 self._broker.check_serving()
-        finally:
-            self._broker.leave_stream()
 
     async def _stats(self, name: str) -> pb.SinkStats:
         buffer = self._broker.sink(name)

@@ -116,6 +116,27 @@ _STRANGER: Final = Caller()
 
 
 @dataclass(frozen=True, slots=True)
+class ConnectionState:
+    """State of one connection as of the last check; times are monotonic."""
+
+    host: str
+    port: int
+    opened_at: float
+    used_at: float | None
+    """End of its last accepted call; None if there was none."""
+
+    calls: int
+    """Accepted calls that are open."""
+
+    open: int
+    """Calls that are open."""
+
+    traffic: Traffic
+    unread: int
+    """Bytes of incomplete requests."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Scan:
     """Changes of the open connections since the last check."""
 
@@ -177,6 +198,22 @@ class Connections:
         self._doomed: set[Address] = set()
         """Peers to close at the next check."""
         self._hurry = asyncio.Event()
+
+    def __iter__(self) -> Iterator[ConnectionState]:
+        """Return the states of the open connections."""
+        for inode, accepted in list(self._open.items()):
+            caller = self._callers.get((accepted.host, accepted.port), _STRANGER)
+            unread = self._unread.get(inode)
+            yield ConnectionState(
+                accepted.host,
+                accepted.port,
+                self._opened[inode],
+                caller.used_at,
+                caller.calls,
+                caller.open,
+                self._traffic.get(inode, Traffic()),
+                0 if unread is None else unread.bytes,
+            )
 
     @contextmanager
     def call(self, address: Address | None) -> Iterator[Caller]:

@@ -14,6 +14,7 @@ from tests.support.rules.services import METHODS
 
 SINKLESS = {
     "/forebay.v1.AdminService/GetBrokerInfo",
+    "/forebay.v1.AdminService/ListConnections",
     "/forebay.v1.BackupService/CreateBackup",
     "/forebay.v1.BackupService/GetBackupStatus",
     "/forebay.v1.SinkService/ListSinks",
@@ -42,6 +43,12 @@ def test_a_request_that_names_a_sink_needs_the_right_to_that_sink(name: str) -> 
     assert list(RULES[name].sinks(request)) == ["orders"]
 
 
+def test_the_list_of_connections_needs_the_right_to_every_sink() -> None:
+    request = admin_service_pb2.ListConnectionsRequest()
+
+    assert list(RULES["/forebay.v1.AdminService/ListConnections"].sinks(request)) == ["*"]
+
+
 def test_a_ticket_for_no_sink_in_particular_needs_the_right_to_some_sink() -> None:
     request = epoch_service_pb2.TakeTicketRequest()
 
@@ -54,7 +61,7 @@ def test_a_switch_of_the_whole_broker_needs_the_right_to_every_sink() -> None:
     assert list(RULES["/forebay.v1.AdminService/SetRealtime"].sinks(request)) == ["*"]
 
 
-@pytest.mark.parametrize("name", sorted(SINKLESS))
+@pytest.mark.parametrize("name", sorted(SINKLESS - {"/forebay.v1.AdminService/ListConnections"}))
 def test_a_request_without_a_sink_names_none(name: str) -> None:
     assert list(RULES[name].sinks(GetMessageClass(METHODS[name].input_type)())) == []
 

@@ -20,7 +20,7 @@ async def test_what_is_durable_is_answered_also_when_the_store_has_failed_behind
     stored.set_result(Stored(0, 1, duplicate=False))
     lost: asyncio.Future[Stored] = loop.create_future()
     lost.set_exception(StoreFenced("on purpose"))
-    stream = PublishStream(cast("Any", None), cast("Any", None))
+    stream = PublishStream(cast("Any", None), cast("Any", None), cast("Any", None))
     stream._answers.extend([_Unanswered(0, 5, 10, stored), _Unanswered(0, 6, 10, lost)])
 
     await stream._first()

@@ -1,0 +1,56 @@
+"""`forebay connections`: who is connected to a broker, and what each stream does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, connect
+from forebay.cli.output import Figure, Output, seconds_text, write_json, write_table
+
+if TYPE_CHECKING:
+    from forebay.client import ConnectedStream, Connection
+
+COLUMNS = ("peer", "call", "sink", "client", "as", "records", "per s", "in flight", "held", "for")
+
+
+def connections(endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Output.TABLE) -> None:
+    """Show the connections of a broker with their open streams: who publishes, consumes and reads what."""
+    with connect(endpoint) as client:
+        found = list(client.connections())
+    if output is Output.JSON:
+        write_json(found)
+        return
+    now = datetime.now(UTC)
+    write_table(f"connections of {endpoint}", COLUMNS, [row for one in found for row in _rows(one, now)])
+
+
+def _rows(connection: Connection, now: datetime) -> Iterator[tuple[object, ...]]:
+    if not connection.streams:
+        call = f"{connection.open_calls} calls" if connection.open_calls else "idle"
+        age = "" if connection.opened_at is None else _age(connection.opened_at, now)
+        yield (connection.peer, call, "", "", "", "", "", "", "", age)
+    for stream in connection.streams:
+        yield _row(connection.peer, stream, now)
+
+
+def _row(peer: str, stream: ConnectedStream, now: datetime) -> tuple[object, ...]:
+    sink = f"{stream.sink}/{stream.subscription}" if stream.subscription else stream.sink
+    is_consumer = stream.method == "Deliver"
+    return (
+        peer,
+        stream.method,
+        sink,
+        stream.client_id,
+        stream.principal,
+        stream.records,
+        Figure(f"{stream.records_per_s:,.0f}"),
+        Figure(f"{stream.in_flight:,}/{stream.credit_records:,}") if is_consumer else "",
+        stream.held_bytes,
+        _age(stream.opened_at, now),
+    )
+
+
+def _age(since: datetime, now: datetime) -> Figure:
+    return seconds_text(max(0.0, (now - since).total_seconds()))
