@@ -201,9 +201,13 @@ def test_acks_after_the_backup_come_again_as_redelivery(tmp_path: Path, backup: 
     backup("restore", "--into", str(tmp_path / "new"))
 
     with BrokerServer.on_disk(settings(tmp_path, "new")) as server, Client(server.endpoint) as client:
+        explained = [client.sinks.explain("orders", offset).text for offset in range(3)]
         again = client.pull("orders", max_records=10)
 
     assert [(one.value, one.resend) for one in again] == [(b"2", True)]
+    assert "restored" not in explained[0]
+    assert "if it was acked after the backup, it is delivered again" in explained[1]
+    assert "a record that got it after the backup is lost" in explained[2]
 
 
 def test_the_progress_is_told_and_a_call_that_ends_early_leaves_an_incomplete_backup(

@@ -15,7 +15,7 @@ from forebay.broker.core.delivery.leases import Lease
 from forebay.broker.core.delivery.redelivery import State
 from forebay.broker.core.partition.cursor import Cursor
 from forebay.broker.core.partition.log import PartitionLog
-from forebay.broker.core.partition.pages import Entry, Gap
+from forebay.broker.core.partition.pages import DropReason, Entry, Gap
 from forebay.broker.core.partition.ranges import Range
 
 
@@ -158,6 +158,8 @@ class Explanation:
     """Unsettled records that are delivered before it."""
 
     watermark: int
+    restored_at_us: int | None = None
+    """Time of the restore whose backup holds the record; None for a record accepted since."""
 
 
 def explain(log: PartitionLog, lane: Lane, subscription: str, offset: int, moment: Moment) -> Explanation:
@@ -188,7 +190,14 @@ def explain(log: PartitionLog, lane: Lane, subscription: str, offset: int, momen
         waiting=_waiting(lane, offset, place, state, before, moment),
         before=before,
         watermark=cursor.watermark,
+        restored_at_us=_restored_at_us(log, offset) if place in {Place.RECENT, Place.DISK} else None,
     )
+
+
+def _restored_at_us(log: PartitionLog, offset: int) -> int | None:
+    """Return the time of the last restore whose gap lies above the offset."""
+    times = (gap.at_us for gap in log.gaps if gap.first > offset and gap.reason is DropReason.RESTORED)
+    return max(times, default=None)
 
 
 def _lease(lane: Lane, offset: int) -> tuple[Lease, Flight] | None:

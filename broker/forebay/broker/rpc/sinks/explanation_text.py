@@ -60,6 +60,11 @@ def text(explained: Explained, subscription: str) -> str:
         until = "" if waiting.until is None else _time(explained.wall_us(waiting.until))
         detail = waiting.detail or "no reason was given"
         sentences.append(_WAITS[waiting.reason].format(until=until, detail=detail, before=f"{found.before:,}"))
+        if found.restored_at_us is not None:
+            sentences.append(
+                f"The broker was restored at {_time(found.restored_at_us)} from a backup that has it: if it was acked "
+                "after the backup, it is delivered again."
+            )
     return " ".join(sentences)
 
 
@@ -82,6 +87,11 @@ _PLACES: Final[dict[Place, Callable[[Explanation], str]]] = {
 
 def _dropped(gap: Gap) -> str:
     place = f"the gap of offsets {gap.first} to {gap.end - 1}"
+    if not gap.merged and gap.reason is DropReason.RESTORED:
+        return (
+            f"The broker was restored from a backup at {_time(gap.at_us)}, and the offset is in {place}: a record that "
+            "got it after the backup is lost, and no other one gets it."
+        )
     if not gap.merged:
         return f"It was dropped at {_time(gap.at_us)}, reason {gap.reason.name}, with {place}."
     counts = ", ".join(f"{DropReason(reason).name} {records:,}" for reason, records in gap.counts)
