@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Sequence
+from itertools import pairwise, takewhile
 
 from forebay.cli.extras import needed_for
-from forebay.cli.output import write_message
-from forebay.cli.report import exit_code, known_errors, sentence
+from forebay.cli.output import JSON_MESSAGES, write_message, write_problem
+from forebay.cli.report import exit_code, known_errors, problem, sentence
 from forebay.text import SafeFormatter
 
 
@@ -16,6 +17,17 @@ def run(argv: Sequence[str]) -> int:
     """Run ``forebay`` with ``argv`` (without the program's name) and return its exit code."""
     if logging.lastResort is not None:  # destination of warnings in commands without a log
         logging.lastResort.setFormatter(SafeFormatter("forebay: %(message)s"))
+    if not _wants_json(argv):
+        return _run(argv)
+    token = JSON_MESSAGES.set(True)
+    try:
+        return _run_for_programs(argv)
+    finally:
+        JSON_MESSAGES.reset(token)
+
+
+def _run(argv: Sequence[str]) -> int:
+    """Run a command whose errors are sentences."""
     try:
         with needed_for("the command line", "cli"):
             from forebay.cli.app import app
@@ -26,6 +38,37 @@ def run(argv: Sequence[str]) -> int:
         write_message(sentence(error))
         return exit_code(error)
     return 0
+
+
+def _run_for_programs(argv: Sequence[str]) -> int:
+    """Run a command whose errors are JSON objects, those of wrong usage, too."""
+    try:
+        with needed_for("the command line", "cli"):
+            from typer.exceptions import TyperException
+
+            from forebay.cli.app import app
+    except known_errors() as error:
+        write_problem(problem(error))
+        return exit_code(error)
+    try:
+        code = app(args=list(argv), prog_name="forebay", standalone_mode=False)
+    except TyperException as error:
+        found = problem(error)
+    except known_errors() as error:
+        found = problem(error)
+    else:
+        return code if isinstance(code, int) else 0
+    write_problem(found)
+    return found["exit_code"]
+
+
+def _wants_json(argv: Sequence[str]) -> bool:
+    """Return True if the arguments contain ``-o json`` in one of its forms."""
+    words = [word.lower() for word in takewhile(lambda word: word != "--", argv)]
+    joined = {"-ojson", "--output=json"}
+    return any(word in joined for word in words) or any(
+        name in {"-o", "--output"} and value == "json" for name, value in pairwise(words)
+    )
 
 
 def main() -> None:

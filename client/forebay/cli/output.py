@@ -14,6 +14,7 @@ import json
 import sys
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from datetime import datetime, timedelta
 from enum import StrEnum
 from operator import attrgetter
@@ -32,6 +33,9 @@ V = TypeVar("V")
 Column = str | Callable[[V], object]
 """Column of a table of values: the name of an attribute, or a function of the value."""
 
+
+JSON_MESSAGES: Final = ContextVar("forebay_json_messages", default=False)
+"""True if the messages on standard error are JSON objects, too."""
 
 TEXT_MIN: Final = 8
 """Characters of a column of text that are shown in the narrowest terminal."""
@@ -107,8 +111,16 @@ def write_line(text: str) -> None:
 
 
 def write_message(text: str) -> None:
-    """Write one message line to standard error."""
+    """Write one message line to standard error; a JSON object in a command with ``-o json``."""
+    if JSON_MESSAGES.get():
+        write_problem({"message": text.removeprefix("forebay: ")})
+        return
     print(visible(text), file=sys.stderr, flush=True)
+
+
+def write_problem(value: object) -> None:
+    """Write one JSON object on one line to standard error."""
+    print(visible_json(json.dumps(plain(value), ensure_ascii=False)), file=sys.stderr, flush=True)
 
 
 def write_bytes_line(value: bytes) -> None:

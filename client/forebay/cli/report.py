@@ -9,9 +9,22 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from types import ModuleType
+from typing import Any, TypedDict
 
 from forebay.cli.exits import ExitCode
 from forebay.cli.extras import MissingExtra
+
+
+class Problem(TypedDict):
+    """Error of a command, as ``-o json`` writes it to standard error."""
+
+    reason: str
+    """Reason of the table of errors, otherwise the name of the exit code."""
+
+    message: str
+    facts: Mapping[str, str]
+    advice: str
+    exit_code: int
 
 
 class CommandFailed(Exception):
@@ -61,6 +74,30 @@ def exit_code(error: BaseException) -> ExitCode:
         return ExitCode.REFUSED
     wrong = ("UnknownTarget", "TargetUnusable", "InvalidOption")
     return ExitCode.USAGE if _is_one_of(error, "forebay.deliver.errors", *wrong) else ExitCode.FAILED
+
+
+def problem(error: BaseException) -> Problem:
+    """Return ``error`` for programs. ``error`` is one of the `known_errors`, or wrong usage of a command."""
+    if isinstance(error, (CommandFailed, MissingExtra)) or not hasattr(error, "exit_code"):
+        code = exit_code(error)
+        reason, facts, advice = (getattr(error, name, "") for name in ("reason", "facts", "advice"))
+        message = str(error) or type(error).__name__
+    else:  # the classes of Typer
+        code, facts = ExitCode(error.exit_code), {}
+        reason, advice = "", _help_of(getattr(error, "ctx", None))
+        message = error.format_message() if hasattr(error, "format_message") else str(error)
+    return {
+        "reason": reason if isinstance(reason, str) and reason else code.name,
+        "message": message,
+        "facts": dict(facts) if isinstance(facts, Mapping) else {},
+        "advice": advice if isinstance(advice, str) else "",
+        "exit_code": int(code),
+    }
+
+
+def _help_of(context: Any) -> str:
+    """Return the advice for wrong usage of a command."""
+    return f"see {getattr(context, 'command_path', 'forebay')} --help"
 
 
 def sentence(error: BaseException) -> str:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.metadata import version
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
+from forebay.broker.embedded import BrokerServer
 from forebay.cli import run
+from forebay.cli.app import app
 from forebay.cli.exits import ExitCode
 from forebay.packaging import install_command
 
@@ -31,6 +37,7 @@ COMMANDS = (
     "token",
     "backup",
     "realtime",
+    "connections",
 )
 SINK_COMMANDS = ("create", "list", "show", "update", "delete", "pause", "resume", "purge", "seek")
 SUBSCRIPTION_COMMANDS = ("create", "list", "delete", "seek")
@@ -99,3 +106,46 @@ def test_the_demo_without_its_extra_says_how_to_get_it() -> None:
 def test_a_wrong_command_line_is_wrong_usage(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(argv) == ExitCode.USAGE
     assert "Traceback" not in capsys.readouterr().err
+
+
+def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command of the tree with its words."""
+    for name, found in getattr(command, "commands", {}).items():
+        yield from leaves(found, (*path, name))
+    if not hasattr(command, "commands"):
+        yield path, command
+
+
+EVERY_COMMAND = list(leaves(get_command(app)))
+
+
+@pytest.mark.parametrize(("words", "command"), EVERY_COMMAND, ids=[" ".join(words) for words, _ in EVERY_COMMAND])
+def test_every_command_writes_json_its_errors_too(
+    words: tuple[str, ...], command: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert any("-o" in parameter.opts for parameter in command.params)
+
+    code = run([*words, "-o", "json", "--no-such-option"])
+
+    out, err = capsys.readouterr()
+    found = json.loads(err)
+    assert (out, code, found["exit_code"], found["reason"]) == ("", ExitCode.USAGE, 2, "USAGE")
+    assert "--no-such-option" in found["message"]
+    assert found["advice"] == f"see forebay {' '.join(words)} --help"
+
+
+def test_an_error_of_the_broker_is_one_json_object_with_its_reason_and_advice(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with BrokerServer.in_memory() as broker:
+        code = run(["sink", "show", "orders", "--endpoint", broker.endpoint, "--output=json"])
+
+    found = json.loads(capsys.readouterr().err)
+    assert (code, found["reason"], found["facts"]["sink"]) == (ExitCode.NOT_FOUND, "SINK_NOT_FOUND", "orders")
+    assert "orders" in found["message"]
+
+
+def test_words_behind_two_dashes_do_not_ask_for_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["peek", "--no-such-option", "--", "-o", "json"]) == ExitCode.USAGE
+
+    assert "Usage: forebay peek" in capsys.readouterr().err

@@ -14,7 +14,8 @@ import typer
 
 from forebay.cli.exits import ExitCode
 from forebay.cli.extras import require
-from forebay.cli.output import write_json, write_line, write_table
+from forebay.cli.options import OutputForm
+from forebay.cli.output import Output, write_json, write_line, write_table
 from forebay.cli.quantities import duration
 from forebay.cli.report import CommandFailed
 
@@ -68,9 +69,7 @@ def demo(
     folder: Annotated[
         Path | None, typer.Option(help="Empty folder for the files of the run; default: a temporary one.")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Write one JSON object as the last line of standard output.")
-    ] = False,
+    output: OutputForm = Output.TABLE,
 ) -> None:
     """Run a Spark job through an outage of the remote system and kills of the broker.
 
@@ -112,7 +111,7 @@ def demo(
         _tidy(place, keep=folder is not None)
         raise
     _tidy(place, keep=folder is not None or not result.reconciliation.ok)
-    _write_result(result, settings, chart, as_json=as_json)
+    _write_result(result, settings, chart, output)
     if not result.reconciliation.ok:
         raise CommandFailed(f"the reconciliation failed; files of the run: {place}")
 
@@ -147,7 +146,7 @@ def _run(settings: DemoSettings, folder: Path) -> DemoResult:
         return DemoRun(settings, Site(folder), progress).run()
 
 
-def _write_result(result: DemoResult, settings: DemoSettings, chart: Path, *, as_json: bool) -> None:
+def _write_result(result: DemoResult, settings: DemoSettings, chart: Path, output: Output) -> None:
     from forebay.cli.demo.report.chart import write_chart
 
     found = result.reconciliation
@@ -158,7 +157,7 @@ def _write_result(result: DemoResult, settings: DemoSettings, chart: Path, *, as
     )
     written = write_chart(result.history, chart, title="A Spark job's output through an outage", subtitle=subtitle)
     table = [(name.replace("_", " "), facts[name], meaning) for name, meaning in ROWS]
-    if as_json:
+    if output is Output.JSON:
         write_json({**facts, "inputs": settings.inputs, "seed": settings.seed, "chart": written.resolve()})
         sys.stdout.flush()
         return
