@@ -187,7 +187,7 @@ def test_what_a_cluster_lacks_is_told_before_anything_runs(
 
     for given, said in (
         ({"endpoints": []}, "No endpoint is named"),
-        ({"endpoints": ["somewhere"]}, "host:port"),
+        ({"endpoints": ["somewhere:port"]}, "host:port"),
         ({"tls_ca": tmp_path / "absent.pem"}, r"tls_ca_file: there is no file .*absent\.pem"),
         ({"tls_ca": authority.cert, "tls_cert": same}, "Two files have the same name"),
         ({"token_env": "NOBODY_SET_IT"}, "NOBODY_SET_IT was not set in the driver when Spark started"),

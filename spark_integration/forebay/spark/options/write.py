@@ -306,7 +306,7 @@ def target_options(values: OptionValues, environment: Mapping[str, str], *, conn
 
 
 def endpoints_of(text: str) -> tuple[str, ...]:
-    """Parse ``host:port``, or several separated by commas. Raises `ForebaySparkError`."""
+    """Parse ``host`` or ``host:port``, or several separated by commas. Raises `ForebaySparkError`."""
     return tuple(_with_port(part) for part in text.split(",") if part.strip())
 
 
