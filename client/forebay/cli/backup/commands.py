@@ -261,7 +261,9 @@ def _show_restore(report: RestoreReport) -> None:
 @backup_app.command()
 def prune(
     target: TargetName = "",
-    keep_last: Annotated[int, typer.Option("--keep-last", min=1, help="Number of newest backups to keep.")] = 7,
+    keep_last: Annotated[
+        int, typer.Option("--keep-last", min=1, help="Number of newest backups to keep, of each store.")
+    ] = 7,
     keep_days: Annotated[
         float,
         typer.Option(

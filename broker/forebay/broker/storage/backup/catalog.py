@@ -117,11 +117,12 @@ def find(target: Target, backup: str = "") -> Manifest:
 
 
 def prune(target: Target, *, now_us: int, keep_last: int, keep_days: float, store_id: str = "") -> Pruned:
-    """Delete backups that are neither among the newest ``keep_last`` nor younger than ``keep_days`` days.
+    """Delete backups that are neither among the newest ``keep_last`` of their store nor young.
 
-    The newest complete one is always kept. Incomplete ones are deleted when they are a day old. ``store_id`` limits the
-    deletion to backups of one broker. Raises ``BackupError`` and deletes nothing if a manifest cannot be read: it is
-    not known then which files are needed.
+    Young ones are younger than ``keep_days`` days. The newest complete one of each store is always kept: brokers may
+    share a target. Incomplete ones are deleted when they are a day old. ``store_id`` limits the deletion to backups of
+    one store. Raises ``BackupError`` and deletes nothing if a manifest cannot be read: it is not known then which files
+    are needed.
     """
     names = set(target.names())
     known = _listed(target, names)
@@ -132,7 +133,10 @@ def prune(target: Target, *, now_us: int, keep_last: int, keep_days: float, stor
     needed = {one.parent for one in running} | {one.id for one in running}
     complete = [one for one in known if one.manifest is not None and store_id in {"", one.manifest.store_id}]
     complete.sort(key=lambda one: (_taken(one), one.id))
-    kept = {one.id for one in complete[-max(1, keep_last) :]}
+    stores: dict[str, list[str]] = {}
+    for one in complete:
+        stores.setdefault(_store(one), []).append(one.id)
+    kept = {backup for own in stores.values() for backup in own[-max(1, keep_last) :]}
     kept |= {one.id for one in complete if now_us - _taken(one) < keep_days * DAY_US} | needed
     gone = [one.id for one in complete if one.id not in kept]
     incomplete = [one.id for one in known if not one.complete and one.id not in needed] if not store_id else []
@@ -146,6 +150,10 @@ def prune(target: Target, *, now_us: int, keep_last: int, keep_days: float, stor
 
 def _taken(one: Backup) -> int:
     return one.manifest.taken_at_us if one.manifest is not None else 0
+
+
+def _store(one: Backup) -> str:
+    return one.manifest.store_id if one.manifest is not None else ""
 
 
 def _unneeded(names: Iterable[str], left: Sequence[Manifest], *, keep: set[str]) -> list[str]:

@@ -102,6 +102,16 @@ def test_a_prune_leaves_the_backups_of_other_brokers(target: DirectoryTarget) ->
     assert files(target) == ["a/files/x", "c/files/x"]
 
 
+def test_a_prune_keeps_the_newest_of_each_store(target: DirectoryTarget) -> None:
+    complete(target, "a", 1, "a:x", store_id="quiet")
+    complete(target, "b", 2, "b:x", store_id="quiet")
+    for number in range(3, 9):
+        complete(target, str(number), number, store_id="busy")
+
+    assert pruned(target, keep_last=1) == ("a", "3", "4", "5", "6", "7")
+    assert [one.id for one in list_backups(target)] == ["8", "b"]
+
+
 def test_a_prune_leaves_a_running_backup_and_its_parent(target: DirectoryTarget) -> None:
     complete(target, "a", 1, "a:x")
     complete(target, "b", 2, "b:y")
