@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from forebay.broker.embedded import BrokerServer
@@ -129,6 +129,7 @@ class History:
 
 @pytest.mark.slow
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@example([("back up", 0), ("restore", 0), ("publish", 2), ("restore", 0), ("publish", 1)])
 @given(steps=STEPS)
 def test_a_restored_broker_is_as_it_was_at_its_backup_and_assigns_no_offset_twice(steps: list[tuple[str, int]]) -> None:
     with tempfile.TemporaryDirectory() as name:

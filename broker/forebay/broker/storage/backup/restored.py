@@ -3,9 +3,11 @@
 Between the backup and the loss the broker went on: it assigned offsets, page numbers, owner epochs and tickets that the
 restored store does not know, and others may hold them.
 
-- Each partition continues ``OFFSETS_SKIPPED`` offsets later. Those between are a gap with the reason `RESTORED`:
-  a reader that was ahead of the backup is in the gap, so it is notified, and continues behind it.
-- The restore counts as ``STARTS_SKIPPED`` starts, so owner epochs, tickets and page numbers are above all earlier ones.
+- Each partition continues at an offset that rises with the time of the restore, see ``resumed_offset``. Those between
+  are a gap with the reason `RESTORED`: a reader that was ahead of the backup is in the gap, so it is notified, and
+  continues behind it.
+- The restore counts as ``STARTS_SKIPPED`` starts and one more per minute since the backup, so owner epochs, tickets and
+  page numbers are above all earlier ones.
 - The store has a new identity, and keeps those of its sinks: saved positions stay valid.
 """
 
@@ -34,10 +36,20 @@ from forebay.broker.storage.records.store import START
 from forebay.broker.storage.recovery import Recovered
 from forebay.broker.storage.stored_sink import StoredSink
 
+ORIGIN_US: Final = 1_735_689_600_000_000
+"""2025-01-01: origin of the offsets of restores, which stay below 2⁵³ until 2096."""
+OFFSETS_PER_US: Final = 4
+"""Offsets left out per microsecond since then.
+
+No partition gets four million records a second all the time.
+"""
 OFFSETS_SKIPPED: Final = 1 << 40
-"""Offsets left out per partition: two million records a second for six days."""
+"""Offsets left out where the clock is so wrong that the time gives no higher offset."""
 STARTS_SKIPPED: Final = 1_024
 """Starts left out: those of the broker between the backup and its loss are fewer."""
+STARTS_BY_TIME_MAX: Final = 1 << 20
+"""Limit of the starts left out for the age of the backup: two years of minutes."""
+_MINUTE_US: Final = 60_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +110,25 @@ def mark_restored(recovered: Recovered, restored: Restored) -> tuple[RestoredSin
         partitions = tuple(_partition(sink, each, restored.restored_at_us, writes) for each in range(sink.partitions))
         recovered.journal.commit([], writes)
         found.append(_report(sink, partitions))
-    recovered.journal.put_number(START, recovered.start_count + STARTS_SKIPPED)
+    recovered.journal.put_number(START, recovered.start_count + starts_skipped(restored))
     recovered.journal.commit([], [PutRestored(restored)])
     return tuple(found)
+
+
+def resumed_offset(end: int, restored_at_us: int) -> int:
+    """Return the next offset of a restored partition that ended at ``end``.
+
+    It depends on the time, because a backup may be restored twice: the second restore must not assign what a broker on
+    the first one has assigned meanwhile.
+    """
+    by_time = (restored_at_us - ORIGIN_US) * OFFSETS_PER_US
+    return by_time if by_time > end else end + OFFSETS_SKIPPED
+
+
+def starts_skipped(restored: Restored) -> int:
+    """Return the starts to leave out: more if the backup is restored again a minute later."""
+    minutes = (restored.restored_at_us - restored.taken_at_us) // _MINUTE_US
+    return STARTS_SKIPPED + min(max(0, minutes), STARTS_BY_TIME_MAX)
 
 
 def _partition(sink: StoredSink, partition: int, at_us: int, writes: list[Write]) -> RestoredPartition:
@@ -115,7 +143,7 @@ def _partition(sink: StoredSink, partition: int, at_us: int, writes: list[Write]
         head,
         sink.gaps.get(partition, ()),
         cursors,
-        reserve=Reserve(end + OFFSETS_SKIPPED),
+        reserve=Reserve(resumed_offset(end, at_us)),
         held=sink.held.get(partition, ()),
         accepted=None,
         wiped=False,

@@ -12,7 +12,7 @@ from forebay.broker.storage.backup.catalog import find
 from forebay.broker.storage.backup.errors import BackupDamaged, BackupError
 from forebay.broker.storage.backup.manifest import Manifest
 from forebay.broker.storage.backup.restore import OnDamage, RestoreReport, restore, verify_backup
-from forebay.broker.storage.backup.restored import OFFSETS_SKIPPED, STARTS_SKIPPED
+from forebay.broker.storage.backup.restored import resumed_offset, starts_skipped
 from forebay.broker.storage.backup.target import Target
 from forebay.broker.storage.backup.targets import open_target
 from forebay.broker.storage.recovery import Recovered, recover
@@ -95,12 +95,13 @@ def test_each_partition_continues_behind_all_that_may_have_been_assigned(kept: K
     found = recovered_from(tmp_path / "new")
     assert [sink.name for sink in report.sinks] == list(NAMES)
     part = report.sinks[0].partitions[0]
-    assert (part.records, part.end, part.resumes_at) == (240, END, END + OFFSETS_SKIPPED)
+    resumes_at = resumed_offset(END, AT_US)
+    assert (part.records, part.end, part.resumes_at) == (240, END, resumes_at)
     for sink in found.sinks:
-        assert sink.tails[0].next_offset == END + OFFSETS_SKIPPED
+        assert sink.tails[0].next_offset == resumes_at
         gap = sink.gaps[0][-1]
-        assert (gap.first, gap.end, gap.reason, gap.at_most) == (END, END + OFFSETS_SKIPPED, DropReason.RESTORED, True)
-        assert all(cursor.balances(END + OFFSETS_SKIPPED) for cursor in sink.cursors.values())
+        assert (gap.first, gap.end, gap.reason, gap.at_most) == (END, resumes_at, DropReason.RESTORED, True)
+        assert all(cursor.balances(resumes_at) for cursor in sink.cursors.values())
 
 
 def test_a_restore_counts_as_many_starts_and_makes_a_new_store(kept: Kept, tmp_path: Path) -> None:
@@ -109,9 +110,9 @@ def test_a_restore_counts_as_many_starts_and_makes_a_new_store(kept: Kept, tmp_p
     restored(kept, tmp_path / "new")
 
     found = recovered_from(tmp_path / "new")
-    assert found.start_count > before.start_count + STARTS_SKIPPED
-    assert found.store_id == NEW_ID != found.journal.store_id.hex()
     assert found.restored is not None
+    assert found.start_count > before.start_count + starts_skipped(found.restored)
+    assert found.store_id == NEW_ID != found.journal.store_id.hex()
     assert (found.restored.backup, found.restored.restored_at_us) == (before.id, AT_US)
 
 
