@@ -29,7 +29,7 @@ from forebay.broker.runtime.epochs.sweep import EpochSweep
 from forebay.broker.runtime.housekeeping import Housekeeping
 from forebay.broker.runtime.instruments import Instruments
 from forebay.broker.runtime.positions import Positions
-from forebay.broker.runtime.publish.writers import Writers
+from forebay.broker.runtime.publish.writers import Writers, lost_epochs
 from forebay.broker.runtime.read.page_cache import PageCache
 from forebay.broker.runtime.read.pages import Pages
 from forebay.broker.runtime.read.quarantine import Quarantine
@@ -219,7 +219,7 @@ def build(
     )
     sinks = Sinks(
         make_buffer,
-        partial(Writers, committer=committer, pages=pages, start_count=start_count),
+        partial(Writers, committer=committer, pages=pages, start_count=start_count, lost=lost_epochs(found.restored)),
         next_sink=found.next_sink,
         sinks_max=bounds.sinks,
         partitions_max=bounds.partitions,

@@ -79,13 +79,14 @@ class Sender:
                 await buffer.work.wait_for_notify(max(0.0, min(times) - now) if times else None)
         return None
 
-    def opened(self, stream: PublishStreamState, message: pb.PublishOpened, *, resumed: bool) -> None:
+    def opened(self, stream: PublishStreamState, message: pb.PublishOpened, sink: str, *, resumed: bool) -> None:
         """Apply the opening answer of the broker."""
         buffer = self._buffer
+        is_behind = False
         with buffer.lock:
             stream.is_open = True
             if resumed:
-                buffer.window.reopened(message.next_sequences)
+                is_behind = buffer.window.reopened(message.next_sequences)
                 if buffer.window.must_renew:
                     self._end_writer(
                         WriterFenced(
@@ -100,6 +101,10 @@ class Sender:
             buffer.record_bytes_max = message.record_bytes_max
             buffer.partitions = message.partitions
             buffer.wake_all()
+        if is_behind:
+            log.warning(
+                "the broker lost records that it had acknowledged: was it restored from a backup? sink=%s", sink
+            )
 
     def answered(self, answers: Iterable[pb.PublishAnswer], sink: str) -> None:
         """Apply answers to pages, in their order."""

@@ -219,7 +219,7 @@ class PublishStream:
                 else:
                     self._channels.reached(self._sink)
                     self._epoch, self.incarnation = response.opened.writer_epoch, response.opened.incarnation
-                    self._sender.opened(state, response.opened, resumed=resumed)
+                    self._sender.opened(state, response.opened, self._sink, resumed=resumed)
         except grpc.RpcError as failure:
             error = await self._channels.ended(failure, self._sink)
         except ForebayError as failure:

@@ -148,12 +148,17 @@ class Window(Generic[T]):
             queue.wire.clear()
             queue.position = queue.round = queue.confirmed_below = queue.broker_next = 0
 
-    def reopened(self, next_sequences: Mapping[int, int]) -> None:
-        """Apply the opening of a stream with the old epoch and the broker's next sequences by partition."""
+    def reopened(self, next_sequences: Mapping[int, int]) -> bool:
+        """Apply the opening of a stream with the old epoch and the broker's next sequences by partition.
+
+        Return True if the broker lost pages that have a receipt.
+        """
         self._open = True
+        is_behind = False
         for partition, queue in self._partitions.items():
             expected = next_sequences.get(partition, 0)
             queue.broker_next = expected
+            is_behind = is_behind or expected < queue.confirmed_below
             if expected < queue.confirmed_below or expected > queue.next_sequence:
                 self.must_renew = True
             for page in list(queue.unanswered):
@@ -164,6 +169,7 @@ class Window(Generic[T]):
                     self.must_renew = self.must_renew or not stored
             if queue.unanswered and expected and expected < _number(queue.unanswered[0]):
                 self.must_renew = True
+        return is_behind
 
     def disconnected(self) -> None:
         """Apply the end of the stream; pages in transit may be stored or not."""

@@ -59,3 +59,9 @@ class Restored:
     """Instant of the backup, by the wall clock."""
 
     restored_at_us: int
+
+    first_start: int = 0
+    """Start of the broker that made the backup."""
+
+    last_start: int = 0
+    """Last of the starts that are left out: those after the backup, of which nothing is known."""

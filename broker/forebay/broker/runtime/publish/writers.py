@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from forebay.broker.core.backups.values import Restored
 from forebay.broker.core.errors import Draining, InvalidPartition, WriterFenced
 from forebay.broker.core.partition.pages import Incoming
 from forebay.broker.core.publish.writer import Forgotten, Slot, WriterWindow
@@ -140,6 +141,13 @@ class Session:
         await self._drop(self.writer_id, self)
 
 
+def lost_epochs(restored: Restored | None) -> range:
+    """Return the epochs that may have been issued after the backup that a store was restored from."""
+    if restored is None:
+        return range(0)
+    return range(restored.first_start << EPOCH_BITS, (restored.last_start + 1) << EPOCH_BITS)
+
+
 def _window(windows: dict[int, WriterWindow], partition: int) -> WriterWindow:
     """Return the window of a partition, a new one before its first page."""
     window = windows.get(partition)
@@ -152,9 +160,18 @@ class Writers:
     """All writers of one sink."""
 
     def __init__(
-        self, buffer: Buffer, epochs: dict[str, int], *, committer: Committer, pages: Pages, start_count: int
+        self,
+        buffer: Buffer,
+        epochs: dict[str, int],
+        *,
+        committer: Committer,
+        pages: Pages,
+        start_count: int,
+        lost: range = range(0),
     ) -> None:
+        """``lost`` are the epochs that may have been issued after the backup that the store was restored from."""
         self.buffer = buffer
+        self._lost = lost
         buffer.tier.slot_is_current = self.remembers
         self._committer = committer
         self._pages = pages
@@ -172,6 +189,9 @@ class Writers:
     async def open(self, writer_id: str, epoch: int | None) -> Session:
         """Open a stream: with a new epoch, durably issued, or with the epoch to resume.
 
+        An epoch that was lost with what came after a backup is resumed with an empty window: none of its pages is
+        stored, and the publisher sees that the broker is behind its receipts.
+
         Raises:
             WriterFenced: the epoch is not the writer's current one, or the writer was dropped.
         """
@@ -179,11 +199,14 @@ class Writers:
             raise Draining
         writer = self._writers.get(writer_id)
         if epoch is not None:
-            if writer is None or writer.epoch != epoch:
+            if epoch in self._lost and (writer is None or writer.epoch < epoch):
+                writer = await self._put(writer_id, epoch)
+            elif writer is None or writer.epoch != epoch:
                 raise WriterFenced(writer_id, epoch, writer.epoch if writer else None)
             await self._load(writer_id, writer)
         else:
-            writer = await self._issue(writer_id)
+            self._next_epoch += 1
+            writer = await self._put(writer_id, self._next_epoch)
         current = self._writers.get(writer_id)
         if current is not writer:  # another stream took a newer epoch meanwhile, or the writer was dropped
             raise WriterFenced(writer_id, writer.epoch, current.epoch if current else None)
@@ -202,9 +225,8 @@ class Writers:
         if writer.windows is None:
             writer.windows = {partition: WriterWindow(tuple(found)) for partition, found in slots.items()}
 
-    async def _issue(self, writer_id: str) -> _Writer:
-        self._next_epoch += 1
-        epoch = self._next_epoch
+    async def _put(self, writer_id: str, epoch: int) -> _Writer:
+        """Give a writer another epoch, durably."""
         old = self._writers.pop(writer_id, None)
         if old is not None and old.session is not None:
             old.session.fence(epoch)

@@ -101,7 +101,7 @@ def restore(
         store = RocksStore(made)
         try:
             recovered = recover(store)
-            restored = Restored(store_id, manifest.id, manifest.taken_at_us, at_us)
+            restored = Restored(store_id, manifest.id, manifest.taken_at_us, at_us, manifest.start_count)
             sinks = mark_restored(recovered, restored)
             store.sync()
             positions = len(recovered.positions)

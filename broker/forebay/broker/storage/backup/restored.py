@@ -14,7 +14,7 @@ restored store does not know, and others may hold them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from forebay.broker.core.backups.values import Restored
@@ -110,8 +110,9 @@ def mark_restored(recovered: Recovered, restored: Restored) -> tuple[RestoredSin
         partitions = tuple(_partition(sink, each, restored.restored_at_us, writes) for each in range(sink.partitions))
         recovered.journal.commit([], writes)
         found.append(_report(sink, partitions))
-    recovered.journal.put_number(START, recovered.start_count + starts_skipped(restored))
-    recovered.journal.commit([], [PutRestored(restored)])
+    last_start = recovered.start_count + starts_skipped(restored)
+    recovered.journal.put_number(START, last_start)
+    recovered.journal.commit([], [PutRestored(replace(restored, last_start=last_start))])
     return tuple(found)
 
 

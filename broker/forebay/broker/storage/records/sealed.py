@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, fields
 from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar, cast
@@ -81,8 +81,16 @@ def flat(kind: type[V], layout: str) -> Codec[V]:
     )
 
 
-def json_record(kind: type[V], name: str) -> Codec[V]:
-    """Return the codec of a dataclass that is stored as JSON."""
+def json_record(kind: type[V], name: str, *, added: Collection[str] = ()) -> Codec[V]:
+    """Return the codec of a dataclass that is stored as JSON.
+
+    The fields ``added`` later are stored only with another value than zero, so that values of before keep their bytes.
+    """
+
+    def encode(value: V) -> bytes:
+        found = asdict(cast(Any, value))
+        kept = {field: one for field, one in found.items() if one or field not in added}
+        return seal(json.dumps(kept, sort_keys=True).encode())
 
     def decode(value: bytes) -> V:
         try:
@@ -90,7 +98,7 @@ def json_record(kind: type[V], name: str) -> Codec[V]:
         except (ValueError, TypeError) as error:
             raise Undecodable(f"not {name}: {error}") from error
 
-    return Codec(as_json, decode)
+    return Codec(encode, decode)
 
 
 NUMBER: Final[Codec[int]] = Codec(

@@ -53,7 +53,7 @@ RESTORED: Final = Kind(
     name="restore",
     prefix=b"\x09",
     layout="",
-    codec=json_record(Restored, "a restore"),
+    codec=json_record(Restored, "a restore", added=("first_start", "last_start")),
     lives="the store's life; written by the restore of a backup, in place of the one before",
     damaged="the store has the identity of its pages, and missing epochs are not detected",
     puts=PutRestored,

@@ -4,13 +4,17 @@ import asyncio
 
 import pytest
 
+from forebay.broker.core.backups.values import Restored
 from forebay.broker.core.errors import (
     InvalidPartition,
     SinkFull,
     StoreFenced,
+    WriterFenced,
 )
 from forebay.broker.core.publish.writer import WINDOW
 from forebay.broker.runtime.publish.stored import Stored
+from forebay.broker.runtime.publish.writers import EPOCH_BITS, lost_epochs
+from forebay.broker.storage.records.store import RESTORED, START
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.errors.reasons import Reason
 from tests.support.brokers.held_store import HeldStore
@@ -152,3 +156,50 @@ async def test_partitions_are_numbered_each_on_its_own() -> None:
         assert session.next_sequences() == {0: 4, 1: 41}
         with pytest.raises(InvalidPartition):
             await publish(session, 0, b"c", partition=2)
+
+
+# -- epochs that were lost with what came after a backup
+
+
+def restored_store() -> MemoryStore:
+    """A store that was restored: its broker was at start 3, and starts up to 1,000 are left out."""
+    store = MemoryStore()
+    restored = Restored("5" * 32, "b", 1, 2, first_start=3, last_start=1_000)
+    store.write([RESTORED.put(RESTORED.key(), restored), START.put(START.key(), 1_000)])
+    return store
+
+
+async def test_an_epoch_from_after_the_backup_is_resumed_with_an_empty_window_also_after_a_restart() -> None:
+    epoch = (4 << EPOCH_BITS) + 7
+    store = restored_store()
+    async with writers(store) as at:
+        session = await at.open("w", epoch)
+        assert (session.epoch, session.next_sequences()) == (epoch, {})
+        await publish(session, 9, b"a")
+
+    async with writers(store.reopen()) as at:
+        again = await at.open("w", epoch)
+        assert again.next_sequences() == {0: 10}
+        assert (await publish(again, 9, b"a")).duplicate
+        assert (await at.open("w", None)).epoch > epoch
+
+
+async def test_of_two_epochs_from_after_the_backup_the_later_one_fences_the_other() -> None:
+    async with writers(restored_store()) as at:
+        older = await at.open("w", (4 << EPOCH_BITS) + 7)
+        await at.open("w", (5 << EPOCH_BITS) + 1)
+
+        assert older.fenced is not None
+        with pytest.raises(WriterFenced):
+            await at.open("w", (4 << EPOCH_BITS) + 7)
+
+
+async def test_an_epoch_from_before_the_backup_or_after_the_restore_is_fenced_when_it_is_not_known() -> None:
+    async with writers(restored_store()) as at:
+        for start in (2, 1_001, 1_002):
+            with pytest.raises(WriterFenced):
+                await at.open("w", (start << EPOCH_BITS) + 7)
+
+
+async def test_a_store_that_was_not_restored_has_no_lost_epochs() -> None:
+    assert list(lost_epochs(None)) == []
