@@ -195,17 +195,22 @@ def test_acks_after_the_backup_come_again_as_redelivery(tmp_path: Path, backup: 
         client.publish("orders", [Record(b"1"), Record(b"2")])
         [first] = client.pull("orders", max_records=1)
         client.ack("orders", [first])
-        made(client)
+        backup_made = made(client)
         [second] = client.pull("orders", max_records=1)
         client.ack("orders", [second])
     backup("restore", "--into", str(tmp_path / "new"))
 
     with BrokerServer.on_disk(settings(tmp_path, "new")) as server, Client(server.endpoint) as client:
+        info = client.info()
         explained = [client.sinks.explain("orders", offset).text for offset in range(3)]
         again = client.pull("orders", max_records=10)
 
     assert [(one.value, one.resend) for one in again] == [(b"2", True)]
+    assert (info.restored_from, info.restored_backup_at) == (backup_made.id, backup_made.taken_at)
+    assert info.restored_at is not None
+    assert info.restored_at > backup_made.taken_at
     assert "restored" not in explained[0]
+    assert all(f"from the backup {backup_made.id} of 20" in text for text in explained[1:])
     assert "if it was acked after the backup, it is delivered again" in explained[1]
     assert "a record that got it after the backup is lost" in explained[2]
 

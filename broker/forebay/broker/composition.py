@@ -289,4 +289,5 @@ def build(
         supervisor=supervisor,
         ending=ending,
         repairs=found.repairs,
+        restored=found.restored,
     )

@@ -16,31 +16,31 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1e\x66orebay/v1/admin_service.proto\x12\nforebay.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x16\n\x14GetBrokerInfoRequest\"\x8d\x05\n\x15GetBrokerInfoResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x10\n\x08store_id\x18\x02 \x01(\t\x12\x0e\n\x06\x66ormat\x18\x03 \x01(\r\x12\x13\n\x0bstart_count\x18\x04 \x01(\x04\x12.\n\nstarted_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12&\n\x05state\x18\x06 \x01(\x0e\x32\x17.forebay.v1.BrokerState\x12\x14\n\x0cstate_reason\x18\x07 \x01(\t\x12\r\n\x05sinks\x18\x08 \x01(\r\x12\x11\n\tsinks_max\x18\t \x01(\r\x12\x18\n\x10record_bytes_max\x18\n \x01(\x04\x12\x16\n\x0epage_bytes_max\x18\x0b \x01(\x04\x12\x12\n\ntail_bytes\x18\x0c \x01(\x04\x12\x16\n\x0etail_bytes_max\x18\r \x01(\x04\x12\x15\n\rwaiting_bytes\x18\x0e \x01(\x04\x12\x10\n\x08\x64\x61ta_dir\x18\x0f \x01(\t\x12\x0e\n\x06groups\x18\x10 \x01(\x04\x12\x19\n\x11quarantined_pages\x18\x11 \x01(\x04\x12\x19\n\x11quarantined_bytes\x18\x12 \x01(\x04\x12\x0e\n\x06mended\x18\x13 \x03(\t\x12\x12\n\nunreadable\x18\x14 \x03(\t\x12\x15\n\rread_failures\x18\x15 \x01(\x04\x12\x1b\n\x13\x62\x61\x63kground_failures\x18\x16 \x03(\t\x12 \n\x18quarantine_evicted_pages\x18\x17 \x01(\x04\x12\x10\n\x08warnings\x18\x18 \x03(\t\x12\x10\n\x08realtime\x18\x19 \x01(\x08\x12\x17\n\x0frealtime_chosen\x18\x1a \x01(\x08\x12\x18\n\x10realtime_failure\x18\x1b \x01(\t\"Y\n\x12SetRealtimeRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x14\n\x07\x65nabled\x18\x02 \x01(\x08H\x00\x88\x01\x01\x12\x13\n\x0bincarnation\x18\x03 \x01(\tB\n\n\x08_enabled\">\n\x13SetRealtimeResponse\x12\x0f\n\x07\x65nabled\x18\x01 \x01(\x08\x12\x16\n\x0e\x62roker_enabled\x18\x02 \x01(\x08\"?\n\x16ListConnectionsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\r\x12\x12\n\npage_token\x18\x02 \x01(\t\"\xfa\x01\n\nConnection\x12\x0c\n\x04peer\x18\x01 \x01(\t\x12-\n\topened_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\x07used_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nopen_calls\x18\x04 \x01(\r\x12\x16\n\x0ereceived_bytes\x18\x05 \x01(\x04\x12\x12\n\nsent_bytes\x18\x06 \x01(\x04\x12\x14\n\x0cunread_bytes\x18\x07 \x01(\x04\x12,\n\x07streams\x18\x08 \x03(\x0b\x32\x1b.forebay.v1.ConnectedStream\"\x90\x02\n\x0f\x43onnectedStream\x12\x0e\n\x06method\x18\x01 \x01(\t\x12\x0c\n\x04sink\x18\x02 \x01(\t\x12\x14\n\x0csubscription\x18\x03 \x01(\t\x12\x11\n\tclient_id\x18\x04 \x01(\t\x12\x11\n\tprincipal\x18\x05 \x01(\t\x12-\n\topened_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07records\x18\x07 \x01(\x04\x12\r\n\x05\x62ytes\x18\x08 \x01(\x04\x12\x15\n\rrecords_per_s\x18\t \x01(\x01\x12\x11\n\tin_flight\x18\n \x01(\x04\x12\x16\n\x0e\x63redit_records\x18\x0b \x01(\x04\x12\x12\n\nheld_bytes\x18\x0c \x01(\x04\"_\n\x17ListConnectionsResponse\x12+\n\x0b\x63onnections\x18\x01 \x03(\x0b\x32\x16.forebay.v1.Connection\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t*y\n\x0b\x42rokerState\x12\x1c\n\x18\x42ROKER_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14\x42ROKER_STATE_SERVING\x10\x01\x12\x19\n\x15\x42ROKER_STATE_DRAINING\x10\x02\x12\x17\n\x13\x42ROKER_STATE_FENCED\x10\x03\x32\x90\x02\n\x0c\x41\x64minService\x12T\n\rGetBrokerInfo\x12 .forebay.v1.GetBrokerInfoRequest\x1a!.forebay.v1.GetBrokerInfoResponse\x12N\n\x0bSetRealtime\x12\x1e.forebay.v1.SetRealtimeRequest\x1a\x1f.forebay.v1.SetRealtimeResponse\x12Z\n\x0fListConnections\x12\".forebay.v1.ListConnectionsRequest\x1a#.forebay.v1.ListConnectionsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1e\x66orebay/v1/admin_service.proto\x12\nforebay.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x16\n\x14GetBrokerInfoRequest\"\x8d\x06\n\x15GetBrokerInfoResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x10\n\x08store_id\x18\x02 \x01(\t\x12\x0e\n\x06\x66ormat\x18\x03 \x01(\r\x12\x13\n\x0bstart_count\x18\x04 \x01(\x04\x12.\n\nstarted_at\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12&\n\x05state\x18\x06 \x01(\x0e\x32\x17.forebay.v1.BrokerState\x12\x14\n\x0cstate_reason\x18\x07 \x01(\t\x12\r\n\x05sinks\x18\x08 \x01(\r\x12\x11\n\tsinks_max\x18\t \x01(\r\x12\x18\n\x10record_bytes_max\x18\n \x01(\x04\x12\x16\n\x0epage_bytes_max\x18\x0b \x01(\x04\x12\x12\n\ntail_bytes\x18\x0c \x01(\x04\x12\x16\n\x0etail_bytes_max\x18\r \x01(\x04\x12\x15\n\rwaiting_bytes\x18\x0e \x01(\x04\x12\x10\n\x08\x64\x61ta_dir\x18\x0f \x01(\t\x12\x0e\n\x06groups\x18\x10 \x01(\x04\x12\x19\n\x11quarantined_pages\x18\x11 \x01(\x04\x12\x19\n\x11quarantined_bytes\x18\x12 \x01(\x04\x12\x0e\n\x06mended\x18\x13 \x03(\t\x12\x12\n\nunreadable\x18\x14 \x03(\t\x12\x15\n\rread_failures\x18\x15 \x01(\x04\x12\x1b\n\x13\x62\x61\x63kground_failures\x18\x16 \x03(\t\x12 \n\x18quarantine_evicted_pages\x18\x17 \x01(\x04\x12\x10\n\x08warnings\x18\x18 \x03(\t\x12\x10\n\x08realtime\x18\x19 \x01(\x08\x12\x17\n\x0frealtime_chosen\x18\x1a \x01(\x08\x12\x18\n\x10realtime_failure\x18\x1b \x01(\t\x12\x15\n\rrestored_from\x18\x1c \x01(\t\x12\x36\n\x12restored_backup_at\x18\x1d \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0brestored_at\x18\x1e \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"Y\n\x12SetRealtimeRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12\x14\n\x07\x65nabled\x18\x02 \x01(\x08H\x00\x88\x01\x01\x12\x13\n\x0bincarnation\x18\x03 \x01(\tB\n\n\x08_enabled\">\n\x13SetRealtimeResponse\x12\x0f\n\x07\x65nabled\x18\x01 \x01(\x08\x12\x16\n\x0e\x62roker_enabled\x18\x02 \x01(\x08\"?\n\x16ListConnectionsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\r\x12\x12\n\npage_token\x18\x02 \x01(\t\"\xfa\x01\n\nConnection\x12\x0c\n\x04peer\x18\x01 \x01(\t\x12-\n\topened_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\x07used_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nopen_calls\x18\x04 \x01(\r\x12\x16\n\x0ereceived_bytes\x18\x05 \x01(\x04\x12\x12\n\nsent_bytes\x18\x06 \x01(\x04\x12\x14\n\x0cunread_bytes\x18\x07 \x01(\x04\x12,\n\x07streams\x18\x08 \x03(\x0b\x32\x1b.forebay.v1.ConnectedStream\"\x90\x02\n\x0f\x43onnectedStream\x12\x0e\n\x06method\x18\x01 \x01(\t\x12\x0c\n\x04sink\x18\x02 \x01(\t\x12\x14\n\x0csubscription\x18\x03 \x01(\t\x12\x11\n\tclient_id\x18\x04 \x01(\t\x12\x11\n\tprincipal\x18\x05 \x01(\t\x12-\n\topened_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07records\x18\x07 \x01(\x04\x12\r\n\x05\x62ytes\x18\x08 \x01(\x04\x12\x15\n\rrecords_per_s\x18\t \x01(\x01\x12\x11\n\tin_flight\x18\n \x01(\x04\x12\x16\n\x0e\x63redit_records\x18\x0b \x01(\x04\x12\x12\n\nheld_bytes\x18\x0c \x01(\x04\"_\n\x17ListConnectionsResponse\x12+\n\x0b\x63onnections\x18\x01 \x03(\x0b\x32\x16.forebay.v1.Connection\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t*y\n\x0b\x42rokerState\x12\x1c\n\x18\x42ROKER_STATE_UNSPECIFIED\x10\x00\x12\x18\n\x14\x42ROKER_STATE_SERVING\x10\x01\x12\x19\n\x15\x42ROKER_STATE_DRAINING\x10\x02\x12\x17\n\x13\x42ROKER_STATE_FENCED\x10\x03\x32\x90\x02\n\x0c\x41\x64minService\x12T\n\rGetBrokerInfo\x12 .forebay.v1.GetBrokerInfoRequest\x1a!.forebay.v1.GetBrokerInfoResponse\x12N\n\x0bSetRealtime\x12\x1e.forebay.v1.SetRealtimeRequest\x1a\x1f.forebay.v1.SetRealtimeResponse\x12Z\n\x0fListConnections\x12\".forebay.v1.ListConnectionsRequest\x1a#.forebay.v1.ListConnectionsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'forebay.v1.admin_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_BROKERSTATE']._serialized_start=1604
-  _globals['_BROKERSTATE']._serialized_end=1725
+  _globals['_BROKERSTATE']._serialized_start=1732
+  _globals['_BROKERSTATE']._serialized_end=1853
   _globals['_GETBROKERINFOREQUEST']._serialized_start=79
   _globals['_GETBROKERINFOREQUEST']._serialized_end=101
   _globals['_GETBROKERINFORESPONSE']._serialized_start=104
-  _globals['_GETBROKERINFORESPONSE']._serialized_end=757
-  _globals['_SETREALTIMEREQUEST']._serialized_start=759
-  _globals['_SETREALTIMEREQUEST']._serialized_end=848
-  _globals['_SETREALTIMERESPONSE']._serialized_start=850
-  _globals['_SETREALTIMERESPONSE']._serialized_end=912
-  _globals['_LISTCONNECTIONSREQUEST']._serialized_start=914
-  _globals['_LISTCONNECTIONSREQUEST']._serialized_end=977
-  _globals['_CONNECTION']._serialized_start=980
-  _globals['_CONNECTION']._serialized_end=1230
-  _globals['_CONNECTEDSTREAM']._serialized_start=1233
-  _globals['_CONNECTEDSTREAM']._serialized_end=1505
-  _globals['_LISTCONNECTIONSRESPONSE']._serialized_start=1507
-  _globals['_LISTCONNECTIONSRESPONSE']._serialized_end=1602
-  _globals['_ADMINSERVICE']._serialized_start=1728
-  _globals['_ADMINSERVICE']._serialized_end=2000
+  _globals['_GETBROKERINFORESPONSE']._serialized_end=885
+  _globals['_SETREALTIMEREQUEST']._serialized_start=887
+  _globals['_SETREALTIMEREQUEST']._serialized_end=976
+  _globals['_SETREALTIMERESPONSE']._serialized_start=978
+  _globals['_SETREALTIMERESPONSE']._serialized_end=1040
+  _globals['_LISTCONNECTIONSREQUEST']._serialized_start=1042
+  _globals['_LISTCONNECTIONSREQUEST']._serialized_end=1105
+  _globals['_CONNECTION']._serialized_start=1108
+  _globals['_CONNECTION']._serialized_end=1358
+  _globals['_CONNECTEDSTREAM']._serialized_start=1361
+  _globals['_CONNECTEDSTREAM']._serialized_end=1633
+  _globals['_LISTCONNECTIONSRESPONSE']._serialized_start=1635
+  _globals['_LISTCONNECTIONSRESPONSE']._serialized_end=1730
+  _globals['_ADMINSERVICE']._serialized_start=1856
+  _globals['_ADMINSERVICE']._serialized_end=2128
 # @@protoc_insertion_point(module_scope)

@@ -26,7 +26,7 @@ class GetBrokerInfoRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetBrokerInfoResponse(_message.Message):
-    __slots__ = ("version", "store_id", "format", "start_count", "started_at", "state", "state_reason", "sinks", "sinks_max", "record_bytes_max", "page_bytes_max", "tail_bytes", "tail_bytes_max", "waiting_bytes", "data_dir", "groups", "quarantined_pages", "quarantined_bytes", "mended", "unreadable", "read_failures", "background_failures", "quarantine_evicted_pages", "warnings", "realtime", "realtime_chosen", "realtime_failure")
+    __slots__ = ("version", "store_id", "format", "start_count", "started_at", "state", "state_reason", "sinks", "sinks_max", "record_bytes_max", "page_bytes_max", "tail_bytes", "tail_bytes_max", "waiting_bytes", "data_dir", "groups", "quarantined_pages", "quarantined_bytes", "mended", "unreadable", "read_failures", "background_failures", "quarantine_evicted_pages", "warnings", "realtime", "realtime_chosen", "realtime_failure", "restored_from", "restored_backup_at", "restored_at")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     STORE_ID_FIELD_NUMBER: _ClassVar[int]
     FORMAT_FIELD_NUMBER: _ClassVar[int]
@@ -54,6 +54,9 @@ class GetBrokerInfoResponse(_message.Message):
     REALTIME_FIELD_NUMBER: _ClassVar[int]
     REALTIME_CHOSEN_FIELD_NUMBER: _ClassVar[int]
     REALTIME_FAILURE_FIELD_NUMBER: _ClassVar[int]
+    RESTORED_FROM_FIELD_NUMBER: _ClassVar[int]
+    RESTORED_BACKUP_AT_FIELD_NUMBER: _ClassVar[int]
+    RESTORED_AT_FIELD_NUMBER: _ClassVar[int]
     version: str
     store_id: str
     format: int
@@ -81,7 +84,10 @@ class GetBrokerInfoResponse(_message.Message):
     realtime: bool
     realtime_chosen: bool
     realtime_failure: str
-    def __init__(self, version: _Optional[str] = ..., store_id: _Optional[str] = ..., format: _Optional[int] = ..., start_count: _Optional[int] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state: _Optional[_Union[BrokerState, str]] = ..., state_reason: _Optional[str] = ..., sinks: _Optional[int] = ..., sinks_max: _Optional[int] = ..., record_bytes_max: _Optional[int] = ..., page_bytes_max: _Optional[int] = ..., tail_bytes: _Optional[int] = ..., tail_bytes_max: _Optional[int] = ..., waiting_bytes: _Optional[int] = ..., data_dir: _Optional[str] = ..., groups: _Optional[int] = ..., quarantined_pages: _Optional[int] = ..., quarantined_bytes: _Optional[int] = ..., mended: _Optional[_Iterable[str]] = ..., unreadable: _Optional[_Iterable[str]] = ..., read_failures: _Optional[int] = ..., background_failures: _Optional[_Iterable[str]] = ..., quarantine_evicted_pages: _Optional[int] = ..., warnings: _Optional[_Iterable[str]] = ..., realtime: bool = ..., realtime_chosen: bool = ..., realtime_failure: _Optional[str] = ...) -> None: ...
+    restored_from: str
+    restored_backup_at: _timestamp_pb2.Timestamp
+    restored_at: _timestamp_pb2.Timestamp
+    def __init__(self, version: _Optional[str] = ..., store_id: _Optional[str] = ..., format: _Optional[int] = ..., start_count: _Optional[int] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state: _Optional[_Union[BrokerState, str]] = ..., state_reason: _Optional[str] = ..., sinks: _Optional[int] = ..., sinks_max: _Optional[int] = ..., record_bytes_max: _Optional[int] = ..., page_bytes_max: _Optional[int] = ..., tail_bytes: _Optional[int] = ..., tail_bytes_max: _Optional[int] = ..., waiting_bytes: _Optional[int] = ..., data_dir: _Optional[str] = ..., groups: _Optional[int] = ..., quarantined_pages: _Optional[int] = ..., quarantined_bytes: _Optional[int] = ..., mended: _Optional[_Iterable[str]] = ..., unreadable: _Optional[_Iterable[str]] = ..., read_failures: _Optional[int] = ..., background_failures: _Optional[_Iterable[str]] = ..., quarantine_evicted_pages: _Optional[int] = ..., warnings: _Optional[_Iterable[str]] = ..., realtime: bool = ..., realtime_chosen: bool = ..., realtime_failure: _Optional[str] = ..., restored_from: _Optional[str] = ..., restored_backup_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., restored_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class SetRealtimeRequest(_message.Message):
     __slots__ = ("sink", "enabled", "incarnation")

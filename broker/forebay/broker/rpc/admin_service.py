@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from forebay.broker.core.backups.values import Restored
 from forebay.broker.rpc.connections import list_connections
 from forebay.broker.rpc.convert import timestamp
 from forebay.broker.runtime.broker import Broker
@@ -28,6 +29,13 @@ class Identity:
     started_at_us: int
     data_dir: str
     """Empty for a broker that keeps its data in memory."""
+
+
+def _restored(restored: Restored | None) -> dict[str, Any]:
+    if restored is None:
+        return {}
+    times = {"restored_backup_at": restored.taken_at_us, "restored_at": restored.restored_at_us}
+    return {"restored_from": restored.backup, **{name: timestamp(at_us) for name, at_us in times.items()}}
 
 
 class AdminServicer(pb_grpc.AdminServiceServicer):
@@ -76,6 +84,7 @@ class AdminServicer(pb_grpc.AdminServiceServicer):
             realtime=broker.realtime.enabled,
             realtime_chosen=broker.realtime.chosen is not None,
             realtime_failure=broker.tail.failure,
+            **_restored(broker.restored),
         )
 
     async def SetRealtime(self, request: pb.SetRealtimeRequest, context: Any) -> pb.SetRealtimeResponse:

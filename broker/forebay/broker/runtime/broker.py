@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from forebay.broker.core.backups.values import Restored
 from forebay.broker.core.dead_letters.letters import RecordCodec
 from forebay.broker.core.errors import Draining
 from forebay.broker.core.partition.repair import RepairReport
@@ -106,6 +107,8 @@ class Broker:
     """Set when the broker drains or is fenced: streams end then."""
     repairs: Sequence[RepairReport]
     """Repairs of the start."""
+    restored: Restored | None = None
+    """Restore that the store comes from."""
 
     def start(self) -> None:
         """Start the background work."""

@@ -336,3 +336,9 @@ class BrokerInfo:
     """``realtime`` was chosen by ``Client.realtime``; otherwise it is the setting of the broker."""
     realtime_failure: str = ""
     """Reason why memory serves no reader although it is switched on; empty for none."""
+    restored_from: str = ""
+    """Backup that the broker was restored from; empty for none."""
+    restored_backup_at: datetime | None = None
+    """Instant of the data of that backup."""
+    restored_at: datetime | None = None
+    """Time of the restore."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from forebay.broker.core.backups.values import Restored
 from forebay.broker.core.partition.explanation import Explanation, Place, RecordState, Wait
 from forebay.broker.core.partition.pages import DropReason, Gap
 from forebay.broker.runtime.read.explanation import Explained
@@ -46,12 +47,12 @@ _WAITS: Final = {
 }
 
 
-def text(explained: Explained, subscription: str) -> str:
-    """Return an explanation of a record as text."""
+def text(explained: Explained, subscription: str, restored: Restored | None = None) -> str:
+    """Return an explanation of a record as text; ``restored`` names the backup of the last restore."""
     found = explained.explanation
     if found.place is Place.NOT_ASSIGNED:
         return f"No record has offset {found.offset} yet: the next one gets {found.next_offset}."
-    sentences = [_where(found), _done(explained, subscription)]
+    sentences = [_where(found, restored), _done(explained, subscription)]
     if (
         found.state in {RecordState.PENDING, RecordState.IN_FLIGHT, RecordState.LEASED}
         and found.place is not Place.AWAITING_COMMIT
@@ -61,19 +62,20 @@ def text(explained: Explained, subscription: str) -> str:
         detail = waiting.detail or "no reason was given"
         sentences.append(_WAITS[waiting.reason].format(until=until, detail=detail, before=f"{found.before:,}"))
         if found.restored_at_us is not None:
+            backup = _backup(found.restored_at_us, restored)
             sentences.append(
-                f"The broker was restored at {_time(found.restored_at_us)} from a backup that has it: if it was acked "
+                f"The broker was restored at {_time(found.restored_at_us)} from {backup} that has it: if it was acked "
                 "after the backup, it is delivered again."
             )
     return " ".join(sentences)
 
 
-def _where(found: Explanation) -> str:
+def _where(found: Explanation, restored: Restored | None) -> str:
     if found.entry is not None:
         memory = ", and in memory" if found.place is Place.RECENT else ""
         return f"It is on disk{memory}, in the page of offsets {found.entry.base} to {found.entry.end - 1}."
     if found.place is Place.DROPPED and found.gap is not None:
-        return _dropped(found.gap)
+        return _dropped(found.gap, restored)
     return _PLACES[found.place](found)
 
 
@@ -85,12 +87,12 @@ _PLACES: Final[dict[Place, Callable[[Explanation], str]]] = {
 }
 
 
-def _dropped(gap: Gap) -> str:
+def _dropped(gap: Gap, restored: Restored | None) -> str:
     place = f"the gap of offsets {gap.first} to {gap.end - 1}"
     if not gap.merged and gap.reason is DropReason.RESTORED:
         return (
-            f"The broker was restored from a backup at {_time(gap.at_us)}, and the offset is in {place}: a record that "
-            "got it after the backup is lost, and no other one gets it."
+            f"The broker was restored at {_time(gap.at_us)} from {_backup(gap.at_us, restored)}, and the offset is in "
+            f"{place}: a record that got it after the backup is lost, and no other one gets it."
         )
     if not gap.merged:
         return f"It was dropped at {_time(gap.at_us)}, reason {gap.reason.name}, with {place}."
@@ -115,6 +117,13 @@ def _done(explained: Explained, subscription: str) -> str:
         done += f": {own.detail}" if own.detail else ""
     tries = f"; {found.attempts} failed attempt{'' if found.attempts == 1 else 's'} so far" if found.attempts else ""
     return f"{done}{tries}."
+
+
+def _backup(restored_at_us: int, restored: Restored | None) -> str:
+    """Name the backup of a restore; that of an earlier one than the last is not known."""
+    if restored is None or restored.restored_at_us != restored_at_us:
+        return "a backup"
+    return f"the backup {restored.backup} of {_time(restored.taken_at_us)}"
 
 
 def _time(microseconds: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, cast
 
+from forebay.broker.core.backups.values import Restored
 from forebay.broker.core.errors import BrokerError, InvalidPartition
 from forebay.broker.core.partition.pages import Durability, Gap
 from forebay.broker.rpc import convert
@@ -107,7 +108,9 @@ def _partition(buffer: Buffer, partition: int) -> int:
     return partition
 
 
-def explain_response(partition: int, subscription: str, explained: Explained) -> pb.ExplainRecordResponse:
+def explain_response(
+    partition: int, subscription: str, explained: Explained, restored: Restored | None
+) -> pb.ExplainRecordResponse:
     """Return the explanation of a record for the wire."""
     found = explained.explanation
     message = pb.ExplainRecordResponse(
@@ -121,7 +124,7 @@ def explain_response(partition: int, subscription: str, explained: Explained) ->
         wait_detail=found.waiting.detail,
         records_before=found.before,
         watermark=found.watermark,
-        text=text(explained, subscription),
+        text=text(explained, subscription, restored),
     )
     entry = found.entry
     if entry is not None:

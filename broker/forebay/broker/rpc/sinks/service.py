@@ -96,7 +96,7 @@ class SinkServicer(SubscriptionCalls, pb_grpc.SinkServiceServicer):
         buffer = self._broker.sink(request.sink, request.incarnation)
         subscription = buffer.subscription(request.subscription)
         found = await explained(buffer, subscription, request.partition, request.offset)
-        return questions.explain_response(request.partition, subscription.name, found)
+        return questions.explain_response(request.partition, subscription.name, found, self._broker.restored)
 
     async def GetSinkStats(self, request: pb.GetSinkStatsRequest, context: Any) -> pb.GetSinkStatsResponse:
         return pb.GetSinkStatsResponse(stats=await self._stats(request.name))

@@ -167,7 +167,7 @@ async def test_a_page_token_that_was_not_given_is_refused(token: str) -> None:
 async def answer(broker: Broker, offset: int) -> pb.ExplainRecordResponse:
     buffer = broker.sink("orders")
     found = await explained(buffer, buffer.subscription(""), 0, offset)
-    message = questions.explain_response(0, "default", found)
+    message = questions.explain_response(0, "default", found, None)
     assert message.text == text(found, "default")
     return message
 
