@@ -127,6 +127,28 @@ def test_one_sink_is_restored_into_a_running_broker_under_another_name(tmp_path:
         assert backup.code("restore", "--sink", "orders") == ExitCode.USAGE
 
 
+def test_a_restore_reports_the_publishers_that_may_continue(
+    tmp_path: Path, backup: Commands, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (
+        BrokerServer.on_disk(settings(tmp_path)) as server,
+        Client(server.endpoint) as client,
+    ):
+        client.sinks.create("orders")
+        client.sinks.create("others")
+        with client.publisher("orders") as publisher:
+            publisher.send(b"1").result()
+            made(client)
+    report = backup("restore", "--into", str(tmp_path / "new"))
+    assert [(sink["name"], sink["writers"]) for sink in report["sinks"]] == [("orders", 1), ("others", 0)]
+
+    target = ("--target", str(tmp_path / "target"))
+    assert run(["backup", "restore", "--into", str(tmp_path / "other"), *target]) == ExitCode.OK
+    _, table = capsys.readouterr().out.split("publishers that may continue")
+    assert "orders" in table
+    assert "others" not in table
+
+
 def test_consumers_with_saved_positions_continue_after_the_loss_of_the_disk(tmp_path: Path, backup: Commands) -> None:
     """Drill: back up, destroy the directory, restore; one consumer was behind the backup, one ahead."""
     positions = f"file://{tmp_path / 'positions'}"

@@ -87,21 +87,6 @@ def test_a_restored_directory_is_one_a_broker_can_start_on(commands: Commands, t
     assert verify(tmp_path / "new").clean
 
 
-def test_a_restore_reports_how_many_publishers_may_continue(
-    commands: Commands, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    counts = {one["name"]: one["writers"] for one in commands.json("restore", "--into", str(tmp_path / "new"))["sinks"]}
-
-    assert commands.code("restore", "--into", str(tmp_path / "other")) == ExitCode.OK
-
-    _, table = capsys.readouterr().out.split("publishers that may continue")
-    rows = [line.split() for line in table.splitlines()]
-    assert {name: str(count) for name, count in counts.items() if count}.items() <= {
-        row[0]: row[-1] for row in rows if row
-    }.items()
-    assert any(counts.values())
-
-
 def test_prune_keeps_the_newest(commands: Commands) -> None:
     first, second = commands.ids()
 
