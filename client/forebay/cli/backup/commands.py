@@ -255,7 +255,7 @@ def _show_restore(report: RestoreReport) -> None:
         write_table("writers of epochs", ("sink", "write name", "producer", "last epoch"), writers)
     publishers = [(sink.name, sink.writers) for sink in report.sinks if sink.writers]
     if publishers:
-        write_table("publishers that may continue", ("sink", "publishers"), publishers)
+        write_table("publishers", ("sink", "may continue"), publishers)
     for line in (*report.damaged, *report.repaired):
         write_line(line)
     write_line(f"restored into {report.directory}, as store {report.store_id}, with {report.positions} saved positions")
