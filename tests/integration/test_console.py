@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -16,50 +11,15 @@ from forebay.broker.console.app import WATCHES_MAX
 from forebay.broker.core.access.credentials import token_credential
 from forebay.broker.embedded import BrokerServer
 from forebay.client import Client, ClientSettings, Record
+from tests.support.console.pages import EVIL, asked, data, html, next_event
 
 VIEWER = "v" * 43
-EVIL = "<script>alert(1)</script>\x1b[31m"
 
 
 @pytest.fixture
 def server() -> Iterator[BrokerServer]:
     with BrokerServer.in_memory(console_listen="127.0.0.1:0") as running:
         yield running
-
-
-@contextmanager
-def asked(server: BrokerServer, path: str, token: str = "") -> Iterator[HTTPResponse]:
-    assert server.serving is not None
-    place = urlsplit(server.serving.console_url)
-    connection = HTTPConnection(str(place.hostname), place.port, timeout=30)
-    try:
-        connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
-        yield connection.getresponse()
-    finally:
-        connection.close()
-
-
-def html(server: BrokerServer, path: str, status: int = 200, token: str = "") -> str:
-    with asked(server, path, token) as response:
-        found = response.read().decode()
-        assert response.status == status, found
-        return found
-
-
-def data(server: BrokerServer, path: str, token: str = "") -> Any:
-    return json.loads(html(server, path, token=token))
-
-
-def next_event(response: HTTPResponse) -> tuple[str, Any]:
-    """Return name and data of the next event of a stream."""
-    name = "message"
-    for line in response:
-        text = line.decode().rstrip("\n")
-        if text.startswith("event: "):
-            name = text.removeprefix("event: ")
-        if text.startswith("data: "):
-            return name, json.loads(text.removeprefix("data: "))
-    return "end", None
 
 
 def test_the_overview_says_what_waits_for_whom_and_why(server: BrokerServer) -> None:

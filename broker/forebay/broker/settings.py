@@ -95,7 +95,13 @@ class BrokerSettings(BaseSettings):
     console_listen: str = ""
     """HOST:PORT of the web console; port 0 takes a free one. Empty for none.
 
-    It shows what waits and changes nothing. It uses the certificate and the tokens of the broker, if it has any.
+    It shows what waits. It uses the certificate and the tokens of the broker, if it has any.
+    """
+
+    console_write: bool = False
+    """Actions in the console, such as pausing a sink or redriving dead letters.
+
+    Each is previewed and confirmed, and needs the right that its command needs.
     """
 
     tls_server_cert_file: str = ""

@@ -120,22 +120,20 @@ RULES: Final[dict[str, Rule]] = {
         third_party=frozenset({"google", "grpc", "grpc_health", "grpc_reflection", "opentelemetry"}),
         never=frozenset({"opentelemetry.sdk", "opentelemetry.exporter"}),
     ),
-    # Web pages, from the same state as the services.
+    # Web pages, from the same state and the same calls as the services.
     "forebay.broker.console": Rule(
         frozenset(
             {
                 "forebay.broker.core",
-                "forebay.broker.rpc.buffer.peek",
-                "forebay.broker.rpc.connections",
-                "forebay.broker.rpc.sinks.convert",
+                "forebay.broker.rpc",
                 "forebay.broker.runtime",
                 "forebay.broker.settings",
                 "forebay.state",
                 "forebay.text",
-                "forebay.v1.admin_service_pb2",
-                "forebay.v1.buffer_service_pb2",
+                "forebay.v1",
             }
         ),
+        lazily=frozenset({"forebay.arrow"}),
         third_party=frozenset({"google", "jinja2", "markupsafe", "starlette", "uvicorn"}),
     ),
     # The composition root, and the only other place with grpc.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from forebay.broker.console.access import Access
 from forebay.broker.console.app import Console
 from forebay.broker.console.facts import Facts
-from forebay.broker.console.pages import Pages
+from forebay.broker.console.pages.page import PageSource
 from forebay.broker.console.render import Renderer
 from forebay.broker.console.sampler import Sampler
 from forebay.broker.console.server import ConsoleServer
@@ -32,12 +32,15 @@ class RunningConsole:
         """Bind its address. Raises ``OSError``."""
         host, port = address(settings.console_listen, name="console_listen")
         self._sampler = Sampler(broker, connections, facts)
-        self._console = Console(
+        source = PageSource(
+            broker,
             self._sampler,
-            Pages(broker, self._sampler, facts.endpoint, connections),
-            Access(credentials, host),
-            Renderer(),
+            facts.endpoint,
+            connections,
+            Access(credentials, host).admit,
+            can_write=settings.console_write,
         )
+        self._console = Console(source, Renderer(facts.endpoint, can_write=settings.console_write))
         self._server = ConsoleServer(
             self._console.application(),
             host,

@@ -1,4 +1,4 @@
-"""Rates of the sinks over the last 15 minutes, in rings of a fixed size."""
+"""Rates of the sinks over the last 15 minutes and the last day, in rings of a fixed size."""
 
 from __future__ import annotations
 
@@ -7,14 +7,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from forebay.state.flow import Flow
+
 SAMPLE_S: Final = 5.0
 """Interval between two samples."""
 
 SAMPLES: Final = 180
 """Samples of a ring: 15 minutes."""
 
+SPAN_S: Final = 300.0
+"""Length of a span of the last day."""
+
+SPANS: Final = 288
+"""Spans of the last day."""
+
 HISTORIES_MAX: Final = 2_000
-"""Sinks with a history, 4 KiB each; those above it have the current figures only."""
+"""Sinks with a history, 10 KiB each; those above it have the current figures only."""
+
+STATES: Final = tuple(Flow)
+"""States of a sink; later ones need attention before earlier ones."""
 
 
 class Ring:
@@ -26,10 +37,18 @@ class Ring:
         self._values = array("d", bytes(8 * size))
         self._count = 0
 
+    def replace_last(self, value: float) -> None:
+        """Overwrite the newest number."""
+        self._values[(self._count - 1) % len(self._values)] = value
+
     def add(self, value: float) -> None:
         """Add the newest number."""
         self._values[self._count % len(self._values)] = value
         self._count += 1
+
+    def last(self) -> float:
+        """Return the newest number, of at least one."""
+        return self._values[(self._count - 1) % len(self._values)]
 
     def __len__(self) -> int:
         """Return how many numbers there are."""
@@ -58,11 +77,71 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
+class DaySpan:
+    """Five minutes of one sink."""
+
+    number: int
+    """Counts the spans of the monotonic clock."""
+
+    into: float
+    """Records per second, on average."""
+
+    out: float
+    waiting: float
+    """Highest number of waiting records."""
+
+    state: Flow
+    """State that needed attention the most."""
+
+
+@dataclass(frozen=True, slots=True)
 class Rates:
     """Records per second since the sample before."""
 
     into: float = 0.0
     out: float = 0.0
+
+
+class Day:
+    """The last day of one sink, in spans."""
+
+    __slots__ = ("_into", "_number", "_out", "_samples", "_state", "_waiting")
+
+    def __init__(self) -> None:
+        self._number, self._into, self._out, self._waiting, self._state = (Ring(SPANS) for _ in range(5))
+        self._samples = 0
+        """Samples of the newest span."""
+
+    def add(self, at: float, rates: Rates, waiting: int, state: Flow) -> None:
+        """Add a sample, taken at a time of the monotonic clock."""
+        number, newest = int(at // SPAN_S), self._newest()
+        if newest is None or newest.number != number:
+            self._samples = 1
+            values = number, rates.into, rates.out, waiting, STATES.index(state)
+            for ring, value in zip(self._rings, values, strict=True):
+                ring.add(value)
+            return
+        self._samples += 1
+        part = 1 / self._samples
+        self._into.replace_last(newest.into + (rates.into - newest.into) * part)
+        self._out.replace_last(newest.out + (rates.out - newest.out) * part)
+        self._waiting.replace_last(max(newest.waiting, waiting))
+        self._state.replace_last(max(STATES.index(newest.state), STATES.index(state)))
+
+    def spans(self) -> tuple[DaySpan, ...]:
+        """Return the spans, the oldest first."""
+        return tuple(_span(*values) for values in zip(*self._rings, strict=True))
+
+    @property
+    def _rings(self) -> tuple[Ring, ...]:
+        return self._number, self._into, self._out, self._waiting, self._state
+
+    def _newest(self) -> DaySpan | None:
+        return _span(*(ring.last() for ring in self._rings)) if len(self._number) else None
+
+
+def _span(number: float, into: float, out: float, waiting: float, state: float) -> DaySpan:
+    return DaySpan(int(number), into, out, waiting, STATES[int(state)])
 
 
 class History:
@@ -72,8 +151,9 @@ class History:
         self._last: Count | None = None
         self.now = Rates()
         self.into, self.out, self.waiting = Ring(), Ring(), Ring()
+        self.day = Day()
 
-    def add(self, count: Count) -> None:
+    def add(self, count: Count, state: Flow = Flow.IDLE) -> None:
         """Add a sample. The first one of an incarnation has no rates."""
         last = self._last
         self._last = count
@@ -87,3 +167,4 @@ class History:
         self.into.add(self.now.into)
         self.out.add(self.now.out)
         self.waiting.add(count.waiting)
+        self.day.add(count.at, self.now, count.waiting, state)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -11,18 +11,23 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from forebay.broker.console import text
-from forebay.broker.console.pages import Page
+from forebay.broker.console.history import SPAN_S, SPANS, STATES, DaySpan
+from forebay.broker.console.pages.page import Page
+from forebay.broker.console.values import value_text
 from forebay.text import visible
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
 WIDTH: Final = 120
 HEIGHT: Final = 24
+DAY_HEIGHT: Final = 60
 
 
 class Renderer:
     """Templates of the console."""
 
-    def __init__(self) -> None:
+    def __init__(self, endpoint: Callable[[], str], *, can_write: bool = False) -> None:
+        """``endpoint`` returns the address of the broker for the commands on the pages."""
+        self._endpoint = endpoint
         self._environment = Environment(
             loader=FileSystemLoader(TEMPLATES),
             autoescape=True,
@@ -31,6 +36,7 @@ class Renderer:
             lstrip_blocks=True,
             finalize=_shown,
         )
+        self._environment.globals.update(can_write=can_write)
         self._environment.filters.update(
             count=text.count,
             size=text.size,
@@ -40,12 +46,21 @@ class Renderer:
             proto_clock=lambda at: _clock(at.ToMicroseconds()),
             spark=spark,
             strip=strip,
+            day=day,
+            value=value_text,
             word=lambda state: state.replace(" ", "-"),
         )
 
-    def document(self, page: Page) -> str:
-        """Return a whole page."""
-        return self._environment.get_template("page.html").render(page=page, content=Markup(self.content(page)))
+    def document(self, page: Page, *, is_live: bool) -> str:
+        """Return a whole page; a live one gets its content again when that changes."""
+        asked = f"?{page.query}" if page.query else ""
+        return self._environment.get_template("page.html").render(
+            page=page,
+            content=Markup(self.content(page)),
+            command=f"{page.command} --endpoint {self._endpoint()}",
+            json=f"{page.path}.json{asked}",
+            events=f"/events{page.path}{asked}" if is_live else "",
+        )
 
     def content(self, page: Page) -> str:
         """Return the part of a page that is updated."""
@@ -87,6 +102,35 @@ def strip(lane: Any, end: int) -> Markup:
     return Markup(
         '<svg class="strip" role="img" viewBox="0 0 100 14" preserveAspectRatio="none"><title>{}</title>{}</svg>'
     ).format(label, parts)
+
+
+def day(spans: Sequence[DaySpan], name: str) -> Markup:
+    """Return the last day as SVG: waiting records as an area over bands of the states that need attention."""
+    if not spans:
+        return Markup("")
+    last = spans[-1].number
+    high = max(1.0, *(span.waiting for span in spans))
+    bands, area = Markup(""), []
+    for span in spans:
+        at = SPANS - 1 - (last - span.number)
+        if at < 0:
+            continue
+        if span.state.needs_attention:
+            word = span.state.value.replace(" ", "-")
+            bands += Markup('<rect class="{}" x="{}" y="0" width="1" height="{}"/>').format(word, at, DAY_HEIGHT)
+        top = DAY_HEIGHT - span.waiting / high * (DAY_HEIGHT - 2)
+        area += [f"{at},{top:.1f}", f"{at + 1},{top:.1f}"]
+    begin, end = area[0].partition(",")[0], area[-1].partition(",")[0]
+    points = " ".join([f"{begin},{DAY_HEIGHT}", *area, f"{end},{DAY_HEIGHT}"])
+    states = [state.value for state in STATES if state.needs_attention and any(one.state is state for one in spans)]
+    minutes = sum(SPAN_S / 60 for one in spans if one.state.needs_attention)
+    label = f"{name}: at most {text.count(high)} waiting records in the last {text.duration(len(spans) * SPAN_S)}" + (
+        f"; {', '.join(states)} for {text.duration(minutes * 60)}" if states else ""
+    )
+    return Markup(
+        '<svg class="day" role="img" viewBox="0 0 {w} {h}" preserveAspectRatio="none"><title>{label}</title>'
+        '{bands}<polygon points="{points}"/></svg>'
+    ).format(w=SPANS, h=DAY_HEIGHT, label=label, bands=bands, points=points)
 
 
 def _shown(value: Any) -> Any:

@@ -115,9 +115,10 @@ class Sampler:
         history = self._histories.get(buffer.name)
         if history is None and len(self._histories) < HISTORIES_MAX:
             history = self._histories[buffer.name] = History()
-        if history is not None:
-            history.add(count)
         sink = buffer.state
+        state = flow.of_sink(map(flow_of, buffer.subscriptions.values()), full=sink.full)
+        if history is not None:
+            history.add(count, state)
         lanes: Sequence[Lane] = sink.lanes.get(slowest, ())
         held = [lane for lane in lanes if lane.resend.state in {State.BACKING_OFF, State.PAUSED}]
         retries = [lane.resend.until - now for lane in held if lane.resend.state is State.BACKING_OFF]
@@ -125,7 +126,7 @@ class Sampler:
         letters = self._broker.sinks.get(buffer.name + DEAD_LETTERS)
         return SinkFigures(
             name=buffer.name,
-            state=flow.of_sink(map(_flow, buffer.subscriptions.values()), full=sink.full).value,
+            state=state.value,
             waiting=count.waiting,
             waiting_bytes=sink.live.size,
             records=sink.live.records,
@@ -187,7 +188,8 @@ class _LaneFacts:
     state: State
 
 
-def _flow(subscription: Subscription) -> Flow:
+def flow_of(subscription: Subscription) -> Flow:
+    """Return the state of a subscription, from counters in memory."""
     lanes = [
         _LaneFacts(
             lane.cursor.pending(subscription.log(partition).tail.next_offset),

@@ -1,8 +1,9 @@
-"""Rates are differences of counters, and a ring keeps the last 15 minutes."""
+"""Rates are differences of counters; rings keep the last 15 minutes and the last day."""
 
 from __future__ import annotations
 
-from forebay.broker.console.history import SAMPLES, Count, History, Rates, Ring
+from forebay.broker.console.history import SAMPLES, SPAN_S, SPANS, Count, Day, DaySpan, History, Rates, Ring
+from forebay.state.flow import Flow
 
 
 def test_a_ring_keeps_the_last_numbers_in_order() -> None:
@@ -63,3 +64,27 @@ def test_a_ring_covers_a_quarter_of_an_hour() -> None:
         ring.add(number)
 
     assert len(ring) == SAMPLES == 180
+
+
+def test_a_span_has_the_mean_rates_the_highest_backlog_and_the_worst_state() -> None:
+    day = Day()
+    day.add(600.0, Rates(into=10.0, out=0.0), 5, Flow.FLOWING)
+    day.add(605.0, Rates(into=30.0, out=8.0), 70, Flow.BACKING_OFF)
+    day.add(610.0, Rates(into=20.0, out=4.0), 40, Flow.IDLE)
+    day.add(900.0, Rates(into=1.0, out=2.0), 3, Flow.IDLE)
+
+    assert day.spans() == (
+        DaySpan(2, 20.0, 4.0, 70.0, Flow.BACKING_OFF),
+        DaySpan(3, 1.0, 2.0, 3.0, Flow.IDLE),
+    )
+
+
+def test_a_day_keeps_the_newest_spans() -> None:
+    day = Day()
+    for number in range(SPANS + 10):
+        day.add(number * SPAN_S, Rates(), number, Flow.FLOWING)
+
+    found = day.spans()
+
+    assert (len(found), found[0].number, found[-1].number) == (SPANS, 10, SPANS + 9)
+    assert SPANS * SPAN_S == 24 * 3600

@@ -7,7 +7,7 @@ const events = live.dataset.events ? new EventSource(live.dataset.events) : null
 
 // The focus, and how far a wide table was moved, stay where they were.
 function placeOf(element) {
-  const all = [...content.querySelectorAll("a, [tabindex]")];
+  const all = [...content.querySelectorAll("a, button, input, select, [tabindex]")];
   return all.indexOf(element);
 }
 
@@ -17,7 +17,7 @@ function show(html) {
   content.innerHTML = html;
   content.querySelectorAll(".scroll").forEach((one, at) => { one.scrollLeft = moved[at] || 0; });
   if (focused >= 0) {
-    const found = content.querySelectorAll("a, [tabindex]")[focused];
+    const found = content.querySelectorAll("a, button, input, select, [tabindex]")[focused];
     if (found) found.focus({ preventScroll: true });
   }
 }
@@ -28,7 +28,8 @@ function watch() {
   events.onmessage = (event) => {
     live.textContent = "live";
     live.className = "";
-    if (!window.getSelection() || window.getSelection().isCollapsed) show(JSON.parse(event.data));
+    const typing = content.contains(document.activeElement) && document.activeElement.matches("input, select");
+    if (!typing && (!window.getSelection() || window.getSelection().isCollapsed)) show(JSON.parse(event.data));
   };
   events.addEventListener("gone", (event) => {
     live.textContent = JSON.parse(event.data);

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from forebay.broker.core.partition.pages import Entry
@@ -28,6 +28,10 @@ class Quarantine:
         """Bytes of their bodies."""
         self.evicted = 0
         """Pages evicted by this process."""
+
+    def __iter__(self) -> Iterator[PutQuarantine]:
+        """Yield the quarantined pages, the oldest first."""
+        return iter(tuple(self._kept))
 
     @property
     def pages(self) -> int:

@@ -1,0 +1,181 @@
+"""Actions on a sink, as one table: the call that each makes, its preview, and its result in words."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from google.protobuf.message import Message
+
+from forebay.broker.console.text import count
+from forebay.broker.core.dead_letters.letters import dead_letter_sink_name
+from forebay.broker.rpc.dead_letter_service import DeadLetterServicer
+from forebay.broker.rpc.sinks.service import SinkServicer
+from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.sink.buffer import Buffer
+from forebay.v1 import dead_letter_service_pb2 as dead
+from forebay.v1 import sink_service_pb2 as pb
+
+EXAMINED: Final = 1_000
+"""Dead letters that a preview counts."""
+
+AT_ONCE_MAX: Final = 100_000
+"""Dead letters of one action."""
+
+REASON_MAX: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """Request of an action, and its effect in words."""
+
+    request: Message
+    sentence: str
+    does_something: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One action."""
+
+    title: str
+    method: str
+    """Call that it makes; its rule has the right that it needs."""
+
+    request_type: type[Message]
+    preview: Callable[[Broker, Buffer, str], Awaitable[Preview]]
+    """Takes the text that was entered."""
+
+    run: Callable[[Broker, Any], Awaitable[str]]
+    """Makes the call, and returns the result as a sentence."""
+
+    entered: str = ""
+    """Label of the text that the action takes; empty for none."""
+
+    is_destructive: bool = False
+
+
+async def _preview_pause(broker: Broker, buffer: Buffer, entered: str) -> Preview:
+    request = pb.PauseSinkRequest(
+        name=buffer.name,
+        incarnation=buffer.record.incarnation,
+        reason=entered[:REASON_MAX] or "paused in the console",
+    )
+    consumers = sum(len(one.owners.consumers) for one in buffer.subscriptions.values())
+    return Preview(
+        request,
+        f"Deliveries of {buffer.name} to {count(consumers)} connected consumers stop until it is resumed. Records are"
+        " still accepted.",
+    )
+
+
+async def _pause(broker: Broker, request: pb.PauseSinkRequest) -> str:
+    await SinkServicer(broker).PauseSink(request, None)
+    return f"{request.name} is paused."
+
+
+async def _preview_resume(broker: Broker, buffer: Buffer, entered: str) -> Preview:
+    request = pb.ResumeSinkRequest(name=buffer.name, incarnation=buffer.record.incarnation)
+    return Preview(request, f"Deliveries of {buffer.name} continue at once, also those that back off.")
+
+
+async def _resume(broker: Broker, request: pb.ResumeSinkRequest) -> str:
+    await SinkServicer(broker).ResumeSink(request, None)
+    return f"{request.name} is resumed."
+
+
+async def _preview_redrive(broker: Broker, buffer: Buffer, entered: str) -> Preview:
+    found = await _chosen(broker, buffer, entered)
+    request = dead.RedriveDeadLettersRequest(
+        sink=buffer.name, filter=found.filter, incarnation=found.incarnation, end_offsets=found.ends
+    )
+    return Preview(
+        request,
+        f"{found.number} of {buffer.name} are appended to it again, at its end, and leave the dead letters.",
+        found.some,
+    )
+
+
+async def _redrive(broker: Broker, request: dead.RedriveDeadLettersRequest) -> str:
+    service, done = DeadLetterServicer(broker), 0
+    while done < AT_ONCE_MAX:
+        answer = await service.RedriveDeadLetters(request, None)
+        done += answer.redriven
+        request.page_token = answer.next_page_token
+        if not request.page_token:
+            return f"{count(done)} dead letters of {request.sink} were appended again."
+    return f"{count(done)} dead letters of {request.sink} were appended again; there are more: repeat it."
+
+
+async def _preview_purge(broker: Broker, buffer: Buffer, entered: str) -> Preview:
+    found = await _chosen(broker, buffer, entered)
+    request = dead.PurgeDeadLettersRequest(
+        sink=buffer.name, filter=found.filter, incarnation=found.incarnation, end_offsets=found.ends
+    )
+    return Preview(request, f"{found.number} of {buffer.name} are deleted for good.", found.some)
+
+
+async def _purge(broker: Broker, request: dead.PurgeDeadLettersRequest) -> str:
+    service, done = DeadLetterServicer(broker), 0
+    while done < AT_ONCE_MAX:
+        answer = await service.PurgeDeadLetters(request, None)
+        done += answer.purged
+        request.page_token = answer.next_page_token
+        if not request.page_token:
+            return f"{count(done)} dead letters of {request.sink} were deleted."
+    return f"{count(done)} dead letters of {request.sink} were deleted; there are more: repeat it."
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """Dead letters that an action is about: those that are there now, and no later ones."""
+
+    filter: dead.DeadLetterFilter
+    incarnation: str
+    ends: dict[int, int]
+    number: str
+    some: bool
+
+
+async def _chosen(broker: Broker, buffer: Buffer, error_contains: str) -> _Chosen:
+    wanted = dead.DeadLetterFilter(error_contains=error_contains)
+    box = broker.sinks.get(dead_letter_sink_name(buffer.name))
+    ends = {log.number: log.tail.next_offset for log in box.logs} if box is not None else {}
+    asked = dead.ListDeadLettersRequest(sink=buffer.name, filter=wanted, page_size=EXAMINED)
+    found = await DeadLetterServicer(broker).ListDeadLetters(asked, None)
+    number = len(found.dead_letters)
+    more = " or more" if found.next_page_token else ""
+    whose = f" whose error contains {error_contains!r}" if error_contains else ""
+    incarnation = box.record.incarnation if box is not None else ""
+    return _Chosen(wanted, incarnation, ends, f"{count(number)}{more} dead letters{whose}", number > 0)
+
+
+_ERROR: Final = "Only those whose error contains"
+
+ACTIONS: Final[dict[str, Action]] = {
+    "pause": Action(
+        "Pause deliveries", "/forebay.v1.SinkService/PauseSink", pb.PauseSinkRequest, _preview_pause, _pause, "Reason"
+    ),
+    "resume": Action(
+        "Resume deliveries", "/forebay.v1.SinkService/ResumeSink", pb.ResumeSinkRequest, _preview_resume, _resume
+    ),
+    "redrive": Action(
+        "Redrive dead letters",
+        "/forebay.v1.DeadLetterService/RedriveDeadLetters",
+        dead.RedriveDeadLettersRequest,
+        _preview_redrive,
+        _redrive,
+        _ERROR,
+    ),
+    "purge-dead-letters": Action(
+        "Delete dead letters",
+        "/forebay.v1.DeadLetterService/PurgeDeadLetters",
+        dead.PurgeDeadLettersRequest,
+        _preview_purge,
+        _purge,
+        _ERROR,
+        is_destructive=True,
+    ),
+}
+"""Actions on a sink, by the word in the address."""

@@ -1,0 +1,101 @@
+"""Deliveries: each subscription with its consumers, its rate and its last failure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import asdict, dataclass, replace
+from typing import Final
+
+from starlette.requests import Request
+
+from forebay.broker.console.history import DaySpan
+from forebay.broker.console.pages.page import Page, PageSource
+from forebay.broker.console.sampler import flow_of
+from forebay.broker.core.delivery.redelivery import State
+from forebay.broker.runtime.delivery.subscription import Subscription
+from forebay.broker.runtime.resources.slices import Slices
+from forebay.broker.runtime.resources.streams import StreamKind
+
+DELIVERIES: Final = 200
+"""Subscriptions on the page: those that need attention first, then by waiting records."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryLine:
+    """One subscription, over all partitions."""
+
+    sink: str
+    subscription: str
+    state: str
+    needs_attention: bool
+    consumers: int
+    clients: tuple[str, ...]
+    """Names that the connected consumers gave, or their addresses."""
+
+    waiting: int
+    in_flight: int
+    settled_per_s: float
+    retry_in_s: float | None
+    reason: str
+    """Last failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryList:
+    """Data of the page."""
+
+    total: int
+    deliveries: tuple[DeliveryLine, ...]
+
+
+async def deliveries(source: PageSource, request: Request) -> Page:
+    """Return the subscriptions that a principal may see, without those that were never used."""
+    broker, slices = source.broker, Slices()
+    clients: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for stream in broker.streams:
+        if stream.kind is StreamKind.DELIVER:
+            clients[stream.sink, stream.subscription].append(stream.client_id or stream.peer)
+    found: list[DeliveryLine] = []
+    now = broker.clock.monotonic()
+    for figures in await source.visible(request):
+        await slices.turn()
+        buffer = broker.sinks.get(figures.name)
+        for subscription in buffer.subscriptions.values() if buffer is not None else ():
+            line = _line(figures.name, subscription, now)
+            if (
+                line.consumers
+                or line.waiting
+                or line.settled_per_s
+                or any(lane.cursor.acked for lane in subscription.lanes)
+            ):
+                found.append(replace(line, clients=tuple(clients.get((line.sink, line.subscription), ()))))
+    found.sort(key=lambda one: (not one.needs_attention, -one.waiting, one.sink, one.subscription))
+    data = DeliveryList(len(found), tuple(found[:DELIVERIES]))
+    histories = (await source.sampler.current()).histories
+    days: dict[str, tuple[DaySpan, ...]] = {
+        one.sink: histories[one.sink].day.spans() for one in data.deliveries if one.sink in histories
+    }
+    shown = {**asdict(data), "deliveries": data.deliveries, "days": days}
+    return Page("deliveries.html", "Deliveries", data, "forebay lag -w", "/deliveries", shown=shown)
+
+
+def _line(sink: str, subscription: Subscription, now: float) -> DeliveryLine:
+    lanes = subscription.lanes
+    flow = flow_of(subscription)
+    held = [lane.resend for lane in lanes if lane.resend.reason]
+    retries = [lane.resend.until - now for lane in lanes if lane.resend.state is State.BACKING_OFF]
+    return DeliveryLine(
+        sink=sink,
+        subscription=subscription.name,
+        state=flow.value,
+        needs_attention=flow.needs_attention,
+        consumers=len(subscription.owners.consumers),
+        clients=(),
+        waiting=sum(
+            lane.cursor.pending(subscription.log(partition).tail.next_offset) for partition, lane in enumerate(lanes)
+        ),
+        in_flight=sum(lane.records_in_flight for lane in lanes),
+        settled_per_s=subscription.accounts.settling.per_s(subscription.now()),
+        retry_in_s=max(0.0, min(retries)) if retries else None,
+        reason=held[0].reason if held else "",
+    )

@@ -1,0 +1,119 @@
+"""Schema versions of a sink, two of them side by side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+from starlette.requests import Request
+
+from forebay.broker.console.pages.page import Page, PageSource, as_json, number, query, refused
+from forebay.broker.core.errors import BrokerError
+from forebay.broker.rpc.schema_service import SchemaServicer
+from forebay.v1 import schema_service_pb2 as pb
+
+VERSIONS: Final = 1_000
+"""Versions on the page."""
+
+FIELDS_MAX: Final = 2_000
+"""Fields of a version on the page."""
+
+ERROR_MAX: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class FieldPair:
+    """One field in two versions."""
+
+    name: str
+    """Path of a nested field, with dots."""
+
+    left: str
+    """Type; empty where the version lacks the field."""
+
+    right: str
+
+    @property
+    def change(self) -> str:
+        """Return ``added``, ``removed``, ``changed``, or nothing."""
+        if self.left == self.right:
+            return ""
+        return "added" if not self.left else "removed" if not self.right else "changed"
+
+
+async def schemas(source: PageSource, request: Request) -> Page:
+    """Return the versions of the schema of a sink, and the fields of two of them."""
+    name = source.named(request)
+    service = SchemaServicer(source.broker)
+    try:
+        listed = await service.ListSchemas(pb.ListSchemasRequest(sink=name, page_size=VERSIONS), None)
+        kept = [one.version for one in listed.schemas if one.HasField("registered_at")]
+        newest = kept[-1] if kept else 0
+        right = number(request, "right", newest)
+        left = number(request, "left", max((one for one in kept if one < right), default=right))
+        pairs: tuple[FieldPair, ...] = ()
+        if right:
+            one = await service.GetSchema(pb.GetSchemaRequest(sink=name, version=left), None)
+            other = await service.GetSchema(pb.GetSchemaRequest(sink=name, version=right), None)
+            pairs = tuple(paired(fields_of(one.schema), fields_of(other.schema)))
+    except BrokerError as error:
+        raise refused(error) from error
+    data = {
+        **as_json(listed),
+        "left": left,
+        "right": right,
+        "fields": [{"name": each.name, "left": each.left, "right": each.right} for each in pairs],
+    }
+    shown = {"name": name, "versions": listed.schemas, "left": left, "right": right, "fields": pairs}
+    return Page(
+        "schemas.html",
+        f"Schemas of {name}",
+        data,
+        f"forebay schema list {name}",
+        f"/sinks/{name}/schemas",
+        query(left=left, right=right),
+        shown=shown,
+    )
+
+
+def fields_of(schema: pb.Schema) -> dict[str, str]:
+    """Return the types of the fields by name; the parts of a nested one have names with dots.
+
+    The broker stores schemas as they come: content that is no schema is one field without a name, with the error.
+    """
+    try:
+        found = _read(schema)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ImportError) as error:
+        return {"": f"cannot be read: {type(error).__name__}: {error}"[:ERROR_MAX]}
+    return dict(islice(found, FIELDS_MAX))
+
+
+def _read(schema: pb.Schema) -> Iterator[tuple[str, str]]:
+    if schema.spark_schema:
+        return iter(list(_spark_fields(json.loads(schema.spark_schema), "")))
+    from forebay.arrow import read_schema  # noqa: PLC0415 - only a broker with rows loads it
+
+    return iter([(field.name, str(field.type)) for field in read_schema(schema.arrow_schema)])
+
+
+def paired(left: Mapping[str, str], right: Mapping[str, str]) -> Iterator[FieldPair]:
+    """Yield the fields of two versions, in the order of the right one; removed ones are last."""
+    for name in [*right, *(name for name in left if name not in right)]:
+        yield FieldPair(name, left.get(name, ""), right.get(name, ""))
+
+
+def _spark_fields(kind: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
+    for field in kind["fields"]:
+        path, of = prefix + field["name"], field["type"]
+        if isinstance(of, str):
+            yield path, of
+            continue
+        yield path, of["type"]
+        element = of if of["type"] == "struct" else of.get("elementType") or of.get("valueType")
+        if isinstance(element, dict) and element["type"] == "struct":
+            yield from _spark_fields(element, path + ".")
+        elif isinstance(element, str):
+            yield path + ".element", element

@@ -1,0 +1,133 @@
+"""Live tail: new records of a sink as they are stored, with a filter and a bounded rate."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator
+from typing import Any, Final
+
+from starlette.requests import Request
+
+from forebay.broker.console.pages.page import Page, PageSource, as_json, optional_number, query, refused
+from forebay.broker.console.pages.records import holds, searched
+from forebay.broker.console.values import VIEWS
+from forebay.broker.core.access.principal import Right
+from forebay.broker.core.errors import BrokerError, InvalidPartition
+from forebay.broker.rpc.buffer.peek import peek
+from forebay.broker.runtime.sink.buffer import Buffer
+from forebay.v1 import buffer_service_pb2 as pb
+
+LOOK_S: Final = 1.0
+"""Time between two looks."""
+
+LOOKED_AT: Final = 200
+"""Records of a partition that are read at a time; older ones of that time are skipped, and counted."""
+
+KEPT: Final = 100
+"""Records on the page: the newest."""
+
+PARTITIONS_MAX: Final = 32
+"""Partitions of a tail without a chosen one; of a larger sink it has the first ones."""
+
+
+class Tail:
+    """Records that came since a page was opened."""
+
+    def __init__(self, source: PageSource, name: str, partition: int | None, wanted: str) -> None:
+        """Begin behind the newest records. Raises ``InvalidPartition``."""
+        self._source = source
+        self._name = name
+        self._wanted = wanted
+        buffer = source.broker.sinks[name]
+        if partition is not None and partition >= len(buffer.logs):
+            raise InvalidPartition(partition, len(buffer.logs))
+        chosen = range(min(len(buffer.logs), PARTITIONS_MAX)) if partition is None else [partition]
+        self._incarnation = buffer.record.incarnation
+        self._next = {number: buffer.logs[number].tail.next_offset for number in chosen}
+        self.records: deque[pb.PeekedRecord] = deque(maxlen=KEPT)
+        self.seen = 0
+        """Records that were stored since."""
+
+        self.skipped = 0
+        """Records that came too fast to be read."""
+
+    @property
+    def partitions(self) -> int:
+        """Number of partitions that are followed."""
+        return len(self._next)
+
+    async def look(self) -> bool:
+        """Read what is new, and return whether anything is. Raises ``BrokerError``."""
+        buffer = self._source.broker.sink(self._name, self._incarnation)
+        before = self.seen
+        for partition in self._next:
+            await self._look_at(buffer, partition)
+        return self.seen > before
+
+    async def _look_at(self, buffer: Buffer, partition: int) -> None:
+        end, start = buffer.logs[partition].tail.next_offset, self._next[partition]
+        if end <= start:
+            return
+        first = max(start, end - LOOKED_AT)
+        self.seen += end - start
+        self.skipped += first - start
+        self._next[partition] = end
+        asked = pb.PeekRequest(sink=self._name, partition=partition, offset=first, max_records=end - first)
+        with self._source.broker.stream_memory.share() as memory:
+            found = await peek(self._source.broker, asked, memory)
+            self.records.extend(record for record in found.records if not self._wanted or holds(record, self._wanted))
+
+
+async def tail(source: PageSource, request: Request) -> Page:
+    """Return the page before the first record."""
+    return _page(source, request, _tail(source, request))
+
+
+async def follow_tail(source: PageSource, request: Request) -> AsyncGenerator[Page | None, None]:
+    """Yield the page after each look that found something, None after the others."""
+    following = _tail(source, request)
+    while not source.ended.is_set():
+        try:
+            async with asyncio.timeout(LOOK_S):
+                await source.ended.wait()
+        except TimeoutError:
+            request.state.principal = source.admit(request)
+            source.named(request, Right.REPLAY)
+            try:
+                found = await following.look()
+            except BrokerError as error:
+                raise refused(error) from error
+            yield _page(source, request, following) if found else None
+
+
+def _tail(source: PageSource, request: Request) -> Tail:
+    name = source.named(request, Right.REPLAY)
+    try:
+        return Tail(source, name, optional_number(request, "partition"), searched(request))
+    except BrokerError as error:
+        raise refused(error) from error
+
+
+def _page(source: PageSource, request: Request, following: Tail) -> Page:
+    name, partition = request.path_params["sink"], optional_number(request, "partition")
+    newest = list(reversed(following.records))
+    data: dict[str, Any] = {
+        "seen": following.seen,
+        "skipped": following.skipped,
+        "records": [as_json(record) for record in newest],
+    }
+    shown = {
+        "name": name,
+        "partition": partition,
+        "partitions": following.partitions,
+        "contains": searched(request),
+        "records": newest,
+        "seen": following.seen,
+        "skipped": following.skipped,
+        "view": VIEWS[0],
+    }
+    command = f"forebay tail {name}" + (f" --partition {partition}" if partition is not None else "")
+    path = f"/sinks/{name}/tail"
+    asked = query(partition=partition, contains=searched(request))
+    return Page("tail.html", f"Tail of {name}", data, command, path, asked, shown=shown)

@@ -1,0 +1,205 @@
+"""Pages of the console about records, deliveries, Spark writes, schemas and damage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from forebay.broker.console.pages.tail import LOOKED_AT
+from forebay.broker.core.access.credentials import token_credential
+from forebay.broker.embedded import BrokerServer
+from forebay.client import Client, ClientSettings, EpochCommit, Record, Stage, arrow
+from tests.support.console.pages import EVIL, asked, data, html, next_event
+
+
+@pytest.fixture
+def server() -> Iterator[BrokerServer]:
+    with BrokerServer.in_memory(console_listen="127.0.0.1:0") as running:
+        yield running
+
+
+def test_deliveries_say_who_consumes_and_what_failed(server: BrokerServer) -> None:
+    with Client(server.endpoint) as client:
+        for name in ("orders", "alerts", "unused"):
+            client.sinks.create(name)
+        client.publish("orders", [Record(b"x") for _ in range(3)])
+        client.publish("alerts", [Record(b"x")])
+        with (
+            client.subscriber("orders", consumer_id="worker-1") as orders,
+            client.subscriber("alerts", consumer_id="worker-2") as alerts,
+        ):
+            next(iter(orders))
+            next(iter(alerts)).nack(delay_s=60.0, reason=EVIL, wait=True)
+            page, found = html(server, "/deliveries"), data(server, "/deliveries.json")
+
+    by_sink = {one["sink"]: one for one in found["deliveries"]}
+    assert list(by_sink) == ["alerts", "orders"], "what needs attention is first, what was never used is left out"
+    assert (by_sink["alerts"]["state"], by_sink["alerts"]["reason"]) == ("backing off", EVIL)
+    assert 50 < by_sink["alerts"]["retry_in_s"] <= 60
+    assert (by_sink["orders"]["in_flight"], by_sink["orders"]["clients"]) == (3, ["worker-1"])
+    assert "worker-1" in page
+    assert "<script>alert" not in page
+
+
+def test_a_sink_shows_its_last_day(server: BrokerServer) -> None:
+    with Client(server.endpoint) as client, asked(server, "/events/sinks/orders", headers={}) as none:
+        assert none.status == 404
+        client.sinks.create("orders")
+        client.publish("orders", [Record(b"x") for _ in range(3)])
+        with asked(server, "/events/overview") as events:
+            while "orders: 3 records wait" not in next_event(events)[1]:
+                pass
+
+    [span] = data(server, "/sinks/orders.json")["day"][-1:]
+
+    assert (span["waiting"], span["state"]) == (3, "no consumer")
+    assert "at most 3 waiting records" in html(server, "/sinks/orders")
+
+
+def test_records_are_found_by_time_and_by_text_and_shown_byte_by_byte(server: BrokerServer) -> None:
+    with Client(server.endpoint) as client:
+        client.sinks.create("orders")
+        client.publish("orders", [Record(b"order %d" % n, key=b"k%d" % n) for n in range(120)])
+
+    found = data(server, "/sinks/orders/records.json?contains=order%2011")
+    page = html(server, "/sinks/orders/records?contains=k7")
+    later = (datetime.now(UTC) + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%S")
+
+    assert [one["offset"] for one in found["records"]] == ["11", *(str(n) for n in range(110, 120))]
+    assert "11 of 120 examined records contain the text" in page
+    assert "000000  6f 72 64 65 72 20 30" in html(server, "/sinks/orders/records?as=hex")
+    assert len(data(server, "/sinks/orders/records.json?since=2020-01-01")["records"]) == 50
+    assert data(server, f"/sinks/orders/records.json?since={later}")["records"] == []
+    assert "since must be a time such as" in html(server, "/sinks/orders/records?since=noon", 400)
+    assert "as must be one of json, text, hex" in html(server, "/sinks/orders/records?as=xml", 400)
+    assert "at most 200" in html(server, f"/sinks/orders/records?contains={'x' * 201}", 400)
+
+
+def test_a_record_is_explained(server: BrokerServer) -> None:
+    with Client(server.endpoint) as client:
+        client.sinks.create("orders")
+        client.publish("orders", [Record(b"x"), Record(b"y")])
+
+    page = html(server, "/sinks/orders/explain?partition=0&offset=1")
+
+    assert "accepted, in the page of offsets 0 to 1" in page
+    assert f"forebay explain orders 0:1 --endpoint {server.endpoint}" in page
+    assert data(server, "/sinks/orders/explain.json?partition=0&offset=1")["records_before"] == "1"
+    assert "partition" in html(server, "/sinks/orders/explain?partition=9&offset=1", 400)
+    assert "/sinks/orders/explain?partition=0&amp;offset=1" in html(server, "/sinks/orders/records")
+
+
+def test_a_tail_shows_what_is_published_while_it_is_open(server: BrokerServer) -> None:
+    with Client(server.endpoint) as client:
+        client.sinks.create("orders", partitions=2)
+        client.publish("orders", [Record(b"before")])
+        with asked(server, "/events/sinks/orders/tail?contains=wanted") as events:
+            client.publish("orders", [Record(b"wanted %d" % n) for n in range(3)], partition=1)
+            client.publish("orders", [Record(b"other"), Record(EVIL.encode())], partition=0)
+            content = ""
+            while "5 records since" not in content:
+                name, content = next_event(events)
+                assert name == "message"
+
+    assert content.index("wanted 2") < content.index("wanted 0")
+    assert "other" not in content
+    assert "before" not in content
+    assert "0 records since" in html(server, "/sinks/orders/tail")
+    assert "the sink has 0 to 1" in html(server, "/sinks/orders/tail?partition=2", 400)
+
+
+def test_a_tail_counts_what_came_too_fast_for_it(server: BrokerServer) -> None:
+    with Client(server.endpoint) as client:
+        client.sinks.create("orders")
+        with asked(server, "/events/sinks/orders/tail") as events:
+            client.publish("orders", [Record(b"x%d" % n) for n in range(LOOKED_AT + 50)])
+            _, content = next_event(events)
+
+    assert f"{LOOKED_AT + 50} records since" in content
+    assert "50 of them too fast" in content
+    assert f"x{LOOKED_AT + 49}" in content
+
+
+def test_a_tail_ends_with_its_sink(server: BrokerServer) -> None:
+    with Client(server.endpoint) as client:
+        client.sinks.create("orders")
+        with asked(server, "/events/sinks/orders/tail") as events:
+            client.sinks.delete("orders")
+            client.sinks.create("orders")
+            client.publish("orders", [Record(b"of another sink")])
+            name, content = next_event(events)
+
+    assert name == "gone"
+    assert "orders" in content
+
+
+def test_the_page_of_spark_writes_has_epochs_and_what_is_staged(server: BrokerServer) -> None:
+    with Client(server.endpoint) as client:
+        client.sinks.create("orders")
+        stage = Stage("query", 7, "run-1", client.epochs.take_ticket("orders"), write_name="hourly")
+        with client.publisher("orders", stage=stage) as publisher:
+            publisher.send(b"x")
+            publisher.flush()
+            staged = publisher.staged()
+            [before] = data(server, "/producers.json")["producers"]
+        client.epochs.commit([EpochCommit.of("orders", stage, [staged])])
+
+    [after] = data(server, "/producers.json")["producers"]
+
+    assert (before["name"], before["last_epoch"], before["staged_records"]) == ("hourly", None, 1)
+    assert (after["last_epoch"], after["staged_records"], after["run"]) == (7, 0, "run-1")
+    assert "hourly" in html(server, "/producers")
+
+
+def test_versions_of_a_schema_are_compared(server: BrokerServer) -> None:
+    with Client(server.endpoint) as client:
+        client.sinks.create("orders")
+        assert "holds records, not rows" in html(server, "/sinks/orders/schemas")
+        for previous, names in enumerate((["id"], ["id", "name"])):
+            schema = pa.schema([(name, pa.string()) for name in names])
+            client.schemas.register("orders", arrow.encode_schema(schema), previous=previous)
+
+    found = data(server, "/sinks/orders/schemas.json")
+
+    assert (found["left"], found["right"]) == (1, 2)
+    assert found["fields"][-1] == {"name": "name", "left": "", "right": "string"}
+    assert "added" in html(server, "/sinks/orders/schemas")
+    assert "9" in html(server, "/sinks/orders/schemas?right=9", 400)
+
+
+def test_damage_lists_gaps_with_their_reason(server: BrokerServer) -> None:
+    with Client(server.endpoint) as client:
+        client.sinks.create("orders")
+        client.publish("orders", [Record(b"x") for _ in range(4)])
+        client.sinks.purge("orders")
+
+    found, page = data(server, "/damage.json"), html(server, "/damage")
+
+    assert [(one["sink"], one["first_offset"], one["last_offset"]) for one in found["gaps"]] == [("orders", "0", "3")]
+    assert found["quarantined_pages"] == 0
+    assert "backup_target" in page
+    assert "PURGED" in page
+
+
+def test_the_pages_need_the_rights_of_their_calls(tmp_path: Path) -> None:
+    viewer, admin = "v" * 43, "a" * 43
+    lines = [token_credential("viewer", viewer, ["view=orders"]), token_credential("admin", admin, ["admin=*"])]
+    tokens = tmp_path / "tokens"
+    tokens.write_text("".join(f"{one.line}\n" for one in lines))
+    with BrokerServer.in_memory(console_listen="127.0.0.1:0", token_hashes_file=str(tokens)) as server:
+        with Client(server.endpoint, settings=ClientSettings(token=admin)) as client:
+            for name in ("orders", "secret"):
+                client.sinks.create(name)
+                client.publish(name, [Record(b"x")])
+                client.sinks.purge(name)
+        assert "lacks the right replay" in html(server, "/sinks/orders/tail", 403, token=viewer)
+        assert "lacks the right replay" in html(server, "/events/sinks/orders/tail", 403, token=viewer)
+        assert html(server, "/sinks/orders/explain?offset=0", token=viewer)
+        assert html(server, "/sinks/orders/schemas", token=viewer)
+        for path in ("/deliveries", "/producers", "/damage"):
+            assert "secret" not in html(server, path, token=viewer), path
+        assert "secret" in html(server, "/damage", token=admin)

@@ -1,0 +1,37 @@
+"""A value is shown as JSON, as text, or byte by byte."""
+
+from __future__ import annotations
+
+import base64
+
+from forebay.broker.console.values import value_text
+from forebay.v1 import buffer_service_pb2 as pb
+
+
+def test_json_is_indented_and_text_is_as_it_is() -> None:
+    record = pb.PeekedRecord(value='{"city":"Zürich","n":1}', format="json")
+
+    assert value_text(record, "json") == '{\n  "city": "Zürich",\n  "n": 1\n}'
+    assert value_text(record, "text") == '{"city":"Zürich","n":1}'
+
+
+def test_cut_json_stays_text_with_an_ellipsis() -> None:
+    assert value_text(pb.PeekedRecord(value='{"a":', format="json", truncated=True), "json") == '{"a":…'
+
+
+def test_hexadecimal_digits_are_those_of_the_stored_bytes() -> None:
+    text = pb.PeekedRecord(value="aé\n", format="text")
+    stored = bytes(range(250, 256)) + b"0123456789ab"
+    binary = pb.PeekedRecord(value=base64.b64encode(stored).decode(), format="base64")
+
+    assert value_text(text, "hex") == "000000  61 c3 a9 0a" + " " * 36 + "  a..."
+    assert value_text(binary, "hex").splitlines() == [
+        "000000  fa fb fc fd fe ff 30 31 32 33 34 35 36 37 38 39  ......0123456789",
+        "000010  61 62" + " " * 42 + "  ab",
+    ]
+
+
+def test_a_base64_value_that_was_cut_anywhere_is_shown_as_far_as_it_is_whole() -> None:
+    cut = base64.b64encode(b"\xff" * 30).decode()[:38]
+
+    assert value_text(pb.PeekedRecord(value=cut, format="base64", truncated=True), "hex").endswith("…")
