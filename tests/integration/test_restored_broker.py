@@ -9,10 +9,11 @@ import logging
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from forebay.client import Client, Gap, Receipt
+from forebay.client import Client, Delivery, DropReason, Gap, PositionUnusable, Receipt, Record, Subscriber
 from forebay.client.settings import PublisherOptions
 from tests.support.processes.backed_up_broker import BackedUpBroker
 from tests.support.processes.broker import Launcher
@@ -139,3 +140,172 @@ def _offset(future: Future[Receipt]) -> int:
     offset = future.result().first_offset
     assert offset is not None
     return offset
+
+
+# -- consumers with saved positions
+
+
+def publish(client: Client, *numbers: int) -> None:
+    client.info()  # which waits for a broker that was started again
+    for number in numbers:
+        client.publish("orders", [Record(b"%d" % number)], partition=0)
+
+
+def consumed(client: Client, store: str, limit: int = 1_000, **options: Any) -> tuple[list[int], list[Gap]]:
+    """Numbers that a consumer finishes, and its gaps."""
+    numbers: list[int] = []
+    gaps: list[Gap] = []
+    with client.consumer("orders", "billing", store=store, follow=False, **options) as consumer:
+        for batch in consumer:
+            for one in batch:
+                if isinstance(one, Gap):
+                    gaps.append(one)
+                else:
+                    numbers.append(int(one.value))
+            if len(numbers) >= limit:
+                batch.finish()
+                break
+    return numbers, gaps
+
+
+def test_a_position_in_another_store_that_is_ahead_is_told_of_the_gap_and_repeats_nothing(
+    broker: BackedUpBroker, client: Client, tmp_path: Path
+) -> None:
+    store = f"file://{tmp_path / 'positions'}"
+    publish(client, 0, 1, 2)
+    broker.back_up()
+    publish(client, 3, 4)
+    assert consumed(client, store)[0] == [0, 1, 2, 3, 4]
+    broker.lose_and_restore()
+    publish(client, 5)
+
+    numbers, gaps = consumed(client, store)
+
+    assert numbers == [5]
+    assert [(gap.partition, gap.reason) for gap in gaps if gap.partition == 0] == [(0, DropReason.RESTORED)]
+
+
+def test_a_position_in_the_broker_goes_back_with_it_and_the_log_says_what_is_read_again(
+    broker: BackedUpBroker, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    publish(client, 0, 1, 2, 3)
+    assert consumed(client, "broker:", limit=2)[0] == [0, 1]
+    broker.back_up()
+    assert consumed(client, "broker:")[0] == [2, 3]
+    broker.lose_and_restore()
+    caplog.clear()
+
+    numbers, gaps = consumed(client, "broker:")
+
+    assert numbers == [2, 3]
+    assert [gap.reason for gap in gaps if gap.partition == 0] == [DropReason.RESTORED]
+    told = [record.getMessage() for record in caplog.records if "are read again" in record.getMessage()]
+    assert ["position=2 end_of_backup=4" in text for text in told] == [True]
+    caplog.clear()
+    assert consumed(client, "broker:")[0] == []
+    assert "read again" not in caplog.text
+
+
+def test_at_most_once_a_position_that_went_back_with_the_broker_is_an_error_until_somebody_decides(
+    broker: BackedUpBroker, client: Client
+) -> None:
+    once: dict[str, Any] = {"guarantee": "at_most_once"}
+    publish(client, 0, 1, 2, 3)
+    consumed(client, "broker:", limit=2, **once)
+    broker.back_up()
+    assert consumed(client, "broker:", **once)[0] == [2, 3]
+    broker.lose_and_restore()
+
+    with pytest.raises(PositionUnusable, match="was restored with the broker") as refused:
+        consumed(client, "broker:", **once)
+    assert refused.value.facts["saved_offset"] == "2"
+    assert consumed(client, "broker:", on_misfit="earliest", **once)[0] == [2, 3]
+
+
+def test_a_consumer_without_a_position_in_the_restored_broker_is_told_that_one_may_be_lost(
+    broker: BackedUpBroker, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    publish(client, 0, 1)
+    broker.back_up()
+    consumed(client, "broker:")
+    broker.lose_and_restore()
+
+    assert consumed(client, "broker:")[0] == [0, 1]
+    assert "has no position of this consumer" in caplog.text
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["opened before the backup", "opened after the backup"])
+@pytest.mark.parametrize("kind", ["broker", "file"])
+def test_a_consumer_that_stays_open_continues_and_saves_behind_the_gap(
+    broker: BackedUpBroker, client: Client, tmp_path: Path, kind: str, is_known: bool
+) -> None:
+    store = "broker:" if kind == "broker" else f"file://{tmp_path / 'positions'}"
+    publish(client, 0)
+    consumed(client, store)
+    if not is_known:
+        broker.back_up()
+    with client.consumer("orders", "billing", store=store, start="earliest") as consumer:
+        publish(client, 1)
+        seen = [int(one.value) for one in consumer.take() or () if not isinstance(one, Gap)]
+        consumer.save()
+        if is_known:
+            broker.back_up()
+        broker.lose_and_restore()
+        publish(client, 2)
+        while 2 not in seen:
+            seen += [int(one.value) for one in consumer.take() or () if not isinstance(one, Gap)]
+        consumer.take(0.0)
+        consumer.save()
+
+    assert seen == [1, 2]
+    assert consumed(client, store)[0] == []
+
+
+# -- readers and subscriptions that stay open
+
+
+def test_a_replay_that_stays_open_is_told_of_the_gap_and_continues_behind_it(
+    broker: BackedUpBroker, client: Client
+) -> None:
+    publish(client, 0)
+    with client.replay("orders", partition=0, start=0, follow=True, on_gap="yield") as replay:
+        found = iter(replay)
+        first = next(found)
+        broker.back_up()
+        publish(client, 1)
+        lost = next(found)
+        broker.lose_and_restore()
+        publish(client, 2)
+        gap, last = next(found), next(found)
+
+    assert [one.value for one in (first, lost, last) if not isinstance(one, Gap)] == [b"0", b"1", b"2"]
+    assert isinstance(gap, Gap)
+    assert (gap.reason, gap.first_offset) == (DropReason.RESTORED, 2)
+
+
+def test_a_subscriber_that_stays_open_gets_again_what_it_acked_after_the_backup_marked_as_resent(
+    broker: BackedUpBroker, client: Client
+) -> None:
+    publish(client, 0, 1)
+    seen: list[tuple[bytes, bool]] = []
+
+    def taken(subscriber: Subscriber, until: bytes) -> list[Delivery]:
+        """Deliveries up to the one with that value."""
+        found: list[Delivery] = []
+        while not found or until not in found[-1].values():
+            found.append(next(subscriber))
+            seen.extend((one.value, one.resend) for one in found[-1])
+        return found
+
+    with client.subscriber("orders") as subscriber:
+        first = taken(subscriber, b"1")
+        broker.back_up()
+        acked = [result.outcome for one in first for result in one.ack(wait=True)]
+        broker.lose_and_restore()
+        publish(client, 2)
+        for delivery in taken(subscriber, b"2"):
+            delivery.ack()
+
+    assert {one.name for one in acked} == {"OK"}
+    assert seen == [(b"0", False), (b"1", False), (b"0", True), (b"1", True), (b"2", False)]
+    assert client.pull("orders") == []

@@ -18,7 +18,7 @@ from forebay.broker.settings import load
 from forebay.broker.storage.backup.catalog import find
 from forebay.broker.storage.backup.restore import OnDamage, RestoreReport, restore
 from forebay.broker.storage.backup.targets import open_target
-from forebay.client import Client, Gap
+from forebay.client import Client, Gap, Record
 from tests.support.spark.streaming import Input, stream
 
 
@@ -97,6 +97,83 @@ def test_queries_go_on_after_the_loss_of_a_disk_and_lost_micro_batches_are_refus
             read(spark, server.endpoint, tmp_path, maxRecordsPerTrigger="20")
         found = read(spark, server.endpoint, tmp_path, maxRecordsPerTrigger="20", failOnDataLoss="false")
         assert found == wanted
+
+
+def test_lost_micro_batches_are_written_again_from_the_checkpoint(
+    spark: SparkSession, tmp_path: Path, input_files: Input
+) -> None:
+    with serving(tmp_path) as server, Client(server.endpoint) as client:
+        client.sinks.create("orders")
+        input_files.add(20)
+        write(input_files, spark, server.endpoint, tmp_path)
+        list(client.backups.create())
+        for _ in range(2):
+            input_files.add(7)
+            write(input_files, spark, server.endpoint, tmp_path)
+    restored(tmp_path)
+
+    with serving(tmp_path) as server:
+        input_files.add(3)
+        with pytest.raises(StreamingQueryException, match="EPOCH_AHEAD"):
+            write(input_files, spark, server.endpoint, tmp_path)
+        for folder in ("commits", "offsets"):
+            for epoch in (1, 2, 3):
+                for name in (f"{epoch}", f".{epoch}.crc"):
+                    (tmp_path / "checkpoint" / folder / name).unlink(missing_ok=True)
+        write(input_files, spark, server.endpoint, tmp_path)
+
+        assert stored(server.endpoint) == sorted(input_files.written)
+
+
+def publish(endpoint: str, *values: bytes) -> None:
+    with Client(endpoint) as client:
+        client.publish("orders", [Record(value) for value in values], partition=0)
+
+
+def test_a_query_that_has_read_beyond_the_backup_fails_or_continues_behind_the_gap(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    kept, lost = [b"a%d" % number for number in range(30)], [b"b%d" % number for number in range(10)]
+    with serving(tmp_path) as server, Client(server.endpoint) as client:
+        client.sinks.create("orders")
+        publish(server.endpoint, *kept)
+        list(client.backups.create())
+        publish(server.endpoint, *lost)
+        assert read(spark, server.endpoint, tmp_path) == sorted([*kept, *lost])
+    restored(tmp_path)
+
+    with serving(tmp_path) as server:
+        new = [b"c%d" % number for number in range(5)]
+        publish(server.endpoint, *new)
+        with pytest.raises(StreamingQueryException, match="RESTORED"):
+            read(spark, server.endpoint, tmp_path)
+        assert read(spark, server.endpoint, tmp_path, failOnDataLoss="false") == sorted([*kept, *lost, *new])
+
+
+def test_a_query_that_is_behind_the_backup_reads_up_to_it_and_then_behind_the_gaps_of_two_restores(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    before, kept = [b"a%d" % number for number in range(20)], [b"b%d" % number for number in range(25)]
+    limits = {"maxRecordsPerTrigger": "10"}
+    with serving(tmp_path) as server, Client(server.endpoint) as client:
+        client.sinks.create("orders")
+        publish(server.endpoint, *before)
+        read(spark, server.endpoint, tmp_path, **limits)
+        publish(server.endpoint, *kept)
+        list(client.backups.create())
+        publish(server.endpoint, b"lost")
+    restored(tmp_path)
+    with serving(tmp_path) as server, Client(server.endpoint) as client:
+        publish(server.endpoint, b"between")
+        list(client.backups.create())
+    restored(tmp_path)
+
+    with serving(tmp_path) as server:
+        publish(server.endpoint, b"new")
+        with pytest.raises(StreamingQueryException, match="RESTORED"):
+            read(spark, server.endpoint, tmp_path, **limits)
+        found = read(spark, server.endpoint, tmp_path, failOnDataLoss="false", **limits)
+        assert found == sorted([*before, *kept, b"between", b"new"])
 
 
 def test_a_query_that_lost_nothing_writes_on_by_itself(spark: SparkSession, tmp_path: Path, input_files: Input) -> None:

@@ -27,10 +27,12 @@ from forebay.client.errors import Closed, ForebayError, OffsetTrimmed, PositionC
 from forebay.client.positions.completion import Completion
 from forebay.client.positions.position import WRITE_MARK, PositionKey, SavedPosition
 from forebay.client.positions.readers import PartitionReaders, Read
+from forebay.client.positions.restores import check_restored, last_restores
 from forebay.client.positions.saver import PositionSaver, SaveStatistics
 from forebay.client.positions.settings import ConsumerSettings, Guarantee
 from forebay.client.positions.start import Bounds, OnMisfit, Start, start_of
 from forebay.client.positions.store import PositionStore
+from forebay.client.positions.stores.broker import BrokerPositions
 from forebay.client.positions.subscription import ReadSubscription
 from forebay.client.positions.telemetry import SaveTelemetry
 from forebay.client.replay.columns import records_and_gaps
@@ -158,6 +160,8 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
         self._skipped: list[Gap] = []
         """Gaps between saved positions and the start, to be handed out first."""
         self._incarnation = ""
+        self._restores: dict[int, Gap] = {}
+        """Gap of the last restore of the broker by partition, if it has the saved positions too."""
         self._subscription: ReadSubscription | None = None
         self._refreshed_at: float | None = None
         self._current: Batch | None = None
@@ -249,6 +253,8 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
             return
         found = self._sinks.stats(self.sink)
         self._incarnation = self._incarnation or found.incarnation
+        if is_first and self._settings.checkpointing and isinstance(self._store, BrokerPositions):
+            self._restores = last_restores(self._sinks, self.sink)
         if self._settings.subscription and self._subscription is None:
             self._subscription = ReadSubscription.open(
                 self._channels, self.sink, self._settings.subscription, self._incarnation
@@ -278,6 +284,7 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
         key = PositionKey(settings.namespace, self.name, self.sink, bounds.partition)
         for _ in range(TAKE_OVER_TRIES):
             saved, version = self._saver.read(key) if settings.checkpointing else (None, None)
+            check_restored(key, saved, self._restores.get(bounds.partition), settings)
             bounds = self._not_older(bounds, saved)
             start = start_of(
                 *(point, saved, self._reachable(saved, bounds)),

@@ -131,7 +131,7 @@ class PositionSaver:
         """
         epoch = saved.epoch + 1 if saved is not None else 1
         position = SavedPosition(incarnation, start, epoch, self._owner, self._wall())
-        written = self._write(key, position, version)
+        written = self._write(key, position, version, is_owned=False)
         now = self._clock()
         with self._changed:
             self._held[key.partition] = _Held(
@@ -141,23 +141,26 @@ class PositionSaver:
                 self._is_started = True
                 self._thread.start()
 
-    def _write(self, key: PositionKey, position: SavedPosition, expected: str | None) -> str:
-        """Write a position; resolves a conflict with an own write whose answer was lost."""
+    def _write(self, key: PositionKey, position: SavedPosition, expected: str | None, *, is_owned: bool) -> str:
+        """Write a position; resolves a conflict with an own write whose answer was lost.
+
+        A partition that is owned may have a position of an earlier epoch only if the store was restored from a backup
+        of before: that one is replaced.
+        """
         document = position.encode()
         with self._storing:
             try:
                 return self._store.compare_and_write(str(key), document, expected)
             except PositionConflict:
                 found = self._store.read(str(key))
-                if found is None or not self._is_own(str(key), found.document, position):
+                if found is None:
                     raise
-                if SavedPosition.decode(str(key), found.document).offset == position.offset:
+                stored = SavedPosition.decode(str(key), found.document)
+                if not _is_of(position, stored) and not (is_owned and stored.epoch < position.epoch):
+                    raise
+                if _is_of(position, stored) and stored.offset == position.offset:
                     return found.version
                 return self._store.compare_and_write(str(key), document, found.version)
-
-    def _is_own(self, key: str, document: bytes, position: SavedPosition) -> bool:
-        found = SavedPosition.decode(key, document)
-        return (found.owner, found.epoch, found.incarnation) == (position.owner, position.epoch, position.incarnation)
 
     # -- saves
 
@@ -270,7 +273,7 @@ class PositionSaver:
         document = SavedPosition(held.incarnation, position, held.epoch, self._owner, self._wall())
         error: ForebayError | None = None
         try:
-            held.version = self._write(held.key, document, held.version)
+            held.version = self._write(held.key, document, held.version, is_owned=True)
             self._on_saved(held.key.partition, position)
         except PositionConflict as conflict:
             error = _fenced(held, conflict)
@@ -301,9 +304,16 @@ class PositionSaver:
                 self._telemetry.failed(error, age_s, lag)
 
 
+def _is_of(position: SavedPosition, stored: SavedPosition) -> bool:
+    """Return whether a stored position was written by the owner of ``position``, in the same epoch."""
+    own = (position.owner, position.epoch, position.incarnation)
+    return (stored.owner, stored.epoch, stored.incarnation) == own
+
+
 def _fenced(held: _Held, conflict: PositionConflict) -> PositionFenced:
     fenced = PositionFenced(
-        f"another consumer named {held.key.consumer!r} took over partition {held.key.partition} of {held.key.sink!r}",
+        f"another consumer named {held.key.consumer!r} took over partition {held.key.partition} of {held.key.sink!r}, "
+        "or its saved position was deleted or lost with its store",
         facts={"partition": str(held.key.partition), "consumer": held.key.consumer, "epoch": str(held.epoch)},
     )
     fenced.__cause__ = conflict

@@ -47,13 +47,15 @@ def admitted(start: Mapping[int, int], stored: Sequence[StoredRange], bounds: Bo
 
 def _behind_skipped(stored: StoredRange, start: int) -> int:
     """Return the offset from which on records count: a range without records takes nothing of a limit."""
-    first, end = stored.skipped or (0, 0)
-    return min(end, stored.next) if first <= start < end else start
+    for first, end in stored.skipped:
+        if first <= start < end:
+            start = min(end, stored.next)
+    return start
 
 
 def _end(stored: StoredRange, begin: int) -> int:
     """Return the end of the records of one micro-batch: the next one crosses a skipped range."""
-    return min(stored.next, stored.skipped[0]) if stored.skipped and begin < stored.skipped[0] else stored.next
+    return min(stored.next, next((first for first, _ in stored.skipped if begin < first), stored.next))
 
 
 def _rotated(lags: Sequence[_Lag], start: Mapping[int, int]) -> list[_Lag]:

@@ -25,8 +25,8 @@ class StoredRange:
     """Offset of the next record."""
     record_bytes: float = 0.0
     """Mean stored size of a record; 0 if none is stored."""
-    skipped: tuple[int, int] | None = None
-    """First offset and end of a very long range without records, which the restore of a backup left out."""
+    skipped: tuple[tuple[int, int], ...] = ()
+    """First offset and end of each long range that a restore of a backup left out, in order."""
 
     def up_to(self, end: int) -> StoredRange:
         """Return the contents below an offset."""

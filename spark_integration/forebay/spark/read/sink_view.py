@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -38,12 +38,12 @@ def view(client: Client, sink: str) -> SinkView:
     found = _view(stats)
     if all(one.next_offset - one.earliest_offset - one.records < SKIPPED_FROM for one in stats.partitions):
         return found
-    restored = {gap.partition: gap for gap in client.sinks.gaps(sink) if gap.reason is DropReason.RESTORED}
-    return replace(found, stored=tuple(_with_skipped(one, restored.get(one.partition)) for one in found.stored))
+    restored = [gap for gap in client.sinks.gaps(sink) if gap.reason is DropReason.RESTORED]
+    return replace(found, stored=tuple(replace(one, skipped=_skipped(restored, one.partition)) for one in found.stored))
 
 
-def _with_skipped(stored: StoredRange, gap: Gap | None) -> StoredRange:
-    return stored if gap is None else replace(stored, skipped=(gap.first_offset, gap.last_offset + 1))
+def _skipped(gaps: Iterable[Gap], partition: int) -> tuple[tuple[int, int], ...]:
+    return tuple((gap.first_offset, gap.last_offset + 1) for gap in gaps if gap.partition == partition)
 
 
 def resolved(client: Client, options: ReadOptions, found: SinkView) -> ReadOptions:

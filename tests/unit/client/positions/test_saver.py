@@ -192,6 +192,43 @@ def test_a_consumer_is_fenced_by_one_that_took_over_while_its_answer_was_lost() 
     assert (stored(store).offset, stored(store).owner) == (5, "b")
 
 
+def went_back(store: MemoryPositions, document: bytes | None) -> None:
+    """Give the store the content that it had before, as the restore of a backup does."""
+    store.delete(str(KEY))
+    if document is not None:
+        store.compare_and_write(str(KEY), document, None)
+
+
+def test_an_owner_replaces_a_position_of_an_earlier_epoch_in_a_store_that_was_restored() -> None:
+    store = MemoryPositions()
+    former, later = saver(store), saver(store, "b")
+    take_over(former)
+    before = store.read(str(KEY))
+    take_over(later)
+    went_back(store, before.document if before is not None else None)
+
+    later.moved(0, 9)
+    later.save(timeout_s=WAIT_S)
+
+    assert (stored(store).offset, stored(store).epoch, stored(store).owner) == (9, 2, "b")
+    former.moved(0, 50)
+    with pytest.raises(PositionFenced):
+        former.save(timeout_s=WAIT_S)
+
+
+def test_an_owner_is_told_that_its_position_is_gone_and_does_not_write_it_again() -> None:
+    store = MemoryPositions()
+    one = saver(store)
+    take_over(one)
+    went_back(store, None)
+
+    one.moved(0, 9)
+    with pytest.raises(PositionFenced, match="deleted or lost"):
+        one.save(timeout_s=WAIT_S)
+
+    assert store.read(str(KEY)) is None
+
+
 def test_a_position_that_changed_since_it_was_read_is_not_taken_over() -> None:
     store = MemoryPositions()
     one, other = saver(store), saver(store, "b")

@@ -61,7 +61,8 @@ def test_a_batch_never_goes_back_never_passes_the_limit_and_always_gets_on(
     assert sum(taken) == min(records, lag)
 
 
-RESTORED = StoredRange(0, 0, (1 << 40) + 7, skipped=(5, (1 << 40) + 5))
+RESTORED = StoredRange(0, 0, (1 << 40) + 7, skipped=((5, (1 << 40) + 5),))
+TWICE = StoredRange(0, 0, (1 << 41) + 9, skipped=((5, 1 << 40), ((1 << 40) + 2, 1 << 41)))
 
 
 def test_a_range_that_a_restore_left_out_takes_nothing_of_a_limit() -> None:
@@ -75,3 +76,11 @@ def test_a_range_that_a_restore_left_out_takes_nothing_of_a_limit() -> None:
 def test_a_micro_batch_without_a_limit_ends_where_a_left_out_range_begins() -> None:
     assert admitted({0: 1}, [RESTORED], Bounds()) == {0: 5}
     assert admitted({0: 9}, [RESTORED], Bounds()) == {0: (1 << 40) + 7}
+
+
+def test_the_ranges_of_two_restores_take_nothing_of_a_limit() -> None:
+    seen = [start := {0: 0}]
+    while start != (start := admitted(start, [TWICE], Bounds(records=4))):
+        seen.append(start)
+
+    assert [one[0] for one in seen] == [0, 4, 5, (1 << 40) + 2, (1 << 41) + 4, (1 << 41) + 8, (1 << 41) + 9]
