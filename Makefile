@@ -40,7 +40,7 @@ export PYTHON ?=
 # Not --quiet: it drops the warnings that --strict counts.
 MKDOCS = { said=$$(NO_MKDOCS_2_WARNING=true $(BIN)/python -m mkdocs build --strict 2>&1) || { echo "$$said" >&2; exit 1; }; }
 
-.PHONY: help venv demo docs test test-stores quick coverage check release format proto proto-baseline lock bench bench-spark fault fault-backup fault-client fault-disk fault-mass fault-positions fault-spark fuzz soak \
+.PHONY: help venv demo docs test test-browser test-stores quick coverage check release format proto proto-baseline lock bench bench-spark fault fault-backup fault-client fault-disk fault-mass fault-positions fault-spark fuzz soak \
 	spark-versions compose-test grpcurl stores clean clean-all java
 
 help: ## list the targets
@@ -79,10 +79,11 @@ lock: ## resolve the dependencies again; UPGRADE=1 takes newer versions
 	@[ -n "$(UV)" ] || { echo "forebay: uv was not found; run make venv first, or install uv." >&2; exit 1; }
 	$(COMPILE) --all-extras --output-file requirements.lock pyproject.toml
 	$(COMPILE) --output-file protos/requirements.lock protos/requirements.in
-	if grep -nE '://|(^|[[:space:]=])/' requirements.lock protos/requirements.lock; then
+	$(COMPILE) --output-file tests/browser/requirements.lock tests/browser/requirements.in
+	if grep -nE '://|(^|[[:space:]=])/' requirements.lock protos/requirements.lock tests/browser/requirements.lock; then
 		echo "forebay: an address or a path got into a lock file, see above." >&2; exit 1
 	fi
-	echo "forebay: wrote requirements.lock and protos/requirements.lock"
+	echo "forebay: wrote requirements.lock and those of protos and tests/browser"
 
 java:
 	@.ci/need java
@@ -101,6 +102,16 @@ test: java venv $(if $(FOREBAY_REQUIRE_GRPCURL),grpcurl) ## run all tests, in PR
 test-stores: venv stores ## test saved positions on real servers, which it installs first where Go, npm and Maven are there
 	@$(if $(FOREBAY_REQUIRE_STORES),.ci/need postgresql,true)
 	PATH="$(CURDIR)/.tools/bin:$$PATH" $(BIN)/python -m pytest -n 2 --dist loadfile tests/stores $(PYTEST_ARGS)
+
+test-browser: venv .tools/browser/.installed ## test the console in Chromium: each page, at two widths, light and dark, by the rules of axe
+	@.ci/need chromium
+	PYTHONPATH="$(CURDIR)/.tools/browser" $(BIN)/python -m pytest tests/browser $(PYTEST_ARGS)
+
+# Beside .venv, which 50 MB of a browser's driver would slow down for all who never need it.
+.tools/browser/.installed: tests/browser/requirements.lock | venv
+	@echo "forebay: installing the driver of the browser into .tools/browser"
+	$(BIN)/python -m pip install --quiet --require-hashes --upgrade --target .tools/browser -r tests/browser/requirements.lock
+	touch $@
 
 # Three processes: each more collects all tests first, which takes 4 s of a processor.
 quick: venv ## run the fast unit and contract tests, in less than a minute on two cores

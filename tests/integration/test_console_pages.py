@@ -112,6 +112,24 @@ def test_a_tail_shows_what_is_published_while_it_is_open(server: BrokerServer) -
     assert "the sink has 0 to 1" in html(server, "/sinks/orders/tail?partition=2", 400)
 
 
+def test_a_tail_has_what_came_between_the_page_and_its_first_event(server: BrokerServer) -> None:
+    with Client(server.endpoint) as client:
+        client.sinks.create("orders", partitions=2)
+        client.publish("orders", [Record(b"before")], partition=1)
+        opened = data(server, "/sinks/orders/tail.json")
+        client.publish("orders", [Record(b"between")], partition=1)
+        with asked(server, "/events/sinks/orders/tail?after=0_1") as events:
+            _, content = next_event(events)
+        later = data(server, "/sinks/orders/tail.json?after=0_1")
+
+    assert (opened["after"], opened["records"]) == ([0, 1], [])
+    assert "between" in content
+    assert "before" not in content
+    assert ([one["value"] for one in later["records"]], later["after"]) == (["between"], [0, 2])
+    for wrong in ("x", "1_-2", "1" * 20):
+        assert "after must be offsets" in html(server, f"/sinks/orders/tail?after={wrong}", 400)
+
+
 def test_a_tail_counts_what_came_too_fast_for_it(server: BrokerServer) -> None:
     with Client(server.endpoint) as client:
         client.sinks.create("orders")

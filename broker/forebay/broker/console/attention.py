@@ -9,6 +9,7 @@ from typing import Final
 
 from forebay.broker.console.figures import BrokerFigures, SinkFigures
 from forebay.broker.console.text import count, duration, size
+from forebay.broker.core.names import RESERVED_SUFFIX
 
 LISTED_MAX: Final = 20
 """Sentences in the list; the rest are counted."""
@@ -95,7 +96,8 @@ def _of_sink(sink: SinkFigures) -> Iterator[Need]:
     elif sink.state == "backing off":
         again = f" The next try is in {duration(sink.retry_in_s)}." if sink.retry_in_s is not None else ""
         yield Need(Severity.WARNING, sink.name, f"{who}, whose target fails{reason}.{again}", lag, sink.waiting)
-    elif sink.state == "no consumer":
+    elif sink.state == "no consumer" and not sink.name.endswith(RESERVED_SUFFIX):
+        # Dead letters wait for a decision, which the sentence about their origin says.
         yield Need(Severity.WARNING, sink.name, f"{who}, and no consumer is connected.", lag, sink.waiting)
     full_in_s = sink.full_in_s
     if full_in_s is not None and (full_in_s < SOON_S or sink.share >= NEARLY_FULL):

@@ -128,3 +128,9 @@ def test_times_follow_from_the_rates() -> None:
     assert shrinking.full_in_s is None
     assert replace(SINK, share=0.25, rates=Rates(into=4.0)).full_in_s == 900.0
     assert replace(SINK, share=0.25, rates=Rates(into=4.0)).empty_in_s is None
+
+
+def test_dead_letters_that_wait_need_no_consumer() -> None:
+    letters = replace(SINK, name="orders.dlq", state="no consumer", consumers=0)
+
+    assert needs(BROKER, [letters]) == []

@@ -12,6 +12,7 @@ from forebay.broker.console.history import DaySpan
 from forebay.broker.console.pages.page import Page, PageSource
 from forebay.broker.console.sampler import flow_of
 from forebay.broker.core.delivery.redelivery import State
+from forebay.broker.core.names import RESERVED_SUFFIX
 from forebay.broker.runtime.delivery.subscription import Subscription
 from forebay.broker.runtime.resources.slices import Slices
 from forebay.broker.runtime.resources.streams import StreamKind
@@ -88,7 +89,7 @@ def _line(sink: str, subscription: Subscription, now: float) -> DeliveryLine:
         sink=sink,
         subscription=subscription.name,
         state=flow.value,
-        needs_attention=flow.needs_attention,
+        needs_attention=flow.needs_attention and not sink.endswith(RESERVED_SUFFIX),
         consumers=len(subscription.owners.consumers),
         clients=(),
         waiting=sum(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Final
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from forebay.broker.console.pages.page import Page, PageSource, as_json, optional_number, query, refused
@@ -34,8 +35,13 @@ PARTITIONS_MAX: Final = 32
 class Tail:
     """Records that came since a page was opened."""
 
-    def __init__(self, source: PageSource, name: str, partition: int | None, wanted: str) -> None:
-        """Begin behind the newest records. Raises ``InvalidPartition``."""
+    def __init__(
+        self, source: PageSource, name: str, partition: int | None, wanted: str, after: Sequence[int] = ()
+    ) -> None:
+        """Begin at offsets, one for each partition that is followed, or behind the newest records.
+
+        Raises ``InvalidPartition``.
+        """
         self._source = source
         self._name = name
         self._wanted = wanted
@@ -45,12 +51,21 @@ class Tail:
         chosen = range(min(len(buffer.logs), PARTITIONS_MAX)) if partition is None else [partition]
         self._incarnation = buffer.record.incarnation
         self._next = {number: buffer.logs[number].tail.next_offset for number in chosen}
+        if len(after) == len(self._next):
+            self._next = {
+                number: min(end, begin) for (number, end), begin in zip(self._next.items(), after, strict=True)
+            }
         self.records: deque[pb.PeekedRecord] = deque(maxlen=KEPT)
         self.seen = 0
         """Records that were stored since."""
 
         self.skipped = 0
         """Records that came too fast to be read."""
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """Offsets at which the next look begins."""
+        return tuple(self._next.values())
 
     @property
     def partitions(self) -> int:
@@ -80,13 +95,20 @@ class Tail:
 
 
 async def tail(source: PageSource, request: Request) -> Page:
-    """Return the page before the first record."""
-    return _page(source, request, _tail(source, request))
+    """Return the records since the offsets in the query; without offsets none, and the offsets of now."""
+    following = _tail(source, request)
+    begin = following.offsets
+    try:
+        await following.look()
+    except BrokerError as error:
+        raise refused(error) from error
+    return _page(source, request, following, begin)
 
 
 async def follow_tail(source: PageSource, request: Request) -> AsyncGenerator[Page | None, None]:
     """Yield the page after each look that found something, None after the others."""
     following = _tail(source, request)
+    begin = following.offsets
     while not source.ended.is_set():
         try:
             async with asyncio.timeout(LOOK_S):
@@ -98,23 +120,32 @@ async def follow_tail(source: PageSource, request: Request) -> AsyncGenerator[Pa
                 found = await following.look()
             except BrokerError as error:
                 raise refused(error) from error
-            yield _page(source, request, following) if found else None
+            yield _page(source, request, following, begin) if found else None
 
 
 def _tail(source: PageSource, request: Request) -> Tail:
     name = source.named(request, Right.REPLAY)
     try:
-        return Tail(source, name, optional_number(request, "partition"), searched(request))
+        return Tail(source, name, optional_number(request, "partition"), searched(request), _after(request))
     except BrokerError as error:
         raise refused(error) from error
 
 
-def _page(source: PageSource, request: Request, following: Tail) -> Page:
+def _after(request: Request) -> list[int]:
+    """Return the offsets of a query. Raises ``HTTPException``."""
+    parts = [part for part in request.query_params.get("after", "").split("_", PARTITIONS_MAX) if part]
+    if not all(part.isascii() and part.isdecimal() and len(part) < 20 for part in parts):
+        raise HTTPException(400, "after must be offsets, one for each partition, with _ between them.")
+    return [int(part) for part in parts]
+
+
+def _page(source: PageSource, request: Request, following: Tail, begin: Sequence[int]) -> Page:
     name, partition = request.path_params["sink"], optional_number(request, "partition")
     newest = list(reversed(following.records))
     data: dict[str, Any] = {
         "seen": following.seen,
         "skipped": following.skipped,
+        "after": list(following.offsets),
         "records": [as_json(record) for record in newest],
     }
     shown = {
@@ -129,5 +160,5 @@ def _page(source: PageSource, request: Request, following: Tail) -> Page:
     }
     command = f"forebay tail {name}" + (f" --partition {partition}" if partition is not None else "")
     path = f"/sinks/{name}/tail"
-    asked = query(partition=partition, contains=searched(request))
+    asked = query(partition=partition, contains=searched(request), after="_".join(map(str, begin)))
     return Page("tail.html", f"Tail of {name}", data, command, path, asked, shown=shown)

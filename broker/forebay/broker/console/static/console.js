@@ -5,19 +5,21 @@ const live = document.getElementById("live");
 const content = document.getElementById("content");
 const events = live.dataset.events ? new EventSource(live.dataset.events) : null;
 
-// The focus, and how far a wide table was moved, stay where they were.
+const FOCUSABLE = "a, button, input, select, [tabindex]";
+
 function placeOf(element) {
-  const all = [...content.querySelectorAll("a, button, input, select, [tabindex]")];
-  return all.indexOf(element);
+  return element.tagName + (element.getAttribute("href") || element.getAttribute("name") || element.getAttribute("aria-label"));
 }
 
+// The focus, and how far a wide table was moved, stay where they were: at what has the same text, or leads to the same place.
 function show(html) {
-  const focused = content.contains(document.activeElement) ? placeOf(document.activeElement) : -1;
+  const focused = content.contains(document.activeElement) ? document.activeElement : null;
   const moved = [...content.querySelectorAll(".scroll")].map((one) => one.scrollLeft);
   content.innerHTML = html;
   content.querySelectorAll(".scroll").forEach((one, at) => { one.scrollLeft = moved[at] || 0; });
-  if (focused >= 0) {
-    const found = content.querySelectorAll("a, button, input, select, [tabindex]")[focused];
+  if (focused !== null) {
+    const same = [...content.querySelectorAll(FOCUSABLE)].filter((one) => placeOf(one) === placeOf(focused));
+    const found = same.find((one) => one.textContent === focused.textContent) || same[0];
     if (found) found.focus({ preventScroll: true });
   }
 }

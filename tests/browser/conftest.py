@@ -1,0 +1,79 @@
+"""A broker with a console and something to see, and a browser."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from forebay.broker.embedded import BrokerServer
+from forebay.broker.settings import load
+from forebay.client import Client, Record, Stage, arrow
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+EVIL = "<img src=http://evil.example/x onerror=alert(1)>\x1b[31m\u202e"
+"""Text of others, which no page may run or load."""
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        pytest.fail(f"none of {', '.join(BROWSERS)} was found: install Chromium (Debian, Ubuntu: apt install chromium)")
+    with sync_playwright() as playwright:
+        # A container has no namespaces for the sandbox of the browser.
+        yield playwright.chromium.launch(executable_path=found, args=["--no-sandbox"] if os.geteuid() == 0 else [])
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerServer]:
+    folder: Path = tmp_path_factory.mktemp("broker")
+    settings = load(
+        data_dir=folder / "data",
+        listen="127.0.0.1:0",
+        console_listen="127.0.0.1:0",
+        console_write=True,
+        backup_target=str(folder / "backups"),
+    )
+    with BrokerServer.on_disk(settings) as running:
+        _fill(running)
+        yield running
+
+
+def _fill(server: BrokerServer) -> None:
+    """Make a sink in each state, with records, rows, gaps, dead letters, epochs and a backup."""
+    with Client(server.endpoint) as client:
+        for name, partitions in (("orders", 4), ("alerts", 1), ("failing", 1), ("a-name." * 14 + "x", 1)):
+            client.sinks.create(name, partitions=partitions)
+        client.sinks.create("full", max_disk_cache=5)
+        for partition in range(4):
+            records = [Record(b'{"id": %d, "text": "a value of some length"}' % n, key=b"k%d" % n) for n in range(60)]
+            client.publish("orders", [*records, Record(EVIL.encode())], partition=partition)
+        client.publish("alerts", [Record(b"\xff\xfe%d" % n, headers=[("unit", EVIL.encode())]) for n in range(6)])
+        client.publish("full", [Record(b"x") for _ in range(5)])
+        client.publish("failing", [Record(b"x") for _ in range(9)])
+        with client.subscriber("alerts") as alerts, client.subscriber("failing") as failing:
+            delivery = next(iter(alerts))
+            for offset, error in enumerate((EVIL, "HTTP 422 Unprocessable Content", EVIL)):
+                delivery.dead_letter(error, offset=offset, wait=True)
+            next(iter(failing)).nack(delay_s=3_000.0, reason=f"HTTP 503 {EVIL}", wait=True)
+        client.sinks.pause("orders", EVIL)
+        client.sinks.create("rows")
+        for previous, names in enumerate((["id"], ["id", "name"])):
+            schema = pa.schema([(name, pa.string()) for name in names])
+            client.schemas.register("rows", arrow.encode_schema(schema), previous=previous)
+        stage = Stage("query", 7, "run-1", client.epochs.take_ticket("orders"), write_name="hourly")
+        publisher = client.publisher("orders", stage=stage)
+        with publisher:
+            publisher.send(b"x")
+            publisher.flush()
+        client.sinks.create("purged")
+        client.publish("purged", [Record(b"x")])
+        client.sinks.purge("purged")
+        list(client.backups.create())
