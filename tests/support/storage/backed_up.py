@@ -27,7 +27,7 @@ class Refused(Exception):
 class BackedUp:
     """A filled store, and a target for its backups. Each backup is a second younger than the one before."""
 
-    def __init__(self, folder: Path, *, filled: bool = True, target: str = "") -> None:
+    def __init__(self, folder: Path, *, filled: bool = True, target: str = "", store_id: str = STORE_ID) -> None:
         self.directory = folder / "data"
         self.target_text = target or str(folder / "target")
         self.target = open_target(self.target_text)
@@ -36,7 +36,7 @@ class BackedUp:
             fill(self.store)
         seconds = itertools.count(1)
         self.clock: Callable[[], int] = lambda: AT_US + next(seconds) * 1_000_000
-        origin = Origin(store=self.store, directory=self.directory, store_id=STORE_ID, start_count=1, version="1.2.3")
+        origin = Origin(store=self.store, directory=self.directory, store_id=store_id, start_count=1, version="1.2.3")
         settings = BackupSettings(target=self.target_text, keep_last=2, keep_days=0)
         self.backups = StoreBackups(origin, settings, self.clock, time.monotonic, failed=Refused)
 

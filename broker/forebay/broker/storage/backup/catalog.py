@@ -72,6 +72,11 @@ def mark_started(target: Target, backup: str, *, at_us: int, parent: str) -> Non
     target.sync()
 
 
+def is_started(target: Target, backup: str) -> bool:
+    """Return whether a backup still has its mark."""
+    return started_name(backup) in target.names(started_name(backup))
+
+
 def list_backups(target: Target) -> list[Backup]:
     """Return all backups of a target, the oldest first."""
     return _listed(target, set(target.names()))
@@ -111,9 +116,21 @@ def find(target: Target, backup: str = "") -> Manifest:
         except FileNotFoundError:
             raise BackupNotFound(f"backup {backup!r} does not exist or is incomplete") from None
     complete = [one.manifest for one in list_backups(target) if one.manifest is not None]
-    if not complete:
+    newest = [newest_of(complete, store_id) for store_id in {one.store_id for one in complete}]
+    found = max((one for one in newest if one is not None), key=lambda one: (one.taken_at_us, one.id), default=None)
+    if found is None:
         raise BackupNotFound("the target has no complete backup")
-    return max(complete, key=lambda one: (one.taken_at_us, one.id))
+    return found
+
+
+def newest_of(manifests: Iterable[Manifest], store_id: str) -> Manifest | None:
+    """Return the newest backup of a store."""
+    return max((one for one in manifests if one.store_id == store_id), key=_order, default=None)
+
+
+def _order(manifest: Manifest) -> tuple[int, int, str]:
+    """Return the place of a backup among those of its store, also if the wall clock went back between two."""
+    return manifest.number, manifest.taken_at_us, manifest.id
 
 
 def prune(target: Target, *, now_us: int, keep_last: int, keep_days: float, store_id: str = "") -> Pruned:
@@ -131,29 +148,21 @@ def prune(target: Target, *, now_us: int, keep_last: int, keep_days: float, stor
             raise BackupError(f"nothing was deleted: {one.damage}")
     running = [one for one in known if not one.complete and now_us - one.started_at_us < RUNNING_US]
     needed = {one.parent for one in running} | {one.id for one in running}
-    complete = [one for one in known if one.manifest is not None and store_id in {"", one.manifest.store_id}]
-    complete.sort(key=lambda one: (_taken(one), one.id))
+    manifests = (one.manifest for one in known if one.manifest is not None)
+    complete = sorted((one for one in manifests if store_id in {"", one.store_id}), key=_order)
     stores: dict[str, list[str]] = {}
-    for one in complete:
-        stores.setdefault(_store(one), []).append(one.id)
+    for found in complete:
+        stores.setdefault(found.store_id, []).append(found.id)
     kept = {backup for own in stores.values() for backup in own[-max(1, keep_last) :]}
-    kept |= {one.id for one in complete if now_us - _taken(one) < keep_days * DAY_US} | needed
-    gone = [one.id for one in complete if one.id not in kept]
+    kept |= {found.id for found in complete if now_us - found.taken_at_us < keep_days * DAY_US} | needed
+    gone = [found.id for found in complete if found.id not in kept]
     incomplete = [one.id for one in known if not one.complete and one.id not in needed] if not store_id else []
     left = [one.manifest for one in known if one.manifest is not None and one.id not in gone]
-    target.delete(map(manifest_name, gone))
+    target.delete([*map(manifest_name, gone), *map(started_name, incomplete)])
     files = _unneeded(names, left, keep=needed)
     target.delete(files)
-    target.delete(map(started_name, [*gone, *incomplete]))
+    target.delete(map(started_name, gone))
     return Pruned(tuple(gone), tuple(incomplete), len(files))
-
-
-def _taken(one: Backup) -> int:
-    return one.manifest.taken_at_us if one.manifest is not None else 0
-
-
-def _store(one: Backup) -> str:
-    return one.manifest.store_id if one.manifest is not None else ""
 
 
 def _unneeded(names: Iterable[str], left: Sequence[Manifest], *, keep: set[str]) -> list[str]:

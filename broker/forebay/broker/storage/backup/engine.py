@@ -82,8 +82,7 @@ class StoreBackups:
         """Return the newest complete backup of this store."""
         with failing(self._failed):
             found = [one.manifest for one in catalog.list_backups(self._open()) if one.manifest is not None]
-        own = [one for one in found if one.store_id == self._origin.store_id]
-        newest = max(own, key=lambda one: (one.taken_at_us, one.id), default=None)
+        newest = catalog.newest_of(found, self._origin.store_id)
         return summary_of(newest) if newest is not None else None
 
     def prune(self, now_us: int) -> int:

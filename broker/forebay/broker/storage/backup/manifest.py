@@ -110,6 +110,9 @@ class Manifest:
     damage: str = ""
     """Cause why the accounts could not be read from the store; empty where they could."""
 
+    number: int = 0
+    """Number among the backups of its store; 0 where it has none. The wall clock may go back."""
+
     format: int = FORMAT
 
     @property
@@ -152,6 +155,7 @@ def decode_manifest(content: bytes, *, backup: str) -> Manifest:
         parent=found["parent"],
         seconds=found["seconds"],
         damage=found["damage"],
+        number=found.get("number", 0),
         format=found["format"],
     )
 

@@ -9,19 +9,21 @@ of the file, `remove` takes nothing of it.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from forebay.broker.core.backups.values import Restored
 from forebay.broker.storage.backup.directory_target import DirectoryTarget
-from forebay.broker.storage.backup.errors import BackupDamaged, BackupError
-from forebay.broker.storage.backup.manifest import Manifest, Piece
+from forebay.broker.storage.backup.errors import BackupDamaged, BackupError, BackupNotFound
+from forebay.broker.storage.backup.manifest import Manifest, Piece, manifest_name
 from forebay.broker.storage.backup.restored import RestoredSink, mark_restored
 from forebay.broker.storage.backup.target import Target
 from forebay.broker.storage.directory import FORMAT, make_directory, sync_path
@@ -91,12 +93,8 @@ def restore(
     ``store_id`` is the new identity of the store, 16 random bytes in hexadecimal. Raises ``BackupDamaged``, another
     ``BackupError``, or ``StoreError``.
     """
-    if into.exists() and any(into.iterdir()):
-        raise BackupError(f"{into} exists and is not empty: name a new directory")
-    make_directory(into.absolute().parent)
-    work = into.absolute().parent / f".{into.name}.restoring"
-    shutil.rmtree(work, ignore_errors=True)
-    try:
+    with _working_folder(into) as work:
+        _check_free(into)
         made, damaged, repaired = _files(target, manifest, work, on_damage)
         store = RocksStore(made)
         try:
@@ -107,15 +105,42 @@ def restore(
             positions = len(recovered.positions)
         finally:
             store.close()
-        if into.exists():
-            into.rmdir()
+        _check_free(into)
         made.rename(into)
         sync_path(into.absolute().parent)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
     return RestoreReport(
         manifest.id, str(into), store_id, manifest.taken_at_us, sinks, positions, tuple(damaged), tuple(repaired)
     )
+
+
+def _check_free(into: Path) -> None:
+    if into.exists() and any(into.iterdir()):
+        raise BackupError(f"{into} exists and is not empty: name a new directory")
+
+
+@contextmanager
+def _working_folder(into: Path) -> Iterator[Path]:
+    """Yield a new folder beside a directory, of this restore alone; what a killed one left is deleted."""
+    make_directory(into.absolute().parent)
+    work = into.absolute().parent / f".{into.name}.restoring"
+    work.mkdir(DIRECTORY_MODE, exist_ok=True)
+    handle = os.open(work, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_ours = work.exists() and os.path.samestat(os.fstat(handle), work.stat())
+        except BlockingIOError:
+            is_ours = False
+        if not is_ours:
+            raise BackupError(f"another restore into {into} is running: wait for it, or name another directory")
+        try:
+            for left in work.iterdir():
+                shutil.rmtree(left)
+            yield work
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+    finally:
+        os.close(handle)
 
 
 def _files(target: Target, manifest: Manifest, work: Path, on_damage: OnDamage) -> tuple[Path, list[str], list[str]]:
@@ -162,6 +187,8 @@ def fetch(target: Target, manifest: Manifest, into: Path, *, keep: bool) -> list
             damaged.append(f"{piece.path} {problem}")
             if not keep:
                 (into / piece.path).unlink()
+    if damaged and manifest_name(manifest.id) not in target.names(manifest_name(manifest.id)):
+        raise BackupNotFound(f"backup {manifest.id} was deleted while it was read: by prune?")
     if not (into / "FORMAT").exists():
         files.put("FORMAT", [f"{manifest.data_format}\n".encode()])
     files.sync()

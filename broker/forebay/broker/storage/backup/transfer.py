@@ -17,7 +17,7 @@ from typing import Final
 
 from forebay.broker.core.backups.values import Progress
 from forebay.broker.storage.backup.accounts import read_accounts
-from forebay.broker.storage.backup.catalog import list_backups, mark_started
+from forebay.broker.storage.backup.catalog import is_started, list_backups, mark_started, newest_of
 from forebay.broker.storage.backup.errors import BackupError, BackupStopped
 from forebay.broker.storage.backup.manifest import Extent, Manifest, Piece, manifest_name, piece_name
 from forebay.broker.storage.backup.snapshot import Snapshot
@@ -45,6 +45,8 @@ class Plan:
     version: str
     start_count: int
     parent: Manifest | None
+    number: int
+    """Number among the backups of the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +80,11 @@ def begin(
     target: Target, *, backup: str, store_id: str, version: str, start_count: int, at_us: int, full: bool
 ) -> Plan:
     """Write the mark of a backup, and return its plan. Raises ``BackupError``."""
-    own = [one.manifest for one in list_backups(target) if one.manifest is not None]
-    complete = [] if full else [one for one in own if one.store_id == store_id]
-    parent = max(complete, key=lambda one: (one.taken_at_us, one.id), default=None)
+    newest = newest_of((one.manifest for one in list_backups(target) if one.manifest is not None), store_id)
+    parent = None if full else newest
     mark_started(target, backup, at_us=at_us, parent=parent.id if parent is not None else "")
-    return Plan(id=backup, store_id=store_id, version=version, start_count=start_count, parent=parent)
+    number = newest.number + 1 if newest is not None else 1
+    return Plan(id=backup, store_id=store_id, version=version, start_count=start_count, parent=parent, number=number)
 
 
 class Transfer:
@@ -130,8 +132,12 @@ class Transfer:
     def finish(self, seconds: Callable[[], float]) -> Manifest:
         """Read the accounts and write the manifest, which completes the backup. Raises ``StoreError``."""
         accounts = read_accounts(self._snapshot.directory)
-        self._target.sync()
         plan = self._plan
+        if not is_started(self._target, plan.id):
+            raise BackupError(
+                f"backup {plan.id} was deleted before it was complete: was it pruned as an abandoned one?"
+            )
+        self._target.sync()
         manifest = Manifest(
             id=plan.id,
             store_id=plan.store_id,
@@ -145,6 +151,7 @@ class Transfer:
             parent=plan.parent.id if plan.parent is not None else "",
             seconds=seconds(),
             damage=accounts.damage,
+            number=plan.number,
         )
         self._check_stop()
         self._target.put(manifest_name(plan.id), [manifest.encode()])

@@ -24,12 +24,14 @@ def begin(target: DirectoryTarget, backup: str, at_us: int, *files: str, parent:
         target.put(f"{backup}/files/{path}", [b"1"])
 
 
-def complete(target: DirectoryTarget, backup: str, at_us: int, *pieces: str, store_id: str = "s") -> None:
+def complete(
+    target: DirectoryTarget, backup: str, at_us: int, *pieces: str, store_id: str = "s", number: int = 0
+) -> None:
     """Pieces are ``HOLDER:PATH``."""
     named = [piece.split(":") for piece in pieces]
     begin(target, backup, at_us, *(path for holder, path in named if holder == backup))
     found = tuple(Piece(path, 1, 2, holder) for holder, path in named)
-    manifest = Manifest(backup, store_id, "v", 3, 1, at_us, found, (), 0)
+    manifest = Manifest(backup, store_id, "v", 3, 1, at_us, found, (), 0, number=number)
     target.put(manifest_name(backup), [manifest.encode()])
 
 
@@ -110,6 +112,22 @@ def test_a_prune_keeps_the_newest_of_each_store(target: DirectoryTarget) -> None
 
     assert pruned(target, keep_last=1) == ("a", "3", "4", "5", "6", "7")
     assert [one.id for one in list_backups(target)] == ["8", "b"]
+
+
+def test_the_newest_backup_of_a_store_is_its_last_one_although_the_clock_went_back(target: DirectoryTarget) -> None:
+    complete(target, "a", 2_000, "a:x", number=1)
+    complete(target, "b", 1_000, "b:x", number=2)
+
+    assert find(target).id == "b"
+    assert pruned(target, keep_last=1) == ("a",)
+    assert files(target) == ["b/files/x"]
+
+
+def test_of_several_stores_the_newest_backup_is_that_of_the_latest_time(target: DirectoryTarget) -> None:
+    complete(target, "a", 1_000, store_id="busy", number=900)
+    complete(target, "b", 2_000, store_id="restored", number=1)
+
+    assert find(target).id == "b"
 
 
 def test_a_prune_leaves_a_running_backup_and_its_parent(target: DirectoryTarget) -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.storage.backup.catalog import list_backups
+from forebay.broker.storage.backup.catalog import RUNNING_US, list_backups, prune
+from forebay.broker.storage.backup.restore import verify_backup
 from forebay.broker.storage.store.contract import Family, Put
 from tests.support.storage.backed_up import STORE_ID, BackedUp, Refused
 from tests.support.storage.disk_directory import NAMES
@@ -92,6 +93,66 @@ def test_a_target_that_fails_is_named(kept: BackedUp, tmp_path: Path) -> None:
 
     with pytest.raises(Refused, match="backup target"):
         kept.back_up()
+
+
+def test_a_backup_after_the_clock_went_back_is_the_newest_and_the_parent_of_the_next_one(kept: BackedUp) -> None:
+    ahead = kept.back_up()
+    times = iter(range(1, 1_000))
+    kept.clock = lambda: next(times)
+    kept.backups._clock_us = kept.clock
+    behind = kept.back_up()
+
+    assert behind.taken_at_us < ahead.taken_at_us
+    assert kept.manifest().id == behind.id
+    assert kept.back_up().parent == behind.id
+    newest = kept.backups.newest()
+    assert newest is not None
+    assert newest.parent == behind.id
+
+
+def test_brokers_that_share_a_target_do_not_lose_a_backup_that_runs_while_the_other_is_pruned(tmp_path: Path) -> None:
+    target = str(tmp_path / "target")
+    one, other = (
+        BackedUp(tmp_path / "one", target=target),
+        BackedUp(tmp_path / "other", target=target, store_id="6" * 32),
+    )
+    for _ in range(3):
+        one.back_up()
+    first = other.back_up()
+    job = other.backups.job(full=False, at_us=other.clock(), busy=lambda: False)
+    job.prepare()
+    job.take()
+    job.copy_bulk(lambda: None)
+
+    one.back_up()
+    prune(one.target, now_us=one.clock(), keep_last=1, keep_days=0)
+    one.backups.prune(one.clock())
+    job.copy_rest(lambda: None)
+    second = job.finish(lambda: 1.0)
+    job.remove()
+    prune(one.target, now_us=one.clock(), keep_last=1, keep_days=0)
+
+    assert second.parent == first.id
+    left = [found.manifest for found in list_backups(one.target) if found.manifest is not None]
+    assert sorted(manifest.store_id for manifest in left) == ["5" * 32, "6" * 32]
+    for manifest in left:
+        assert verify_backup(one.target, manifest, work_dir=tmp_path).clean
+    one.store.close()
+    other.store.close()
+
+
+def test_a_backup_that_was_pruned_as_an_abandoned_one_does_not_become_complete(kept: BackedUp) -> None:
+    job = kept.backups.job(full=False, at_us=kept.clock(), busy=lambda: False)
+    job.prepare()
+    job.take()
+    job.copy_bulk(lambda: None)
+
+    prune(kept.target, now_us=kept.clock() + 2 * RUNNING_US, keep_last=1, keep_days=0)
+    job.copy_rest(lambda: None)
+    with pytest.raises(Refused, match="deleted before it was complete"):
+        job.finish(lambda: 1.0)
+
+    assert not any(one.complete for one in list_backups(kept.target))
 
 
 def test_old_backups_are_pruned_as_the_settings_say(kept: BackedUp) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import copytree
@@ -8,9 +9,10 @@ from typing import Final
 import pytest
 
 from forebay.broker.core.partition.pages import DropReason
-from forebay.broker.storage.backup.catalog import find
-from forebay.broker.storage.backup.errors import BackupDamaged, BackupError
-from forebay.broker.storage.backup.manifest import Manifest
+from forebay.broker.storage.backup.catalog import find, prune
+from forebay.broker.storage.backup.directory_target import DirectoryTarget
+from forebay.broker.storage.backup.errors import BackupDamaged, BackupError, BackupNotFound
+from forebay.broker.storage.backup.manifest import Manifest, manifest_name
 from forebay.broker.storage.backup.restore import OnDamage, RestoreReport, restore, verify_backup
 from forebay.broker.storage.backup.restored import resumed_offset, starts_skipped
 from forebay.broker.storage.backup.target import Target
@@ -195,3 +197,92 @@ def test_a_verification_compares_the_accounts(kept: Kept, tmp_path: Path) -> Non
     report = verify_backup(kept.target, replace(manifest, sinks=(wrong, *manifest.sinks[1:])), work_dir=tmp_path)
 
     assert report.problems == ("first/0: offsets are (50, 300), and (50, 301) in the manifest",)
+
+
+# -- beside others
+
+
+class Interrupted(DirectoryTarget):
+    """A target in which something happens before the first page file is read."""
+
+    def __init__(self, folder: Path, meanwhile: Callable[[], None]) -> None:
+        super().__init__(folder)
+        self._meanwhile: Callable[[], None] | None = meanwhile
+
+    def get(self, name: str) -> Iterator[bytes]:
+        if "/bulk/" in name and self._meanwhile is not None:
+            meanwhile, self._meanwhile = self._meanwhile, None
+            meanwhile()
+        return super().get(name)
+
+
+@pytest.mark.parametrize("on_damage", OnDamage)
+def test_a_backup_that_is_pruned_during_its_restore_is_no_damage_and_nothing_is_restored(
+    kept: Kept, tmp_path: Path, on_damage: OnDamage
+) -> None:
+    manifest = kept.manifest()
+
+    def delete() -> None:
+        later = replace(manifest, id="later", number=manifest.number + 1, pieces=())
+        kept.target.put(manifest_name("later"), [later.encode()])
+        assert prune(kept.target, now_us=AT_US, keep_last=1, keep_days=0).backups == (manifest.id,)
+
+    with pytest.raises(BackupNotFound, match="deleted while it was read"):
+        restore(
+            Interrupted(kept.folder, delete),
+            manifest,
+            tmp_path / "new",
+            on_damage=on_damage,
+            store_id=NEW_ID,
+            at_us=AT_US,
+        )
+
+    assert not (tmp_path / "new").exists()
+
+
+def test_of_two_restores_into_one_directory_the_second_is_refused_and_the_first_is_whole(
+    kept: Kept, tmp_path: Path
+) -> None:
+    refused: list[str] = []
+
+    def again() -> None:
+        with pytest.raises(BackupError, match="another restore into") as second:
+            restored(kept, tmp_path / "new")
+        refused.append(str(second.value))
+
+    target = Interrupted(kept.folder, again)
+    restore(target, kept.manifest(), tmp_path / "new", on_damage=OnDamage.STOP, store_id=NEW_ID, at_us=AT_US)
+
+    assert len(refused) == 1
+    assert verify(tmp_path / "new").clean
+    with pytest.raises(BackupError, match="not empty"):
+        restored(kept, tmp_path / "new")
+
+
+def test_a_directory_that_was_filled_during_a_restore_is_left_alone(kept: Kept, tmp_path: Path) -> None:
+    def fill() -> None:
+        (tmp_path / "new").mkdir()
+        (tmp_path / "new" / "mine").write_text("x")
+
+    with pytest.raises(BackupError, match="not empty"):
+        restore(
+            Interrupted(kept.folder, fill),
+            kept.manifest(),
+            tmp_path / "new",
+            on_damage=OnDamage.STOP,
+            store_id=NEW_ID,
+            at_us=AT_US,
+        )
+
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["mine"]
+
+
+def test_what_a_killed_restore_left_is_deleted_by_the_next_one(kept: Kept, tmp_path: Path) -> None:
+    left = tmp_path / ".new.restoring" / "data" / "bulk"
+    left.mkdir(parents=True)
+    (left / "x.pages").write_text("x")
+
+    restored(kept, tmp_path / "new")
+
+    assert verify(tmp_path / "new").clean
+    assert not (tmp_path / ".new.restoring").exists()
