@@ -10,13 +10,14 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
+from pathlib import Path
 from typing import Final, Protocol
 
 import pytest
 
 from forebay.broker.embedded import BrokerServer
-from forebay.client import Client, InvalidArgument, Record
+from forebay.client import Client, DropReason, Gap, InvalidArgument, Record
 from forebay.client.errors import (
     PositionConflict,
     PositionFenced,
@@ -29,6 +30,8 @@ from forebay.client.positions.schedule import SaveSchedule
 from forebay.client.positions.store import PositionStore, open_store
 from tests.support.positions.conformance import KEY, Opened, PositionStoreConformance
 from tests.support.positions.opening import no_channels
+from tests.support.processes.backed_up_broker import BackedUpBroker
+from tests.support.processes.broker import Launcher
 from tests.support.stores.server import StoreServer, free_port
 
 LIMIT_S: Final = 3.0
@@ -104,6 +107,23 @@ class StoreServerConformance(PositionStoreConformance):
             client.publish("orders", [Record(b"3")])
             with client.consumer("orders", "billing", store=url, follow=False) as consumer:
                 assert [batch.first_offset for batch in consumer] == [2]
+
+    @pytest.mark.parametrize("guarantee", ["at_least_once", "at_most_once"])
+    def test_a_consumer_that_is_ahead_of_a_restored_broker_gets_the_gap_and_repeats_nothing(
+        self, url: str, tmp_path: Path, guarantee: str
+    ) -> None:
+        with Launcher() as launcher, closing(BackedUpBroker(launcher, tmp_path)) as broker:
+            with Client(broker.endpoint) as client:
+                client.sinks.create("orders")
+                client.publish("orders", [Record(b"1")])
+                broker.back_up()
+                client.publish("orders", [Record(b"2")])
+                assert _taken(client, url, guarantee=guarantee) == [b"1", b"2"]
+            broker.lose_and_restore()
+            with Client(broker.endpoint) as client:
+                client.publish("orders", [Record(b"3")])
+
+                assert _taken(client, url, guarantee=guarantee) == [DropReason.RESTORED, b"3"]
 
     def test_a_server_that_stopped_answering_is_unavailable_in_time_and_works_when_it_goes_on(
         self, server: StoreServer, url: str, opened_at: OpenedAt
@@ -218,6 +238,12 @@ def until_available(store: PositionStore, within_s: float = 60.0) -> bytes:
             continue
         assert found is not None
         return found.document
+
+
+def _taken(client: Client, url: str, *, guarantee: str) -> list[bytes | DropReason]:
+    """Values and gaps that a consumer gets."""
+    with client.consumer("orders", "billing", store=url, follow=False, guarantee=guarantee) as consumer:
+        return [one.reason if isinstance(one, Gap) else one.value for batch in consumer for one in batch]
 
 
 class Writer(threading.Thread):
