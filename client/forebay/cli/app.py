@@ -28,6 +28,7 @@ from forebay.cli.operate.deliver import deliver
 from forebay.cli.operate.demo import demo
 from forebay.cli.operate.directories import quarantine_app, repair, verify
 from forebay.cli.operate.publish import publish
+from forebay.cli.operate.quickstart import quickstart
 from forebay.cli.operate.serve import serve
 from forebay.cli.output import write_line
 from forebay.cli.security import CaFile, CertFile, KeyFile, ServerName, Tls, TokenFile, TokenWithoutTls, set_options
@@ -81,6 +82,7 @@ RUN, DATA, LOOK = "Run", "Records", "Look"
 STORED = "Data directory"
 app.command(rich_help_panel=RUN)(serve)
 app.command(rich_help_panel=RUN)(deliver)
+app.command(rich_help_panel=RUN)(quickstart)
 app.command(rich_help_panel=RUN)(demo)
 app.command(rich_help_panel=RUN)(bench)
 app.add_typer(token_app, name="token", rich_help_panel=RUN)

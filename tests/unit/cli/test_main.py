@@ -20,6 +20,7 @@ from forebay.packaging import install_command
 
 COMMANDS = (
     "serve",
+    "quickstart",
     "demo",
     "bench",
     "sink",

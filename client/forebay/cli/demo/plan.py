@@ -14,9 +14,6 @@ from typing import Final
 BROKER_DOWN_S: Final = 1.5
 """Time between a kill of the broker and its restart, as with a supervisor."""
 
-AFTERMATH_S: Final = 6.0
-"""Time after the target's return in which the broker is still killed, during the redelivery."""
-
 
 class Action(StrEnum):
     """Action on a process."""
@@ -57,6 +54,12 @@ class DemoSettings:
     calm_s: float = 2.0
     """Undisturbed flow after the last failure, before the source ends."""
 
+    aftermath_s: float = 6.0
+    """Time after the target's return in which the broker is still killed, during the redelivery."""
+
+    spark: bool = True
+    """Write with Spark; otherwise with a Python publisher."""
+
     partitions: int = 4
     """Partitions of the sink."""
 
@@ -79,7 +82,7 @@ def plan(settings: DemoSettings) -> tuple[Step, ...]:
     if settings.outage_s > 0:
         steps += [Step(away, Action.STOP_TARGET), Step(back, Action.START_TARGET)]
     if settings.kills:
-        slot = max((settings.outage_s + AFTERMATH_S) / settings.kills, 2 * BROKER_DOWN_S)
+        slot = max((settings.outage_s + settings.aftermath_s) / settings.kills, 2 * BROKER_DOWN_S)
         for number in range(settings.kills):
             at = away + slot * number + random.uniform(0.2, 0.8) * (slot - BROKER_DOWN_S)
             steps += [Step(at, Action.KILL_BROKER), Step(at + BROKER_DOWN_S, Action.START_BROKER)]

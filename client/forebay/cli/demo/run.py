@@ -96,6 +96,7 @@ class DemoRun:
         self._down_since: float | None = None
         self._down_s = 0.0
         self._down: set[str] = set()
+        self._writer = "Spark" if settings.spark else "the publisher"
 
     def run(self) -> DemoResult:
         """Run the demo. Raises `ChildFailed` if a process fails on its own, or recovery takes too long."""
@@ -117,13 +118,17 @@ class DemoRun:
         self._endpoint = str(self._ready(self._broker, "endpoint"))
         with Client(self._endpoint, settings=ClientSettings()) as client:
             client.sinks.create(SINK, partitions=self._settings.partitions, retry_backoff_max_s=RETRY_S)
-        self._job = start("spark", site.job(self._endpoint), environment=spark_environment(site.folder))
+        if self._settings.spark:
+            self._job = start("spark", site.job(self._endpoint), environment=spark_environment(site.folder))
         self._receiver = start("target", site.target())
         target = str(self._ready(self._receiver, "url"))
         self._target_listen = target.removeprefix("http://")
         self._deliverer = start("deliverer", site.deliverer(self._endpoint, f"{target}/records"))
         self._ready(self._deliverer, "delivering")
-        self._log_event(f"broker at {self._endpoint}, remote system at {target}, deliverer started; Spark is starting")
+        if not self._settings.spark:
+            self._job = start("publisher", site.writer(self._endpoint))
+        self._log_event(f"broker at {self._endpoint}, remote system at {target}, deliverer started")
+        self._log_event(f"{self._writer} is starting")
         self._ready(self._job, "started")
 
     def _start_flow(self) -> None:
@@ -132,11 +137,12 @@ class DemoRun:
         length_s = duration_s(settings, self._steps)
         self._source = self._processes.start("source", self._site.source(settings.inputs, length_s))
         what = ", ".join(path.name for path in settings.inputs) or "live readings of this machine"
-        self._log_event(f"Spark has started; the input is {what}")
+        self._log_event(f"{self._writer} has started; the input is {what}")
         self._until(lambda: self._target.count() > 0, READY_S, "no record reached the remote system")
         self._source.write_line("begin")
         self._log_event("the first records have arrived")
-        self._until(lambda: self._tally.batches >= WARM_BATCHES, WARM_S, None)
+        if settings.spark:
+            self._until(lambda: self._tally.batches >= WARM_BATCHES, WARM_S, None)
         self._zero = self._clock()
 
     def _execute_plan(self) -> None:
@@ -174,14 +180,14 @@ class DemoRun:
         if self._source.process.returncode != 0:
             raise ChildFailed("source", f"ended with code {self._source.process.returncode}", self._source.log_tail())
         self._source.kill()
-        self._log_event(f"the source has ended after {self._tally.produced:,} records; Spark writes the rest")
-        self._down.add("spark")
+        self._log_event(f"the source has ended after {self._tally.produced:,} records; {self._writer} writes the rest")
+        self._down.add(self._job.name)
         self._job.end_input()
-        self._until(lambda: not self._job.running, settings.drain_s, "Spark did not finish")
+        self._until(lambda: not self._job.running, settings.drain_s, f"{self._writer} did not finish")
         if self._job.process.returncode != 0:
-            raise ChildFailed("spark", f"ended with code {self._job.process.returncode}", self._job.log_tail())
+            raise ChildFailed(self._job.name, f"ended with code {self._job.process.returncode}", self._job.log_tail())
         self._job.kill()
-        self._log_event("Spark has written all records; the buffer drains")
+        self._log_event(f"{self._writer} has written all records; the buffer drains")
         self._until(self._drained, settings.drain_s, None)
 
     def _drained(self) -> bool:

@@ -38,7 +38,7 @@ class Site:
 
     @property
     def input_folder(self) -> Path:
-        """Input folder of Spark."""
+        """Input folder of the writing process."""
         return self.folder / "input"
 
     @property
@@ -64,6 +64,12 @@ class Site:
         """Return the command line of the Spark job."""
         places = ("--folder", self.input_folder, "--checkpoint", self.checkpoint)
         return python_module("forebay.cli.demo.job", *places, "--endpoint", endpoint, "--sink", SINK)
+
+    def writer(self, endpoint: str) -> list[str]:
+        """Return the command line of the publisher that takes the place of the Spark job."""
+        return python_module(
+            "forebay.cli.demo.writer", "--folder", self.input_folder, "--endpoint", endpoint, "--sink", SINK
+        )
 
     def source(self, inputs: Sequence[Path], duration_s: float) -> list[str]:
         """Return the command line of the source."""

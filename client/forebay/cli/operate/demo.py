@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
-import signal
 import sys
-import tempfile
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from forebay.cli.exits import ExitCode
 from forebay.cli.extras import require
+from forebay.cli.operate.demo_folder import run_demo
 from forebay.cli.options import OutputForm
 from forebay.cli.output import Output, write_json, write_line, write_table
 from forebay.cli.quantities import duration
@@ -81,7 +78,6 @@ def demo(
     """
     require("the demo", NEEDED)
     from forebay.cli.demo.plan import DemoSettings
-    from forebay.cli.demo.processes.children import ChildFailed
     from forebay.cli.demo.processes.java import JavaMissing, require_java
     from forebay.cli.demo.source.input import UnreadableInput, check
 
@@ -101,49 +97,10 @@ def demo(
         seed=seed,
         warm_up_s=warm_up_s,
     )
-    signal.signal(signal.SIGTERM, _end)
-    place = _folder(folder)
-    try:
-        result = _run(settings, place)
-    except ChildFailed as error:
-        raise CommandFailed(f"{error}\n\nfiles of the run: {place}") from error
-    except KeyboardInterrupt:
-        _tidy(place, keep=folder is not None)
-        raise
-    _tidy(place, keep=folder is not None or not result.reconciliation.ok)
+    place, result = run_demo(settings, folder)
     _write_result(result, settings, chart, output)
     if not result.reconciliation.ok:
         raise CommandFailed(f"the reconciliation failed; files of the run: {place}")
-
-
-def _end(number: int, frame: FrameType | None) -> None:
-    """Handle SIGTERM like Ctrl-C, so that all processes are stopped."""
-    raise KeyboardInterrupt
-
-
-def _folder(chosen: Path | None) -> Path:
-    if chosen is None:
-        return Path(tempfile.mkdtemp(prefix="forebay-demo-")).resolve()
-    chosen.mkdir(parents=True, exist_ok=True)
-    if any(chosen.iterdir()):
-        raise CommandFailed(f"folder {chosen}: must be empty", ExitCode.USAGE)
-    return chosen.resolve()
-
-
-def _tidy(folder: Path, *, keep: bool) -> None:
-    if not keep:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _run(settings: DemoSettings, folder: Path) -> DemoResult:
-    from rich.console import Console
-
-    from forebay.cli.demo.report.progress import Progress
-    from forebay.cli.demo.run import DemoRun
-    from forebay.cli.demo.site import Site
-
-    with Progress(Console(stderr=True, highlight=False)) as progress:
-        return DemoRun(settings, Site(folder), progress).run()
 
 
 def _write_result(result: DemoResult, settings: DemoSettings, chart: Path, output: Output) -> None:
