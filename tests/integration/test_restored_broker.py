@@ -11,9 +11,23 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from forebay.client import Client, Delivery, DropReason, Gap, PositionUnusable, Receipt, Record, Subscriber
+from forebay.cli import run
+from forebay.cli.exits import ExitCode
+from forebay.client import (
+    Client,
+    Delivery,
+    DropReason,
+    Gap,
+    InvalidPage,
+    PositionUnusable,
+    Receipt,
+    Record,
+    Subscriber,
+    arrow,
+)
 from forebay.client.settings import PublisherOptions
 from tests.support.processes.backed_up_broker import BackedUpBroker
 from tests.support.processes.broker import Launcher
@@ -309,3 +323,49 @@ def test_a_subscriber_that_stays_open_gets_again_what_it_acked_after_the_backup_
     assert {one.name for one in acked} == {"OK"}
     assert seen == [(b"0", False), (b"1", False), (b"0", True), (b"1", True), (b"2", False)]
     assert client.pull("orders") == []
+
+
+# -- readers and publishers of rows
+
+
+def batch(**columns: list[Any]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def registered(client: Client, rows: pa.RecordBatch, previous: int) -> int:
+    return client.schemas.register("orders", arrow.encode_schema(rows.schema), previous=previous)
+
+
+def send(client: Client, rows: pa.RecordBatch, version: int) -> None:
+    with client.publisher("orders") as publisher:
+        publisher.send_page(arrow.page(rows, version), partition=0).result()
+
+
+def test_a_schema_that_was_registered_after_the_backup_is_never_taken_for_a_later_one(
+    broker: BackedUpBroker, client: Client, tmp_path: Path
+) -> None:
+    before, lost, later = batch(a=[1]), batch(a=[2], lost=[20]), batch(a=[3], later=[30])
+    assert registered(client, before, 0) == 1
+    send(client, before, 1)
+    made = broker.back_up()
+    assert registered(client, lost, 1) == 2
+    send(client, lost, 2)
+    with client.replay_pages("orders", partition=0, start=0, follow=True, on_gap="yield") as pages:
+        found = iter(pages)
+        seen = [arrow.record_batch(page) for page in (next(found), next(found)) if not isinstance(page, Gap)]
+        broker.lose_and_restore(made.id)
+        client.info()
+
+        with pytest.raises(InvalidPage, match="no version 2"):
+            send(client, lost, 2)
+        version = registered(client, later, 1)
+        assert version > 2
+        send(client, later, version)
+        seen += [arrow.record_batch(page) for page in (next(found), next(found)) if not isinstance(page, Gap)]
+    assert seen == [before, lost, later]
+
+    broker.back_up()
+    target = ("--target", str(tmp_path / "target"), "--endpoint", broker.endpoint, "--work-dir", str(tmp_path))
+    assert run(["backup", "restore", "--sink", "orders", "--as", "again", *target]) == ExitCode.OK
+    with client.replay_pages("again", partition=0, start=0) as pages:
+        assert [arrow.record_batch(page) for page in pages if not isinstance(page, Gap)] == [before, later]

@@ -18,6 +18,7 @@ from forebay.cli.exits import ExitCode
 from forebay.cli.report import CommandFailed
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from concurrent.futures import Future
 
     from forebay.broker.storage.backup.manifest import Manifest
@@ -89,27 +90,40 @@ def _copied(source: Client, client: Client, backup: str, sink: str, restored_as:
     made = client.sinks.create(restored_as, **given)
     schemas = _copied_schemas(source, client, sink, restored_as)
     with client.publisher(restored_as, incarnation=made.incarnation) as publisher:
-        numbers = range(found.settings.partitions)
-        partitions = tuple(_copied_partition(source, publisher, sink, number) for number in numbers)
-    return CopiedSink(backup, sink, restored_as, made.incarnation, schemas, partitions)
-
-
-def _copied_schemas(source: Client, client: Client, sink: str, restored_as: str) -> int:
-    """Register all versions of the schema with the same numbers, which rows contain; returns how many."""
-    versions = [one.version for one in source.schemas.list(sink)]
-    for version in versions:
-        one = source.schemas.get(sink, version)
-        got = client.schemas.register(
-            restored_as, one.arrow_schema, previous=version - 1, spark_schema=one.spark_schema
+        partitions = tuple(
+            _copied_partition(source, publisher, sink, number, schemas) for number in range(found.settings.partitions)
         )
-        if got != version:
-            raise CommandFailed(f"version {version} of the schema of {sink} became version {got} of {restored_as}")
-    return len(versions)
+    return CopiedSink(backup, sink, restored_as, made.incarnation, len(schemas), partitions)
 
 
-def _copied_partition(source: Client, publisher: Publisher, sink: str, partition: int) -> CopiedPartition:
+def _copied_schemas(source: Client, client: Client, sink: str, restored_as: str) -> dict[int, int]:
+    """Register all versions of the schema; returns their new numbers by their old ones."""
+    numbers: dict[int, int] = {}
+    latest = 0
+    for version in [one.version for one in source.schemas.list(sink)]:
+        one = source.schemas.get(sink, version)
+        numbers[version] = latest = client.schemas.register(
+            restored_as, one.arrow_schema, previous=latest, spark_schema=one.spark_schema
+        )
+    return numbers
+
+
+def _renumbered(body: bytes, numbers: Mapping[int, int]) -> bytes:
+    """Return the body of rows with the new number of its schema."""
+    from forebay.page.rows import encode_rows, rows_of
+
+    found = rows_of(body)
+    number = numbers[found.schema_version]
+    if number == found.schema_version:
+        return body
+    return encode_rows(number, found.count, bytes(found.messages), found.dictionary_columns)
+
+
+def _copied_partition(
+    source: Client, publisher: Publisher, sink: str, partition: int, numbers: Mapping[int, int]
+) -> CopiedPartition:
     """Publish the pages of a partition again. Raises an error of the client if one is not durable."""
-    from forebay.client import EncodedPage, Gap
+    from forebay.client import EncodedPage, Encoding, Gap
 
     records = missing = 0
     first: int | None = None
@@ -121,7 +135,8 @@ def _copied_partition(source: Client, publisher: Publisher, sink: str, partition
                 if page.reason.value != RESTORED:
                     missing += page.last_offset - page.first_offset + 1
                 continue
-            encoded = EncodedPage(page.body, page.record_count, page.encoding)
+            body = _renumbered(page.body, numbers) if page.encoding is Encoding.ARROW else page.body
+            encoded = EncodedPage(body, page.record_count, page.encoding)
             receipts.append(publisher.send_page(encoded, partition=partition))
             records += page.record_count
             first = page.base_offset if first is None else first

@@ -81,6 +81,7 @@ class Buffer:
         None is reused, not even by a recreated sink or subscription. ``restored_at_us`` is the time at which the store
         was restored from a backup, 0 if it was not.
         """
+        own_restored_at_us = restored_at_us if record.created_at_us <= restored_at_us else 0
         self.state = state = Sink(record, logs, clock, age)
         self._pages = pages
         pages.tail.limit(record.id, record.settings.realtime_bytes)
@@ -121,10 +122,10 @@ class Buffer:
             pages=pages,
             quota=quota,
             start_count=start_count,
-            restored_at_us=restored_at_us if record.created_at_us <= restored_at_us else 0,
+            restored_at_us=own_restored_at_us,
         )
         self.fronts = Fronts(pages, record.id)
-        self.schemas = Schemas(state, committer, found.schemas)
+        self.schemas = Schemas(state, committer, found.schemas, restored_at_us=own_restored_at_us)
         self.appends = Appends(
             state,
             self.subscriptions,

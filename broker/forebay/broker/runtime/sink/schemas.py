@@ -20,6 +20,8 @@ from forebay.errors.reasons import Reason
 _log: Final = logging.getLogger(__name__)
 SCHEMA_BYTES_MAX: Final = 1 << 20
 VERSIONS_MAX: Final = 65_536
+ORIGIN_S: Final = 1_735_689_600
+"""2025-01-01, from which the versions after a restore are counted."""
 ALL_BYTES_MAX: Final = 64 << 20
 """Bytes of all versions of a sink: they are held in memory."""
 
@@ -27,12 +29,20 @@ ALL_BYTES_MAX: Final = 64 << 20
 class Schemas:
     """All versions of one sink's schema. Used on the loop; ``stored`` from any thread."""
 
-    def __init__(self, sink: Sink, committer: Committer, found: Iterable[SchemaRecord]) -> None:
+    def __init__(
+        self, sink: Sink, committer: Committer, found: Iterable[SchemaRecord], *, restored_at_us: int = 0
+    ) -> None:
+        """``restored_at_us`` is the time at which the sink was restored from a backup, 0 if it was not.
+
+        The next version is at least the seconds from ``ORIGIN_S`` to then: a client may know versions that were
+        registered after the backup, and must not take a later one for one of them.
+        """
         self._sink = sink
         self._committer = committer
         self._versions = {schema.version: schema for schema in found}
         self._waiting: dict[int, asyncio.Future[None]] = {}
         """Versions that are not durable yet."""
+        self._least = max(1, restored_at_us // 1_000_000 - ORIGIN_S)
         self._bytes = sum(map(_size, self._versions.values()))
         self.latest = max(self._versions, default=0)
         """Highest registered version; 0 if there is none."""
@@ -43,7 +53,7 @@ class Schemas:
         Raises ``INVALID_SCHEMA``, ``SCHEMA_CHANGED``, ``SinkNotFound``.
         """
         latest = self.latest
-        schema = SchemaRecord(latest + 1, self._sink.clock.wall_us(), arrow_schema, spark_schema)
+        schema = SchemaRecord(max(latest + 1, self._least), self._sink.clock.wall_us(), arrow_schema, spark_schema)
         self._check(schema)
         known = self._versions.get(latest)
         if known is not None and (known.arrow_schema, known.spark_schema) == (arrow_schema, spark_schema):
@@ -68,7 +78,7 @@ class Schemas:
             raise InvalidValue(Reason.INVALID_SCHEMA, "arrow_schema", f"{arrow} bytes", f"1 to {SCHEMA_BYTES_MAX}")
         if spark > SCHEMA_BYTES_MAX:
             raise InvalidValue(Reason.INVALID_SCHEMA, "spark_schema", f"{spark} bytes", f"up to {SCHEMA_BYTES_MAX}")
-        if schema.version > VERSIONS_MAX:
+        if len(self._versions) >= VERSIONS_MAX:
             raise BrokerError(
                 Reason.INVALID_SCHEMA, f"a sink has at most {VERSIONS_MAX} versions of its schema", field="arrow_schema"
             )
@@ -103,8 +113,8 @@ class Schemas:
 
     def check_page(self, version: int) -> None:
         """Raise ``InvalidPage`` for rows of a version that was never registered."""
-        if not 1 <= version <= self.latest:
-            known = f"it has 1 to {self.latest}" if self.latest else "it has none"
+        if version not in self._versions:
+            known = f"its latest is {self.latest}" if self.latest else "it has none"
             raise InvalidPage(f"sink {self._sink.name!r} has no version {version} of its schema; {known}", field="body")
 
     async def _durable(self, version: int) -> None:

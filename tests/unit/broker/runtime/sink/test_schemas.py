@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from forebay.broker.core.backups.values import Restored
 from forebay.broker.core.errors import BrokerError, InvalidPage, SchemaNotFound, SinkNotFound
 from forebay.broker.core.settings import DEFAULTS
 from forebay.broker.core.writes import SchemaRecord
@@ -13,6 +14,7 @@ from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.sink import schemas as module
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.storage.records.sinks.schema import SCHEMA
+from forebay.broker.storage.records.store import RESTORED
 from forebay.broker.storage.store.contract import Family, Put
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.errors.reasons import Reason
@@ -35,6 +37,25 @@ async def test_versions_count_from_one_and_the_latest_bytes_are_the_latest_versi
         assert versions == [1, 2, 2, 3]
         assert (await buffer.schemas.get(0)).version == buffer.schemas.latest == 3
         assert (await buffer.schemas.get(2)).arrow_schema == b"b"
+
+
+async def test_versions_after_a_restore_are_above_all_that_may_have_been_registered_since_the_backup() -> None:
+    store = MemoryStore()
+    async with running(store) as broker:
+        buffer, _ = await broker.create("orders", DEFAULTS)
+        await register(buffer, b"a", 0)
+    store = store.reopen()
+    at_s = module.ORIGIN_S + 200_000_000
+    store.write([RESTORED.put(RESTORED.key(), Restored("5" * 32, "b", 1, at_s * 1_000_000))])
+
+    async with running(store) as broker:
+        buffer = broker.sink("orders")
+        versions = [await register(buffer, *each) for each in ((b"a", 1), (b"b", 1), (b"c", 200_000_000))]
+
+        assert versions == [1, 200_000_000, 200_000_001]
+        buffer.schemas.check_page(200_000_000)
+        with pytest.raises(InvalidPage, match="no version 2 of its schema; its latest is 200000001"):
+            buffer.schemas.check_page(2)
 
 
 async def test_another_spark_schema_is_another_version() -> None:
@@ -152,7 +173,7 @@ async def test_rows_may_name_only_a_version_that_was_given() -> None:
         buffer.schemas.check_page(1)
 
         for version in (0, 2):
-            with pytest.raises(InvalidPage, match="it has 1 to 1"):
+            with pytest.raises(InvalidPage, match="its latest is 1"):
                 buffer.schemas.check_page(version)
 
 
