@@ -5,10 +5,12 @@ The clients stay open while the broker is killed, its disk destroyed, and a back
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pyarrow as pa
@@ -29,6 +31,8 @@ from forebay.client import (
     arrow,
 )
 from forebay.client.settings import PublisherOptions
+from forebay.deliver import Deliverer
+from forebay.deliver.targets.file import FileTarget
 from tests.support.processes.backed_up_broker import BackedUpBroker
 from tests.support.processes.broker import Launcher
 
@@ -323,6 +327,36 @@ def test_a_subscriber_that_stays_open_gets_again_what_it_acked_after_the_backup_
     assert {one.name for one in acked} == {"OK"}
     assert seen == [(b"0", False), (b"1", False), (b"0", True), (b"1", True), (b"2", False)]
     assert client.pull("orders") == []
+
+
+def deliver_all(client: Client, path: Path) -> None:
+    """Deliver into files of lines, one per partition, until nothing is left."""
+    deliverer = Deliverer(client, "orders", FileTarget(path))
+    thread = Thread(target=deliverer.run)
+    thread.start()
+    try:
+        for stats in client.sinks.watch("orders", interval_s=0.1):
+            if not any(partition.pending for partition in stats.subscriptions[0].partitions):
+                break
+    finally:
+        deliverer.stop()
+        thread.join()
+
+
+def test_a_deliverer_writes_no_line_again_that_it_wrote_after_the_backup(
+    broker: BackedUpBroker, client: Client, tmp_path: Path
+) -> None:
+    publish(client, 0, 1)
+    broker.back_up()
+    publish(client, 2)
+    deliver_all(client, tmp_path / "out.jsonl")
+    report = broker.lose_and_restore()
+    assert [one.unsettled for one in report.sinks[0].subscriptions] == [2]
+    publish(client, 3)
+    deliver_all(client, tmp_path / "out.jsonl")
+
+    lines = (tmp_path / "out-0.jsonl").read_bytes().splitlines()
+    assert [json.loads(line)["value"] for line in lines] == [0, 1, 2, 3]
 
 
 # -- readers and publishers of rows
