@@ -28,9 +28,10 @@ CLIENT_ARGS ?=
 POSITION_ARGS ?=
 VERSIONS ?=
 GRPCURL_VERSION := v1.9.3
-# Servers of the tests of position stores.
+# Servers of the tests of saved positions and backups.
 MINIO_VERSION := v0.0.0-20260212201848-7aac2a2c5b7c
 AZURITE_VERSION := 3.37.0
+FAKE_GCS_VERSION := v1.56.1
 CASSANDRA_VERSION := 5.0.5
 
 # The interpreter that creates the environments; name another with make PYTHON=python3.12.
@@ -99,7 +100,7 @@ test: java venv $(if $(FOREBAY_REQUIRE_GRPCURL),grpcurl) ## run all tests, in PR
 	@PATH="$(CURDIR)/.tools/bin:$$PATH" $(BIN)/python -m pytest -n $(PROCESSES) --dist loadgroup $(TESTS) $(PYTEST_ARGS)
 
 # Every server is a process on loopback that the tests start and end. In CI none of them may be missing.
-test-stores: venv stores ## test saved positions on real servers, which it installs first where Go, npm and Maven are there
+test-stores: venv stores ## test saved positions and backups on real servers, which it installs first where Go, npm and Maven are there
 	@$(if $(FOREBAY_REQUIRE_STORES),.ci/need postgresql,true)
 	PATH="$(CURDIR)/.tools/bin:$$PATH" $(BIN)/python -m pytest -n 2 --dist loadfile tests/stores $(PYTEST_ARGS)
 
@@ -215,6 +216,10 @@ stores:
 	[ -x .tools/bin/minio ] || ! .ci/need go "to build MinIO" || {
 		echo "forebay: building MinIO into .tools/bin (a few minutes)"
 		GOBIN="$(CURDIR)/.tools/bin" GOFLAGS=-modcacherw go install github.com/minio/minio@$(MINIO_VERSION)
+	}
+	[ -x .tools/bin/fake-gcs-server ] || ! .ci/need go "to build fake-gcs-server" || {
+		echo "forebay: building fake-gcs-server into .tools/bin (a few minutes)"
+		GOBIN="$(CURDIR)/.tools/bin" GOFLAGS=-modcacherw go install github.com/fsouza/fake-gcs-server@$(FAKE_GCS_VERSION)
 	}
 	[ -x .tools/azurite/node_modules/.bin/azurite-blob ] || ! .ci/need npm "to install Azurite" || {
 		echo "forebay: installing Azurite into .tools/azurite"

@@ -6,6 +6,7 @@ import base64
 import os
 import shutil
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -18,11 +19,11 @@ CONTAINER = "positions"
 class AzuriteServer(StoreServer):
     """One account. It writes its metadata when it is asked to end, not with each request."""
 
-    good: ClassVar = {
+    good: Mapping[str, str] = {
         "AZURE_STORAGE_ACCOUNT_NAME": ACCOUNT,
         "AZURE_STORAGE_ACCOUNT_KEY": base64.b64encode(b"azure-secret-1" * 4).decode(),
     }
-    wrong: ClassVar = {
+    wrong: Mapping[str, str] = {
         "AZURE_STORAGE_ACCOUNT_NAME": ACCOUNT,
         "AZURE_STORAGE_ACCOUNT_KEY": base64.b64encode(b"azure-wrong-22" * 4).decode(),
     }

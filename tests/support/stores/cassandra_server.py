@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from tests.support.stores.server import TOOLS, StoreServer, answers, free_port, required
 
@@ -37,8 +38,8 @@ LOGGING: Final = """<configuration><appender name="out" class="ch.qos.logback.co
 class CassandraServer(StoreServer):
     """One node, whose commit log is synced before an answer."""
 
-    good: ClassVar = {"CASSANDRA_USERNAME": ROLE, "CASSANDRA_PASSWORD": PASSWORD}
-    wrong: ClassVar = {"CASSANDRA_USERNAME": ROLE, "CASSANDRA_PASSWORD": "cassandra-wrong-2"}
+    good: Mapping[str, str] = {"CASSANDRA_USERNAME": ROLE, "CASSANDRA_PASSWORD": PASSWORD}
+    wrong: Mapping[str, str] = {"CASSANDRA_USERNAME": ROLE, "CASSANDRA_PASSWORD": "cassandra-wrong-2"}
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)

@@ -218,10 +218,11 @@ def fresh_url(server: StoreServer) -> str:
 def secrets_of(server: StoreServer) -> list[str]:
     """Return what must never be shown."""
     return [
-        value
+        line
         for one in (server.good, server.wrong)
         for name, value in one.items()
         if name.endswith(("KEY", "PASSWORD"))
+        for line in value.split("\\n")  # the key of an account is JSON
     ]
 
 

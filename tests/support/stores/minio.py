@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar
 
 from tests.support.stores.server import TOOLS, StoreServer, answers, required
 
@@ -15,8 +15,8 @@ BUCKET = "positions"
 class MinioServer(StoreServer):
     """One folder, one bucket: a folder of the data directory."""
 
-    good: ClassVar = {"AWS_ACCESS_KEY_ID": "billing-user-7", "AWS_SECRET_ACCESS_KEY": "s3-secret-1"}
-    wrong: ClassVar = {"AWS_ACCESS_KEY_ID": "billing-user-7", "AWS_SECRET_ACCESS_KEY": "s3-wrong-2"}
+    good: Mapping[str, str] = {"AWS_ACCESS_KEY_ID": "billing-user-7", "AWS_SECRET_ACCESS_KEY": "s3-secret-1"}
+    wrong: Mapping[str, str] = {"AWS_ACCESS_KEY_ID": "billing-user-7", "AWS_SECRET_ACCESS_KEY": "s3-wrong-2"}
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)

@@ -6,8 +6,9 @@ import os
 import pwd
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from tests.support.stores.server import StoreServer, answers, required
 
@@ -24,8 +25,8 @@ def program(name: str) -> str:
 class PostgresqlServer(StoreServer):
     """One database cluster. It refuses to run as root, so the superuser hands it to another user."""
 
-    good: ClassVar = {"PGUSER": "billing", "PGPASSWORD": PASSWORD}
-    wrong: ClassVar = {"PGUSER": "billing", "PGPASSWORD": "pg-wrong-2"}
+    good: Mapping[str, str] = {"PGUSER": "billing", "PGPASSWORD": PASSWORD}
+    wrong: Mapping[str, str] = {"PGUSER": "billing", "PGPASSWORD": "pg-wrong-2"}
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)

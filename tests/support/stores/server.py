@@ -11,7 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 import psutil
 import pytest
@@ -41,10 +41,10 @@ def free_port() -> int:
 class StoreServer(ABC):
     """A server that can be killed, started again on its data, and stopped for a while."""
 
-    good: ClassVar[Mapping[str, str]]
+    good: Mapping[str, str]
     """Credentials that the server accepts, as environment variables."""
 
-    wrong: ClassVar[Mapping[str, str]]
+    wrong: Mapping[str, str]
     """Credentials that it refuses."""
 
     def __init__(self, folder: Path) -> None:
