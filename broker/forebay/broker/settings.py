@@ -272,7 +272,18 @@ class BrokerSettings(BaseSettings):
         return init_settings, env_settings
 
 
-def load(config: Path | None = None, /, **given: Any) -> BrokerSettings:
+class FileSettings(BrokerSettings):
+    """Settings of a broker without those of the environment."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *others: Any, **named: Any
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what is given."""
+        return (init_settings,)
+
+
+def load(config: Path | None = None, /, *, from_environment: bool = True, **given: Any) -> BrokerSettings:
     """Read the settings: file, then environment, then ``given``. None in ``given`` means not given.
 
     Raises:
@@ -281,8 +292,9 @@ def load(config: Path | None = None, /, **given: Any) -> BrokerSettings:
     chosen = {name: value for name, value in given.items() if value is not None}
     try:
         filed = tomllib.loads(config.read_text()) if config is not None else {}
-        environment = EnvSettingsSource(BrokerSettings)()
-        settings = BrokerSettings(**_plain(_over(_over(filed, environment), chosen)))
+        environment = EnvSettingsSource(BrokerSettings)() if from_environment else {}
+        kind = BrokerSettings if from_environment else FileSettings
+        settings = kind(**_plain(_over(_over(filed, environment), chosen)))
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])

@@ -15,15 +15,19 @@ from forebay.cli.inspect.gaps import gaps
 from forebay.cli.inspect.info import info
 from forebay.cli.inspect.lag import lag
 from forebay.cli.inspect.peek import peek
+from forebay.cli.inspect.producers import producers_app
 from forebay.cli.inspect.replay import replay
+from forebay.cli.inspect.schemas import schema_app
 from forebay.cli.inspect.tail import tail
 from forebay.cli.manage.dead_letters import dlq_app
 from forebay.cli.manage.positions import position_app
 from forebay.cli.manage.realtime import realtime_app
 from forebay.cli.manage.sinks import sink_app
 from forebay.cli.manage.subscriptions import seek_sink, subscription_app
+from forebay.cli.manage.targets import target_app
 from forebay.cli.manage.token import token_app
 from forebay.cli.operate.bench import bench
+from forebay.cli.operate.config import config_app
 from forebay.cli.operate.deliver import deliver
 from forebay.cli.operate.demo import demo
 from forebay.cli.operate.directories import quarantine_app, repair, verify
@@ -86,12 +90,16 @@ app.command(rich_help_panel=RUN)(quickstart)
 app.command(rich_help_panel=RUN)(demo)
 app.command(rich_help_panel=RUN)(bench)
 app.add_typer(token_app, name="token", rich_help_panel=RUN)
+app.add_typer(config_app, name="config", rich_help_panel=RUN)
+app.add_typer(target_app, name="target", rich_help_panel=RUN)
 app.add_typer(sink_app, name="sink", rich_help_panel=LOOK)
 app.add_typer(subscription_app, name="subscription", rich_help_panel=LOOK)
 sink_app.command("seek")(seek_sink)
 app.add_typer(position_app, name="position", rich_help_panel=LOOK)
 app.add_typer(dlq_app, name="dlq", rich_help_panel=LOOK)
 app.add_typer(realtime_app, name="realtime", rich_help_panel=LOOK)
+app.add_typer(schema_app, name="schema", rich_help_panel=LOOK)
+app.add_typer(producers_app, name="producers", rich_help_panel=LOOK)
 app.command(rich_help_panel=LOOK)(lag)
 app.command(rich_help_panel=LOOK)(gaps)
 app.command(rich_help_panel=LOOK)(explain)

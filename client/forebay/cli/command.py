@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable
 from datetime import UTC
 from functools import wraps
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import typer
 from typer.core import TyperCommand
@@ -42,6 +42,9 @@ Utc = Annotated[
 ]
 """``--utc``."""
 
+EXAMPLE: Final = "Example: "
+"""Beginning of an example at the end of a help."""
+
 _WAIT = inspect.Parameter("wait", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Wait)
 _UTC = inspect.Parameter("utc", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Utc)
 
@@ -60,8 +63,10 @@ class Command(TyperCommand):
 class Commands(typer.Typer):
     """Group of commands with the shared options."""
 
-    def command(self, name: str | None = None, **options: Any) -> Callable[[F], F]:
-        """Register a command, as Typer does."""
+    def command(self, name: str | None = None, *, example: str = "", **options: Any) -> Callable[[F], F]:
+        """Register a command, as Typer does; its help ends with the examples, one per line of ``example``."""
+        if example:
+            options["epilog"] = "\n\n".join(f"{EXAMPLE}{line}" for line in example.splitlines())
 
         def register(function: F) -> F:
             super(Commands, self).command(name, cls=Command, **options)(_with_shared_options(function))

@@ -9,7 +9,7 @@ from itertools import pairwise, takewhile
 
 from forebay.cli.extras import needed_for
 from forebay.cli.output import JSON_MESSAGES, write_message, write_problem
-from forebay.cli.report import exit_code, known_errors, problem, sentence
+from forebay.cli.report import exit_code, further_lines, known_errors, problem, sentence
 from forebay.text import SafeFormatter
 
 
@@ -36,6 +36,8 @@ def _run(argv: Sequence[str]) -> int:
         return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
     except known_errors() as error:
         write_message(sentence(error))
+        for line in further_lines(error):
+            write_message(line)
         return exit_code(error)
     return 0
 

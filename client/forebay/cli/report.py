@@ -7,7 +7,7 @@ are imported, because only those can have raised.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any, TypedDict
 
@@ -38,6 +38,7 @@ class CommandFailed(Exception):
         reason: str = "",
         facts: Mapping[str, str] | None = None,
         advice: str = "",
+        lines: Sequence[str] = (),
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -46,6 +47,8 @@ class CommandFailed(Exception):
         self.facts = dict(facts or {})
         self.advice = advice
         """Recommended reaction; a part of the sentence."""
+        self.lines = tuple(lines)
+        """Further lines below the sentence, such as the end of a log; each is escaped by itself."""
 
 
 def known_errors() -> tuple[type[BaseException], ...]:
@@ -81,7 +84,7 @@ def problem(error: BaseException) -> Problem:
     if isinstance(error, (CommandFailed, MissingExtra)) or not hasattr(error, "exit_code"):
         code = exit_code(error)
         reason, facts, advice = (getattr(error, name, "") for name in ("reason", "facts", "advice"))
-        message = str(error) or type(error).__name__
+        message = "\n".join([str(error) or type(error).__name__, *further_lines(error)])
     else:  # the classes of Typer
         code, facts = ExitCode(error.exit_code), {}
         reason, advice = "", _help_of(getattr(error, "ctx", None))
@@ -93,6 +96,11 @@ def problem(error: BaseException) -> Problem:
         "advice": advice if isinstance(advice, str) else "",
         "exit_code": int(code),
     }
+
+
+def further_lines(error: BaseException) -> tuple[str, ...]:
+    """Return the lines that follow the sentence about ``error``."""
+    return error.lines if isinstance(error, CommandFailed) else ()
 
 
 def _help_of(context: Any) -> str:

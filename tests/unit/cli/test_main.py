@@ -39,6 +39,10 @@ COMMANDS = (
     "backup",
     "realtime",
     "connections",
+    "schema",
+    "producers",
+    "target",
+    "config",
 )
 SINK_COMMANDS = ("create", "list", "show", "update", "delete", "pause", "resume", "purge", "seek")
 SUBSCRIPTION_COMMANDS = ("create", "list", "delete", "seek")

@@ -9,7 +9,7 @@ import pytest
 from forebay.broker.storage.errors import StoreFailed, StoreLocked
 from forebay.cli.exits import ExitCode
 from forebay.cli.extras import MissingExtra
-from forebay.cli.report import CommandFailed, exit_code, known_errors, sentence
+from forebay.cli.report import CommandFailed, exit_code, further_lines, known_errors, problem, sentence
 from forebay.client import errors
 from forebay.deliver.errors import InvalidOption, TargetClosed, UnknownTarget
 from forebay.errors.reasons import Reason
@@ -57,3 +57,12 @@ def test_the_sentence_names_the_reason_of_the_broker() -> None:
 
 def test_a_reason_that_the_text_gives_already_is_not_said_twice() -> None:
     assert sentence(StoreFailed("write", "broken")) == "forebay: store could not write: broken"
+
+
+def test_further_lines_of_a_failure_follow_its_sentence_and_are_in_its_message() -> None:
+    failed = CommandFailed("the broker process ended; its log ends with:", lines=["  first", "  no disk left"])
+
+    assert sentence(failed) == "forebay: the broker process ended; its log ends with:"
+    assert further_lines(failed) == ("  first", "  no disk left")
+    assert problem(failed)["message"].splitlines()[1:] == ["  first", "  no disk left"]
+    assert further_lines(StoreFailed("write", "broken")) == ()

@@ -14,6 +14,7 @@ from forebay.cli.report import CommandFailed
 
 if TYPE_CHECKING:
     from forebay.cli.demo.plan import DemoSettings
+    from forebay.cli.demo.processes.children import ChildFailed
     from forebay.cli.demo.run import DemoResult
 
 
@@ -29,12 +30,18 @@ def run_demo(settings: DemoSettings, chosen: Path | None) -> tuple[Path, DemoRes
     try:
         result = _run(settings, place)
     except ChildFailed as error:
-        raise CommandFailed(f"{error}\n\nfiles of the run: {place}") from error
+        raise failure(error, place) from error
     except KeyboardInterrupt:
         _tidy(place, keep=chosen is not None)
         raise
     _tidy(place, keep=chosen is not None or not result.reconciliation.ok)
     return place, result
+
+
+def failure(error: ChildFailed, place: Path) -> CommandFailed:
+    """Return the failure of a run: its sentence, then the end of the log of the process line by line."""
+    logged = [f"  {line}" for line in error.log_lines]
+    return CommandFailed(error.sentence, lines=[*logged, f"files of the run: {place}"])
 
 
 def _end(number: int, frame: FrameType | None) -> None:

@@ -14,6 +14,7 @@ from forebay.deliver.batch import Batch, BatchLimits
 from forebay.deliver.errors import TargetClosed
 from forebay.deliver.outcome import Delivered, Outcome
 from forebay.deliver.targets import encoding as encode
+from forebay.deliver.targets.options import TargetDescription, described
 from forebay.deliver.targets.target import TargetContext
 from forebay.text import visible_json
 
@@ -46,6 +47,7 @@ class ConsoleTarget:
         """Leave the stream open, because the target does not own it."""
 
 
+@described(TargetDescription("Prints records to standard output, one JSON envelope per line.", ()))
 def console_target() -> ConsoleTarget:
     """Build the target; it has no options."""
     return ConsoleTarget()

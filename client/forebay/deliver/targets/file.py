@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from threading import Lock
+from typing import Final
 
 from forebay.deliver import classification
 from forebay.deliver.batch import Batch, BatchLimits
@@ -16,6 +17,7 @@ from forebay.deliver.errors import InvalidOption
 from forebay.deliver.outcome import Delivered, Outcome
 from forebay.deliver.targets import encoding as encode
 from forebay.deliver.targets.lines_file import LinesFile
+from forebay.deliver.targets.options import TargetDescription, TargetOption, described
 from forebay.deliver.targets.target import TargetContext
 
 
@@ -56,6 +58,18 @@ class FileTarget:
         return self._path.with_name(f"{self._path.stem}-{partition}{self._path.suffix}")
 
 
+DESCRIPTION: Final = TargetDescription(
+    "Writes records to JSON Lines files, one per partition, each record exactly once.",
+    (
+        TargetOption(
+            *("path", "text", None, "a file in a folder that exists"),
+            "File; out.jsonl becomes out-0.jsonl for partition 0.",
+        ),
+    ),
+)
+
+
+@described(DESCRIPTION)
 def file_target(*, path: str) -> FileTarget:
     """Build the target; ``path`` is its only option."""
     return FileTarget(Path(path))

@@ -31,7 +31,9 @@ from forebay.deliver.errors import InvalidOption
 from forebay.deliver.outcome import Delivered, Outcome, Reject, Retry
 from forebay.deliver.targets import encoding as encode
 from forebay.deliver.targets.http_exchange import Network
+from forebay.deliver.targets.http_options import DESCRIPTION
 from forebay.deliver.targets.http_settings import Format, HttpSettings, problem_of_value
+from forebay.deliver.targets.options import described
 from forebay.deliver.targets.target import TargetContext
 from forebay.text import visible
 
@@ -212,6 +214,7 @@ def _answer(response: httpcore2.Response) -> bytes:
     return answer
 
 
+@described(DESCRIPTION)
 def http_target(**options: str) -> HttpTarget:
     """Build the target from command-line options, the fields of `HttpSettings`."""
     return HttpTarget(HttpSettings.from_options(options))

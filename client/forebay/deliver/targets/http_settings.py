@@ -20,6 +20,13 @@ from forebay.credentials import CredentialFile, Kind
 from forebay.deliver.errors import InvalidOption
 
 _TARGET: Final = "http"
+METHODS: Final = ("POST", "PUT", "PATCH")
+TIMEOUT_S: Final = (0.001, 600.0)
+"""Bounds of the time limits."""
+
+RETRY_AFTER_S: Final = (0.0, 86_400.0)
+"""Bounds of the longest honoured ``Retry-After``."""
+
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 """A token (RFC 9110, section 5.6.2)."""
 
@@ -106,8 +113,8 @@ class HttpSettings:
                 "url",
                 "must not contain user and password; set authorization_env to the name of a variable",
             )
-        if self.method not in {"POST", "PUT", "PATCH"}:
-            raise InvalidOption(_TARGET, "method", f"{self.method!r}: must be one of POST, PUT, PATCH")
+        if self.method not in METHODS:
+            raise InvalidOption(_TARGET, "method", f"{self.method!r}: must be one of {', '.join(METHODS)}")
         if any(name.lower() == "authorization" for name, _ in self.headers):
             raise InvalidOption(
                 _TARGET, "header.authorization", "set authorization_env to the name of a variable instead"
@@ -120,11 +127,10 @@ class HttpSettings:
         if self.content_type is not None and (problem := problem_of_value(self.content_type)):
             raise InvalidOption(_TARGET, "content_type", f"it {problem}")
         self._check_proxy()
-        for name, highest in (("connect_timeout_s", 600.0), ("timeout_s", 600.0)):
-            if not 0.001 <= (value := getattr(self, name)) <= highest:
-                raise InvalidOption(_TARGET, name, f"{value}: must be 0.001 to {highest}")
-        if not 0.0 <= self.retry_after_max_s <= 86_400.0:
-            raise InvalidOption(_TARGET, "retry_after_max_s", f"{self.retry_after_max_s}: must be 0 to 86400")
+        bounds = {"connect_timeout_s": TIMEOUT_S, "timeout_s": TIMEOUT_S, "retry_after_max_s": RETRY_AFTER_S}
+        for name, (low, high) in bounds.items():
+            if not low <= (value := getattr(self, name)) <= high:
+                raise InvalidOption(_TARGET, name, f"{value}: must be {low:g} to {high:g}")
         if self.key_file and not self.cert_file:
             raise InvalidOption(_TARGET, "key_file", "requires cert_file")
 

@@ -24,8 +24,9 @@ from forebay.deliver import classification
 from forebay.deliver.batch import Batch, BatchLimits
 from forebay.deliver.errors import InvalidOption, TargetClosed
 from forebay.deliver.outcome import Delivered, Outcome, Reject, Retry
+from forebay.deliver.targets.options import described
 from forebay.deliver.targets.postgresql_rows import RowInvalid, Rows, json_rows, offsets_of, record_rows
-from forebay.deliver.targets.postgresql_settings import TARGET, PostgresqlSettings, settings_of
+from forebay.deliver.targets.postgresql_settings import DESCRIPTION, TARGET, PostgresqlSettings, settings_of
 from forebay.deliver.targets.postgresql_settings import Rows as Form
 from forebay.deliver.targets.target import TargetContext
 from forebay.postgresql import TimedConnection, connect, is_refused, table_of
@@ -263,6 +264,7 @@ def _bounds(found: Range[Any]) -> tuple[int, int]:
     return found.lower, found.upper
 
 
+@described(DESCRIPTION)
 def postgresql_target(**options: str) -> PostgresqlTarget:
     """Build the target from command-line options, those of `settings_of`."""
     try:

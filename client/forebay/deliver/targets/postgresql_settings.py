@@ -10,12 +10,14 @@ from urllib.parse import unquote, urlsplit
 from forebay.client.positions.options import Credentials
 from forebay.deliver.batch import BatchLimits
 from forebay.deliver.errors import InvalidOption
+from forebay.deliver.targets.options import TargetDescription, TargetOption
 from forebay.postgresql import PASSWORD_VARIABLE, TABLE_NAME, USER_VARIABLE, Place
 
 TARGET: Final = "postgresql"
 Kind = TypeVar("Kind", bound=StrEnum)
 
 TIMEOUT_S: Final = (0.1, 600.0)
+NUMBER_MAX: Final = 1 << 30
 
 
 class Rows(StrEnum):
@@ -44,6 +46,41 @@ class UnknownFields(StrEnum):
 
     IGNORE = "ignore"
     """The field is not written."""
+
+
+_NAME: Final = "TABLE or SCHEMA.TABLE of a-z, 0-9 and _"
+_COUNT: Final = f"1 to {NUMBER_MAX}"
+
+DESCRIPTION: Final = TargetDescription(
+    "Writes rows into PostgreSQL, each record exactly once.",
+    (
+        TargetOption("url", "text", None, "postgresql://USER@HOST:PORT/DATABASE, without a password", "Database."),
+        TargetOption("table", "text", None, _NAME, "Table that rows are written to."),
+        TargetOption("rows", "choice", "record", ", ".join(Rows), "Form of a row."),
+        TargetOption(
+            *("value", "choice", "bytea", ", ".join(Value)), "Type of the column `value` of a table of records."
+        ),
+        TargetOption("upsert_by", "text", "", "columns, with commas; for rows=json", "Unique key: replace the row."),
+        TargetOption(
+            *("unknown_fields", "choice", "reject", ", ".join(UnknownFields)), "Treatment of a field without a column."
+        ),
+        TargetOption("delivered_table", "text", "forebay_delivered", _NAME, "Table of the delivered offsets."),
+        TargetOption("delivery", "text", "", "", "Name in that table; by default SINK/SUBSCRIPTION/TABLE."),
+        TargetOption("create", "boolean", "true", "true, false", "Create missing tables."),
+        TargetOption("batch_records", "number", "10000", _COUNT, "Most records of a transaction."),
+        TargetOption("batch_bytes", "size", str(8 << 20), _COUNT, "Most bytes of a transaction."),
+        TargetOption(
+            *("timeout_s", "duration", "20", f"{TIMEOUT_S[0]:g} to {TIMEOUT_S[1]:g}"),
+            "Time limit of a transaction, from connecting to the commit.",
+        ),
+        TargetOption("sslmode", "text", "", "those of libpq", "Use of TLS, such as verify-full."),
+        TargetOption("sslrootcert", "text", "", "a PEM file", "Trusted certificate authorities."),
+        TargetOption(
+            "credentials_file", "text", "", "", f"File with {USER_VARIABLE}=... and {PASSWORD_VARIABLE}=... lines."
+        ),
+    ),
+    limits=f"up to {10_000:,} records and 8 MiB, see batch_records and batch_bytes",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,8 +195,8 @@ def _flag(option: str, text: str) -> bool:
 
 
 def _whole(option: str, text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and 0 < int(text) <= 1 << 30):
-        raise InvalidOption(TARGET, option, f"{text!r}: must be an integer from 1 to {1 << 30}")
+    if not (text.isascii() and text.isdecimal() and 0 < int(text) <= NUMBER_MAX):
+        raise InvalidOption(TARGET, option, f"{text!r}: must be an integer from 1 to {NUMBER_MAX}")
     return int(text)
 
 

@@ -54,6 +54,14 @@ def load(name: str) -> Callable[..., Target]:
     return factory
 
 
+def origin(name: str) -> str:
+    """Return the source of target ``name``: ``built in``, the package that registers it, or ``import``."""
+    if name in _BUILT_IN:
+        return "built in"
+    found = next((one for one in entry_points(group=GROUP) if one.name == name), None)
+    return "import" if found is None else found.dist.name if found.dist is not None else "unknown"
+
+
 def create(name: str, options: Mapping[str, str]) -> Target:
     """Build the target ``name`` with ``options``.
 

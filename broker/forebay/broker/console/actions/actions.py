@@ -92,7 +92,7 @@ class Actions:
             "pause": f"forebay sink pause {name}",
             "resume": f"forebay sink resume {name}",
             "redrive": f"forebay dlq redrive {name}",
-            "purge-dead-letters": f"forebay dlq purge {name}",
+            "purge-dead-letters": f"forebay dlq purge {name} --all",
         }[word]
         return Page(
             "action.html", f"{action.title} of {name}", data, command, f"/sinks/{name}/actions/{word}", asked, shown

@@ -57,7 +57,7 @@ async def producers(source: PageSource, request: Request) -> Page:
             found += [_line(figures.name, one) for one in (await service.ListEpochs(asked, None)).producers]
     found.sort(key=lambda one: (-one.staged_records, -(one.committed_at_us or 0), one.sink, one.name))
     data = ProducerList(len(found), source.broker.clock.wall_us(), tuple(found[:PRODUCERS]))
-    return Page("producers.html", "Spark", data, "forebay position list", "/producers")
+    return Page("producers.html", "Spark", data, "forebay producers list", "/producers")
 
 
 def _line(sink: str, one: pb.Producer) -> ProducerLine:

@@ -95,7 +95,7 @@ async def explain(source: PageSource, request: Request) -> Page:
         found = await SinkServicer(source.broker).ExplainRecord(wanted, None)
     except BrokerError as error:
         raise refused(error) from error
-    command = f"forebay explain {name} {partition}:{offset}"
+    command = f"forebay explain {name} {offset} --partition {partition}"
     if subscription:
         command += f" --subscription {subscription}"
     return Page(

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from starlette.requests import Request
 
 from forebay.broker.console.pages.page import Page, PageSource, as_json, number, query, refused
 from forebay.broker.core.errors import BrokerError
 from forebay.broker.rpc.schema_service import SchemaServicer
+from forebay.text.spark_schema import spark_fields
 from forebay.v1 import schema_service_pb2 as pb
 
 VERSIONS: Final = 1_000
@@ -93,7 +93,7 @@ def fields_of(schema: pb.Schema) -> dict[str, str]:
 
 def _read(schema: pb.Schema) -> Iterator[tuple[str, str]]:
     if schema.spark_schema:
-        return iter(list(_spark_fields(json.loads(schema.spark_schema), "")))
+        return iter(list(spark_fields(schema.spark_schema)))
     from forebay.arrow import read_schema  # noqa: PLC0415 - only a broker with rows loads it
 
     return iter([(field.name, str(field.type)) for field in read_schema(schema.arrow_schema)])
@@ -103,17 +103,3 @@ def paired(left: Mapping[str, str], right: Mapping[str, str]) -> Iterator[FieldP
     """Yield the fields of two versions, in the order of the right one; removed ones are last."""
     for name in [*right, *(name for name in left if name not in right)]:
         yield FieldPair(name, left.get(name, ""), right.get(name, ""))
-
-
-def _spark_fields(kind: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
-    for field in kind["fields"]:
-        path, of = prefix + field["name"], field["type"]
-        if isinstance(of, str):
-            yield path, of
-            continue
-        yield path, of["type"]
-        element = of if of["type"] == "struct" else of.get("elementType") or of.get("valueType")
-        if isinstance(element, dict) and element["type"] == "struct":
-            yield from _spark_fields(element, path + ".")
-        elif isinstance(element, str):
-            yield path + ".element", element

@@ -31,8 +31,11 @@ class ChildFailed(Exception):
     """A child ended unexpectedly, or was not ready in time. The message has the end of its log."""
 
     def __init__(self, name: str, problem: str, log_tail: str) -> None:
-        super().__init__(f"the {name} process {problem}" + (f"; its log ends with:\n{log_tail}" if log_tail else ""))
         self.name = name
+        self.log_lines = log_tail.splitlines()
+        """End of its log."""
+        self.sentence = f"the {name} process {problem}" + ("; its log ends with:" if log_tail else "")
+        super().__init__("\n".join([self.sentence, *self.log_lines]))
 
 
 @dataclass(frozen=True, slots=True)

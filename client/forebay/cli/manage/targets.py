@@ -1,0 +1,79 @@
+"""`forebay target ...`: targets of the deliverer, and their options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from forebay.cli.command import Commands
+from forebay.cli.extras import needed_for
+from forebay.cli.options import OutputForm
+from forebay.cli.output import Column, Output, write_json, write_line, write_table, write_values
+
+if TYPE_CHECKING:
+    from forebay.deliver.targets.options import TargetOption
+
+target_app = Commands(no_args_is_help=True, help="List and show the targets of `forebay deliver`.")
+
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="Name of the target, or module:attribute.", show_default=False)
+]
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    name: str
+    origin: str
+    """``built in``, or the package that registers it."""
+
+    usable: bool
+    summary: str
+    """Summary, or the reason that it is not usable."""
+
+
+@target_app.command("list", example="forebay target list")
+def list_targets(output: OutputForm = Output.TABLE) -> None:
+    """List the targets: those of Forebay, and those of installed packages."""
+    with needed_for("the deliverer", "deliver"):
+        from forebay.deliver.targets.registry import names
+    columns: dict[str, Column[_Row]] = {"target": "name", "from": "origin", "usable": "usable", "": "summary"}
+    rows = [_row(name) for name in names()]
+    write_values(rows, output, f"{len(rows)} targets", columns)
+
+
+def _row(name: str) -> _Row:
+    from forebay.deliver.errors import TargetUnusable
+    from forebay.deliver.targets.options import description_of
+    from forebay.deliver.targets.registry import load, origin
+
+    try:
+        return _Row(name, origin(name), True, description_of(load(name)).summary)
+    except TargetUnusable as error:
+        return _Row(name, origin(name), False, str(error))
+
+
+@target_app.command(example="forebay target show http")
+def show(name: Name, output: OutputForm = Output.TABLE) -> None:
+    """Show the options of a target with their types, defaults and allowed values."""
+    with needed_for("the deliverer", "deliver"):
+        from forebay.deliver.targets.options import description_of
+        from forebay.deliver.targets.registry import load, origin
+    found = description_of(load(name))
+    if output is Output.JSON:
+        facts = {"name": name, "origin": origin(name), "summary": found.summary, "limits": found.limits}
+        write_json({**facts, "options": found.options, "complete": found.complete})
+        return
+    write_line(f"{name}: {found.summary}" if found.summary else name)
+    if found.limits:
+        write_line(f"Batches: {found.limits}")
+    columns = ("option", "type", "default", "allowed", "")
+    write_table(f"options of {name}, each as -O NAME=VALUE", columns, [_cells(one) for one in found.options])
+    if not found.complete:
+        write_line("The target accepts further options, which it does not list.")
+
+
+def _cells(option: TargetOption) -> tuple[object, ...]:
+    default = "required" if option.default is None else option.default
+    return (option.name, option.type, default, option.allowed, option.description)
