@@ -47,7 +47,9 @@ class Problem:
 
 
 def check(config: Path) -> tuple[dict[str, Any], list[Problem]]:
-    """Return the settings of a file as they were read, and all problems of it. Environment variables do not count.
+    """Return the settings of a file as they were read, and all problems of it.
+
+    Environment variables do not count.
 
     Raises:
         OSError: the file cannot be read.
