@@ -23,7 +23,7 @@ File = Annotated[
 
 @config_app.command(example="forebay config check forebay.toml")
 def check(file: File, output: OutputForm = Output.TABLE) -> None:
-    """Check a configuration file: names, values, allowed ranges, and files that it names. Starts no broker.
+    """Check a configuration file: names, values, allowed ranges, files that it names. Starts no broker.
 
     Environment variables, which `forebay serve` reads too, do not count. Exit code 0 valid, 2 not.
     """
