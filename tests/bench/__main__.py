@@ -62,6 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--lanes", action="store_true", help="measure a sink of 102,400 lanes, and nothing else")
     parser.add_argument("--callers", action="store_true", help="measure many callers at once, and nothing else")
     parser.add_argument("--backup", action="store_true", help="measure backups under load, and nothing else")
+    parser.add_argument("--idle", action="store_true", help="with --backup: without load only")
     parser.add_argument("--stored", type=int, default=backup.STORED_BYTES, metavar="BYTES", help="in that broker")
     parser.add_argument("--tasks", type=int, default=commit.TASKS, metavar="N", help="of that epoch")
     parser.add_argument("--rounds", type=int, default=0, help="rounds per case: 3, with --quick 1")
@@ -95,7 +96,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0 if report.show(rows, bars, elapsed_s=time.perf_counter() - begun) else 1
     if chosen.backup:
         with tempfile.TemporaryDirectory(prefix="data-", dir=results) as name:
-            given = {"rounds": rounds, "quick": chosen.quick, "stored_bytes": chosen.stored}
+            given = {
+                "rounds": rounds,
+                "quick": chosen.quick,
+                "stored_bytes": chosen.stored,
+                "is_loaded": not chosen.idle,
+            }
             backup.measure(Path(name), rows=rows, bars=bars, say=say, **given)
         return 0 if report.show(rows, bars, elapsed_s=time.perf_counter() - begun) else 1
     if chosen.relaxed:

@@ -56,8 +56,9 @@ def measure(
     bars: list[Bar],
     say: Callable[[str], None],
     stored_bytes: int = STORED_BYTES,
+    is_loaded: bool = True,
 ) -> None:
-    """Measure in ``folder``."""
+    """Measure in ``folder``; without ``is_loaded``, only the speed of a backup and its size after 1 % of new data."""
     total = QUICK_BYTES if quick else stored_bytes
     target = folder / "target"
     with ExitStack() as stack:
@@ -73,12 +74,23 @@ def measure(
         client.sinks.create(PROBED)
         say(f"storing {total // MIB} MiB")
         publish(client, total)
-        with append_probe(endpoint, PROBED, folder / "probe.log") as probe:
-            pairs = [_pair(client, probe, target, total // 2, say, f"round {n + 1} of {rounds}") for n in range(rounds)]
+        if is_loaded:
+            with append_probe(endpoint, PROBED, folder / "probe.log") as probe:
+                names = [f"round {number + 1} of {rounds}" for number in range(rounds)]
+                _report_load([_pair(client, probe, target, total // 2, say, name) for name in names], rows, bars)
         copies, fulls, full = _without_load(client, folder, rounds, say)
         publish(client, full.bytes // 100)
         say("an incremental backup")
         incremental = made(client)
+    rows.append(row_of(f"full backup of {full.bytes // MIB} MiB without load", fulls))
+    rows.append(row_of("cp and sync of as much", copies))
+    of_copy = median(one.bytes_per_s / other.bytes_per_s for one, other in zip(fulls, copies, strict=True))
+    part = incremental.transferred_bytes / full.transferred_bytes
+    bars.append(Bar("full backup / copy", of_copy, COPY_BAR, Sense.AT_LEAST))
+    bars.append(Bar("incremental after 1 % / full, bytes", part, INCREMENTAL_BAR, Sense.AT_MOST))
+
+
+def _report_load(pairs: list[Pair], rows: list[Row], bars: list[Bar]) -> None:
     rows.append(row_of("publish without a backup", [one.alone for one in pairs]))
     rows.append(row_of("publish during a full backup", [one.during for one in pairs]))
     longest = {
@@ -89,16 +101,10 @@ def measure(
     }
     for name, waits in longest.items():
         rows.append(Row(f"longest {name}", p50_ms=median(waits) * 1e3, p99_ms=max(waits) * 1e3))
-    rows.append(row_of(f"full backup of {full.bytes // MIB} MiB without load", fulls))
-    rows.append(row_of("cp and sync of as much", copies))
     ratio = median(one.during.bytes_per_s / one.alone.bytes_per_s for one in pairs)
-    of_copy = median(one.bytes_per_s / other.bytes_per_s for one, other in zip(fulls, copies, strict=True))
-    part = incremental.transferred_bytes / full.transferred_bytes
     longest_ms = max(longest["append during a backup"]) * 1e3
     bars.append(Bar("publish during a backup / without", ratio, THROUGHPUT_BAR, Sense.AT_LEAST))
     bars.append(Bar("longest append during a backup in ms", longest_ms, STALL_BAR_MS, Sense.AT_MOST))
-    bars.append(Bar("full backup / copy", of_copy, COPY_BAR, Sense.AT_LEAST))
-    bars.append(Bar("incremental after 1 % / full, bytes", part, INCREMENTAL_BAR, Sense.AT_MOST))
 
 
 def _pair(

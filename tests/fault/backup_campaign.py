@@ -52,6 +52,8 @@ LARGE_BYTES: Final = 90_000
 """Of every third record: groups of these go to bulk files."""
 DELAY_MAX_S: Final = 0.12
 """Latest moment of a kill after the begin of a backup, which takes about as long."""
+TRIALS_OF_A_BROKER: Final = 25
+"""Trials after which another broker begins with an empty directory: each restore reads all that is stored."""
 PRUNED_EVERY: Final = 10
 """Trials after which old backups are deleted."""
 ENDINGS: Final = ("complete", "complete", "complete", "kill broker", "kill broker", "end call", "kill command")
@@ -73,6 +75,19 @@ class Result:
     longest_stall_s: float = 0.0
     """Longest time for which a snapshot held back the commits."""
     wrong: list[str] = field(default_factory=list)
+
+    def add(self, other: Result) -> None:
+        """Add the figures of another broker."""
+        for ending, times in other.endings.items():
+            self.endings[ending] = self.endings.get(ending, 0) + times
+        self.trials += other.trials
+        self.complete += other.complete
+        self.incomplete += other.incomplete
+        self.incremental += other.incremental
+        self.records += other.records
+        self.epochs += other.epochs
+        self.longest_stall_s = max(self.longest_stall_s, other.longest_stall_s)
+        self.wrong += other.wrong
 
 
 class Publisher:
@@ -305,8 +320,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     seed = chosen.seed if chosen.seed is not None else random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}", file=sys.stderr)
-    with tempfile.TemporaryDirectory(dir=chosen.folder) as name, Launcher() as launcher:
-        result = Campaign(launcher, Path(name), seed).run(chosen.trials)
+    result = Result()
+    for begun in range(0, chosen.trials, TRIALS_OF_A_BROKER):
+        with tempfile.TemporaryDirectory(dir=chosen.folder) as name, Launcher() as launcher:
+            trials = min(TRIALS_OF_A_BROKER, chosen.trials - begun)
+            result.add(Campaign(launcher, Path(name), seed + begun).run(trials))
     print(json.dumps(asdict(result)))
     return 1 if result.wrong else 0
 
