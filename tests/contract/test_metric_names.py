@@ -17,7 +17,7 @@ from opentelemetry.trace import SpanKind
 from docs.generator.blocks import fill
 from forebay.broker.core.partition.pages import Body, DropReason
 from forebay.broker.core.partition.ranges import Range
-from forebay.broker.gauges import GAUGES
+from forebay.broker.figures import GAUGES
 from forebay.broker.runtime import metrics
 from forebay.broker.runtime.commit.committer import Synced
 from forebay.broker.runtime.delivery.events import Delivered
@@ -81,6 +81,19 @@ PROMISED: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
     "forebay.subscription.lag.age": (GAUGE, "s", LANE),
     "forebay.subscription.lag.size": (GAUGE, "By", LANE),
     "forebay.tail.size": (GAUGE, "By", ()),
+    "forebay.disk.free": (GAUGE, "By", ()),
+    "forebay.disk.reserve": (GAUGE, "By", ()),
+    "forebay.info": (GAUGE, "1", ("version", "state")),
+    "forebay.ingest.refused": (COUNTER, "{append}", ("sink", "reason")),
+    "forebay.memory.used": (GAUGE, "By", ()),
+    "forebay.memory.watermark": (GAUGE, "By", ()),
+    "forebay.sink.dead_letters": (GAUGE, "{record}", ("sink",)),
+    "forebay.sink.limit.used": (GAUGE, "1", ("sink",)),
+    "forebay.sink.staged.size": (GAUGE, "By", ("sink",)),
+    "forebay.sink.state": (GAUGE, "1", ("sink", "state")),
+    "forebay.storage.write.stall": (GAUGE, "1", ()),
+    "forebay.subscription.state": (GAUGE, "1", ("sink", "group", "state")),
+    "rpc.server.call.duration": (HISTOGRAM, "s", ("rpc.method", "rpc.response.status_code")),
     "forebay.background.failures": (COUNTER, "{failure}", ()),
     "forebay.quarantine.evicted.pages": (COUNTER, "{page}", ()),
     "forebay.quarantine.pages": (GAUGE, "{page}", ()),
@@ -210,6 +223,8 @@ def everything_measured() -> Observed:
     broker.connections_closed("per_peer", 1)
     broker.call_refused("unknown", "TOKEN_REFUSED")
     broker.stream_shed(1)
+    broker.append_refused("orders", "SINK_FULL")
+    broker.answered("forebay.v1.AdminService/GetInfo", "OK", 0.1)
     publisher = Telemetry("orders", tracers=seen.tracers, meters=seen.meters)
     publisher.sent(publisher.send(0, 1, None), 1)
     client = Telemetry("orders", "default", tracers=seen.tracers, meters=seen.meters)
@@ -261,7 +276,7 @@ def test_the_reference_names_every_metric_and_no_other() -> None:
     text = fill((ROOT / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8"))
     tables = (BROKER, DELIVERER, CLIENT, POSITIONS)
 
-    rows = re.findall(r"^\| `((?:forebay|messaging)\.[a-z.]+)` \| (\w+) \| `([^`]+)` \|", text, re.M)
+    rows = re.findall(r"^\| `((?:forebay|messaging|rpc)\.[a-z._]+)` \| (\w+) \| `([^`]+)` \|", text, re.M)
 
     assert {name: (kind, unit) for name, kind, unit in rows} == {
         name: (kind.removeprefix("observable "), unit) for table in tables for name, (kind, unit, _) in table.items()

@@ -181,7 +181,9 @@ class Serving:
             resident=resident_bytes,
         )
         self._server = grpc.aio.server(
-            interceptors=self._listening.interceptors(StatusInterceptor(self.connections)),
+            interceptors=self._listening.interceptors(
+                StatusInterceptor(self.connections, on_answered=self.instruments.answered)
+            ),
             options=options(settings, total),
         )
         self.port = 0

@@ -17,10 +17,11 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from forebay.broker.core.partition.pages import Entry, Part
 from forebay.broker.exporting import Exporting, wanted
-from forebay.broker.gauges import GAUGES, Gauges
+from forebay.broker.figures import GAUGES
+from forebay.broker.gauges import Gauges
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.delivery.events import Delivered
-from forebay.broker.runtime.instruments import Instruments, Lag
+from forebay.broker.runtime.instruments import Instruments, Lag, SinkMeasure
 from forebay.broker.runtime.metrics import EVENTS, GROUP, PARTITION, SINK, Metric, MetricKind
 from forebay.broker.runtime.resources.connections import Connections
 from forebay.broker.series import Attributes, Series, attributes
@@ -96,11 +97,11 @@ class OpenTelemetryInstruments(Instruments):
                     span.add_link(context)
         span.end(end_time=max(now_us, entry.accepted_at_us) * 1_000)
 
-    def stored(self, sink: str, records: int, size: int) -> None:
-        self._gauges.stored(sink, records, size)
+    def sink_measured(self, sink: str, measure: SinkMeasure) -> None:
+        self._gauges.sink_measured(sink, measure)
 
-    def measured(self, sink: str, subscription: str, lanes: Sequence[Lag]) -> None:
-        self._gauges.measured(sink, subscription, lanes)
+    def measured(self, sink: str, subscription: str, lanes: Sequence[Lag], state: str) -> None:
+        self._gauges.measured(sink, subscription, lanes, state)
 
     def forgotten(self, sink: str, subscription: str | None = None) -> None:
         self._gauges.forgotten(sink, subscription)

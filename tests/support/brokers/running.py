@@ -19,7 +19,7 @@ from forebay.broker.runtime.delivery.subscription import Subscription
 from forebay.broker.runtime.instruments import Instruments
 from forebay.broker.storage.errors import StoreFailed
 from forebay.broker.storage.recovery import recover
-from forebay.broker.storage.store.contract import Family, Marks, Operation, Store, Value
+from forebay.broker.storage.store.contract import Family, Marks, Operation, Store, Value, WriteStall
 from forebay.broker.storage.store.memory import MemoryStore
 from tests.support.pages.samples import values
 
@@ -183,6 +183,9 @@ class Mortal:
 
     def free_bytes(self) -> int:
         return self.store.free_bytes()
+
+    def write_stall(self) -> WriteStall:
+        return self.store.write_stall()
 
     def close(self) -> None:
         """Give nothing up: the test decides what the next process finds."""

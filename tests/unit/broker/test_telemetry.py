@@ -13,21 +13,24 @@ from opentelemetry.trace import SpanKind
 from forebay.broker import series
 from forebay.broker.core.delivery.lane import Answer
 from forebay.broker.core.delivery.leased_sets import Wanted
+from forebay.broker.core.errors import SinkFull, StoreFenced
 from forebay.broker.core.partition.pages import TRACES_MAX, Body, Part
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import Ordering, Overflow, SinkSettings
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.delivery.events import Delivered
-from forebay.broker.runtime.instruments import Lag
+from forebay.broker.runtime.instruments import Lag, SinkMeasure
 from forebay.broker.runtime.metrics import EVENTS, Metric
+from forebay.broker.runtime.resources.memory import Reading
 from forebay.broker.runtime.sink.buffer import Buffer
-from forebay.broker.runtime.sink.statistics import sink_lags
 from forebay.broker.series import SERIES_MAX
 from forebay.broker.settings import load
+from forebay.broker.storage.store.contract import WriteStall
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.broker.telemetry import OpenTelemetryInstruments, instruments
-from tests.support.brokers.running import Hand, move, running
+from tests.support.brokers.running import Hand, begin, move, running
+from tests.support.brokers.taker import Taker
 from tests.support.pages.samples import entry, page
 from tests.support.telemetry.observed import Observed, Point
 
@@ -79,8 +82,7 @@ async def taken(hand: Hand, partition: int = 0) -> Delivered:
 
 async def measure(broker: Broker, told: Buffer) -> None:
     """Measure the lag now, as the sweeper does every second."""
-    for subscription, lanes in await sink_lags(told):
-        broker.instruments.measured(told.name, subscription.name, lanes)
+    await broker.housekeeping.measure(told)
 
 
 async def test_what_becomes_durable_is_counted_and_timed(seen: Observed) -> None:
@@ -273,7 +275,7 @@ async def test_an_exporter_examines_no_more_lanes_than_it_has_series(seen: Obser
     told = told_to(seen)
     subscriptions = [Lanes(Lag(at, at, 10, 1_000_000 * number, None) for at in range(1_024)) for number in range(4)]
     for number, lanes in enumerate(subscriptions):
-        told.measured("wide", f"s{number}", lanes)
+        told.measured("wide", f"s{number}", lanes, "flowing")
         lanes.walks = 0
 
     lag, age = seen.points("forebay.subscription.lag"), seen.points("forebay.subscription.lag.age")
@@ -294,11 +296,70 @@ async def test_what_sinks_beyond_the_series_hold_is_their_sum_as_it_was_measured
         for each in (buffer, other):
             await append(each, b"a", b"b")
         before = [point.value for point in seen.points("forebay.sink.depth")]
-        broker.instruments.stored("other", 7, 70)
+        broker.instruments.sink_measured("other", SinkMeasure(7, 70, "idle", 0.0, 0, None))
 
         assert before == [2, 0, 2], "a sink that was not measured yet is looked at"
         assert [point.value for point in seen.points("forebay.sink.depth")] == [2, 0, 7]
         assert seen.points("forebay.sink.size")[-1].value == 70
+
+
+async def test_sinks_report_their_state_the_used_part_of_their_limit_and_their_dead_letters(seen: Observed) -> None:
+    async with observed(seen, max_disk_cache=4, dlq_ratio_max=1.0) as (broker, buffer):
+        await append(buffer, b"a", b"b")
+        await append(buffer, b"c")
+        taker = Taker(buffer.subscription(""))
+        await taker.all_offsets()
+        await buffer.subscription("").reject(0, taker.answer(), [Range(0, 1)], reason="no")
+        buffer.subscription("").leave(taker.consumer)
+        before = seen.points("forebay.sink.state")
+        await measure(broker, buffer)
+
+        assert before == []
+        assert seen.values("forebay.sink.state", "sink", "state") == {("orders", "flowing"): 1}
+        assert seen.values("forebay.subscription.state", "group", "state") == {("default", "flowing"): 1}
+        assert seen.values("forebay.sink.limit.used", "sink") == {("orders",): 0.75}
+        assert seen.values("forebay.sink.dead_letters", "sink") == {("orders",): 1}
+        assert seen.values("forebay.sink.staged.size", "sink") == {("orders",): 0}
+
+
+async def test_an_append_that_finds_no_room_is_counted_by_its_reason(seen: Observed) -> None:
+    async with observed(seen, max_disk_cache=1) as (_, buffer):
+        await append(buffer, b"a")
+        for _ in range(2):
+            with pytest.raises(SinkFull):
+                await append(buffer, b"b")
+
+        assert seen.values("forebay.ingest.refused", "sink", "reason") == {("orders", "SINK_FULL"): 2}
+
+
+async def test_disk_and_memory_are_reported_beside_their_limits(seen: Observed) -> None:
+    store = MemoryStore()
+    store.room, store.stall = 123 << 20, WriteStall.SLOWED
+    async with observed(seen, store=store) as (broker, _):
+        broker.committer.check_disk()
+        broker.memory.worst = Reading("process", 100, 1_000)
+
+        assert seen.values("forebay.disk.free") == {(): 123 << 20}
+        assert seen.values("forebay.memory.used") == {(): 100}
+        assert seen.values("forebay.memory.watermark") == {(): 1_000 * broker.bounds.memory_high_watermark}
+        assert seen.values("forebay.storage.write.stall") == {(): 1}
+
+
+async def test_the_state_of_the_broker_is_reported_to_its_end(seen: Observed) -> None:
+    store = MemoryStore()
+    told = told_to(seen)
+    broker = begin(store, FakeClock(), instruments=told)
+    told.watch(broker)
+    states = [seen.values("forebay.info", "state")]
+    await broker.create("orders", SinkSettings())
+    store.fail_next("sync")
+    with pytest.raises(StoreFenced):
+        await append(broker.sink("orders"), b"a")
+    states.append(seen.values("forebay.info", "state"))
+    await broker.close()
+
+    assert states == [{("serving",): 1}, {("fenced",): 1}]
+    assert "forebay.storage.write.stall" not in seen.metrics(), "the store is closed"
 
 
 async def test_lag_is_measured_from_the_first_time_it_is_requested(seen: Observed) -> None:
@@ -319,6 +380,8 @@ async def test_a_deleted_sink_has_no_gauges_any_more(seen: Observed) -> None:
 
         metrics = seen.metrics()
         assert "forebay.sink.depth" not in metrics
+        assert "forebay.sink.state" not in metrics
+        assert "forebay.subscription.state" not in metrics
         assert "forebay.subscription.lag" not in metrics
 
 

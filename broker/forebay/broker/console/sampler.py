@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from forebay.broker.console.facts import Facts
@@ -16,14 +16,13 @@ from forebay.broker.core.errors import BrokerError
 from forebay.broker.core.publish.limits import demand
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.commit.pulse import Pulse
-from forebay.broker.runtime.delivery.subscription import Subscription
+from forebay.broker.runtime.delivery.flow import flow_of
 from forebay.broker.runtime.resources.connections import Connections
 from forebay.broker.runtime.resources.memory import Reading, measure
 from forebay.broker.runtime.resources.slices import Slices
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.runtime.sink.statistics import sink_lags
 from forebay.state import flow
-from forebay.state.flow import Flow
 
 DEAD_LETTERS: Final = ".dlq"
 
@@ -176,28 +175,3 @@ def _count(buffer: Buffer, now: float) -> tuple[Count, str]:
         if pending > waiting:
             waiting, slowest = pending, name
     return Count(now, buffer.record.incarnation, sum(ends), waiting), slowest
-
-
-@dataclass(slots=True)
-class _LaneFacts:
-    """Statistics of one lane that the state of its subscription depends on."""
-
-    pending: int
-    parked_records: int
-    live_stopped: bool
-    state: State
-
-
-def flow_of(subscription: Subscription) -> Flow:
-    """Return the state of a subscription, from counters in memory."""
-    lanes = [
-        _LaneFacts(
-            lane.cursor.pending(subscription.log(partition).tail.next_offset),
-            lane.retry.queue.records(lane.view) if lane.retry.queue else 0,
-            lane.retry.live_stopped,
-            lane.resend.state,
-        )
-        for partition, lane in enumerate(subscription.lanes)
-    ]
-    rate = subscription.accounts.settling.per_s(subscription.now())
-    return flow.of_subscription(lanes, consumers=len(subscription.owners.consumers), settled_per_s=rate)

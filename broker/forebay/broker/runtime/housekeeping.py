@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
+from forebay.broker.core.dead_letters.letters import dead_letter_sink_name
 from forebay.broker.core.errors import StoreFenced
+from forebay.broker.core.publish.limits import demand
 from forebay.broker.runtime.clock import AgeClock
 from forebay.broker.runtime.commit.committer import Committer
+from forebay.broker.runtime.delivery.flow import flow_of
 from forebay.broker.runtime.epochs.sweep import EpochSweep
-from forebay.broker.runtime.instruments import Instruments
+from forebay.broker.runtime.instruments import Instruments, SinkMeasure
 from forebay.broker.runtime.read.pages import Pages
 from forebay.broker.runtime.resources.ballast import BallastKeeper
 from forebay.broker.runtime.resources.memory import MemoryGuard
@@ -25,6 +28,8 @@ from forebay.broker.runtime.sink.retention import expiry
 from forebay.broker.runtime.sink.retention.expiry import Expirer
 from forebay.broker.runtime.sink.statistics import lag_is_due, sink_lags
 from forebay.broker.runtime.sinks import Sinks
+from forebay.state import flow
+from forebay.state.flow import Flow
 
 _log: Final = logging.getLogger(__name__)
 PROBE_S: Final = 2.0
@@ -114,7 +119,7 @@ class Housekeeping:
                 buffer.sweep()
                 await buffer.tier.relieve()
             if wants_lag and lag_is_due(self._sweeps, buffer.record.id, lanes):
-                await self._measure(buffer)
+                await self.measure(buffer)
 
     async def _check_disk(self) -> None:
         self._committer.check_disk()
@@ -132,16 +137,29 @@ class Housekeeping:
         if self._stream_memory.calmed():
             await asyncio.to_thread(self._on_memory)
 
-    async def _measure(self, buffer: Buffer) -> None:
+    async def measure(self, buffer: Buffer) -> None:
+        """Measure a sink and the lag of its subscriptions, and report them to the instruments."""
         try:
             found = await sink_lags(buffer)
         except StoreFenced as damage:
             _log.error("lag could not be read sink=%s cause=%s", buffer.name, damage)
             return
         slices = Slices()
-        records, size = sum(log.records for log in buffer.logs), sum(log.size for log in buffer.logs)
-        self._instruments.stored(buffer.name, records, size)
+        states = {subscription.name: flow_of(subscription) for subscription, _ in found}
+        self._instruments.sink_measured(buffer.name, self._measure_of(buffer, states.values()))
         for subscription, lanes in found:
             await slices.turn()
             if not buffer.state.deleted and buffer.subscriptions.get(subscription.name) is subscription:
-                self._instruments.measured(buffer.name, subscription.name, lanes)
+                self._instruments.measured(buffer.name, subscription.name, lanes, states[subscription.name].value)
+
+    def _measure_of(self, buffer: Buffer, states: Iterable[Flow]) -> SinkMeasure:
+        sink = buffer.state
+        letters = self._sinks.running.get(dead_letter_sink_name(buffer.name))
+        return SinkMeasure(
+            records=sink.live.records,
+            size=sink.live.size,
+            state=flow.of_sink(states, full=sink.full).value,
+            limit_used=demand(sink.settings, sink.live, sink.staged.usage, 0, 0).share(sink.settings),
+            staged_bytes=sink.staged.size,
+            dead_letters=letters.state.live.records if letters is not None else None,
+        )

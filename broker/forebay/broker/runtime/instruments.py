@@ -37,6 +37,25 @@ class Lag:
     in_store: PathLag = PathLag()
 
 
+@dataclass(frozen=True, slots=True)
+class SinkMeasure:
+    """Measurement of one sink, taken with the lag of its subscriptions."""
+
+    records: int
+    size: int
+    state: str
+    """State of its flow as a word, see ``forebay.state.flow``."""
+
+    limit_used: float
+    """Share of its tightest limit that is in use."""
+
+    staged_bytes: int
+    """Bytes of pages of open epochs."""
+
+    dead_letters: int | None
+    """Records in its dead-letter sink; None without one."""
+
+
 class Instruments:
     """Events of the runtime. Called on the loop, once per event; calls must be quick and must not fail."""
 
@@ -96,11 +115,19 @@ class Instruments:
         """Count a failed delivery that will be retried: ``nack``, ``deadline`` or ``disconnect``."""
         self.add(metrics.FAILURES, 1, (sink, subscription, why))
 
-    def stored(self, sink: str, records: int, size: int) -> None:
-        """Record the total content of a sink; with every measurement of its lag."""
+    def append_refused(self, sink: str, reason: str) -> None:
+        """Count an append that found no room."""
+        self.add(metrics.APPEND_REFUSED, 1, (sink, reason))
 
-    def measured(self, sink: str, subscription: str, lanes: Sequence[Lag]) -> None:
-        """Record the lag of a subscription, once a second."""
+    def answered(self, method: str, status: str, seconds: float) -> None:
+        """Record the duration of a call with one request and one response."""
+        self.add(metrics.CALL, seconds, (method, status))
+
+    def sink_measured(self, sink: str, measure: SinkMeasure) -> None:
+        """Record the measurement of a sink, before those of its subscriptions."""
+
+    def measured(self, sink: str, subscription: str, lanes: Sequence[Lag], state: str) -> None:
+        """Record the lag of a subscription and the state of its flow, once a second."""
 
     def dropped(self, sink: str, partition: int, reason: DropReason, records: int) -> None:
         """Count dropped records."""

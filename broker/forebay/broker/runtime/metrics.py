@@ -13,6 +13,8 @@ from typing import Final
 SINK: Final = "messaging.destination.name"
 PARTITION: Final = "messaging.destination.partition.id"
 GROUP: Final = "messaging.consumer.group.name"
+METHOD: Final = "rpc.method"
+STATUS: Final = "rpc.response.status_code"
 PLACE: Final = (SINK, PARTITION)
 LANE: Final = (SINK, PARTITION, GROUP)
 SYNC_S: Final = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
@@ -83,6 +85,21 @@ DROPPED: Final = Metric(
     "Records dropped: `OVERFLOW`, `CORRUPT`, `EXPIRED`, `PURGED`, `CLEANED_AT_STOP`, `REJECTED_BY_TARGET`",
     (*PLACE, "reason"),
 )
+APPEND_REFUSED: Final = Metric(
+    "forebay.ingest.refused",
+    COUNTER,
+    "{append}",
+    "Appends that were not admitted: `SINK_FULL`, `DISK_FULL`, `MEMORY_OVERLOADED`, and others",
+    (SINK, "reason"),
+)
+CALL: Final = Metric(
+    "rpc.server.call.duration",
+    HISTOGRAM,
+    "s",
+    "A call with one request and one response, from the complete request to its result; streams are not measured",
+    (METHOD, STATUS),
+    buckets=SYNC_S,
+)
 CLOSED: Final = Metric(
     "forebay.connections.closed",
     COUNTER,
@@ -102,5 +119,5 @@ REFUSED: Final = Metric(
 )
 EVENTS: Final = (
     *(INGESTED_RECORDS, INGESTED_BYTES, INGEST, SYNC, DELIVERED, REDELIVERED, FAILURES, SETTLED, RESIDENCE, DROPPED),
-    *(CLOSED, SHED, REFUSED),
+    *(APPEND_REFUSED, CALL, CLOSED, SHED, REFUSED),
 )

@@ -273,6 +273,11 @@ class Journal:
         with _refusing():
             return self.store.free_bytes()
 
+    def write_stall(self) -> int:
+        """Return 1 if the store slows writes, 2 if it stops them, or 0. Raises ``StoreFenced`` when it is closed."""
+        with _refusing():
+            return self.store.write_stall()
+
     def close(self) -> None:
         """Close the store."""
         self.store.close()

@@ -107,7 +107,7 @@ class Lags(Instruments):
     def __init__(self) -> None:
         self.seen: list[tuple[str, int]] = []
 
-    def measured(self, sink: str, subscription: str, lanes: Sequence[Lag]) -> None:
+    def measured(self, sink: str, subscription: str, lanes: Sequence[Lag], state: str) -> None:
         """Note it."""
         self.seen.append((sink, sum(lane.pending for lane in lanes)))
 

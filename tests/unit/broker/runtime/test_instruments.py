@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from forebay.broker.core.errors import StoreFenced
+from forebay.broker.core.errors import SinkFull, StoreFenced
 from forebay.broker.core.partition.pages import DropReason, Entry
 from forebay.broker.core.settings import Overflow, SinkSettings
+from forebay.broker.runtime import housekeeping
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.commit.committer import Synced
 from forebay.broker.runtime.delivery.events import Delivered
-from forebay.broker.runtime.instruments import Instruments, Lag
+from forebay.broker.runtime.instruments import Instruments, Lag, SinkMeasure
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.storage.store.memory import MemoryStore
 from tests.support.brokers.running import begin, running
@@ -33,6 +34,8 @@ class Notes(Instruments):
         self.told: list[tuple[Any, ...]] = []
         self.syncs: list[Synced] = []
         self.lags: list[tuple[str, str, Sequence[Lag]]] = []
+        self.states: list[tuple[str, str, str]] = []
+        self.measures: dict[str, SinkMeasure] = {}
         self.lag_came = asyncio.Event()
 
     def ingested(
@@ -62,9 +65,16 @@ class Notes(Instruments):
     def failed(self, sink: str, subscription: str, why: str) -> None:
         self.told.append(("failed", sink, subscription, why))
 
-    def measured(self, sink: str, subscription: str, lanes: Sequence[Lag]) -> None:
+    def measured(self, sink: str, subscription: str, lanes: Sequence[Lag], state: str) -> None:
         self.lags.append((sink, subscription, lanes))
+        self.states.append((sink, subscription, state))
         self.lag_came.set()
+
+    def sink_measured(self, sink: str, measure: SinkMeasure) -> None:
+        self.measures[sink] = measure
+
+    def append_refused(self, sink: str, reason: str) -> None:
+        self.told.append(("refused", sink, reason))
 
     def dropped(self, sink: str, partition: int, reason: DropReason, records: int) -> None:
         self.told.append(("dropped", sink, partition, reason, records))
@@ -214,6 +224,30 @@ async def curious_lag(notes: Notes, *, pending: int) -> None:
     while [lane.pending for lane in notes.lags[-1][2]] != [pending]:
         notes.lag_came.clear()
         await notes.lag_came.wait()
+
+
+async def test_the_state_of_sinks_and_subscriptions_is_measured_with_their_lag(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(housekeeping, "SWEEP_S", 0.01)
+    notes = Notes(wants_lag=True)
+    async with running(instruments=notes) as broker:
+        buffer = await orders(broker, 2, max_disk_cache=4)
+        async with asyncio.timeout(10):
+            await notes.lag_came.wait()
+            await curious_lag(notes, pending=2)
+
+        assert notes.states[-1] == ("orders", "default", "no consumer")
+        assert notes.measures["orders"] == SinkMeasure(2, buffer.logs[0].size, "no consumer", 0.5, 0, None)
+
+
+async def test_an_append_that_finds_no_room_is_reported_with_its_reason() -> None:
+    notes = Notes()
+    async with running(instruments=notes) as broker:
+        buffer = await orders(broker, 1, max_disk_cache=1)
+
+        with pytest.raises(SinkFull):
+            await buffer.append(page(b"1"))
+
+        assert notes.of("refused") == [("refused", "orders", "SINK_FULL")]
 
 
 async def test_a_deleted_sink_is_removed_from_the_metrics() -> None:

@@ -10,9 +10,9 @@ from starlette.requests import Request
 
 from forebay.broker.console.history import DaySpan
 from forebay.broker.console.pages.page import Page, PageSource
-from forebay.broker.console.sampler import flow_of
 from forebay.broker.core.delivery.redelivery import State
 from forebay.broker.core.names import RESERVED_SUFFIX
+from forebay.broker.runtime.delivery.flow import flow_of
 from forebay.broker.runtime.delivery.subscription import Subscription
 from forebay.broker.runtime.resources.slices import Slices
 from forebay.broker.runtime.resources.streams import StreamKind

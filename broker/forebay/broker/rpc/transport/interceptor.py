@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, Final
 
@@ -43,8 +44,12 @@ class StatusInterceptor(grpc.aio.ServerInterceptor):
     Meanwhile the call's connection is in use.
     """
 
-    def __init__(self, connections: Connections) -> None:
+    def __init__(
+        self, connections: Connections, *, on_answered: Callable[[str, str, float], None] = lambda *_: None
+    ) -> None:
+        """``on_answered`` is called with method, status and seconds of each call with one request and one response."""
         self._connections = connections
+        self._on_answered = on_answered
         self._large = asyncio.Semaphore(LARGE_AT_ONCE)
         self._wrapped: dict[str, tuple[Any, Callable[[], Any]]] = {}
         """Handler and its wrapper for one call, by method."""
@@ -70,6 +75,8 @@ class StatusInterceptor(grpc.aio.ServerInterceptor):
         if kind == "stream_stream":
             behaviour = self._refusing(_with_headers(behaviour))
             return lambda: self._stream(behaviour, read, write, is_ours=is_ours)
+        if is_ours and kind == "unary_unary":
+            behaviour = self._timed(method.removeprefix("/"), behaviour)
         call = self._unary(behaviour, read, is_ours=is_ours)
         call = self._refusing(_with_headers(call) if kind.endswith("stream") else call)
         wrapped = _handler(f"stream_{kind.partition('_')[2]}")(call, None, write)
@@ -113,6 +120,25 @@ class StatusInterceptor(grpc.aio.ServerInterceptor):
                 finally:
                     caller.intake.bytes += size
                     caller.intake.messages += 1
+
+        return call
+
+    def _timed(self, method: str, behaviour: Handler) -> Handler:
+        """Return a behaviour that reports its duration and its status."""
+
+        async def call(request: Any, context: Any) -> Any:
+            began, status = time.perf_counter(), "CANCELLED"
+            work = behaviour(request, context)
+            del request
+            try:
+                result = await work
+                status = "OK"
+                return result
+            except BrokerError as error:
+                status = code_of(error).name
+                raise
+            finally:
+                self._on_answered(method, status, time.perf_counter() - began)
 
         return call
 

@@ -82,6 +82,10 @@ class Journal(Protocol):
         """Bytes that the device has left. Any thread; cheap."""
         ...
 
+    def write_stall(self) -> int:
+        """1 if the store slows writes, 2 if it stops them, or 0. Any thread; cheap."""
+        ...
+
     def close(self) -> None:
         """Close the store, when all threads are done."""
         ...

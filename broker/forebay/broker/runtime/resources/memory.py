@@ -131,6 +131,8 @@ class MemoryGuard:
         """``high_watermark`` is a fraction of the limit; ``on_change`` is called at every crossing of it."""
         self.overloaded = False
         """True above the high watermark: components hold less where they can."""
+        self.worst: Reading | None = None
+        """Last reading that is nearest to its limit; None if the system has no figures."""
         self._measure = measure
         self._high_watermark = high_watermark
         self._waiting_bytes_max = max(1, waiting_bytes_max // SHARE)
@@ -139,7 +141,7 @@ class MemoryGuard:
     def check(self) -> None:
         """Measure the use, once a second."""
         readings = self._measure()
-        worst = max(readings, key=lambda each: each.used / each.limit, default=None)
+        self.worst = worst = max(readings, key=lambda each: each.used / each.limit, default=None)
         if worst is None:
             return
         mark = worst.limit * self._high_watermark * (BELOW if self.overloaded else 1.0)

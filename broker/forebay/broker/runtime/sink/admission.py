@@ -12,12 +12,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from forebay.broker.core.errors import SinkFull
+from forebay.broker.core.errors import BrokerError, SinkFull
 from forebay.broker.core.partition.pages import DropReason, Incoming
 from forebay.broker.core.publish.limits import Demand, Drop, Wait, admit, demand, oldest
 from forebay.broker.core.settings import BufferMode, Overflow
 from forebay.broker.runtime.commit.committer import Committer
 from forebay.broker.runtime.commit.reservations import Reservations
+from forebay.broker.runtime.instruments import Instruments
 from forebay.broker.runtime.read.pages import Pages
 from forebay.broker.runtime.resources.memory import MemoryGuard
 from forebay.broker.runtime.resources.quota import Quota
@@ -59,6 +60,7 @@ class Admission:
         pages: Pages,
         memory: MemoryGuard,
         quota: Quota,
+        instruments: Instruments,
     ) -> None:
         self._sink = sink
         self._offsets = offsets
@@ -69,6 +71,7 @@ class Admission:
         self._pages = pages
         self._memory = memory
         self._quota = quota
+        self._instruments = instruments
         self._gates: Final[Sequence[Callable[[Request], Awaitable[None] | None]]] = (
             self._sink_exists,
             self._offsets_are_reserved,
@@ -110,9 +113,13 @@ class Admission:
                 raise self._committer.fenced
 
     async def _pass(self, request: Request) -> None:
-        while (waiting := self._first_wait(request)) is not None:
-            request.at_the_limit = False
-            await waiting
+        try:
+            while (waiting := self._first_wait(request)) is not None:
+                request.at_the_limit = False
+                await waiting
+        except BrokerError as error:
+            self._instruments.append_refused(self._sink.name, error.reason.name)
+            raise
 
     def _first_wait(self, request: Request) -> Awaitable[None] | None:
         for gate in self._gates:

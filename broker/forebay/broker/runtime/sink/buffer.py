@@ -112,6 +112,7 @@ class Buffer:
             pages=pages,
             memory=memory,
             quota=quota,
+            instruments=instruments,
         )
         self.staging = Staging(
             state,

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import Protocol, TypeAlias
 
 
@@ -36,6 +36,14 @@ class Family(StrEnum):
 
     META = "meta"
     """All other state: few small entries, often overwritten."""
+
+
+class WriteStall(IntEnum):
+    """Degree to which a store holds writes back because its background work is behind."""
+
+    NONE = 0
+    SLOWED = 1
+    STOPPED = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +235,10 @@ class Store(Protocol):
 
         Raises ``StoreUnreadable``.
         """
+        ...
+
+    def write_stall(self) -> WriteStall:
+        """Return whether the store holds writes back. Cheap."""
         ...
 
     def close(self) -> None:

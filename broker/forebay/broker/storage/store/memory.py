@@ -22,6 +22,7 @@ from forebay.broker.storage.store.contract import (
     Put,
     PutAll,
     Value,
+    WriteStall,
     check_ingest,
     check_range,
     check_scan,
@@ -158,6 +159,7 @@ class MemoryStore:
         self._marks: Marks = (0, 0)
         self._marked: Marks = (0, 0)
         self.room = 1 << 62
+        self.stall = WriteStall.NONE
         self.ready = False
         """Result of ``is_ready``."""
         """Result of ``free_bytes``; a test may lower it."""
@@ -272,6 +274,12 @@ class MemoryStore:
             if self.room < 0:
                 raise StoreUnreadable("failure of statvfs, injected")
             return self.room
+
+    def write_stall(self) -> WriteStall:
+        """Return ``stall``; a test may set it."""
+        with self._lock:
+            self._refuse_closed()
+            return self.stall
 
     def close(self) -> None:
         """Reject every later call; ``reopen`` and ``crash`` still work."""

@@ -12,7 +12,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from forebay.broker.core.errors import Draining
+from forebay.broker.core.errors import Draining, SinkNotFound
 from forebay.broker.core.resources.connections import ConnectionLimits
 from forebay.broker.rpc.transport import interceptor
 from forebay.broker.rpc.transport.interceptor import StatusInterceptor, abort
@@ -99,6 +99,50 @@ class Stream:
         if self.fails:
             raise grpc.aio.InternalError("the peer is gone")
         self.headers += 1
+
+
+class UnaryCall(Stream):
+    """A call with one request, whose headers need no wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ended: grpc.StatusCode | None = None
+
+    async def read(self) -> bytes:
+        return b""
+
+    async def abort(self, code: grpc.StatusCode, details: str, trailing: object) -> None:
+        self.ended = code
+        raise grpc.aio.AbortError
+
+
+@pytest.mark.parametrize(
+    ("failure", "status"),
+    [(None, "OK"), (SinkNotFound("orders"), "NOT_FOUND"), (asyncio.CancelledError(), "CANCELLED")],
+    ids=["result", "error", "cancelled"],
+)
+async def test_a_call_with_one_response_is_timed_with_its_status(failure: BaseException | None, status: str) -> None:
+    async def serve(request: bytes, context: object) -> bytes:
+        if failure is not None:
+            raise failure
+        return b"done"
+
+    async def found(details: object) -> grpc.RpcMethodHandler[bytes, bytes]:
+        return grpc.unary_unary_rpc_method_handler(serve, request_deserializer=bytes)
+
+    class Details:
+        method = "/forebay.v1.Unbounded/Call"
+
+    answered: list[tuple[str, str, bool]] = []
+    wrapping = StatusInterceptor(
+        Connections(ConnectionLimits(1, 1, 1), lambda: 0.0),
+        on_answered=lambda method, status, seconds: answered.append((method, status, seconds >= 0)),
+    )
+    handler = await wrapping.intercept_service(found, Details())
+    with suppress(grpc.aio.AbortError, asyncio.CancelledError):
+        await handler.stream_unary(None, UnaryCall())
+
+    assert answered == [("forebay.v1.Unbounded/Call", status, True)]
 
 
 async def streaming() -> tuple[Stream, asyncio.Task[None]]:

@@ -47,6 +47,7 @@ from forebay.broker.storage.store.contract import (
     Put,
     PutAll,
     Value,
+    WriteStall,
     check_ingest,
     check_range,
     check_scan,
@@ -376,6 +377,14 @@ class RocksStore:
         """Return the free bytes by ``statvfs``; see ``Store.free_bytes``."""
         with self._calling("read"):
             return self._directory.free_bytes()
+
+    def write_stall(self) -> WriteStall:
+        """Return RocksDB's own account of it; see ``Store.write_stall``."""
+        with self._calling("read"):
+            if self._database.property_int_value("rocksdb.is-write-stopped"):
+                return WriteStall.STOPPED
+            slowed = self._database.property_int_value("rocksdb.actual-delayed-write-rate")
+            return WriteStall.SLOWED if slowed else WriteStall.NONE
 
     def close(self) -> None:
         """Flush the memory of RocksDB, for a faster next start, and release the directory."""

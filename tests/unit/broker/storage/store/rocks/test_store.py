@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from forebay.broker.storage.errors import StoreClosed, StoreCorrupt, StoreFailed, StoreLocked, StoreNoSpace
-from forebay.broker.storage.store.contract import DeleteRange, Family, Operation, Put
+from forebay.broker.storage.store.contract import DeleteRange, Family, Operation, Put, WriteStall
 from forebay.broker.storage.store.rocks.store import RocksStore
 from tests.support.storage.conformance import Change, StoreConformance, entries, noise, page_key
 
@@ -389,3 +389,14 @@ def test_a_write_while_the_process_has_no_descriptor_left_does_not_fence(tmp_pat
     assert store.get_many(Family.META, [b"k", b"l"]) == [b"v", b"v"]
     assert store.get_many(Family.BULK, [b"a"]) == [b"bulk"]
     store.close()
+
+
+def test_a_store_that_keeps_up_with_its_writes_holds_none_back(tmp_path: Path) -> None:
+    store = RocksStore(tmp_path / "data")
+    try:
+        assert store.write_stall() is WriteStall.NONE
+    finally:
+        store.close()
+
+    with pytest.raises(StoreClosed):
+        store.write_stall()

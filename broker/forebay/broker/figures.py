@@ -1,0 +1,236 @@
+"""Table of the figures of the broker that are read when an exporter asks; ``runtime.metrics`` has those of events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from forebay.broker.core.errors import BrokerError
+from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.instruments import Lag, PathLag, SinkMeasure
+from forebay.broker.runtime.metrics import GROUP, LANE, PLACE, SINK, Metric, MetricKind
+
+Fold = Callable[[Iterable[float]], float]
+Value = Callable[[Lag], float | None]
+
+
+class Measured:
+    """One figure of all lanes of a subscription, as it was measured."""
+
+    def __init__(self, lanes: Sequence[Lag], value: Value, fold: Fold) -> None:
+        points = [(lane.partition, found) for lane in lanes if (found := value(lane)) is not None]
+        self.points = points
+        """By partition; lanes without a value are left out."""
+        self.folded = fold(found for _, found in points) if points else None
+        """All of them as one."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneFigure:
+    """A figure of each lane."""
+
+    metric: Metric
+    value: Value
+    fold: Fold
+
+
+@dataclass(frozen=True, slots=True)
+class SinkFigure:
+    """A figure of each sink."""
+
+    metric: Metric
+    value: Callable[[SinkMeasure], float | None]
+    fold: Fold
+
+
+def _records(records: int, size: int) -> int:
+    return records
+
+
+def _size(records: int, size: int) -> int:
+    return size
+
+
+def _path_figures(path: str, which: str, of: Callable[[Lag], PathLag]) -> Iterator[LaneFigure]:
+    """Yield the figures of the lag of one path."""
+    name = f"forebay.reader.{path}.lag"
+    records = Metric(name, GAUGE, "{record}", f"Records not settled {which}", LANE)
+    size = Metric(f"{name}.size", GAUGE, "By", f"Bytes not settled {which}", LANE)
+    age = Metric(f"{name}.age", GAUGE, "s", f"Age of the oldest unsettled record {which}", LANE)
+    yield LaneFigure(records, lambda lane: of(lane).records, sum)
+    yield LaneFigure(size, lambda lane: of(lane).size, sum)
+    yield LaneFigure(age, lambda lane: of(lane).age_us / 1e6, max)
+
+
+def _watermark(broker: Broker) -> float | None:
+    worst = broker.memory.worst
+    return worst.limit * broker.bounds.memory_high_watermark if worst is not None else None
+
+
+def _write_stall(broker: Broker) -> float | None:
+    try:
+        return broker.journal.write_stall()
+    except BrokerError:  # the store is closed or fenced, which other metrics show
+        return None
+
+
+STATE: Final = "state"
+GAUGE, COUNTER = MetricKind.GAUGE, MetricKind.COUNTER
+LANES: Final = (
+    LaneFigure(
+        Metric("forebay.subscription.lag", GAUGE, "{record}", "Records not settled", LANE),
+        lambda lane: lane.pending,
+        sum,
+    ),
+    LaneFigure(
+        Metric("forebay.subscription.lag.size", GAUGE, "By", "Bytes not settled", LANE),
+        lambda lane: lane.pending_bytes,
+        sum,
+    ),
+    LaneFigure(
+        Metric("forebay.subscription.lag.age", GAUGE, "s", "Age of the oldest unsettled record", LANE),
+        lambda lane: lane.oldest_age_us / 1e6,
+        max,
+    ),
+    LaneFigure(
+        Metric("forebay.reader.mode", GAUGE, "1", "1: a consumer reads from memory, 2: from the store", LANE),
+        lambda lane: None if lane.realtime is None else 1 if lane.realtime else 2,
+        max,
+    ),
+    LaneFigure(
+        Metric("forebay.reader.mode.duration", GAUGE, "s", "Time that the connected consumer has had its mode", LANE),
+        lambda lane: None if lane.realtime is None else lane.mode_s,
+        max,
+    ),
+    LaneFigure(
+        Metric("forebay.reader.mode.switches", COUNTER, "{switch}", "Switches between memory and store", LANE),
+        lambda lane: lane.mode_switches,
+        sum,
+    ),
+    LaneFigure(
+        Metric("forebay.subscription.position", GAUGE, "{record}", "Lowest offset that is not settled", LANE),
+        lambda lane: lane.watermark,
+        max,
+    ),
+    *_path_figures("realtime", "that memory holds", lambda lane: lane.in_memory),
+    *_path_figures("catchup", "to be read from the store", lambda lane: lane.in_store),
+)
+"""Figures of the lag, as measured by the loop."""
+STORED: Final[dict[Metric, Callable[[int, int], int]]] = {
+    Metric("forebay.sink.depth", GAUGE, "{record}", "Records stored", PLACE): _records,
+    Metric("forebay.sink.size", GAUGE, "By", "Bytes of pages stored", PLACE): _size,
+}
+"""Figures of each partition, from its records and bytes."""
+OF_SINK: Final = (
+    SinkFigure(
+        Metric("forebay.sink.limit.used", GAUGE, "1", "Share of the tightest limit that is in use: 1 is full", (SINK,)),
+        lambda sink: sink.limit_used,
+        max,
+    ),
+    SinkFigure(
+        Metric("forebay.sink.staged.size", GAUGE, "By", "Bytes of pages of open epochs", (SINK,)),
+        lambda sink: sink.staged_bytes,
+        sum,
+    ),
+    SinkFigure(
+        Metric("forebay.sink.dead_letters", GAUGE, "{record}", "Records in the dead-letter sink", (SINK,)),
+        lambda sink: sink.dead_letters,
+        sum,
+    ),
+)
+"""Figures of each sink; a sink without a value has no series."""
+SINK_STATE: Final = Metric(
+    "forebay.sink.state",
+    GAUGE,
+    "1",
+    "1 for the state of the sink: `idle`, `flowing`, `no consumer`, `backing off`, `paused`, `full`",
+    (SINK, STATE),
+)
+SUBSCRIPTION_STATE: Final = Metric(
+    "forebay.subscription.state",
+    GAUGE,
+    "1",
+    "1 for the state of the subscription: `idle`, `flowing`, `no consumer`, `backing off`, `paused`",
+    (SINK, GROUP, STATE),
+)
+OF_BROKER: Final[dict[Metric, Callable[[Broker], float | None]]] = {
+    Metric("forebay.streams", GAUGE, "{stream}", "Open publish, deliver, replay and watch streams"): (
+        lambda broker: len(broker.streams)
+    ),
+    Metric("forebay.streams.size", GAUGE, "By", "Memory held for streams, which `stream_bytes_max` bounds"): (
+        lambda broker: broker.stream_memory.budget.used
+    ),
+    Metric("forebay.disk.free", GAUGE, "By", "Free bytes of the device of the data directory"): (
+        lambda broker: broker.committer.free_bytes
+    ),
+    Metric("forebay.disk.reserve", GAUGE, "By", "Free bytes below which appends are refused"): (
+        lambda broker: broker.bounds.disk_reserve
+    ),
+    Metric(
+        "forebay.memory.used", GAUGE, "By", "Memory of the process or its control group, which is nearer to its limit"
+    ): (lambda broker: broker.memory.worst.used if broker.memory.worst is not None else None),
+    Metric("forebay.memory.watermark", GAUGE, "By", "Memory above which the broker holds less and refuses appends"): (
+        _watermark
+    ),
+    Metric("forebay.storage.write.stall", GAUGE, "1", "1: the store slows writes, 2: it stops them, 0: neither"): (
+        _write_stall
+    ),
+    Metric("forebay.tail.size", GAUGE, "By", "Newest pages kept in memory"): lambda broker: broker.tail.size,
+    Metric("forebay.realtime.failures", COUNTER, "{failure}", "Failures of the memory for the newest pages"): (
+        lambda broker: broker.tail.failures
+    ),
+    Metric(
+        "forebay.storage.read.failures",
+        COUNTER,
+        "{failure}",
+        "Reads of the store that failed, those that worked when tried again included",
+    ): lambda broker: broker.pages.holds.failures,
+    Metric(
+        "forebay.storage.unreadable.partitions",
+        GAUGE,
+        "{partition}",
+        "Partitions that wait for reads of the store to work again",
+    ): lambda broker: len(broker.pages.holds),
+    Metric(
+        "forebay.background.failures",
+        COUNTER,
+        "{failure}",
+        "Background work of the broker that failed and was restarted",
+    ): lambda broker: sum(failed.count for failed in list(broker.supervisor.failures.values())),
+    Metric(
+        "forebay.backup.age", GAUGE, "s", "Age of the newest complete backup; without one, since the process started"
+    ): lambda broker: broker.backups.behind_s(),
+    Metric("forebay.backup.failures", COUNTER, "{backup}", "Backups that failed"): lambda broker: (
+        broker.backups.failures
+    ),
+    Metric("forebay.quarantine.pages", GAUGE, "{page}", "Damaged pages in quarantine"): (
+        lambda broker: broker.quarantine.pages
+    ),
+    Metric("forebay.quarantine.evicted.pages", COUNTER, "{page}", "Quarantined pages given up for newer ones"): (
+        lambda broker: broker.quarantine.evicted
+    ),
+}
+"""Figures of the broker as a whole."""
+CONNECTIONS: Final = Metric(
+    "forebay.connections",
+    GAUGE,
+    "{connection}",
+    "Open connections: `busy` with a call, `idle` after one, `stranger` before the first; as of the last second",
+    ("use",),
+)
+INFO: Final = Metric(
+    "forebay.info",
+    GAUGE,
+    "1",
+    "1 for the state of the broker and its version: `serving`, `draining`, `fenced`",
+    ("version", STATE),
+)
+GAUGES: Final = (
+    *STORED,
+    *(each.metric for each in LANES),
+    *(each.metric for each in OF_SINK),
+    *(SINK_STATE, SUBSCRIPTION_STATE, CONNECTIONS, INFO),
+    *OF_BROKER,
+)
+"""All metrics that are read when an exporter asks."""
