@@ -98,7 +98,7 @@ RULES: Final[dict[str, Rule]] = {
         frozenset({"forebay.broker.core", "forebay.broker.storage"}), third_party=frozenset({"rocksdict"})
     ),
     "forebay.broker.runtime": Rule(
-        frozenset({"forebay.broker.core", "forebay.errors", "forebay.page.format"}),
+        frozenset({"forebay.broker.core", "forebay.errors", "forebay.page.format", "forebay.state"}),
         third_party=frozenset({"opentelemetry"}),
         never=frozenset({"opentelemetry.sdk", "opentelemetry.exporter"}),
     ),
