@@ -1,4 +1,4 @@
-"""Table of the figures of the broker that are read when an exporter asks; ``runtime.metrics`` has those of events."""
+"""Table of the metrics that are read when an exporter asks; ``runtime.metrics`` has those of events."""
 
 from __future__ import annotations
 

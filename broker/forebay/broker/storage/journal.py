@@ -274,7 +274,7 @@ class Journal:
             return self.store.free_bytes()
 
     def write_stall(self) -> int:
-        """Return 1 if the store slows writes, 2 if it stops them, or 0. Raises ``StoreFenced`` when it is closed."""
+        """Return 1 if the store slows writes, 2 if it stops them, or 0. Raises ``StoreFenced``."""
         with _refusing():
             return self.store.write_stall()
 

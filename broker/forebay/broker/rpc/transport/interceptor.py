@@ -47,7 +47,7 @@ class StatusInterceptor(grpc.aio.ServerInterceptor):
     def __init__(
         self, connections: Connections, *, on_answered: Callable[[str, str, float], None] = lambda *_: None
     ) -> None:
-        """``on_answered`` is called with method, status and seconds of each call with one request and one response."""
+        """``on_answered`` gets method, status and seconds of each call with one request and one response."""
         self._connections = connections
         self._on_answered = on_answered
         self._large = asyncio.Semaphore(LARGE_AT_ONCE)
