@@ -18,6 +18,8 @@ POINTS: Final[dict[str, Position | None]] = {
     "`earliest`": "earliest",
     "`latest`": "latest",
     "an offset": 12,
+    "an offset that was trimmed": 4,
+    "an offset ahead of the end": 30,
     "a time": TIME,
 }
 SAVED: Final = {

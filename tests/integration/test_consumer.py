@@ -212,6 +212,54 @@ def test_a_saved_position_that_was_trimmed_goes_on_with_a_gap_by_policy(
     assert places(batch) == [(0, 4)]
 
 
+@pytest.mark.parametrize("start", [1, 100])
+def test_a_start_offset_that_is_not_there_is_an_error_and_another_one_can_be_named(
+    client: Client, consumer: Callable[..., CheckpointedConsumer], start: int
+) -> None:
+    client.sinks.create("orders", buffer_page_size=1)
+    publish(client, 4)
+    client.subscriptions.settle("orders", offsets={0: 4})
+    publish(client, 1)
+
+    with pytest.raises(PositionUnusable) as refused, consumer(start=start) as one:
+        one.take(WAIT_S)
+
+    assert (refused.value.fact("start_offset"), refused.value.fact("earliest_offset")) == (start, 4)
+    with consumer(start=4, follow=False) as one:  # nothing was saved
+        assert [place for batch in one for place in places(batch)] == [(0, 4)]
+
+
+def test_a_start_offset_that_was_trimmed_begins_at_the_earliest_record_behind_a_gap_by_policy(
+    client: Client, consumer: Callable[..., CheckpointedConsumer]
+) -> None:
+    client.sinks.create("orders", buffer_page_size=1)
+    publish(client, 4)
+    client.subscriptions.settle("orders", offsets={0: 4})
+    publish(client, 1)
+
+    with consumer(start=1, on_misfit="earliest", follow=False) as one:
+        gap, batch = list(one)
+
+    assert gap.gap is not None
+    assert (gap.first_offset, gap.last_offset, gap.gap.reason) == (1, 3, DropReason.TRIMMED)
+    assert places(batch) == [(0, 4)]
+
+
+def test_dropped_records_behind_a_start_offset_are_a_gap_and_no_error(
+    client: Client, consumer: Callable[..., CheckpointedConsumer]
+) -> None:
+    client.sinks.create("orders", buffer_page_size=1, max_disk_cache=2, overflow=Overflow.DROP_OLDEST)
+    for _ in range(5):
+        publish(client, 1)
+
+    with consumer(start=1, follow=False) as one:
+        found = list(one)
+
+    assert found[0].gap is not None
+    assert found[0].gap.reason is DropReason.OVERFLOW
+    assert [place for batch in found for place in places(batch)] == [(0, offset) for offset in range(1, 5)]
+
+
 def test_dropped_records_behind_a_saved_position_are_a_gap_and_no_error(
     client: Client, consumer: Callable[..., CheckpointedConsumer]
 ) -> None:

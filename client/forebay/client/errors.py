@@ -305,7 +305,7 @@ class OffsetTrimmed(OutOfRange):
 
 
 class PositionUnusable(OutOfRange):
-    """A saved position does not fit the sink, and the policy ``on_misfit`` is ``error``."""
+    """A saved position or a start offset does not fit the sink, and the policy ``on_misfit`` is ``error``."""
 
     reasons = (Reason.POSITION_UNUSABLE,)
 

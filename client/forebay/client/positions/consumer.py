@@ -30,7 +30,7 @@ from forebay.client.positions.readers import PartitionReaders, Read
 from forebay.client.positions.restores import check_restored, last_restores
 from forebay.client.positions.saver import PositionSaver, SaveStatistics
 from forebay.client.positions.settings import ConsumerSettings, Guarantee
-from forebay.client.positions.start import Bounds, OnMisfit, Start, start_of
+from forebay.client.positions.start import Bounds, OnMisfit, Start, start_of, wanted_offset
 from forebay.client.positions.store import PositionStore
 from forebay.client.positions.stores.broker import BrokerPositions
 from forebay.client.positions.subscription import ReadSubscription
@@ -286,8 +286,9 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
             saved, version = self._saver.read(key) if settings.checkpointing else (None, None)
             check_restored(key, saved, self._restores.get(bounds.partition), settings)
             bounds = self._not_older(bounds, saved)
+            wanted = wanted_offset(point, saved, bounds, checkpointing=settings.checkpointing)
             start = start_of(
-                *(point, saved, self._reachable(saved, bounds)),
+                *(point, saved, self._reachable(wanted, bounds)),
                 checkpointing=settings.checkpointing,
                 on_misfit=OnMisfit(settings.on_misfit),
             )
@@ -339,23 +340,23 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
             lambda: PageReplay(self._channels, self.sink, partition=bounds.partition, **options),
         )
 
-    def _reachable(self, saved: SavedPosition | None, bounds: Bounds) -> Bounds:
+    def _reachable(self, wanted: int | None, bounds: Bounds) -> Bounds:
         """Return bounds whose earliest offset is the lowest that can be read.
 
         A dropped offset can be read: it is reported as a gap.
         """
-        if saved is None or saved.incarnation != bounds.incarnation or saved.offset >= bounds.earliest:
+        if wanted is None or wanted >= bounds.earliest:
             return bounds
         with PageReplay(
             self._channels,
-            self.sink, partition=bounds.partition, start=saved.offset, end=saved.offset + 1, on_gap="yield",
+            self.sink, partition=bounds.partition, start=wanted, end=wanted + 1, on_gap="yield",
             incarnation=bounds.incarnation,
         ) as replay:  # fmt: skip
             try:
                 next(replay, None)
             except OffsetTrimmed:
                 return bounds
-        return Bounds(bounds.partition, bounds.incarnation, saved.offset, bounds.end)
+        return Bounds(bounds.partition, bounds.incarnation, wanted, bounds.end)
 
     # -- batches
 

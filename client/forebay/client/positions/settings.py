@@ -51,9 +51,10 @@ class ConsumerSettings:
     """Save positions, and start at them. Without, every start is at ``start``, and nothing is saved."""
 
     on_misfit: str = "error"
-    """Policy for a saved position that does not fit the sink: ``error``, ``earliest`` or ``latest``.
+    """Policy for a position that does not fit the sink: ``error``, ``earliest`` or ``latest``.
 
-    It was trimmed, is ahead of the end, or belongs to a deleted sink of the same name.
+    A saved position or a start offset that was trimmed or is ahead of the end, or a saved position of a deleted sink of
+    the same name.
     """
 
     namespace: str = "default"

@@ -6,7 +6,8 @@
     on              present                                         saved position
     on              trimmed, ahead of the end, other incarnation    policy: ``earliest``, ``latest`` or ``error``
 
-The start point is none (as ``earliest``), ``earliest``, ``latest``, an offset, offsets by partition, or a time.
+The start point is none (as ``earliest``), ``earliest``, ``latest``, an offset, offsets by partition, or a time. An
+offset that was trimmed or is ahead of the end follows the policy, too.
 
 A saved position wins over the start point, so that a program that names one resumes after a restart. To begin
 elsewhere, delete the saved positions or use another name. Partitions that were added since the consumer first started
@@ -31,7 +32,7 @@ def from_saved(fallback: Position = "earliest") -> Position:
 
 
 class OnMisfit(StrEnum):
-    """Policy for a saved position that is trimmed, ahead of the end, or of another incarnation."""
+    """Policy for a position that is trimmed, ahead of the end, or of another incarnation."""
 
     ERROR = "error"
     """Raise ``PositionUnusable`` with both numbers."""
@@ -94,15 +95,34 @@ def start_of(
 ) -> Start:
     """Return the start of a partition. Raises ``PositionUnusable`` where the policy is ``error``."""
     state = state_of(saved, bounds)
-    if saved is None or not checkpointing:
-        return Start(_offset_of(point, bounds), state)
-    if state is SavedState.PRESENT:
-        return Start(saved.offset, state)
+    if saved is not None and checkpointing:
+        if state is SavedState.PRESENT:
+            return Start(saved.offset, state)
+        if on_misfit is OnMisfit.ERROR:
+            raise misfit(saved, bounds, state, "set on_misfit to 'earliest' or 'latest' to go on there")
+        return _policy_start(saved.offset, bounds, state, on_misfit, is_trimmed=state is SavedState.TRIMMED)
+    at = _offset_of(point, bounds)
+    if not isinstance(at, int) or bounds.earliest <= at <= bounds.end:
+        return Start(at, state)
     if on_misfit is OnMisfit.ERROR:
-        raise misfit(saved, bounds, state, "set on_misfit to 'earliest' or 'latest' to go on there")
+        raise _start_misfit(at, bounds)
+    return _policy_start(at, bounds, state, on_misfit, is_trimmed=at < bounds.earliest)
+
+
+def wanted_offset(
+    point: Position | None, saved: SavedPosition | None, bounds: Bounds, *, checkpointing: bool
+) -> int | None:
+    """Return the offset that is named: by the saved position, or else by the start point. None for a time."""
+    if saved is not None and checkpointing:
+        return saved.offset if saved.incarnation == bounds.incarnation else None
+    at = _offset_of(point, bounds)
+    return at if isinstance(at, int) else None
+
+
+def _policy_start(wanted: int, bounds: Bounds, state: SavedState, on_misfit: OnMisfit, *, is_trimmed: bool) -> Start:
+    """Return the start that replaces an offset that cannot be read."""
     offset = bounds.earliest if on_misfit is OnMisfit.EARLIEST else bounds.end
-    skipped = (saved.offset, offset - 1) if state is SavedState.TRIMMED and offset > saved.offset else None
-    return Start(offset, state, skipped)
+    return Start(offset, state, (wanted, offset - 1) if is_trimmed and offset > wanted else None)
 
 
 def _offset_of(point: Position | None, bounds: Bounds) -> int | datetime:
@@ -136,5 +156,23 @@ def misfit(saved: SavedPosition, bounds: Bounds, state: SavedState, advice: str)
             "earliest_offset": str(bounds.earliest),
             "end_offset": str(bounds.end),
             "state": state.value,
+        },
+    )
+
+
+def _start_misfit(offset: int, bounds: Bounds) -> PositionUnusable:
+    """Return the error for a start point that does not fit the partition; it has both numbers."""
+    if offset < bounds.earliest:
+        detail = f"was trimmed: the earliest stored offset is {bounds.earliest}"
+    else:
+        detail = f"is ahead of the end of the partition, {bounds.end}"
+    return PositionUnusable(
+        f"the start offset {offset} of partition {bounds.partition} {detail};"
+        " name another start, or set on_misfit to 'earliest' or 'latest'",
+        facts={
+            "partition": str(bounds.partition),
+            "start_offset": str(offset),
+            "earliest_offset": str(bounds.earliest),
+            "end_offset": str(bounds.end),
         },
     )

@@ -8,7 +8,16 @@ import pytest
 
 from forebay.client.errors import PositionUnusable
 from forebay.client.positions.position import SavedPosition
-from forebay.client.positions.start import Bounds, OnMisfit, SavedState, Start, from_saved, start_of, state_of
+from forebay.client.positions.start import (
+    Bounds,
+    OnMisfit,
+    SavedState,
+    Start,
+    from_saved,
+    start_of,
+    state_of,
+    wanted_offset,
+)
 from forebay.client.values.subscriptions import Position
 
 BOUNDS = Bounds(partition=0, incarnation="now", earliest=10, end=20)
@@ -116,3 +125,52 @@ def test_the_fallback_of_a_saved_start_is_used_where_nothing_is_saved() -> None:
     found = start_of(from_saved(fallback="latest"), None, BOUNDS, checkpointing=True, on_misfit=OnMisfit.ERROR)
 
     assert found.at == 20
+
+
+MISSED: dict[str, Position] = {"trimmed": 4, "trimmed, by partition": {0: 4}, "ahead": 21}
+
+
+@pytest.mark.parametrize("point", MISSED)
+@pytest.mark.parametrize("checkpointing", [True, False])
+def test_a_start_offset_that_does_not_fit_is_an_error_that_names_both_numbers(point: str, checkpointing: bool) -> None:
+    with pytest.raises(PositionUnusable) as refused:
+        start_of(MISSED[point], None, BOUNDS, checkpointing=checkpointing, on_misfit=OnMisfit.ERROR)
+
+    offset = "21" if point == "ahead" else "4"
+    assert (refused.value.facts["start_offset"], refused.value.facts["earliest_offset"]) == (offset, "10")
+    assert refused.value.facts["end_offset"] == "20"
+
+
+@pytest.mark.parametrize("point", MISSED)
+@pytest.mark.parametrize(("policy", "offset"), [(OnMisfit.EARLIEST, 10), (OnMisfit.LATEST, 20)])
+def test_a_policy_decides_for_a_start_offset_that_does_not_fit(point: str, policy: OnMisfit, offset: int) -> None:
+    found = start_of(MISSED[point], None, BOUNDS, checkpointing=True, on_misfit=policy)
+
+    assert found.at == offset
+    assert found.skipped == (None if point == "ahead" else (4, offset - 1))
+
+
+@pytest.mark.parametrize("policy", OnMisfit)
+@pytest.mark.parametrize("offset", [10, 20])
+def test_the_ends_of_a_partition_are_start_offsets_that_fit(policy: OnMisfit, offset: int) -> None:
+    assert start_of(offset, None, BOUNDS, checkpointing=True, on_misfit=policy).at == offset
+
+
+def test_a_saved_position_wins_over_a_start_offset_that_does_not_fit() -> None:
+    assert start_of(4, saved(15), BOUNDS, checkpointing=True, on_misfit=OnMisfit.ERROR).at == 15
+
+
+@pytest.mark.parametrize(
+    ("point", "position", "checkpointing", "offset"),
+    [
+        (12, None, True, 12),
+        (12, saved(15), True, 15),
+        (12, saved(15), False, 12),
+        (12, saved(15, "former"), True, None),
+        (NOON, None, True, None),
+    ],
+)
+def test_the_offset_that_is_named_is_the_saved_one_or_that_of_the_start_point(
+    point: Position, position: SavedPosition | None, checkpointing: bool, offset: int | None
+) -> None:
+    assert wanted_offset(point, position, BOUNDS, checkpointing=checkpointing) == offset
