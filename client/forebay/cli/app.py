@@ -28,6 +28,7 @@ from forebay.cli.manage.targets import target_app
 from forebay.cli.manage.token import token_app
 from forebay.cli.operate.bench import bench
 from forebay.cli.operate.config import config_app
+from forebay.cli.operate.contract import contract
 from forebay.cli.operate.deliver import deliver
 from forebay.cli.operate.demo import demo
 from forebay.cli.operate.directories import quarantine_app, repair, verify
@@ -89,6 +90,7 @@ app.command(rich_help_panel=RUN)(deliver)
 app.command(rich_help_panel=RUN)(quickstart)
 app.command(rich_help_panel=RUN)(demo)
 app.command(rich_help_panel=RUN)(bench)
+app.command(rich_help_panel=RUN)(contract)
 app.add_typer(token_app, name="token", rich_help_panel=RUN)
 app.add_typer(config_app, name="config", rich_help_panel=RUN)
 app.add_typer(target_app, name="target", rich_help_panel=RUN)

@@ -1,6 +1,7 @@
 """Table of the allowed imports, and the check of the source code against it.
 
     spark -> client -> page -> v1 <- broker.rpc -> broker.runtime -> broker.core <- broker.storage
+    contract -> client       the wire contract as checks, which cli runs
     deliver -> client        cli -> all of them        broker.server builds everything
     page, the format of pages, is imported by all; by the broker's inner layers for its constants only
     errors, the table of reasons, is imported by broker.core, broker.runtime, broker.rpc, client and spark
@@ -189,6 +190,10 @@ RULES: Final[dict[str, Rule]] = {
         frozenset({"forebay.client", "forebay.v1"}),
         lazily=frozenset({"forebay.broker.embedded", "forebay.broker.settings"}),
         third_party=frozenset({"google", "grpc", "opentelemetry"}),
+    ),
+    # The wire contract as checks: plain calls, for a broker of any making.
+    "forebay.contract": Rule(
+        frozenset({"forebay.client", "forebay.errors", "forebay.v1"}), third_party=frozenset({"google", "grpc"})
     ),
     "forebay.deliver": Rule(
         frozenset({"forebay.client", "forebay.credentials", "forebay.packaging", "forebay.postgresql", "forebay.text"}),

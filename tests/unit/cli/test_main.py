@@ -43,6 +43,7 @@ COMMANDS = (
     "producers",
     "target",
     "config",
+    "contract",
 )
 SINK_COMMANDS = ("create", "list", "show", "update", "delete", "pause", "resume", "purge", "seek")
 SUBSCRIPTION_COMMANDS = ("create", "list", "delete", "seek")

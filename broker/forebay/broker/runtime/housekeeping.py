@@ -112,7 +112,7 @@ class Housekeeping:
             await slices.turn()
             buffer = pending.pop()
             sink = buffer.state
-            if sink.deleted:
+            if self._sinks.running.get(buffer.name) is not buffer:  # deleted meanwhile, and perhaps recreated
                 continue
             if self._turns.is_due(sink.id, is_empty=sink.is_empty):
                 self._sinks.writers[buffer.name].sweep()

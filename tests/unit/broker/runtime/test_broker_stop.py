@@ -147,6 +147,32 @@ async def test_a_sink_whose_sweep_fails_is_reported_and_the_others_have_their_tu
     await broker.close()
 
 
+async def test_a_sink_that_is_deleted_during_a_sweep_is_left_out_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(housekeeping, "SWEEP_S", 0.001)
+    broker = begin(MemoryStore(), FakeClock())
+    for name in ("early", "late"):
+        await broker.create(name, SinkSettings())
+    early, late = broker.sink("early"), broker.sink("late")
+    for buffer in (early, late):
+        await fill(buffer, 1)  # an empty sink is not swept each time
+    deletion = broker.delete("early", force=True)
+    swept: list[str] = []
+
+    def delete_the_next() -> None:
+        if not swept:
+            deletion.send(None)  # until it waits for its end
+        swept.append("late")
+
+    monkeypatch.setattr(late, "sweep", delete_the_next)  # the newest sink is the first of a sweep
+    monkeypatch.setattr(early, "sweep", lambda: swept.append("early"))
+    await until(lambda: len(swept) >= 3 or bool(broker.supervisor.failures))
+    deletion.close()  # the caller leaves; the deletion is completed anyway
+
+    assert broker.supervisor.failures == {}
+    assert set(swept) == {"late"}
+    await broker.close()
+
+
 async def test_reclaiming_continues_after_a_failure_and_forgets_nothing_that_was_due(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

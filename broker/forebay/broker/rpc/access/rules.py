@@ -24,8 +24,9 @@ def _commits(request: Any) -> Sequence[str]:
 
 
 def _opened(request: Any) -> Sequence[str]:
-    """Return the sink of a stream, which only its first message names."""
-    return (request.open.sink,)
+    """Return the sink of a stream, which its first message names; none of another message, which ends the stream."""
+    # A page is no message of the descriptor: it is cut out before, and has no `open`.
+    return (request.open.sink,) if hasattr(request, "open") and request.HasField("open") else ()
 
 
 def _sink_if_named(request: Any) -> Sequence[str]:

@@ -9,7 +9,8 @@ from google.protobuf.message_factory import GetMessageClass
 
 from forebay.broker.core.access.principal import Right
 from forebay.broker.rpc.access.rules import FILTERED, RULES
-from forebay.v1 import admin_service_pb2, epoch_service_pb2
+from forebay.broker.rpc.pages import requests
+from forebay.v1 import admin_service_pb2, buffer_service_pb2, epoch_service_pb2
 from tests.support.rules.services import METHODS
 
 SINKLESS = {
@@ -64,6 +65,18 @@ def test_a_switch_of_the_whole_broker_needs_the_right_to_every_sink() -> None:
 @pytest.mark.parametrize("name", sorted(SINKLESS - {"/forebay.v1.AdminService/ListConnections"}))
 def test_a_request_without_a_sink_names_none(name: str) -> None:
     assert list(RULES[name].sinks(GetMessageClass(METHODS[name].input_type)())) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "request_"),
+    [
+        ("Publish", requests.PageRequest(buffer_service_pb2.PublishPage(), b"")),
+        ("Publish", buffer_service_pb2.PublishRequest(close=buffer_service_pb2.PublishClose())),
+        ("Deliver", buffer_service_pb2.DeliverRequest(close=buffer_service_pb2.DeliverClose())),
+    ],
+)
+def test_a_stream_that_does_not_begin_with_its_opening_names_no_sink(name: str, request_: Any) -> None:
+    assert list(RULES[f"/forebay.v1.BufferService/{name}"].sinks(request_)) == []
 
 
 def test_calls_that_change_or_destroy_sinks_are_audited_and_reads_are_not() -> None:

@@ -1,0 +1,1 @@
+"""Checks by the part of the contract."""
