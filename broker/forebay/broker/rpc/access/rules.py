@@ -24,7 +24,7 @@ def _commits(request: Any) -> Sequence[str]:
 
 
 def _opened(request: Any) -> Sequence[str]:
-    """Return the sink of a stream, which its first message names; none of another message, which ends the stream."""
+    """Return the sink that the first message of a stream names; none for one that ends the stream."""
     # A page is no message of the descriptor: it is cut out before, and has no `open`.
     return (request.open.sink,) if hasattr(request, "open") and request.HasField("open") else ()
 
