@@ -52,6 +52,10 @@ def test_a_broker_says_who_it_is_and_what_it_holds() -> None:
     assert (info.sinks, info.sinks_max, info.record_bytes_max, info.tail_bytes_max) == (1, 7, 2_000, 1_000)
     assert 0 < info.tail_bytes <= 1_000
     assert info.waiting_bytes == 0
+    assert info.now is not None
+    assert info.now >= info.started_at
+    assert info.disk_free_bytes > info.disk_reserve_bytes == 512 << 20
+    assert (info.memory_high_watermark, info.backup_target, info.newest_backup) == (0.8, "", "")
 
 
 def test_the_store_keeps_its_id_and_counts_its_starts() -> None:

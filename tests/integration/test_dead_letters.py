@@ -231,6 +231,6 @@ def test_the_command_line_lists_redrives_and_purges(
     listed = json.loads(said("dlq", "list", "orders", "--first", "3", "-o", "json"))
     assert [letter["origin_offset"] for letter in listed] == [3]
     assert said("dlq", "redrive", "orders", "--error", "customer 1") == "redrove 1 records of orders\n"
-    assert json.loads(said("dlq", "purge", "orders", "--last", "2", "-o", "json")) == {"purged": 1}
+    assert json.loads(said("dlq", "purge", "orders", "--last", "2", "--yes", "-o", "json")) == {"purged": 1}
     assert run(["dlq", "purge", "orders", "-e", broker.endpoint]) == 2
-    assert json.loads(said("dlq", "purge", "orders", "--all", "-o", "json")) == {"purged": 1}
+    assert json.loads(said("dlq", "purge", "orders", "--all", "--yes", "-o", "json")) == {"purged": 1}

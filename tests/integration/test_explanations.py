@@ -206,7 +206,7 @@ def test_the_commands_pause_resume_purge_and_tell(
     paused = told("explain", "orders", "2")
     told("sink", "resume", "orders")
     told("sink", "update", "orders", "--set", "max_disk_cache=50")
-    purged = json.loads(told("sink", "purge", "orders", "--all", "-o", "json"))
+    purged = json.loads(told("sink", "purge", "orders", "--all", "--yes", "-o", "json"))
     gaps = json.loads(told("gaps", "orders", "-o", "json"))
     table = told("gaps", "orders")
     explained = json.loads(told("explain", "orders", "2", "-o", "json"))

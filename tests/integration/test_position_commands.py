@@ -37,7 +37,7 @@ def test_positions_are_listed_with_the_records_behind_them_and_deleted(
 ) -> None:
     [listed] = said(broker, capsys, "position", "list")
     none = said(broker, capsys, "position", "list", "default/audit/")
-    deleted = said(broker, capsys, "position", "delete", "orders", "billing")
+    deleted = said(broker, capsys, "position", "delete", "orders", "billing", "--yes")
 
     assert (listed["consumer"], listed["sink"], listed["partition"]) == ("billing", "orders", 0)
     assert (listed["kind"], listed["offset"], listed["behind"], listed["epoch"]) == ("position", 3, 2, 1)
@@ -70,7 +70,7 @@ def test_a_query_that_writes_is_listed_as_such_and_without_an_offset(
     assert (listed["offset"], listed["behind"]) == (None, None)
     assert (listed["query"], listed["first_micro_batch"], listed["epoch"]) == ("query-7", 41, 2)
     assert "query-7, from micro-batch 41 on" in " ".join(table.split())
-    assert said(broker, capsys, "position", "delete", "orders", "ingest.write", "--namespace", "spark") == {
+    assert said(broker, capsys, "position", "delete", "orders", "ingest.write", "--namespace", "spark", "-y") == {
         "deleted": [key]
     }
 

@@ -34,8 +34,8 @@ def test_a_subscription_is_made_listed_moved_and_deleted(
     again = said(broker, capsys, "subscription", "create", "orders", "audit", "--start", "0=3", "--exist-ok")
     listed = said(broker, capsys, "subscription", "list", "orders")
     moved = said(broker, capsys, "subscription", "seek", "orders", "audit", "--to", "1")
-    default = said(broker, capsys, "sink", "seek", "orders", "--to", "latest", "-p", "0")
-    deleted = said(broker, capsys, "subscription", "delete", "orders", "audit")
+    default = said(broker, capsys, "sink", "seek", "orders", "--to", "latest", "-p", "0", "--yes")
+    deleted = said(broker, capsys, "subscription", "delete", "orders", "audit", "--yes")
 
     assert (made["name"], made["start"], again) == ("audit", {"0": 3}, made)
     assert [one["name"] for one in listed] == ["audit", "default"]
@@ -50,7 +50,7 @@ def test_people_get_tables(broker: BrokerServer, orders: Client, capsys: pytest.
         ["subscription", "create", "orders", "audit", "--start", "latest"],
         ["subscription", "list", "orders"],
         ["subscription", "seek", "orders", "audit", "--to", "earliest"],
-        ["subscription", "delete", "orders", "audit"],
+        ["subscription", "delete", "orders", "audit", "-y"],
     ):
         assert run([*words, "--endpoint", broker.endpoint]) == ExitCode.OK
 
@@ -63,12 +63,12 @@ def test_people_get_tables(broker: BrokerServer, orders: Client, capsys: pytest.
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        (["subscription", "seek", "orders", "default", "--to", "9"], ExitCode.REFUSED),
+        (["subscription", "seek", "orders", "default", "--to", "9", "--yes"], ExitCode.REFUSED),
         (["subscription", "seek", "orders", "default", "--to", "soon"], ExitCode.USAGE),
         (["subscription", "seek", "orders", "nobody", "--to", "0"], ExitCode.NOT_FOUND),
         (["subscription", "create", "orders", "a b"], ExitCode.USAGE),
         (["subscription", "create", "orders", "default"], ExitCode.REFUSED),
-        (["subscription", "delete", "orders", "default"], ExitCode.REFUSED),
+        (["subscription", "delete", "orders", "default", "--yes"], ExitCode.REFUSED),
         (["subscription", "list", "nothing"], ExitCode.NOT_FOUND),
     ],
 )

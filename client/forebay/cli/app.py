@@ -10,6 +10,7 @@ import typer
 from forebay.cli.backup.commands import backup_app
 from forebay.cli.command import Commands
 from forebay.cli.inspect.connections import connections
+from forebay.cli.inspect.doctor import doctor
 from forebay.cli.inspect.explain import explain
 from forebay.cli.inspect.gaps import gaps
 from forebay.cli.inspect.info import info
@@ -18,6 +19,7 @@ from forebay.cli.inspect.peek import peek
 from forebay.cli.inspect.producers import producers_app
 from forebay.cli.inspect.replay import replay
 from forebay.cli.inspect.schemas import schema_app
+from forebay.cli.inspect.status import status
 from forebay.cli.inspect.tail import tail
 from forebay.cli.manage.dead_letters import dlq_app
 from forebay.cli.manage.positions import position_app
@@ -100,6 +102,8 @@ sink_app.command("seek")(seek_sink)
 app.add_typer(position_app, name="position", rich_help_panel=LOOK)
 app.add_typer(dlq_app, name="dlq", rich_help_panel=LOOK)
 app.add_typer(realtime_app, name="realtime", rich_help_panel=LOOK)
+app.command(rich_help_panel=LOOK, example="forebay status || echo 'look at the broker'")(status)
+app.command(rich_help_panel=LOOK, example="forebay doctor --endpoint broker.example:7461")(doctor)
 app.add_typer(schema_app, name="schema", rich_help_panel=LOOK)
 app.add_typer(producers_app, name="producers", rich_help_panel=LOOK)
 app.command(rich_help_panel=LOOK)(lag)

@@ -123,6 +123,17 @@ def write_problem(value: object) -> None:
     print(visible_json(json.dumps(plain(value), ensure_ascii=False)), file=sys.stderr, flush=True)
 
 
+def can_ask() -> bool:
+    """Return True if a question reaches a terminal, and an answer comes from one."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def ask(question: str) -> bool:
+    """Ask a question at the terminal; everything but ``y`` and ``yes`` is no."""
+    print(f"{visible(question)} [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
 def write_bytes_line(value: bytes) -> None:
     """Write ``value`` unchanged with a line end; to a terminal, escape it as `write_line` does."""
     if sys.stdout.isatty():

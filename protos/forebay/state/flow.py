@@ -91,6 +91,17 @@ def seconds_to_empty(pending: int, *, in_per_s: float, out_per_s: float) -> floa
     return pending / net if net > 0 else None
 
 
+def seconds_to_full(records: int, share: float, *, in_per_s: float, out_per_s: float) -> float | None:
+    """Return the time until a limit is reached at these rates; None if it is not approached.
+
+    ``share`` is the used part of the limit, which ``records`` stored records use.
+    """
+    growth = in_per_s - out_per_s
+    if growth <= 0 or not records or not 0 < share < 1:
+        return None
+    return records * (1 - share) / share / growth
+
+
 ORDER: Final = {flow: number for number, flow in enumerate(Flow)}
 """Urgency of the states: the highest number needs attention first."""
 

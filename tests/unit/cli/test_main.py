@@ -40,6 +40,8 @@ COMMANDS = (
     "realtime",
     "connections",
     "schema",
+    "status",
+    "doctor",
     "producers",
     "target",
     "config",

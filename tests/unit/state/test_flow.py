@@ -9,7 +9,7 @@ import pytest
 
 from forebay.broker.core.delivery.redelivery import State
 from forebay.client.values.sinks import DeliveryState
-from forebay.state.flow import Flow, of_sink, of_subscription, seconds_to_empty
+from forebay.state.flow import Flow, of_sink, of_subscription, seconds_to_empty, seconds_to_full
 from forebay.v1 import sink_service_pb2 as pb
 
 
@@ -85,3 +85,13 @@ def test_broker_client_and_wire_name_the_states_of_redelivery_alike() -> None:
 
     assert {state.name for state in DeliveryState} == wire
     assert {state.name for state in State} == wire - {"UNSPECIFIED"}
+
+
+@pytest.mark.parametrize(
+    ("records", "share", "in_per_s", "out_per_s", "expected"),
+    [(100, 0.25, 4.0, 0.0, 75.0), (100, 0.25, 4.0, 4.0, None), (0, 0.25, 4.0, 0.0, None), (100, 1.0, 4.0, 0.0, None)],
+)
+def test_the_time_to_a_full_limit_follows_from_the_growth(
+    records: int, share: float, in_per_s: float, out_per_s: float, expected: float | None
+) -> None:
+    assert seconds_to_full(records, share, in_per_s=in_per_s, out_per_s=out_per_s) == expected

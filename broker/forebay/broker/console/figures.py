@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from forebay.broker.console.history import History, Rates
+from forebay.state.flow import seconds_to_full
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +48,7 @@ class SinkFigures:
     @property
     def full_in_s(self) -> float | None:
         """Time until its limit is reached at the present rates; None if it is not approached."""
-        growth = self.rates.into - self.rates.out
-        if growth <= 0 or not self.records or not 0 < self.share < 1:
-            return None
-        return self.records * (1 - self.share) / self.share / growth
+        return seconds_to_full(self.records, self.share, in_per_s=self.rates.into, out_per_s=self.rates.out)
 
     @property
     def empty_in_s(self) -> float | None:

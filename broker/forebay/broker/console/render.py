@@ -10,10 +10,10 @@ from typing import Any, Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from forebay.broker.console import text
 from forebay.broker.console.history import SPAN_S, SPANS, STATES, DaySpan
 from forebay.broker.console.pages.page import Page
 from forebay.broker.console.values import value_text
+from forebay.state import numbers as text
 from forebay.text import visible
 
 TEMPLATES: Final = Path(__file__).parent / "templates"

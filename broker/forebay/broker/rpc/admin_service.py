@@ -38,6 +38,20 @@ def _restored(restored: Restored | None) -> dict[str, Any]:
     return {"restored_from": restored.backup, **{name: timestamp(at_us) for name, at_us in times.items()}}
 
 
+def _resources(broker: Broker) -> dict[str, Any]:
+    """Return disk and memory, and the newest backup."""
+    reading, newest = broker.memory.worst, broker.backups.newest
+    return {
+        "disk_free_bytes": broker.committer.free_bytes,
+        "disk_reserve_bytes": broker.bounds.disk_reserve,
+        "memory_used_bytes": reading.used if reading is not None else 0,
+        "memory_limit_bytes": reading.limit if reading is not None else 0,
+        "memory_high_watermark": broker.bounds.memory_high_watermark,
+        "backup_target": broker.backups.target,
+        **({} if newest is None else {"newest_backup": newest.id, "newest_backup_at": timestamp(newest.taken_at_us)}),
+    }
+
+
 class AdminServicer(pb_grpc.AdminServiceServicer):
     """Identity, state, realtime switch and connections of the broker over gRPC."""
 
@@ -84,7 +98,9 @@ class AdminServicer(pb_grpc.AdminServiceServicer):
             realtime=broker.realtime.enabled,
             realtime_chosen=broker.realtime.chosen is not None,
             realtime_failure=broker.tail.failure,
+            now=timestamp(broker.clock.wall_us()),
             **_restored(broker.restored),
+            **_resources(broker),
         )
 
     async def SetRealtime(self, request: pb.SetRealtimeRequest, context: Any) -> pb.SetRealtimeResponse:

@@ -6,6 +6,7 @@ import secrets
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,7 @@ from forebay.cli.backup.single_sink import CopiedPartition, CopiedSink, restore_
 from forebay.cli.command import Commands
 from forebay.cli.exits import ExitCode
 from forebay.cli.extras import needed_for
+from forebay.cli.manage.confirmation import DryRun, Yes, confirm, preview
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, connect
 from forebay.cli.output import (
     Column,
@@ -276,13 +278,24 @@ def prune(
             help="Keep those that are younger, too: a number of days, or a duration such as 36h.",
         ),
     ] = 0.0,
+    yes: Yes = False,
+    dry_run: DryRun = False,
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Delete old backups, incomplete ones that are a day old, and files that no remaining backup needs."""
     opened = _opened(target)
-    from forebay.broker.storage.backup.catalog import prune as run
+    from forebay.broker.storage.backup.catalog import prune as prune_backups
 
-    pruned = run(opened, now_us=time.time_ns() // 1_000, keep_last=keep_last, keep_days=keep_days)
+    run = partial(prune_backups, opened, now_us=time.time_ns() // 1_000, keep_last=keep_last, keep_days=keep_days)
+    if dry_run or not yes:
+        found = run(dry_run=True)
+        effect = f"delete {len(found.backups)} backups, {len(found.incomplete)} incomplete ones and {found.files} files"
+        if dry_run:
+            preview(effect, {"backups": found.backups, "incomplete": found.incomplete, "files": found.files}, output)
+            return
+        if found.backups or found.incomplete or found.files:
+            confirm(effect, yes=yes, output=output)
+    pruned = run()
     text = f"deleted {len(pruned.backups)} backups, {len(pruned.incomplete)} incomplete ones and {pruned.files} files"
     write_result(pruned, text, output)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Final, cast
 
@@ -9,16 +12,22 @@ import typer
 
 from forebay.cli.command import Commands
 from forebay.cli.exits import ExitCode
+from forebay.cli.manage.confirmation import DryRun, Yes, confirm, preview
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, connect
-from forebay.cli.output import Column, Output, text_of, write_result, write_values
+from forebay.cli.output import Column, Output, text_of, write_result, write_table, write_values
 from forebay.cli.report import CommandFailed
 from forebay.cli.times import parse_time
 
 if TYPE_CHECKING:
+    from forebay.client import Client
     from forebay.client.values.dead_letters import DeadLetter, DeadLetterFilter
 
 dlq_app = Commands(no_args_is_help=True, help="Manage dead letters: records that could not be delivered.")
-SHOWN_MAX = 80
+SHOWN_MAX: Final = 80
+COUNTED_MAX: Final = 100_000
+"""Dead letters that a preview counts."""
+CAUSES_MAX: Final = 50
+"""Causes that a preview names."""
 
 Reason = Annotated[
     str | None,
@@ -89,12 +98,16 @@ def redrive(
     since: Since = None,
     until: Until = None,
     subscription: OfSubscription = None,
+    dry_run: DryRun = False,
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Append dead letters to their sink again: all, or the selected ones."""
     wanted = _filter(reason, error, partition, first, last, since, until, subscription)
     with connect(endpoint, sink) as client:
+        if dry_run:
+            _show_selected(_selected(client, sink, wanted), f"redrive {{}} of {sink}", output)
+            return
         redriven = client.dead_letters.redrive(sink, **wanted)
     write_result({"redriven": redriven}, f"redrove {redriven:,} records of {sink}", output)
 
@@ -113,6 +126,8 @@ def purge(
     everything: Annotated[
         bool, typer.Option("--all", help="All dead letters; required without another filter.")
     ] = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,
 ) -> None:
@@ -121,8 +136,56 @@ def purge(
     if not wanted and not everything:
         raise CommandFailed("no dead letters are selected: pass a filter, or --all", ExitCode.USAGE)
     with connect(endpoint, sink) as client:
+        if dry_run or not yes:
+            selected = _selected(client, sink, wanted)
+            if dry_run:
+                _show_selected(selected, f"drop {{}} of {sink}", output)
+                return
+            confirm(f"drop {selected.text} of {sink} permanently", yes=yes, output=output)
         purged = client.dead_letters.purge(sink, **wanted)
     write_result({"purged": purged}, f"purged {purged:,} dead letters of {sink}", output)
+
+
+@dataclass(frozen=True, slots=True)
+class _Selected:
+    """Dead letters that a filter selects now."""
+
+    count: int
+    is_complete: bool
+    """False if there are more than were counted."""
+
+    uncut: int
+    """Those that cannot be redriven, because their records were not extracted."""
+
+    causes: Mapping[str, int]
+    """Number by the error of the target."""
+
+    @property
+    def text(self) -> str:
+        """Number as text."""
+        return f"{self.count:,} dead letters" if self.is_complete else f"more than {self.count:,} dead letters"
+
+
+def _selected(client: Client, sink: str, wanted: DeadLetterFilter) -> _Selected:
+    causes: Counter[str] = Counter()
+    count = uncut = 0
+    for letter in client.dead_letters.list(sink, **wanted):
+        if count == COUNTED_MAX:
+            return _Selected(count, False, uncut, causes)
+        count += 1
+        uncut += bool(letter.uncut)
+        cause = letter.error[:SHOWN_MAX] or letter.reason.name
+        causes[cause if cause in causes or len(causes) < CAUSES_MAX else "others"] += 1
+    return _Selected(count, True, uncut, causes)
+
+
+def _show_selected(found: _Selected, effect: str, output: Output) -> None:
+    """Write the result of a dry run: the number, and the causes with the most."""
+    facts = {"count": found.count, "complete": found.is_complete, "not_extracted": found.uncut}
+    ranked = sorted(found.causes.items(), key=lambda one: -one[1])
+    preview(effect.format(found.text), {**facts, "causes": dict(ranked)}, output)
+    if output is Output.TABLE and ranked:
+        write_table("", ("dead letters", "cause"), [(number, cause) for cause, number in ranked])
 
 
 def _filter(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from forebay.cli.command import Commands
+from forebay.cli.manage.confirmation import DryRun, Yes, confirm, preview
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, connect
 from forebay.cli.output import Column, Output, write_result, write_values
 
@@ -79,6 +80,8 @@ def delete(
     name: Name,
     namespace: Namespace = "default",
     store: Store = "broker:",
+    yes: Yes = False,
+    dry_run: DryRun = False,
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,
 ) -> None:
@@ -86,6 +89,12 @@ def delete(
     with connect(endpoint, sink, is_needed=store.startswith("broker:")) as client:
         opened = client.position_store(store)
         keys = list(opened.list(f"{namespace}/{name}/{sink}/"))
+        effect = f"delete {len(keys)} saved positions of {name} in {sink}"
+        if dry_run:
+            preview(effect, {"delete": keys}, output)
+            return
+        if keys:
+            confirm(effect, yes=yes, output=output)
         for key in keys:
             opened.delete(key)
     write_result({"deleted": keys}, f"deleted {len(keys)} positions of {name}", output)

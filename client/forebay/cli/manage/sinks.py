@@ -8,6 +8,7 @@ import typer
 
 from forebay.cli.command import Commands
 from forebay.cli.exits import ExitCode
+from forebay.cli.manage.confirmation import DryRun, Yes, confirm, preview
 from forebay.cli.manage.settings_text import parse_settings
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, connect
 from forebay.cli.output import (
@@ -23,7 +24,7 @@ from forebay.cli.output import (
     write_values,
 )
 from forebay.cli.report import CommandFailed
-from forebay.cli.times import parse_time
+from forebay.cli.times import parse_time, time_text
 
 if TYPE_CHECKING:
     from forebay.client import Sink, SinkStats
@@ -110,12 +111,26 @@ def delete(
     dead_letters: Annotated[
         bool, typer.Option("--dead-letters", help="Delete the dead-letter sink `SINK.dlq` too.")
     ] = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Delete a sink and its records."""
     with connect(endpoint, name) as client:
-        client.sinks.delete(name, force=force, dead_letters=dead_letters)
+        stats = client.sinks.stats(name)
+        unsettled = max((stats.pending(one.name) for one in stats.subscriptions), default=0)
+        effect = f"delete the sink {name} with {stats.records:,} stored records, {unsettled:,} of them unsettled"
+        if dead_letters:
+            effect += f", and {name}.dlq"
+        if unsettled and not force:
+            effect += " (the broker rejects that without --force)"
+        if dry_run:
+            facts = {"delete": name, "records": stats.records, "unsettled": unsettled, "dead_letters": dead_letters}
+            preview(effect, {**facts, "rejected": bool(unsettled) and not force}, output)
+            return
+        confirm(effect, yes=yes, output=output)
+        client.sinks.delete(name, force=force, dead_letters=dead_letters, incarnation=stats.incarnation)
     write_result({"deleted": name}, f"deleted {name}", output)
 
 
@@ -151,18 +166,27 @@ def purge(
     until_time: Annotated[
         str | None, typer.Option(metavar="TIME", help="Pages accepted before this time; 30d is 30 days ago.")
     ] = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Drop records of a sink, oldest first. They are counted, and a gap records them."""
     if [everything, until_offset is not None, until_time is not None].count(True) != 1:
         raise CommandFailed("nothing is selected: pass one of --all, --until-offset and --until-time", ExitCode.USAGE)
+    before = None if until_time is None else parse_time(until_time)
     with connect(endpoint, name) as client:
+        stats = client.sinks.stats(name)
+        records = _purgeable(stats, partition, until_offset)
+        exact = "" if everything else "up to "
+        accepted = "" if before is None else f" accepted before {time_text(before)}"
+        effect = f"drop {exact}{records:,} records{accepted} of {name}"
+        if dry_run:
+            preview(effect, {"purge": name, "records_max": records, "before": before}, output)
+            return
+        confirm(effect, yes=yes, output=output)
         purged = client.sinks.purge(
-            name,
-            partition=partition,
-            until_offset=until_offset,
-            until_time=None if until_time is None else parse_time(until_time),
+            name, partition=partition, until_offset=until_offset, until_time=before, incarnation=stats.incarnation
         )
     columns: dict[str, Column[Purged]] = {
         "partition": "partition",
@@ -172,6 +196,14 @@ def purge(
         "earliest": "earliest_offset",
     }
     write_values(purged, output, f"purged from {name}", columns)
+
+
+def _purgeable(stats: SinkStats, partition: int | None, until_offset: int | None) -> int:
+    """Return the most records that a purge drops."""
+    parts = [one for one in stats.partitions if partition in {None, one.partition}]
+    if until_offset is None:
+        return sum(one.records for one in parts)
+    return sum(min(one.records, max(0, until_offset - one.earliest_offset)) for one in parts)
 
 
 def _settings(pairs: list[str] | None) -> dict[str, Any]:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from forebay.cli.command import Commands
+from forebay.cli.manage.confirmation import DryRun, Yes, confirm, preview
 from forebay.cli.manage.position_text import FORMS, OrEarliest, parse_position, position_text
+from forebay.cli.manage.seek import Seek
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, Subscription, connect
-from forebay.cli.output import Column, Output, write_json, write_result, write_table, write_values
+from forebay.cli.output import Output, write_json, write_result, write_table
 
 if TYPE_CHECKING:
-    from forebay.client import SubscriptionPlace
+    pass
 
 subscription_app = Commands(no_args_is_help=True, help="Create, list, seek and delete subscriptions of a sink.")
 
@@ -72,11 +74,26 @@ def list_subscriptions(
 
 @subscription_app.command()
 def delete(
-    sink: SinkName, name: Name, endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Output.TABLE
+    sink: SinkName,
+    name: Name,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    endpoint: Endpoint = DEFAULT_ENDPOINT,
+    output: OutputForm = Output.TABLE,
 ) -> None:
     """Delete a subscription with its unsettled records."""
     with connect(endpoint, sink) as client:
-        client.subscriptions.delete(sink, name)
+        stats = client.sinks.stats(sink)
+        pending = stats.pending(name)
+        consumers = sum(one.consumers for one in stats.subscriptions if one.name == name)
+        effect = f"delete the subscription {name} of {sink} with {pending:,} unsettled records"
+        if consumers:
+            effect += f", and end its {consumers} consumers"
+        if dry_run:
+            preview(effect, {"delete": name, "sink": sink, "pending": pending, "consumers": consumers}, output)
+            return
+        confirm(effect, yes=yes, output=output)
+        client.subscriptions.delete(sink, name, incarnation=stats.incarnation)
     write_result({"deleted": name, "sink": sink}, f"deleted {name}", output)
 
 
@@ -87,11 +104,15 @@ def seek(
     to: To,
     partition: Partition = None,
     or_earliest: OrEarliest = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Seek a subscription. Deliveries in flight become void; pending records count as skipped."""
-    _seek(sink, name, to, partition, or_earliest, endpoint, output)
+    with connect(endpoint, sink) as client:
+        seeking = Seek(client, sink, name, parse_position(to), partition, or_earliest)
+        seeking.run(yes=yes, dry_run=dry_run, output=output)
 
 
 def seek_sink(
@@ -100,22 +121,12 @@ def seek_sink(
     subscription: Subscription = "default",
     partition: Partition = None,
     or_earliest: OrEarliest = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Seek a subscription of a sink: the same as `forebay subscription seek`."""
-    _seek(sink, subscription, to, partition, or_earliest, endpoint, output)
-
-
-def _seek(
-    sink: str, name: str, to: str, partition: int | None, or_earliest: bool, endpoint: str, output: Output
-) -> None:
-    place = parse_position(to)
     with connect(endpoint, sink) as client:
-        moved = client.subscriptions.seek(sink, name, to=place, partition=partition, or_earliest=or_earliest)
-    columns: dict[str, Column[SubscriptionPlace]] = {
-        "partition": "partition",
-        "start": "start_offset",
-        "trimmed": lambda one: "" if one.trimmed is None else f"{one.trimmed[0]} to {one.trimmed[1]}",
-    }
-    write_values(moved, output, f"subscription {name}", columns)
+        seeking = Seek(client, sink, subscription, parse_position(to), partition, or_earliest)
+        seeking.run(yes=yes, dry_run=dry_run, output=output)

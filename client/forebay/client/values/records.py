@@ -342,3 +342,21 @@ class BrokerInfo:
     """Instant of the data of that backup."""
     restored_at: datetime | None = None
     """Time of the restore."""
+    now: datetime | None = None
+    """Clock of the broker; None from an older broker, which does not send what follows either."""
+    disk_free_bytes: int = 0
+    """Free bytes of the device of the data directory."""
+    disk_reserve_bytes: int = 0
+    """Bytes that appends leave free."""
+    memory_used_bytes: int = 0
+    """Memory of the process or of its control group, whichever is nearer to its limit; 0 if unknown."""
+    memory_limit_bytes: int = 0
+    """Limit of that memory."""
+    memory_high_watermark: float = 0.0
+    """Part of the limit above which appends are restricted."""
+    backup_target: str = ""
+    """Target of backups; empty for none."""
+    newest_backup: str = ""
+    """Newest complete backup; empty if none is known."""
+    newest_backup_at: datetime | None = None
+    """Instant of the data of that backup."""

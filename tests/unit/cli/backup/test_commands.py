@@ -90,8 +90,17 @@ def test_a_restored_directory_is_one_a_broker_can_start_on(commands: Commands, t
 def test_prune_keeps_the_newest(commands: Commands) -> None:
     first, second = commands.ids()
 
-    assert commands.json("prune", "--keep-last", "1")["backups"] == [first]
+    assert commands.json("prune", "--keep-last", "1", "--yes")["backups"] == [first]
     assert commands.ids() == [second]
+
+
+def test_prune_deletes_nothing_in_a_dry_run_or_without_a_confirmation(commands: Commands) -> None:
+    before = commands.ids()
+
+    assert commands.json("prune", "--keep-last", "1", "--dry-run")["backups"] == before[:1]
+    assert commands.code("prune", "--keep-last", "1") == ExitCode.USAGE
+    assert "--yes" in commands.error()
+    assert commands.ids() == before
 
 
 @pytest.mark.parametrize("words", [(), ("--sink", "first"), ("--into", "new", "--sink", "first", "--as", "again")])

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from google.protobuf.message import Message
 
-from forebay.broker.console.text import count
 from forebay.broker.core.dead_letters.letters import dead_letter_sink_name
 from forebay.broker.rpc.dead_letter_service import DeadLetterServicer
 from forebay.broker.rpc.sinks.service import SinkServicer
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.sink.buffer import Buffer
+from forebay.state.numbers import count
 from forebay.v1 import dead_letter_service_pb2 as dead
 from forebay.v1 import sink_service_pb2 as pb
 

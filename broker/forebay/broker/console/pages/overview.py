@@ -7,10 +7,10 @@ from typing import Final
 
 from starlette.requests import Request
 
-from forebay.broker.console.attention import LISTED_MAX, Need, needs
 from forebay.broker.console.figures import BrokerFigures
 from forebay.broker.console.pages.page import Page, PageSource, SinkLine
 from forebay.broker.console.pages.sinks import ORDERS
+from forebay.state.attention import LISTED_MAX, Need, needs
 
 BUSIEST: Final = 10
 """Sinks on the overview."""

@@ -133,13 +133,15 @@ def _order(manifest: Manifest) -> tuple[int, int, str]:
     return manifest.number, manifest.taken_at_us, manifest.id
 
 
-def prune(target: Target, *, now_us: int, keep_last: int, keep_days: float, store_id: str = "") -> Pruned:
+def prune(
+    target: Target, *, now_us: int, keep_last: int, keep_days: float, store_id: str = "", dry_run: bool = False
+) -> Pruned:
     """Delete backups that are neither among the newest ``keep_last`` of their store nor young.
 
     Young ones are younger than ``keep_days`` days. The newest complete one of each store is always kept: brokers may
     share a target. Incomplete ones are deleted when they are a day old. ``store_id`` limits the deletion to backups of
-    one store. Raises ``BackupError`` and deletes nothing if a manifest cannot be read: it is not known then which files
-    are needed.
+    one store. A ``dry_run`` returns the same and deletes nothing. Raises ``BackupError`` and deletes nothing if a
+    manifest cannot be read: it is not known then which files are needed.
     """
     names = set(target.names())
     known = _listed(target, names)
@@ -158,8 +160,10 @@ def prune(target: Target, *, now_us: int, keep_last: int, keep_days: float, stor
     gone = [found.id for found in complete if found.id not in kept]
     incomplete = [one.id for one in known if not one.complete and one.id not in needed] if not store_id else []
     left = [one.manifest for one in known if one.manifest is not None and one.id not in gone]
-    target.delete([*map(manifest_name, gone), *map(started_name, incomplete)])
     files = _unneeded(names, left, keep=needed)
+    if dry_run:
+        return Pruned(tuple(gone), tuple(incomplete), len(files))
+    target.delete([*map(manifest_name, gone), *map(started_name, incomplete)])
     target.delete(files)
     target.delete(map(started_name, gone))
     return Pruned(tuple(gone), tuple(incomplete), len(files))

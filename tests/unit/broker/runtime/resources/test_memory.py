@@ -114,6 +114,7 @@ def test_the_watermark_is_passed_above_it_and_counts_as_passed_until_well_below(
         seen.append(guard.overloaded)
 
     assert seen == [False, True, True, True, False, False]
+    assert guard.worst == Reading("cgroup", 800, 1_000)
     assert use.told == [True, False]
 
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from forebay.broker.console.attention import Severity, needs
 from forebay.broker.console.figures import BrokerFigures, SinkFigures
 from forebay.broker.console.history import Rates
+from forebay.state.attention import Severity, needs
 
 BROKER = BrokerFigures(
     state="serving",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from forebay.broker.console.text import count, duration, rate, size
+from forebay.state.numbers import count, duration, rate, size
 
 
 @pytest.mark.parametrize(

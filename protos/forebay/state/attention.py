@@ -1,15 +1,19 @@
-"""Ranked list of what needs attention, in sentences with the command that tells more."""
+"""Ranked list of what needs attention, in sentences with the command that tells more.
+
+The broker's pages and `forebay status` make it from their own figures, which have the attributes below.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from typing import Final, Protocol
 
-from forebay.broker.console.figures import BrokerFigures, SinkFigures
-from forebay.broker.console.text import count, duration, size
-from forebay.broker.core.names import RESERVED_SUFFIX
+from forebay.state.numbers import count, duration, size
+
+DEAD_LETTERS: Final = ".dlq"
+"""End of the name of a sink of dead letters."""
 
 LISTED_MAX: Final = 20
 """Sentences in the list; the rest are counted."""
@@ -34,6 +38,90 @@ class Severity(IntEnum):
     """Records are refused or dropped now."""
 
 
+class BrokerFacts(Protocol):
+    """Facts of a broker that the list depends on."""
+
+    @property
+    def state(self) -> str:
+        """``serving``, ``draining`` or ``fenced``."""
+
+    @property
+    def state_reason(self) -> str:
+        """Reason of another state than ``serving``."""
+
+    @property
+    def endpoint(self) -> str:
+        """Address."""
+
+    @property
+    def disk_free(self) -> int:
+        """Free bytes of the device."""
+
+    @property
+    def disk_reserve(self) -> int:
+        """Bytes that appends leave free."""
+
+    @property
+    def memory_used(self) -> int:
+        """Used memory in bytes."""
+
+    @property
+    def memory_limit(self) -> int:
+        """Limit of it; 0 if it is not known."""
+
+    @property
+    def memory_watermark(self) -> float:
+        """Part of the limit above which the broker holds less."""
+
+    @property
+    def quarantined_pages(self) -> int:
+        """Damaged pages in quarantine."""
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """Sentences of the broker."""
+
+
+class SinkFacts(Protocol):
+    """Facts of a sink that the list depends on."""
+
+    @property
+    def name(self) -> str:
+        """Name."""
+
+    @property
+    def state(self) -> str:
+        """State as a word: see `forebay.state.flow`."""
+
+    @property
+    def waiting(self) -> int:
+        """Unsettled records of the subscription that the facts are about."""
+
+    @property
+    def subscription(self) -> str:
+        """Name of that subscription."""
+
+    @property
+    def reason(self) -> str:
+        """Reason of a pause or a back-off."""
+
+    @property
+    def retry_in_s(self) -> float | None:
+        """Time to the next try, while backing off."""
+
+    @property
+    def share(self) -> float:
+        """Used part of the tightest limit, 0 to 1."""
+
+    @property
+    def full_in_s(self) -> float | None:
+        """Time until that limit is reached at the present rates; None if it is not approached."""
+
+    @property
+    def dead_letters(self) -> int:
+        """Records in its sink of dead letters."""
+
+
 @dataclass(frozen=True, slots=True)
 class Need:
     """One sentence."""
@@ -50,13 +138,13 @@ class Need:
     """Rank among sentences of one severity: higher is first."""
 
 
-def needs(broker: BrokerFigures, sinks: Sequence[SinkFigures]) -> list[Need]:
+def needs(broker: BrokerFacts, sinks: Sequence[SinkFacts]) -> list[Need]:
     """Return what needs attention, the most urgent first."""
     found = [*_of_broker(broker), *(need for sink in sinks for need in _of_sink(sink))]
     return sorted(found, key=lambda need: (-need.severity, -need.weight, need.subject))
 
 
-def _of_broker(broker: BrokerFigures) -> Iterator[Need]:
+def _of_broker(broker: BrokerFacts) -> Iterator[Need]:
     info = f"forebay info --endpoint {broker.endpoint}"
     if broker.state != "serving":
         yield Need(Severity.CRITICAL, "", f"The broker is {broker.state}: {broker.state_reason}.", info, weight=2)
@@ -82,7 +170,7 @@ def _of_broker(broker: BrokerFigures) -> Iterator[Need]:
         yield Need(Severity.WARNING, "", f"{warning.rstrip('.')}.", info)
 
 
-def _of_sink(sink: SinkFigures) -> Iterator[Need]:
+def _of_sink(sink: SinkFacts) -> Iterator[Need]:
     lag = f"forebay lag {sink.name}"
     who = f"{sink.name}: {count(sink.waiting)} records wait for {sink.subscription!r}"
     reason = f": {sink.reason}" if sink.reason else ""
@@ -96,7 +184,7 @@ def _of_sink(sink: SinkFigures) -> Iterator[Need]:
     elif sink.state == "backing off":
         again = f" The next try is in {duration(sink.retry_in_s)}." if sink.retry_in_s is not None else ""
         yield Need(Severity.WARNING, sink.name, f"{who}, whose target fails{reason}.{again}", lag, sink.waiting)
-    elif sink.state == "no consumer" and not sink.name.endswith(RESERVED_SUFFIX):
+    elif sink.state == "no consumer" and not sink.name.endswith(DEAD_LETTERS):
         # Dead letters wait for a decision, which the sentence about their origin says.
         yield Need(Severity.WARNING, sink.name, f"{who}, and no consumer is connected.", lag, sink.waiting)
     full_in_s = sink.full_in_s

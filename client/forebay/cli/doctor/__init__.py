@@ -1,0 +1,1 @@
+"""Checks of `forebay doctor`, by subject."""

@@ -1,0 +1,113 @@
+"""Checks of the broker that the commands use: answer, version, clock, disk."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from forebay.cli.contact import BrokerUnreachable
+from forebay.cli.doctor.check import Check, Grade
+from forebay.cli.options import connect
+from forebay.cli.output import bytes_text, seconds_text
+from forebay.cli.report import sentence
+from forebay.packaging import NAME
+
+if TYPE_CHECKING:
+    from forebay.client import BrokerInfo, Client
+
+SKEW_WARNING_S: Final = 1.0
+"""Difference of the clocks from which on times in commands and logs mislead."""
+
+SKEW_PROBLEM_S: Final = 60.0
+"""Difference from which on ages, retention times and certificates are judged wrongly."""
+
+DISK_FREE_MIN: Final = 1 << 30
+"""Free bytes of a data directory whose reserve is not known."""
+
+
+def broker_checks(endpoint: str, data_dir: Path | None) -> Iterator[Check]:
+    """Yield the checks of each broker, and of the data directory."""
+    from forebay.client.errors import ForebayError
+
+    reserve = DISK_FREE_MIN
+    directories = [] if data_dir is None else [data_dir]
+    with ExitStack() as opened:
+        try:
+            client = opened.enter_context(connect(endpoint))
+        except BrokerUnreachable as error:
+            yield Check("broker", Grade.PROBLEM, str(error), error.advice)
+        except ForebayError as error:
+            yield Check("broker", Grade.PROBLEM, _text(error), error.advice)
+        else:
+            for each in client.endpoints:
+                try:
+                    info, skew_s, uncertain_s = _asked(client, each)
+                except ForebayError as error:
+                    yield Check("broker", Grade.PROBLEM, f"{each}: {_text(error)}", error.advice)
+                    continue
+                yield from _of_answer(each, info)
+                if skew_s is not None:
+                    yield clock_check(skew_s, uncertain_s)
+                if data_dir is None and info.data_dir and Path(info.data_dir).is_dir():
+                    directories.append(Path(info.data_dir))
+                    reserve = info.disk_reserve_bytes
+    for directory in directories:
+        yield disk_check(directory, reserve)
+
+
+def _asked(client: Client, endpoint: str) -> tuple[BrokerInfo, float | None, float]:
+    """Return the answer of a broker, the difference of its clock from this one, and how exact that is."""
+    before, began = datetime.now(UTC), monotonic()
+    info = client.info(endpoint)
+    took_s = monotonic() - began
+    skew_s = None if info.now is None else (info.now - before).total_seconds() - took_s / 2
+    return info, skew_s, took_s / 2
+
+
+def _of_answer(endpoint: str, info: BrokerInfo) -> Iterator[Check]:
+    mine = version(NAME)
+    state = info.state.lower()
+    if state != "serving":
+        yield Check("broker", Grade.PROBLEM, f"{endpoint} is {state}: {info.state_reason}", "see its log; restart it")
+    else:
+        yield Check("broker", Grade.OK, f"{endpoint} serves, version {info.version}")
+    if info.version != mine:
+        advice = "use the same version, so that errors and settings of one are known to the other"
+        yield Check("versions", Grade.WARNING, f"the broker is {info.version}, this is {mine}", advice)
+    for warning in info.warnings:
+        yield Check("broker", Grade.WARNING, warning, "see forebay info")
+
+
+def clock_check(skew_s: float, uncertain_s: float) -> Check:
+    """Return the check of the difference between the clocks."""
+    off_s = max(0.0, abs(skew_s) - uncertain_s)
+    side = "ahead of" if skew_s > 0 else "behind"
+    text = f"the clock of the broker is {seconds_text(abs(skew_s))} {side} this one"
+    if off_s <= SKEW_WARNING_S:
+        return Check("clock", Grade.OK, text)
+    advice = "synchronize both clocks (chrony, systemd-timesyncd)"
+    return Check("clock", Grade.WARNING if off_s <= SKEW_PROBLEM_S else Grade.PROBLEM, text, advice)
+
+
+def disk_check(directory: Path, reserve: int) -> Check:
+    """Return the check of the device of a data directory."""
+    try:
+        free = shutil.disk_usage(directory).free
+    except OSError as error:
+        return Check("disk", Grade.PROBLEM, f"{directory}: {error.strerror}", "name another with --data-dir")
+    text = f"{bytes_text(free)} are free for {directory}, {bytes_text(reserve)} are reserved"
+    if free <= reserve:
+        return Check("disk", Grade.PROBLEM, text, "free space: the broker rejects appends with DISK_FULL")
+    if free <= 2 * reserve:
+        return Check("disk", Grade.WARNING, text, "free space soon")
+    return Check("disk", Grade.OK, text)
+
+
+def _text(error: BaseException) -> str:
+    return sentence(error).removeprefix("forebay: ")

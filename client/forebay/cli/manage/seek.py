@@ -1,0 +1,132 @@
+"""Seek of a subscription: its effect by partition, the confirmation where it skips records, the call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from forebay.cli.manage.confirmation import confirm, preview
+from forebay.cli.manage.position_text import position_text
+from forebay.cli.output import Column, Output, write_table, write_values
+
+if TYPE_CHECKING:
+    from forebay.client import Client, Position, SinkStats, SubscriptionPlace
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Effect of a seek on one partition."""
+
+    partition: int
+    watermark: int
+    """Lowest unsettled offset now."""
+
+    to: int | None
+    """New position; None for a time, which the broker resolves."""
+
+    pending: int
+    """Unsettled records now."""
+
+    next_offset: int
+
+    @property
+    def skipped_max(self) -> int:
+        """Most unsettled records that are skipped."""
+        return self.pending if self.to is None else min(self.pending, max(0, self.to - self.watermark))
+
+    @property
+    def redelivered_max(self) -> int | None:
+        """Most settled records that are delivered again; None if it is not known."""
+        return None if self.to is None else max(0, min(self.watermark, self.next_offset) - self.to)
+
+
+@dataclass(frozen=True, slots=True)
+class Seek:
+    """Seek of a subscription."""
+
+    client: Client
+    sink: str
+    name: str
+    to: Position
+    partition: int | None
+    """Only this partition; None for all."""
+
+    or_earliest: bool
+
+    def run(self, *, yes: bool, dry_run: bool, output: Output) -> None:
+        """Seek, after a confirmation if unsettled records would be skipped."""
+        stats = self.client.sinks.stats(self.sink)
+        starts = {one.partition: (one.earliest_offset, one.next_offset) for one in stats.partitions}
+        lanes = next((one.partitions for one in stats.subscriptions if one.name == self.name), ())
+        moves = [
+            Move(
+                lane.partition, lane.watermark, self._target(lane.partition, *starts[lane.partition]), lane.pending, end
+            )
+            for lane in lanes
+            for end in (starts[lane.partition][1],)
+            if self.partition in {None, lane.partition} and self._includes(lane.partition)
+        ]
+        skipped = sum(move.skipped_max for move in moves)
+        place = position_text(self.to)
+        effect = f"seek subscription {self.name} of {self.sink} to {place}, skipping up to {skipped:,} records"
+        if dry_run:
+            facts = [
+                {"partition": one.partition, "from": one.watermark, "to": one.to, "skipped_max": one.skipped_max}
+                for one in moves
+            ]
+            preview(effect, {"sink": self.sink, "subscription": self.name, "partitions": facts}, output)
+            if output is Output.TABLE:
+                columns = ("partition", "from", "to", "skipped at most", "delivered again at most")
+                write_table("", columns, [_cells(one) for one in moves])
+            return
+        if skipped:
+            confirm(effect, yes=yes, output=output)
+        moved = self.client.subscriptions.seek(
+            self.sink,
+            self.name,
+            to=self.to,
+            partition=self.partition,
+            or_earliest=self.or_earliest,
+            incarnation=stats.incarnation,
+        )
+        shown: dict[str, Column[SubscriptionPlace]] = {
+            "partition": "partition",
+            "start": "start_offset",
+            "trimmed": lambda one: "" if one.trimmed is None else f"{one.trimmed[0]} to {one.trimmed[1]}",
+        }
+        write_values(moved, output, f"subscription {self.name}", shown)
+
+    def _moves(self, stats: SinkStats) -> list[Move]:
+        """Return the effect on each partition that the seek is about."""
+        ends = {one.partition: (one.earliest_offset, one.next_offset) for one in stats.partitions}
+        lanes = next((one.partitions for one in stats.subscriptions if one.name == self.name), ())
+        chosen = [lane for lane in lanes if self.partition in {None, lane.partition} and self._includes(lane.partition)]
+        return [
+            Move(
+                partition=lane.partition,
+                watermark=lane.watermark,
+                to=self._target(lane.partition, *ends[lane.partition]),
+                pending=lane.pending,
+                next_offset=ends[lane.partition][1],
+            )
+            for lane in chosen
+        ]
+
+    def _target(self, partition: int, earliest: int, end: int) -> int | None:
+        if isinstance(self.to, datetime):
+            return None
+        if isinstance(self.to, Mapping):
+            return self.to.get(partition, end)
+        if isinstance(self.to, int):
+            return max(earliest, self.to) if self.or_earliest else self.to
+        return earliest if self.to == "earliest" else end
+
+    def _includes(self, partition: int) -> bool:
+        return not isinstance(self.to, Mapping) or partition in self.to
+
+
+def _cells(move: Move) -> tuple[object, ...]:
+    to = "by the broker" if move.to is None else move.to
+    return (move.partition, move.watermark, to, move.skipped_max, move.redelivered_max)

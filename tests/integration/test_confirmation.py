@@ -1,0 +1,133 @@
+"""Commands that destroy ask at a terminal, need ``--yes`` without one, and show their effect with ``--dry-run``."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from forebay.broker.embedded import BrokerServer
+from forebay.cli import run
+from forebay.cli.exits import ExitCode
+from forebay.client import Client, Record
+
+EVERY = {
+    "sink delete": ["sink", "delete", "orders", "--force"],
+    "sink purge": ["sink", "purge", "orders", "--all"],
+    "sink purge until": ["sink", "purge", "orders", "--until-time", "now"],
+    "dlq purge": ["dlq", "purge", "orders", "--all"],
+    "subscription delete": ["subscription", "delete", "orders", "audit"],
+    "subscription seek": ["subscription", "seek", "orders", "audit", "--to", "latest"],
+    "subscription seek to a time": ["subscription", "seek", "orders", "audit", "--to", "now"],
+    "sink seek": ["sink", "seek", "orders", "--to", "3"],
+    "position delete": ["position", "delete", "orders", "billing"],
+}
+
+
+class Terminal(io.StringIO):
+    """Input of a user at a terminal."""
+
+    def isatty(self) -> bool:
+        """Return True."""
+        return True
+
+
+@pytest.fixture
+def orders(client: Client) -> Client:
+    """Five records, a subscription, a saved position and a dead letter."""
+    client.sinks.create("orders")
+    client.subscriptions.create("orders", "audit")
+    client.publish("orders", [Record(b"x")] * 5)
+    with client.subscriber("orders") as subscriber:
+        next(subscriber).dead_letter("no such customer", offset=0, wait=True)
+    with client.consumer("orders", "billing", start="earliest") as consumer:
+        next(consumer).finish()
+        consumer.save()
+    return client
+
+
+def facts(client: Client) -> Any:
+    """Return everything that one of the commands could have destroyed."""
+    sinks = {one.name: client.sinks.stats(one.name) for one in client.sinks.list()}
+    return (
+        {name: stats.records for name, stats in sinks.items()},
+        {name: [(one.name, stats.pending(one.name)) for one in stats.subscriptions] for name, stats in sinks.items()},
+        list(client.position_store().list("")),
+    )
+
+
+@pytest.mark.parametrize("words", EVERY.values(), ids=EVERY)
+def test_without_a_terminal_nothing_is_destroyed_unless_it_is_confirmed(
+    broker: BrokerServer, orders: Client, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    before = facts(orders)
+
+    assert run([*words, "-e", broker.endpoint]) == ExitCode.USAGE
+    assert "--yes" in capsys.readouterr().err
+    assert run([*words, "-e", broker.endpoint, "-o", "json"]) == ExitCode.USAGE
+    assert json.loads(capsys.readouterr().err)["reason"] == "NOT_CONFIRMED"
+    assert facts(orders) == before
+
+    assert run([*words, "--yes", "-e", broker.endpoint]) == ExitCode.OK
+    assert facts(orders) != before
+
+
+@pytest.mark.parametrize("words", [*EVERY.values(), ["dlq", "redrive", "orders"]], ids=[*EVERY, "dlq redrive"])
+def test_a_dry_run_shows_the_effect_and_changes_nothing(
+    broker: BrokerServer, orders: Client, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    before = facts(orders)
+
+    assert run([*words, "--dry-run", "-e", broker.endpoint]) == ExitCode.OK
+    assert "nothing was changed" in capsys.readouterr().out
+    assert run([*words, "--dry-run", "-e", broker.endpoint, "-o", "json"]) == ExitCode.OK
+    assert json.loads(capsys.readouterr().out)["dry_run"] is True
+    assert facts(orders) == before
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y\n", ExitCode.OK), ("n\n", ExitCode.FAILED), ("", ExitCode.FAILED)])
+def test_at_a_terminal_the_answer_decides(
+    broker: BrokerServer,
+    orders: Client,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str,
+    code: ExitCode,
+) -> None:
+    monkeypatch.setattr("sys.stdin", Terminal(answer))
+    monkeypatch.setattr("sys.stderr", asked := Terminal())
+
+    assert run(["sink", "delete", "orders", "--force", "-e", broker.endpoint]) == code
+
+    assert "delete the sink orders with 5 stored records, 5 of them unsettled. Continue? [y/N]" in asked.getvalue()
+    assert ("orders" in {one.name for one in orders.sinks.list()}) is (code is ExitCode.FAILED)
+
+
+def test_a_seek_that_skips_nothing_needs_no_confirmation(broker: BrokerServer, orders: Client) -> None:
+    assert run(["subscription", "seek", "orders", "audit", "--to", "earliest", "-e", broker.endpoint]) == ExitCode.OK
+
+
+def test_a_dry_run_of_a_redrive_counts_by_cause(
+    broker: BrokerServer, orders: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["dlq", "redrive", "orders", "--dry-run", "-e", broker.endpoint, "-o", "json"]) == ExitCode.OK
+
+    found = json.loads(capsys.readouterr().out)
+    assert (found["count"], found["complete"], found["causes"]) == (1, True, {"no such customer": 1})
+
+
+def test_a_dry_run_of_a_seek_shows_each_partition(
+    broker: BrokerServer, orders: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seek = ["subscription", "seek", "orders", "audit", "--dry-run", "-e", broker.endpoint, "-o", "json", "--to"]
+
+    assert run([*seek, "0=3"]) == ExitCode.OK
+    [offset] = json.loads(capsys.readouterr().out)["partitions"]
+    assert run([*seek, datetime.now(UTC).isoformat()]) == ExitCode.OK
+    [time] = json.loads(capsys.readouterr().out)["partitions"]
+
+    assert offset == {"partition": 0, "from": 0, "to": 3, "skipped_max": 3}
+    assert time == {"partition": 0, "from": 0, "to": None, "skipped_max": 5}

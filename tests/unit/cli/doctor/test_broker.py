@@ -1,0 +1,58 @@
+"""Checks of the broker: answer, clock, and the disk of its data directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from forebay.broker.embedded import BrokerServer
+from forebay.broker.settings import load
+from forebay.cli.doctor.broker import broker_checks, clock_check, disk_check
+from forebay.cli.doctor.check import Grade
+
+
+def test_a_broker_that_answers_has_a_version_and_a_clock() -> None:
+    with BrokerServer.in_memory() as broker:
+        found = {one.subject: one for one in broker_checks(broker.endpoint, None)}
+
+    assert [(subject, one.grade) for subject, one in found.items()] == [("broker", Grade.OK), ("clock", Grade.OK)]
+    assert "serves, version" in found["broker"].text
+
+
+def test_the_disk_of_a_data_directory_on_this_machine_is_checked(tmp_path: Path) -> None:
+    with BrokerServer.on_disk(load(data_dir=tmp_path / "data", listen="127.0.0.1:0", disk_reserve_bytes=0)) as broker:
+        found = {one.subject: one for one in broker_checks(broker.endpoint, None)}
+
+    assert str(tmp_path / "data") in found["disk"].text
+
+
+def test_a_broker_that_does_not_answer_is_a_problem_with_its_advice() -> None:
+    [found] = broker_checks("127.0.0.1:1", None)
+
+    assert (found.grade, found.subject) == (Grade.PROBLEM, "broker")
+    assert "forebay" not in found.text
+    assert "--wait" in found.advice
+
+
+@pytest.mark.parametrize(
+    ("skew_s", "uncertain_s", "grade"),
+    [
+        (0.5, 0.0, Grade.OK),
+        (-1.5, 1.0, Grade.OK),
+        (-2.5, 0.1, Grade.WARNING),
+        (59.0, 0.0, Grade.WARNING),
+        (-61.0, 0.0, Grade.PROBLEM),
+    ],
+)
+def test_clocks_may_differ_by_a_second(skew_s: float, uncertain_s: float, grade: Grade) -> None:
+    found = clock_check(skew_s, uncertain_s)
+
+    assert found.grade is grade
+    assert ("ahead of" in found.text) is (skew_s > 0)
+
+
+def test_a_disk_below_its_reserve_is_a_problem(tmp_path: Path) -> None:
+    assert disk_check(tmp_path, 0).grade is Grade.OK
+    assert disk_check(tmp_path, 1 << 60).grade is Grade.PROBLEM
+    assert disk_check(tmp_path / "none", 0).grade is Grade.PROBLEM
