@@ -87,7 +87,7 @@ def test_a_record_is_explained(server: BrokerServer) -> None:
     page = html(server, "/sinks/orders/explain?partition=0&offset=1")
 
     assert "accepted, in the page of offsets 0 to 1" in page
-    assert f"forebay explain orders 0:1 --endpoint {server.endpoint}" in page
+    assert f"forebay explain orders 1 --partition 0 --endpoint {server.endpoint}" in page
     assert data(server, "/sinks/orders/explain.json?partition=0&offset=1")["records_before"] == "1"
     assert "partition" in html(server, "/sinks/orders/explain?partition=9&offset=1", 400)
     assert "/sinks/orders/explain?partition=0&amp;offset=1" in html(server, "/sinks/orders/records")
