@@ -28,6 +28,9 @@ CLIENT_ARGS ?=
 POSITION_ARGS ?=
 VERSIONS ?=
 GRPCURL_VERSION := v1.9.3
+# Generators of the Go client of tests/go; its runtime is in tests/go/go.mod.
+PROTOC_GEN_GO_VERSION := v1.36.12
+PROTOC_GEN_GO_GRPC_VERSION := v1.6.2
 # Servers of the tests of saved positions and backups.
 MINIO_VERSION := v0.0.0-20260212201848-7aac2a2c5b7c
 AZURITE_VERSION := 3.37.0
@@ -41,7 +44,7 @@ export PYTHON ?=
 # Not --quiet: it drops the warnings that --strict counts.
 MKDOCS = { said=$$(NO_MKDOCS_2_WARNING=true $(BIN)/python -m mkdocs build --strict 2>&1) || { echo "$$said" >&2; exit 1; }; }
 
-.PHONY: help venv demo docs test test-browser test-stores quick coverage check release format proto proto-baseline lock bench bench-spark fault fault-backup fault-client fault-disk fault-mass fault-positions fault-spark fuzz soak \
+.PHONY: help venv demo docs test test-browser test-go test-stores quick coverage check release format proto proto-baseline lock bench bench-spark fault fault-backup fault-client fault-disk fault-mass fault-positions fault-spark fuzz soak \
 	spark-versions compose-test grpcurl stores clean clean-all java
 
 help: ## list the targets
@@ -103,6 +106,18 @@ test: java venv $(if $(FOREBAY_REQUIRE_GRPCURL),grpcurl) ## run all tests, in PR
 test-stores: venv stores ## test saved positions and backups on real servers, which it installs first where Go, npm and Maven are there
 	@$(if $(FOREBAY_REQUIRE_STORES),.ci/need postgresql,true)
 	PATH="$(CURDIR)/.tools/bin:$$PATH" $(BIN)/python -m pytest -n 2 --dist loadfile tests/stores $(PYTEST_ARGS)
+
+test-go: venv .tools/go-generators ## test the wire contract with a client in Go, generated from the protos
+	@.venv-proto/bin/python tests/go/generate.py
+	cd tests/go && FOREBAY="$(CURDIR)/$(BIN)/forebay" GOFLAGS=-modcacherw go test -count=1 ./...
+
+.tools/go-generators: Makefile | .venv-proto/.installed
+	@.ci/need go "to generate and test the Go client"
+	echo "forebay: building protoc-gen-go and protoc-gen-go-grpc into .tools/bin"
+	export GOBIN="$(CURDIR)/.tools/bin" GOFLAGS=-modcacherw
+	go install google.golang.org/protobuf/cmd/protoc-gen-go@$(PROTOC_GEN_GO_VERSION)
+	go install google.golang.org/grpc/cmd/protoc-gen-go-grpc@$(PROTOC_GEN_GO_GRPC_VERSION)
+	touch $@
 
 test-browser: venv .tools/browser/.installed ## test the console in Chromium: each page, at two widths, light and dark, by the rules of axe
 	@.ci/need chromium
