@@ -86,8 +86,8 @@ def measure(
     rows.append(row_of("cp and sync of as much", copies))
     of_copy = median(one.bytes_per_s / other.bytes_per_s for one, other in zip(fulls, copies, strict=True))
     part = incremental.transferred_bytes / full.transferred_bytes
-    bars.append(Bar("full backup / copy", of_copy, COPY_BAR, Sense.AT_LEAST))
-    bars.append(Bar("incremental after 1 % / full, bytes", part, INCREMENTAL_BAR, Sense.AT_MOST))
+    bars.append(Bar("speed of a full backup / of cp and sync", of_copy, COPY_BAR, Sense.AT_LEAST))
+    bars.append(Bar("bytes of an incremental backup after 1 % / of a full one", part, INCREMENTAL_BAR, Sense.AT_MOST))
 
 
 def _report_load(pairs: list[Pair], rows: list[Row], bars: list[Bar]) -> None:
