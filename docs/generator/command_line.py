@@ -10,6 +10,7 @@ import typer
 
 from docs.generator.table import one_line, table
 from forebay.cli.app import app
+from forebay.cli.command import EXAMPLE
 
 
 def markdown() -> str:
@@ -27,11 +28,18 @@ def _sections(command: Any, name: str) -> list[str]:
     if options:
         parts.append(table(("option", "default", "variable", "description"), options))
     if command.epilog:
-        parts.append(_prose(command.epilog))
+        parts.append(_end(command.epilog))
     for below, found in sorted(getattr(command, "commands", {}).items()):
         if not found.hidden:
             parts += _sections(found, f"{name} {below}")
     return parts
+
+
+def _end(text: str) -> str:
+    """Return the end of a help: its examples as code, or its prose."""
+    if not text.startswith(EXAMPLE):
+        return _prose(text)
+    return "\n".join(["Example:", "", *(f"    {line.removeprefix(EXAMPLE)}" for line in text.split("\n\n"))])
 
 
 def _usage(command: Any) -> str:

@@ -38,7 +38,19 @@ from forebay.cli.operate.publish import publish
 from forebay.cli.operate.quickstart import quickstart
 from forebay.cli.operate.serve import serve
 from forebay.cli.output import write_line
-from forebay.cli.security import CaFile, CertFile, KeyFile, ServerName, Tls, TokenFile, TokenWithoutTls, set_options
+from forebay.cli.security import (
+    OPTIONS,
+    CaFile,
+    CertFile,
+    KeyFile,
+    ServerName,
+    Tls,
+    TokenFile,
+    TokenWithoutTls,
+    set_options,
+    variables_of,
+)
+from forebay.cli.top.command import top
 
 app = Commands(
     name="forebay",
@@ -73,49 +85,45 @@ def _root(
     token_file: TokenFile = None,
     token_without_tls: TokenWithoutTls = None,
 ) -> None:
-    given = {
-        "FOREBAY_TLS": tls,
-        "FOREBAY_TLS_CA_FILE": tls_ca_file,
-        "FOREBAY_TLS_CERT_FILE": tls_cert_file,
-        "FOREBAY_TLS_KEY_FILE": tls_key_file,
-        "FOREBAY_TLS_SERVER_NAME": tls_server_name,
-        "FOREBAY_TOKEN_FILE": token_file,
-        "FOREBAY_TOKEN_WITHOUT_TLS": token_without_tls,
-    }
-    set_options(given)
+    given = (tls, tls_ca_file, tls_cert_file, tls_key_file, tls_server_name, token_file, token_without_tls)
+    set_options(variables_of(dict(zip(OPTIONS, given, strict=True))))
 
 
 RUN, DATA, LOOK = "Run", "Records", "Look"
 STORED = "Data directory"
-app.command(rich_help_panel=RUN)(serve)
-app.command(rich_help_panel=RUN)(deliver)
-app.command(rich_help_panel=RUN)(quickstart)
-app.command(rich_help_panel=RUN)(demo)
-app.command(rich_help_panel=RUN)(bench)
+app.command(rich_help_panel=RUN, example="forebay serve --data-dir forebay-data --set tail_bytes=1GiB")(serve)
+app.command(
+    rich_help_panel=RUN,
+    example="forebay deliver orders --to https://example.org/in\nforebay deliver orders --to file -O path=orders.jsonl",
+)(deliver)
+app.command(rich_help_panel=RUN, example="forebay quickstart")(quickstart)
+app.command(rich_help_panel=RUN, example="forebay demo")(demo)
+app.command(rich_help_panel=RUN, example="forebay bench")(bench)
 app.command(rich_help_panel=RUN, example="forebay contract --endpoint broker.example:7461")(contract)
 app.add_typer(token_app, name="token", rich_help_panel=RUN)
 app.add_typer(config_app, name="config", rich_help_panel=RUN)
 app.add_typer(target_app, name="target", rich_help_panel=RUN)
 app.add_typer(sink_app, name="sink", rich_help_panel=LOOK)
 app.add_typer(subscription_app, name="subscription", rich_help_panel=LOOK)
-sink_app.command("seek")(seek_sink)
+sink_app.command("seek", example="forebay sink seek orders --to latest --dry-run")(seek_sink)
 app.add_typer(position_app, name="position", rich_help_panel=LOOK)
 app.add_typer(dlq_app, name="dlq", rich_help_panel=LOOK)
 app.add_typer(realtime_app, name="realtime", rich_help_panel=LOOK)
-app.command(rich_help_panel=LOOK, example="forebay status || echo 'look at the broker'")(status)
+app.command(rich_help_panel=LOOK, example="forebay status --strict -o json")(status)
+app.command(rich_help_panel=LOOK, example="forebay top --interval 1s")(top)
 app.command(rich_help_panel=LOOK, example="forebay doctor --endpoint broker.example:7461")(doctor)
 app.add_typer(schema_app, name="schema", rich_help_panel=LOOK)
 app.add_typer(producers_app, name="producers", rich_help_panel=LOOK)
-app.command(rich_help_panel=LOOK)(lag)
-app.command(rich_help_panel=LOOK)(gaps)
-app.command(rich_help_panel=LOOK)(explain)
-app.command(rich_help_panel=LOOK)(connections)
-app.command(rich_help_panel=LOOK)(info)
-app.command(rich_help_panel=DATA)(publish)
-app.command(rich_help_panel=DATA)(peek)
-app.command(rich_help_panel=DATA)(tail)
-app.command(rich_help_panel=DATA)(replay)
-app.command(rich_help_panel=STORED)(verify)
-app.command(rich_help_panel=STORED)(repair)
+app.command(rich_help_panel=LOOK, example="forebay lag\nforebay lag orders --watch")(lag)
+app.command(rich_help_panel=LOOK, example="forebay gaps orders")(gaps)
+app.command(rich_help_panel=LOOK, example="forebay explain orders 4711 --partition 2")(explain)
+app.command(rich_help_panel=LOOK, example="forebay connections")(connections)
+app.command(rich_help_panel=LOOK, example="forebay info")(info)
+app.command(rich_help_panel=DATA, example="forebay publish orders hello --key 7")(publish)
+app.command(rich_help_panel=DATA, example="forebay peek orders --count 3")(peek)
+app.command(rich_help_panel=DATA, example="forebay tail orders")(tail)
+app.command(rich_help_panel=DATA, example="forebay replay orders --start-time 1h")(replay)
+app.command(rich_help_panel=STORED, example="forebay verify --data-dir forebay-data")(verify)
+app.command(rich_help_panel=STORED, example="forebay repair --data-dir forebay-data --into repaired")(repair)
 app.add_typer(backup_app, name="backup", rich_help_panel=STORED)
 app.add_typer(quarantine_app, name="quarantine", rich_help_panel=STORED)

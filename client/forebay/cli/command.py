@@ -65,8 +65,7 @@ class Commands(typer.Typer):
 
     def command(self, name: str | None = None, *, example: str = "", **options: Any) -> Callable[[F], F]:
         """Register a command, as Typer does; its help ends with the examples, one per line of ``example``."""
-        if example:
-            options["epilog"] = "\n\n".join(f"{EXAMPLE}{line}" for line in example.splitlines())
+        options["epilog"] = "\n\n".join(f"{EXAMPLE}{line}" for line in example.splitlines())
 
         def register(function: F) -> F:
             super(Commands, self).command(name, cls=Command, **options)(_with_shared_options(function))

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from forebay.client import ClientSettings
 
 PANEL: Final = "TLS and token, before the command"
+OPTIONS: Final = (
+    *("tls", "tls_ca_file", "tls_cert_file", "tls_key_file", "tls_server_name"),
+    *("token_file", "token_without_tls"),
+)
+"""Parameters of the program; the variable of each is ``FOREBAY_`` and its name."""
+
 _given: Final[ContextVar[Mapping[str, str]]] = ContextVar("forebay_security")
 """Given options of the command line, by their environment variable."""
 
@@ -57,6 +63,11 @@ def set_options(given: Mapping[str, object]) -> None:
     if "FOREBAY_TOKEN_FILE" in wanted:
         wanted["FOREBAY_TOKEN"] = ""
     _given.set(wanted)
+
+
+def variables_of(parameters: Mapping[str, object]) -> dict[str, object]:
+    """Return the options before the command, parameters of the program, by environment variable."""
+    return {f"FOREBAY_{name.upper()}": parameters.get(name) for name in OPTIONS}
 
 
 def client_settings() -> ClientSettings:

@@ -41,6 +41,7 @@ COMMANDS = (
     "connections",
     "schema",
     "status",
+    "top",
     "doctor",
     "producers",
     "target",

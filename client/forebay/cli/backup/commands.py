@@ -76,7 +76,7 @@ class _Row:
     version: str
 
 
-@backup_app.command()
+@backup_app.command(example="forebay backup create")
 def create(
     full: Annotated[
         bool, typer.Option("--full", help="Transfer all files, not only those that the newest backup lacks.")
@@ -109,7 +109,7 @@ def _sentence(made: Backup) -> str:
     )
 
 
-@backup_app.command("list")
+@backup_app.command("list", example="forebay backup list --target /backups")
 def list_backups(target: TargetName = "", output: OutputForm = Output.TABLE) -> None:
     """List the backups of a target, the oldest first; no broker is needed."""
     opened = _opened(target)
@@ -140,7 +140,7 @@ def _row(backup: Listed) -> _Row:
     return _Row(found.id, "complete", _time(found.taken_at_us), found.parent, *counts, found.store_id, found.version)
 
 
-@backup_app.command()
+@backup_app.command(example="forebay backup verify --target s3://bucket/forebay")
 def verify(
     target: TargetName = "",
     backup: BackupId = "",
@@ -174,7 +174,7 @@ def verify(
     raise typer.Exit(ExitCode.OK if report.clean else ExitCode.FAILED)
 
 
-@backup_app.command()
+@backup_app.command(example="forebay backup restore --target /backups --into forebay-data")
 def restore(
     into: Annotated[
         Path | None, typer.Option("--into", help="New data directory; must not exist.", show_default=False)
@@ -263,7 +263,7 @@ def _show_restore(report: RestoreReport) -> None:
     write_line(f"restored into {report.directory}, as store {report.store_id}, with {report.positions} saved positions")
 
 
-@backup_app.command()
+@backup_app.command(example="forebay backup prune --target /backups --keep-last 7 --dry-run")
 def prune(
     target: TargetName = "",
     keep_last: Annotated[

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from forebay.cli.completion import sink_names
 from forebay.cli.exits import ExitCode
 from forebay.cli.inspect.lag_lines import (
     ALL_PARTITIONS,
@@ -36,7 +37,10 @@ PATH_COLUMNS = (
 
 
 def lag(
-    sink: Annotated[str | None, typer.Argument(metavar="[SINK]", help="Show only this sink; default: all.")] = None,
+    sink: Annotated[
+        str | None,
+        typer.Argument(metavar="[SINK]", help="Show only this sink; default: all.", autocompletion=sink_names),
+    ] = None,
     partitions: Annotated[bool, typer.Option("--partitions", "-p", help="Show one line per partition.")] = False,
     wide: Annotated[
         bool, typer.Option("--wide", "-w", help="Show all columns, with one line per subscription.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from forebay.cli.command import Commands
+from forebay.cli.completion import sink_names
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, connect
 from forebay.cli.output import Column, Figure, Output, bytes_text, write_message, write_values
 
@@ -59,7 +60,9 @@ class _Row:
 
 @producers_app.command("list", example="forebay producers list orders")
 def list_producers(
-    sink: Annotated[str | None, typer.Argument(metavar="[SINK]", help="Only this sink; default: all.")] = None,
+    sink: Annotated[
+        str | None, typer.Argument(metavar="[SINK]", help="Only this sink; default: all.", autocompletion=sink_names)
+    ] = None,
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,
 ) -> None:

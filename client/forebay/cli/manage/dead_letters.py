@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, cast
 import typer
 
 from forebay.cli.command import Commands
+from forebay.cli.completion import subscription_names
 from forebay.cli.exits import ExitCode
 from forebay.cli.manage.confirmation import DryRun, Yes, confirm, preview
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, connect
@@ -46,11 +47,17 @@ Since = Annotated[
 ]
 Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only dead letters before this time.")]
 OfSubscription = Annotated[
-    str | None, typer.Option("--subscription", metavar="NAME", help="Only dead letters of this subscription.")
+    str | None,
+    typer.Option(
+        "--subscription",
+        metavar="NAME",
+        help="Only dead letters of this subscription.",
+        autocompletion=subscription_names,
+    ),
 ]
 
 
-@dlq_app.command("list")
+@dlq_app.command("list", example="forebay dlq list orders --since 1d")
 def list_dead_letters(
     sink: SinkName,
     reason: Reason = None,
@@ -87,7 +94,7 @@ COLUMNS: Final[dict[str, Column[DeadLetter]]] = {
 }
 
 
-@dlq_app.command()
+@dlq_app.command(example="forebay dlq redrive orders --error timeout")
 def redrive(
     sink: SinkName,
     reason: Reason = None,
@@ -112,7 +119,7 @@ def redrive(
     write_result({"redriven": redriven}, f"redrove {redriven:,} records of {sink}", output)
 
 
-@dlq_app.command()
+@dlq_app.command(example="forebay dlq purge orders --reason REJECTED --dry-run")
 def purge(
     sink: SinkName,
     reason: Reason = None,

@@ -51,7 +51,7 @@ class _Row:
     saved_at: datetime
 
 
-@position_app.command("list")
+@position_app.command("list", example="forebay position list")
 def list_positions(
     prefix: Annotated[str, typer.Argument(metavar="[PREFIX]", help="Beginning of NAMESPACE/NAME/SINK.")] = "",
     store: Store = "broker:",
@@ -74,7 +74,7 @@ def list_positions(
     write_values(rows, output, "saved positions", columns)
 
 
-@position_app.command()
+@position_app.command(example="forebay position delete orders billing --dry-run")
 def delete(
     sink: SinkName,
     name: Name,

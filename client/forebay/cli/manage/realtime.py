@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from forebay.cli.command import Commands
+from forebay.cli.completion import sink_names
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, connect
 from forebay.cli.output import Column, Output, bytes_text, write_json, write_line, write_values
 
@@ -16,29 +17,35 @@ if TYPE_CHECKING:
 realtime_app = Commands(no_args_is_help=True, help="Serve readers at the head from memory, or from the store only.")
 
 SinkOrBroker = Annotated[
-    str, typer.Argument(metavar="[SINK]", help="Name of the sink; default: the whole broker.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="[SINK]",
+        help="Name of the sink; default: the whole broker.",
+        show_default=False,
+        autocompletion=sink_names,
+    ),
 ]
 
 
-@realtime_app.command()
+@realtime_app.command(example="forebay realtime on orders")
 def on(sink: SinkOrBroker = "", endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Output.TABLE) -> None:
     """Serve readers at the head from memory. The choice survives a restart."""
     _switch(True, sink, endpoint, output)
 
 
-@realtime_app.command()
+@realtime_app.command(example="forebay realtime off")
 def off(sink: SinkOrBroker = "", endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Output.TABLE) -> None:
     """Serve all readers from the store, and free the memory. The choice survives a restart."""
     _switch(False, sink, endpoint, output)
 
 
-@realtime_app.command()
+@realtime_app.command(example="forebay realtime reset orders")
 def reset(sink: SinkOrBroker = "", endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Output.TABLE) -> None:
     """Return the broker to its setting `realtime`, or a sink to its default."""
     _switch(None, sink, endpoint, output)
 
 
-@realtime_app.command()
+@realtime_app.command(example="forebay realtime status")
 def status(sink: SinkOrBroker = "", endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Output.TABLE) -> None:
     """Show the switch of the broker, and the memory and the readers of its sinks."""
     with connect(endpoint, sink or None) as client:

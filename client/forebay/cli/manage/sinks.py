@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 import typer
 
 from forebay.cli.command import Commands
+from forebay.cli.completion import sink_settings
 from forebay.cli.exits import ExitCode
 from forebay.cli.manage.confirmation import DryRun, Yes, confirm, preview
 from forebay.cli.manage.settings_text import parse_settings
@@ -40,11 +41,12 @@ Settings = Annotated[
         "-s",
         metavar="NAME=VALUE",
         help="Setting, for example max_total_bytes=10GB. Repeatable.",
+        autocompletion=sink_settings,
     ),
 ]
 
 
-@sink_app.command()
+@sink_app.command(example="forebay sink create orders --partitions 4 -s max_total_bytes=10GB")
 def create(
     name: SinkName,
     partitions: Annotated[int | None, typer.Option(help="Number of partitions; can be raised later.")] = None,
@@ -63,7 +65,7 @@ def create(
         _show_sink(client.sinks.create(name, exist_ok=exist_ok, **chosen), output)
 
 
-@sink_app.command("list")
+@sink_app.command("list", example="forebay sink list")
 def list_sinks(endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Output.TABLE) -> None:
     """List all sinks by name."""
     with connect(endpoint) as client:
@@ -79,7 +81,7 @@ def list_sinks(endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Outpu
     write_values(found, output, f"{len(found)} sinks", columns)
 
 
-@sink_app.command()
+@sink_app.command(example="forebay sink show orders")
 def show(name: SinkName, endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Output.TABLE) -> None:
     """Show the settings of a sink, its contents, and the account of each subscription."""
     with connect(endpoint, name) as client:
@@ -92,7 +94,7 @@ def show(name: SinkName, endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputFo
     _show_stats(stats)
 
 
-@sink_app.command()
+@sink_app.command(example="forebay sink update orders -s max_age_s=7d")
 def update(
     name: SinkName,
     settings: Settings = None,
@@ -104,7 +106,7 @@ def update(
         _show_sink(client.sinks.update(name, **_settings(settings)), output)
 
 
-@sink_app.command()
+@sink_app.command(example="forebay sink delete orders --dry-run")
 def delete(
     name: SinkName,
     force: Annotated[bool, typer.Option("--force", help="Delete the sink even if it has unsettled records.")] = False,
@@ -134,7 +136,7 @@ def delete(
     write_result({"deleted": name}, f"deleted {name}", output)
 
 
-@sink_app.command()
+@sink_app.command(example="forebay sink pause orders --reason maintenance")
 def pause(
     name: SinkName,
     reason: Annotated[str, typer.Option(help="Reason, shown in the stats of the sink.")] = "",
@@ -147,7 +149,7 @@ def pause(
     write_result({"paused": name, "reason": reason}, f"paused {name}", output)
 
 
-@sink_app.command()
+@sink_app.command(example="forebay sink resume orders")
 def resume(name: SinkName, endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Output.TABLE) -> None:
     """Resume the deliveries of a sink."""
     with connect(endpoint, name) as client:
@@ -155,7 +157,7 @@ def resume(name: SinkName, endpoint: Endpoint = DEFAULT_ENDPOINT, output: Output
     write_result({"resumed": name}, f"resumed {name}", output)
 
 
-@sink_app.command()
+@sink_app.command(example="forebay sink purge orders --until-time 30d --dry-run")
 def purge(
     name: SinkName,
     everything: Annotated[bool, typer.Option("--all", help="All stored records.")] = False,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from forebay.cli.command import Commands
+from forebay.cli.completion import subscription_names
 from forebay.cli.manage.confirmation import DryRun, Yes, confirm, preview
 from forebay.cli.manage.position_text import FORMS, OrEarliest, parse_position, position_text
 from forebay.cli.manage.seek import Seek
@@ -18,12 +19,17 @@ if TYPE_CHECKING:
 
 subscription_app = Commands(no_args_is_help=True, help="Create, list, seek and delete subscriptions of a sink.")
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the subscription.", show_default=False)]
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", help="Name of the subscription.", show_default=False, autocompletion=subscription_names
+    ),
+]
 To = Annotated[str, typer.Option("--to", metavar="PLACE", help=f"New position: {FORMS}.", show_default=False)]
 Partition = Annotated[int | None, typer.Option("--partition", "-p", help="Only this partition; default: all.", min=0)]
 
 
-@subscription_app.command()
+@subscription_app.command(example="forebay subscription create orders audit --start earliest")
 def create(
     sink: SinkName,
     name: Name,
@@ -40,7 +46,7 @@ def create(
     write_result(made, f"created {made.name} at {position_text(made.start)}", output)
 
 
-@subscription_app.command("list")
+@subscription_app.command("list", example="forebay subscription list orders")
 def list_subscriptions(
     sink: SinkName, endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Output.TABLE
 ) -> None:
@@ -72,7 +78,7 @@ def list_subscriptions(
     write_table(f"subscriptions of {sink}", columns, rows)
 
 
-@subscription_app.command()
+@subscription_app.command(example="forebay subscription delete orders audit --dry-run")
 def delete(
     sink: SinkName,
     name: Name,
@@ -97,7 +103,7 @@ def delete(
     write_result({"deleted": name, "sink": sink}, f"deleted {name}", output)
 
 
-@subscription_app.command("seek")
+@subscription_app.command("seek", example="forebay subscription seek orders audit --to -2h")
 def seek(
     sink: SinkName,
     name: Name,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from forebay.cli.command import Commands
+from forebay.cli.completion import target_names
 from forebay.cli.extras import needed_for
 from forebay.cli.options import OutputForm
 from forebay.cli.output import Column, Output, write_json, write_line, write_table, write_values
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 target_app = Commands(no_args_is_help=True, help="List and show the targets of `forebay deliver`.")
 
 Name = Annotated[
-    str, typer.Argument(metavar="NAME", help="Name of the target, or module:attribute.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="NAME", help="Name of the target, or module:attribute.", show_default=False, autocompletion=target_names
+    ),
 ]
 
 

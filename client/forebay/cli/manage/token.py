@@ -47,7 +47,7 @@ Allow = Annotated[
 ]
 
 
-@token_app.command()
+@token_app.command(example="forebay token create nightly --token-hashes-file tokens --allow publish=orders,events-*")
 def create(
     name: Name,
     token_hashes_file: HashesFile,
@@ -63,10 +63,7 @@ def create(
     ] = 0,
     output: OutputForm = Output.TABLE,
 ) -> None:
-    """Create a token, show it once, and add its hash and rights to a broker's credentials file.
-
-    Example: forebay token create nightly --token-hashes-file tokens --allow publish=orders,events-*
-    """
+    """Create a token, show it once, and add its hash and rights to a broker's credentials file."""
     with needed_for("a token", "broker"):
         from forebay.broker.core.access.credentials import (
             CredentialsInvalid,
@@ -95,7 +92,7 @@ def create(
         write_message(f"the token is shown only once; {token_hashes_file} accepts it as {name}")
 
 
-@token_app.command("list")
+@token_app.command("list", example="forebay token list --token-hashes-file tokens")
 def list_tokens(token_hashes_file: HashesFile, output: OutputForm = Output.TABLE) -> None:
     """List the credentials in a broker's file with their rights and limits."""
     every = _read(token_hashes_file)
@@ -106,7 +103,7 @@ def list_tokens(token_hashes_file: HashesFile, output: OutputForm = Output.TABLE
     write_table("", ("name", "kind", "credential", "rights", "limits"), rows)
 
 
-@token_app.command()
+@token_app.command(example="forebay token revoke nightly --token-hashes-file tokens")
 def revoke(
     name: Name,
     token_hashes_file: HashesFile,

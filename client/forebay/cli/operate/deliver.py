@@ -15,6 +15,7 @@ from urllib.parse import urljoin
 
 import typer
 
+from forebay.cli.completion import target_names, target_options
 from forebay.cli.contact import BrokerUnreachable, reach
 from forebay.cli.exits import ExitCode
 from forebay.cli.extras import needed_for
@@ -39,11 +40,18 @@ def deliver(
             help="Target: http, file, console, an address that begins with http://, https:// or postgresql://, "
             "the name of a registered target, or MODULE:ATTRIBUTE.",
             show_default=False,
+            autocompletion=target_names,
         ),
     ],
     option: Annotated[
         list[str] | None,
-        typer.Option("--option", "-O", metavar="NAME=VALUE", help="Option of the target. Repeatable."),
+        typer.Option(
+            "--option",
+            "-O",
+            metavar="NAME=VALUE",
+            help="Option of the target. Repeatable.",
+            autocompletion=target_options,
+        ),
     ] = None,
     resend_to: Annotated[
         str | None,

@@ -87,7 +87,7 @@ def repair(
         write_message(f"forebay: start a broker on it with `forebay serve --data-dir {into}`")
 
 
-@quarantine_app.command("list")
+@quarantine_app.command("list", example="forebay quarantine list --data-dir forebay-data")
 def list_quarantine(data_dir: DataDir, output: OutputForm = Output.TABLE) -> None:
     """List quarantined pages; the broker may be running."""
     with needed_for("this command", "broker"):
@@ -107,7 +107,7 @@ def list_quarantine(data_dir: DataDir, output: OutputForm = Output.TABLE) -> Non
     write_values(pages, output, f"quarantine of {data_dir}", columns)
 
 
-@quarantine_app.command("export")
+@quarantine_app.command("export", example="forebay quarantine export --data-dir forebay-data --into pages")
 def export_quarantine(
     data_dir: DataDir,
     into: Annotated[Path, typer.Option("--into", help="Folder; created if missing.", show_default=False)],

@@ -14,6 +14,7 @@ from typing import Annotated, Final
 
 import typer
 
+from forebay.cli.completion import broker_settings
 from forebay.cli.exits import ExitCode
 from forebay.cli.extras import needed_for
 from forebay.cli.manage.settings_text import nested_texts
@@ -91,6 +92,7 @@ def serve(
             *("--set", "-s"),
             metavar="NAME=VALUE",
             help="Any setting, for example tail_bytes=1GiB or sink_defaults.partitions=4. Repeatable.",
+            autocompletion=broker_settings,
         ),
     ] = None,
     log_level: Annotated[LogLevel, typer.Option(help="Log level; the log is on standard error.")] = LogLevel.INFO,

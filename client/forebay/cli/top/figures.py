@@ -1,0 +1,48 @@
+"""Figures of all brokers of a client at one time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from forebay.client.errors import AccessDenied, SinkNotFound
+
+if TYPE_CHECKING:
+    from forebay.client import BrokerInfo, Client, Connection, SinkStats
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Figures at one time."""
+
+    at: datetime
+    """Clock of this machine."""
+
+    brokers: Sequence[BrokerInfo]
+    sinks: Sequence[SinkStats]
+    """By name."""
+
+    connections: Sequence[Connection]
+    connections_refused: str = ""
+    """Reason why connections are not shown; empty if they are."""
+
+
+def collect(client: Client) -> Figures:
+    """Return the figures now. Raises the errors of the client, such as ``BrokerUnavailable``."""
+    brokers = [client.info(endpoint) for endpoint in client.endpoints]
+    sinks: list[SinkStats] = []
+    for one in client.sinks.list():
+        try:
+            sinks.append(client.sinks.stats(one.name))
+        except SinkNotFound:  # deleted meanwhile
+            continue
+    connections: list[Connection] = []
+    refused = ""
+    try:
+        for endpoint in client.endpoints:
+            connections += client.connections(endpoint)
+    except AccessDenied as error:
+        refused = str(error)
+    return Figures(datetime.now(UTC), brokers, sinks, connections, refused)
