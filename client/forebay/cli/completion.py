@@ -12,6 +12,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
+from forebay.cli.contact import DEFAULT_ENDPOINT, connect
 from forebay.cli.security import client_settings, set_options, variables_of
 
 if TYPE_CHECKING:
@@ -117,7 +118,6 @@ def _asked(ctx: Any, ask: Callable[[Client], list[str]], incomplete: str) -> lis
 @contextmanager
 def _quick_client(ctx: Any) -> Iterator[Client]:
     """Open a client with the options that were typed, which neither waits nor logs."""
-    from forebay.cli.options import DEFAULT_ENDPOINT, connect
     from forebay.client import RetryPolicy
 
     logging.getLogger("forebay").addHandler(logging.NullHandler())

@@ -1,4 +1,6 @@
-"""First contact of a command with its broker: an unreachable broker is reported within two seconds.
+"""Client of a command, and its first contact: an unreachable broker is reported within two seconds.
+
+The address, TLS and token are those that were typed, or those of the environment.
 
 Later calls of the command keep the limits and retries of the client.
 """
@@ -7,7 +9,8 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -15,9 +18,13 @@ from typing import TYPE_CHECKING, Final
 from forebay.cli.exits import ExitCode
 from forebay.cli.output import seconds_text, write_message
 from forebay.cli.report import CommandFailed
+from forebay.cli.security import client_settings
 
 if TYPE_CHECKING:
-    from forebay.client import Client, ForebayError
+    from forebay.client import Client, ClientSettings, ForebayError
+
+DEFAULT_ENDPOINT: Final = "127.0.0.1:7461"
+"""Default address of a broker."""
 
 PATIENCE_S: Final = 1.2
 """Time for the first answer of a broker, unless ``--wait`` gives another."""
@@ -69,6 +76,25 @@ class BrokerUnreachable(CommandFailed):
             facts={"endpoint": endpoint, "origin": origin, "cause": cause},
             advice="start it, name another with --endpoint or FOREBAY_ENDPOINT, or wait for it with --wait 1m",
         )
+
+
+@contextmanager
+def connect(
+    endpoint: str, sink: str | None = None, *, is_needed: bool = True, settings: ClientSettings | None = None
+) -> Iterator[Client]:
+    """Open a client of the broker at ``endpoint`` after its answer; of several, that of ``sink``, or all.
+
+    TLS and token come from the options before the command, or from the environment. Raises `BrokerUnreachable`, unless
+    no broker is needed. ``settings`` replace those that `client_settings` returns.
+    """
+    from forebay.client import Client
+
+    chosen = settings if settings is not None else client_settings()
+    endpoints = [part.strip() for part in endpoint.split(",") if part.strip()]
+    with Client(endpoints if len(endpoints) > 1 else endpoint.strip(), settings=chosen) as client:
+        if is_needed:
+            reach(client, sink)
+        yield client
 
 
 def reach(client: Client, sink: str | None = None) -> None:

@@ -1,23 +1,23 @@
-"""Options that several commands share, and the client that they configure."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated
 
 import typer
 
 from forebay.cli.completion import sink_names, subscription_names
-from forebay.cli.contact import reach
+from forebay.cli.contact import DEFAULT_ENDPOINT, connect
 from forebay.cli.output import Output
-from forebay.cli.security import client_settings
 
-if TYPE_CHECKING:
-    from forebay.client import Client, ClientSettings
-
-DEFAULT_ENDPOINT: Final = "127.0.0.1:7461"
-"""Default address of a broker."""
+__all__ = [
+    "DEFAULT_ENDPOINT",
+    "Endpoint",
+    "OutputForm",
+    "SinkName",
+    "Subscription",
+    "connect",
+]
 
 Endpoint = Annotated[
     str,
@@ -46,22 +46,3 @@ Subscription = Annotated[
     typer.Option("--subscription", metavar="NAME", help="Subscription of the sink.", autocompletion=subscription_names),
 ]
 """``--subscription``."""
-
-
-@contextmanager
-def connect(
-    endpoint: str, sink: str | None = None, *, is_needed: bool = True, settings: ClientSettings | None = None
-) -> Iterator[Client]:
-    """Open a client of the broker at ``endpoint`` after its answer; of several, that of ``sink``, or all.
-
-    TLS and token come from the options before the command, or from the environment. Raises `BrokerUnreachable`, unless
-    no broker is needed. ``settings`` replace those that `client_settings` returns.
-    """
-    from forebay.client import Client
-
-    chosen = settings if settings is not None else client_settings()
-    endpoints = [part.strip() for part in endpoint.split(",") if part.strip()]
-    with Client(endpoints if len(endpoints) > 1 else endpoint.strip(), settings=chosen) as client:
-        if is_needed:
-            reach(client, sink)
-        yield client
