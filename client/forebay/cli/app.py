@@ -32,6 +32,7 @@ from forebay.cli.operate.bench import bench
 from forebay.cli.operate.config import config_app
 from forebay.cli.operate.contract import contract
 from forebay.cli.operate.deliver import deliver
+from forebay.cli.operate.deliveries import run_deliveries
 from forebay.cli.operate.demo import demo
 from forebay.cli.operate.directories import quarantine_app, repair, verify
 from forebay.cli.operate.publish import publish
@@ -96,6 +97,9 @@ app.command(
     rich_help_panel=RUN,
     example="forebay deliver orders --to https://example.org/in\nforebay deliver orders --to file -O path=orders.jsonl",
 )(deliver)
+app.command(
+    "run", rich_help_panel=RUN, example="forebay run deliveries.toml\nforebay run deliveries.toml --check --open"
+)(run_deliveries)
 app.command(rich_help_panel=RUN, example="forebay quickstart")(quickstart)
 app.command(rich_help_panel=RUN, example="forebay demo")(demo)
 app.command(rich_help_panel=RUN, example="forebay bench")(bench)

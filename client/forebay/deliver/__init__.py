@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from forebay.deliver.batch import Batch, BatchLimits
 from forebay.deliver.deliverer import Deliverer
-from forebay.deliver.errors import DeliverError, InvalidOption, TargetClosed, TargetUnusable, UnknownTarget
+from forebay.deliver.errors import (
+    DeliverError,
+    InvalidOption,
+    PlanInvalid,
+    TargetClosed,
+    TargetUnusable,
+    UnknownTarget,
+)
 from forebay.deliver.outcome import Delivered, Outcome, Reject, Retry
 from forebay.deliver.settings import DelivererSettings
 from forebay.deliver.targets import registry as targets
@@ -23,6 +30,7 @@ __all__ = [
     "DelivererSettings",
     "InvalidOption",
     "Outcome",
+    "PlanInvalid",
     "Reject",
     "Retry",
     "Target",

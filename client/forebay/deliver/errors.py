@@ -4,7 +4,8 @@
     ├── UnknownTarget      use one of the existing targets
     ├── TargetUnusable     install or correct what the message names
     ├── InvalidOption      correct the option
-    └── TargetClosed         nothing more can be sent: the deliverer stops
+    ├── TargetClosed       nothing more can be sent: the deliverer stops
+    └── PlanInvalid        correct the file of deliveries
 
 A failed delivery is not an error, but an `Outcome`.
 """
@@ -44,6 +45,15 @@ class InvalidOption(DeliverError):
         self.target = target
         self.option = option
         self.problem = problem
+
+
+class PlanInvalid(DeliverError):
+    """A file of deliveries is wrong. Correct every one of ``problems``."""
+
+    def __init__(self, path: str, problems: Sequence[str]) -> None:
+        super().__init__(f"{path}: {'; '.join(problems)}")
+        self.path = path
+        self.problems = tuple(problems)
 
 
 class TargetClosed(DeliverError):

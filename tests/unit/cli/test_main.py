@@ -47,6 +47,7 @@ COMMANDS = (
     "target",
     "config",
     "contract",
+    "run",
 )
 SINK_COMMANDS = ("create", "list", "show", "update", "delete", "pause", "resume", "purge", "seek")
 SUBSCRIPTION_COMMANDS = ("create", "list", "delete", "seek")

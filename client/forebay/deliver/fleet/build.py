@@ -1,0 +1,40 @@
+"""Deliverers of a plan: their targets, and the gates that targets share."""
+
+from __future__ import annotations
+
+from threading import Lock
+from weakref import WeakValueDictionary
+
+from forebay.deliver.deliverer import Deliverer
+from forebay.deliver.fleet.gate import Gate, GatedTarget
+from forebay.deliver.fleet.plan import DeliveryPlan, TargetPlan
+from forebay.deliver.source import SourceClient
+from forebay.deliver.targets import registry
+from forebay.deliver.targets.target import Target
+
+
+class Builder:
+    """Builds the deliverers of one process. Thread-safe."""
+
+    def __init__(self, client: SourceClient) -> None:
+        self._client = client
+        self._lock = Lock()
+        """Protects the gates."""
+        self._gates: WeakValueDictionary[TargetPlan, Gate] = WeakValueDictionary()
+        """Gates that a target uses. A target with another plan is another one."""
+
+    def deliverer(self, plan: DeliveryPlan) -> Deliverer:
+        """Return a deliverer. Raises `DeliverError`."""
+        resend_to = None if plan.resend_to is None else self.target(plan.resend_to)
+        return Deliverer(self._client, plan.sink, self.target(plan.target), resend_to=resend_to, settings=plan.settings)
+
+    def target(self, plan: TargetPlan) -> Target:
+        """Return a target that is not open yet. Raises `DeliverError`."""
+        target = registry.create(plan.kind, dict(plan.options))
+        if plan.concurrency is None:
+            return target
+        with self._lock:
+            gate = self._gates.get(plan)
+            if gate is None:
+                gate = self._gates[plan] = Gate(plan.concurrency)
+        return GatedTarget(target, gate)
