@@ -44,7 +44,7 @@ export PYTHON ?=
 # Not --quiet: it drops the warnings that --strict counts.
 MKDOCS = { said=$$(NO_MKDOCS_2_WARNING=true $(BIN)/python -m mkdocs build --strict 2>&1) || { echo "$$said" >&2; exit 1; }; }
 
-.PHONY: help venv demo docs test test-browser test-go test-stores quick coverage check release format proto proto-baseline lock bench bench-spark fault fault-backup fault-client fault-disk fault-mass fault-positions fault-spark fuzz soak \
+.PHONY: help venv demo docs test test-browser test-go test-observability test-stores quick coverage check release format proto proto-baseline lock bench bench-spark fault fault-backup fault-client fault-disk fault-mass fault-positions fault-spark fuzz soak \
 	spark-versions compose-test grpcurl stores clean clean-all java
 
 help: ## list the targets
@@ -128,6 +128,10 @@ test-browser: venv .tools/browser/.installed ## test the console in Chromium: ea
 	@echo "forebay: installing the driver of the browser into .tools/browser"
 	$(BIN)/python -m pip install --quiet --require-hashes --upgrade --target .tools/browser -r tests/browser/requirements.lock
 	touch $@
+
+test-observability: venv ## test the alert rules and the dashboard with a real Prometheus that scrapes a real broker
+	@.ci/need prometheus
+	$(BIN)/python -m pytest tests/observability $(PYTEST_ARGS)
 
 # Three processes: each more collects all tests first, which takes 4 s of a processor.
 quick: venv ## run the fast unit and contract tests, in less than a minute on two cores

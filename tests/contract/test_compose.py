@@ -34,8 +34,13 @@ def services() -> dict[str, str]:
     return dict(named)
 
 
+def ours() -> dict[str, str]:
+    """The services that run our images: those of every start, not of a profile."""
+    return {name: lines for name, lines in services().items() if "<<: *tool" not in lines}
+
+
 def image_of(service: str) -> str:
-    [image] = re.findall(r"image: forebay-([a-z]+):\$\{FOREBAY_TAG:-local\}", services()[service])
+    [image] = re.findall(r"image: forebay-([a-z]+):\$\{FOREBAY_TAG:-local\}", ours()[service])
     return str(image)
 
 
@@ -46,34 +51,35 @@ def locked(*extras: str) -> set[str]:
 
 
 def test_there_is_a_container_for_each_part() -> None:
-    assert set(services()) == {"broker", "sink", "db", "deliverer", "spark"}
+    assert set(ours()) == {"broker", "sink", "db", "deliverer", "spark"}
+    assert set(services()) - set(ours()) == {"prometheus", "grafana", "jaeger", "collector"}
 
 
-@pytest.mark.parametrize("service", sorted(services()))
+@pytest.mark.parametrize("service", sorted(ours()))
 def test_every_service_runs_an_image_that_one_service_builds(service: str) -> None:
     image = image_of(service)
-    building = [name for name, lines in services().items() if f"build: {{<<: *build, target: {image}}}" in lines]
+    building = [name for name, lines in ours().items() if f"build: {{<<: *build, target: {image}}}" in lines]
 
     assert image in stages()
     assert [image_of(name) for name in building] == [image]
 
 
-@pytest.mark.parametrize("service", sorted(services()))
+@pytest.mark.parametrize("service", sorted(ours()))
 def test_nobody_is_root_or_can_become_it(service: str) -> None:
     user = re.findall(r"^USER (\S+)$", stages()[image_of(service)], flags=re.MULTILINE)
     common = (COMPOSE / "compose.yaml").read_text(encoding="utf-8").partition("services:")[0]
 
     assert user[-1:] == ["forebay"]
-    assert "<<: *common" in services()[service]
-    assert "user:" not in services()[service]
+    assert "<<: *common" in ours()[service]
+    assert "user:" not in ours()[service]
     for line in ("read_only: true", "cap_drop: [ALL]", 'security_opt: ["no-new-privileges:true"]'):
         assert line in common
 
 
-@pytest.mark.parametrize("service", sorted(set(services()) - {"sink"}))
+@pytest.mark.parametrize("service", sorted(set(ours()) - {"sink"}))
 def test_what_goes_on_has_a_check_of_its_health(service: str) -> None:
     in_image = re.findall(r"^HEALTHCHECK .*CMD (\[.*\])$", stages()[image_of(service)], flags=re.MULTILINE)
-    in_service = re.findall(r'^      test: \["CMD", (.*)\]$', services()[service], flags=re.MULTILINE)
+    in_service = re.findall(r'^      test: \["CMD", (.*)\]$', ours()[service], flags=re.MULTILINE)
     [check] = in_service or in_image
 
     if service == "db":
@@ -127,11 +133,11 @@ def test_what_the_images_copy_is_there_and_let_through() -> None:
         assert list(ROOT.glob(line)), line
 
 
-@pytest.mark.parametrize("service", sorted(services()))
+@pytest.mark.parametrize("service", sorted(ours()))
 def test_the_files_that_a_service_runs_are_in_its_image(service: str) -> None:
     stage = stages()[image_of(service)]
 
-    for name in re.findall(r"/opt/forebay/compose/(\w+\.py)", services()[service] + stage):
+    for name in re.findall(r"/opt/forebay/compose/(\w+\.py)", ours()[service] + stage):
         assert re.search(rf"^COPY .*compose/{re.escape(name)} .*/opt/forebay/compose/$", stage, flags=re.MULTILINE)
 
 
@@ -148,19 +154,50 @@ def test_one_default_for_what_the_images_are_built_on() -> None:
 
 
 def test_the_broker_is_open_to_this_machine_alone() -> None:
-    published = [line for lines in services().values() for line in re.findall(r"ports: (.*)", lines)]
+    text = (COMPOSE / "compose.yaml").read_text(encoding="utf-8")
+    published = re.findall(r'"([^"]*:[0-9]+)"', "".join(re.findall(r"ports:(?:.*\n)(?: +- .*\n)*", text)))
 
-    assert published == ['["127.0.0.1:${FOREBAY_PORT:-7461}:7461", "127.0.0.1:${FOREBAY_CONSOLE_PORT:-7462}:7462"]']
+    assert len(published) == 6
+    for port in published:
+        assert re.fullmatch(r"127\.0\.0\.1:\$\{[A-Z_]+_PORT:-([0-9]+)\}:\1", port), port
 
 
 def test_no_image_is_taken_from_a_registry_where_somebody_else_may_have_its_name() -> None:
     common = (COMPOSE / "compose.yaml").read_text(encoding="utf-8").partition("services:")[0]
 
     assert "  pull_policy: never\n" in re.sub(r" +#.*", "", common)
-    assert not any("pull_policy" in lines for lines in services().values())
+    assert not any("pull_policy" in lines for lines in ours().values())
 
 
 def test_compose_finds_its_file_from_the_root() -> None:
     [name] = re.findall(r"^COMPOSE_FILE=(\S+)$", (ROOT / ".env").read_text(encoding="utf-8"), flags=re.MULTILINE)
 
     assert (ROOT / name).is_file()
+
+
+def test_the_tools_beside_the_broker_start_only_with_their_profile_and_have_a_version() -> None:
+    common = (COMPOSE / "compose.yaml").read_text(encoding="utf-8").partition("services:")[0]
+    tool = common.partition("x-tool: &tool")[2].partition("x-build")[0]
+
+    for line in ("profiles: [observability]", "read_only: true", "cap_drop: [ALL]", "no-new-privileges:true"):
+        assert line in tool
+    for name in set(services()) - set(ours()):
+        assert re.search(r"image: \$\{[A-Z]+_IMAGE:-[a-z/-]+:v?[0-9]+\.[0-9]+\.[0-9]+\}", services()[name]), name
+
+
+def test_the_files_that_a_tool_gets_are_there() -> None:
+    mounted = [name for lines in services().values() for name in re.findall(r"\./(\S+?):/\S+:ro", lines)]
+
+    assert len(mounted) == 6
+    for name in mounted:
+        assert (COMPOSE / name).is_file(), name
+
+
+def test_the_example_of_an_environment_has_every_variable_with_its_default() -> None:
+    text = (COMPOSE / "compose.yaml").read_text(encoding="utf-8")
+    used = dict(re.findall(r"\$\{([A-Z_]+):-([^}]*)\}", text))
+    example = (ROOT / ".env.example").read_text(encoding="utf-8")
+
+    given = dict(re.findall(r"^#?([A-Z_]+)=(.*)$", example, flags=re.MULTILINE))
+
+    assert {name: given.get(name) for name in used} == used

@@ -1,0 +1,101 @@
+"""Dashboard, alert rules and configurations beside the tables of the product; `tests/observability` runs Prometheus."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import typer
+import yaml
+
+from compose.observability.dashboard import prometheus_names
+from forebay.broker.runtime.metrics import MetricKind
+from forebay.broker.telemetry import METRICS
+from forebay.cli.app import app
+
+FOLDER: Final = Path(__file__).resolve().parents[2] / "compose" / "observability"
+SERIES: Final = {
+    name + suffix
+    for metric in METRICS
+    for name in [prometheus_names()[metric.name]]
+    for suffix in (("_bucket", "_count", "_sum") if metric.kind is MetricKind.HISTOGRAM else ("",))
+}
+"""Names of all series that Prometheus scrapes of a broker."""
+
+
+def document(name: str) -> Any:
+    return yaml.safe_load((FOLDER / name).read_text(encoding="utf-8"))
+
+
+def rules() -> list[dict[str, Any]]:
+    return [rule for group in document("rules.yaml")["groups"] for rule in group["rules"]]
+
+
+def named(expression: str) -> set[str]:
+    """Return the names of metrics in a query."""
+    return set(re.findall(r"\b(?:forebay|rpc_server)_[a-z_]+", re.sub(r'"[^"]*"|by \([^)]*\)', "", expression)))
+
+
+def test_the_dashboard_is_the_one_that_its_table_gives() -> None:
+    done = subprocess.run([sys.executable, str(FOLDER / "dashboard.py"), "--check"], check=False)
+
+    assert done.returncode == 0
+
+
+def test_the_dashboard_asks_for_nothing_that_no_broker_has() -> None:
+    panels = json.loads((FOLDER / "grafana" / "dashboard.json").read_text(encoding="utf-8"))["panels"]
+    asked = set[str]().union(*(named(target["expr"]) for panel in panels for target in panel.get("targets", ())))
+
+    assert asked
+    assert asked - SERIES == set()
+    assert all(panel["description"] for panel in panels if panel["type"] != "row")
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
+def test_an_alert_asks_for_metrics_of_a_broker_and_says_what_to_do(rule: dict[str, Any]) -> None:
+    assert named(rule["expr"]) - SERIES == set()
+    assert rule["labels"]["severity"] in {"critical", "warning"}
+    assert set(rule["annotations"]) == {"summary", "action"}
+
+
+def test_every_alert_has_a_test_in_which_it_fires() -> None:
+    tests = document("rules.test.yaml")["tests"]
+    fires = {case["alertname"] for test in tests for case in test["alert_rule_test"] if case.get("exp_alerts")}
+
+    assert fires == {rule["alert"] for rule in rules()}
+
+
+def test_an_alert_names_only_commands_that_exist() -> None:
+    text = " ".join(rule["annotations"]["action"] for rule in rules())
+    asked = re.findall(r"forebay ([a-z]+)(?: ([a-z]+))?", text)
+    top: Any = typer.main.get_command(app)
+
+    assert len(asked) > 8
+    for first, second in asked:
+        command = top.commands.get(first)
+        assert command is not None, first
+        assert not hasattr(command, "commands") or second in command.commands, (first, second)
+
+
+def test_every_pipeline_of_the_collector_uses_what_is_defined() -> None:
+    collector = document("collector.yaml")
+
+    for pipeline in collector["service"]["pipelines"].values():
+        for kind, names in pipeline.items():
+            assert set(names) <= set(collector[kind])
+
+
+def test_prometheus_takes_what_the_collector_sends_and_scrapes_the_port_of_the_broker() -> None:
+    compose = yaml.safe_load((FOLDER.parent / "compose.yaml").read_text(encoding="utf-8"))["services"]
+    exporter = document("collector.yaml")["exporters"]["otlphttp/prometheus"]
+    [scrape] = document("prometheus.yaml")["scrape_configs"]
+    [target] = scrape["static_configs"][0]["targets"]
+
+    assert exporter["endpoint"].startswith("http://prometheus:9090/")
+    assert "--web.enable-otlp-receiver" in compose["prometheus"]["command"]
+    assert compose["broker"]["environment"]["FOREBAY_METRICS_LISTEN"].rpartition(":")[2] == target.rpartition(":")[2]
