@@ -476,7 +476,7 @@ def main(arguments: Sequence[str]) -> int:
     text = json.dumps(dashboard(), indent=1, ensure_ascii=False) + "\n"
     if "--check" in arguments:
         if FILE.read_text(encoding="utf-8") != text:
-            print(f"{FILE.name} is another one: run python {Path(__file__).name}", file=sys.stderr)
+            sys.stderr.write(f"{FILE.name} is another one: run python {Path(__file__).name}\n")
             return 1
         return 0
     FILE.write_text(text, encoding="utf-8")

@@ -12,8 +12,8 @@ from typing import Any, Final
 import pytest
 import typer
 import yaml
-
 from compose.observability.dashboard import prometheus_names
+
 from forebay.broker.runtime.metrics import MetricKind
 from forebay.broker.telemetry import METRICS
 from forebay.cli.app import app

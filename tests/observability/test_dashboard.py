@@ -9,8 +9,8 @@ from contextlib import suppress
 from typing import Final
 
 import pytest
-
 from compose.observability.dashboard import queries
+
 from forebay.client import Client, Record, SinkFull, Stage
 from tests.observability.conftest import SHIPPED, Prometheus, tool, until
 
@@ -98,9 +98,7 @@ def test_every_query_of_the_dashboard_is_answered(served: dict[str, str], promet
         assert prometheus.query(expression) is not None
 
 
-def test_the_rules_are_evaluated_and_see_what_the_broker_lost(
-    served: dict[str, str], prometheus: Prometheus
-) -> None:
+def test_the_rules_are_evaluated_and_see_what_the_broker_lost(served: dict[str, str], prometheus: Prometheus) -> None:
     until(lambda: set(prometheus.rules().values()) == {"ok"}, "a rule is not evaluated")
     with Client(served["endpoint"]) as client:
         client.sinks.create("lossy", max_disk_cache=1, overflow="DROP_OLDEST")
@@ -108,9 +106,7 @@ def test_the_rules_are_evaluated_and_see_what_the_broker_lost(
         client.publish("lossy", [Record(b"b")])
 
     until(
-        lambda: bool(
-            prometheus.query('ALERTS{alertname="ForebayRecordsLost",messaging_destination_name="lossy"}')
-        ),
+        lambda: bool(prometheus.query('ALERTS{alertname="ForebayRecordsLost",messaging_destination_name="lossy"}')),
         "nobody was alerted",
     )
 
