@@ -47,7 +47,7 @@ def test_the_tests_of_the_alert_rules_pass() -> None:
 
 
 class Work:
-    """What makes each metric move: published, refused, dropped, failed, delivered, rejected and staged records."""
+    """Work that makes each metric move: records that are published, refused, dropped, failed, rejected and staged."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

@@ -115,6 +115,17 @@ def test_the_blocks_of_a_document_run(path: Path, tmp_path: Path) -> None:
     assert run(list(blocks(path.read_text(encoding="utf-8"))), tmp_path) == []
 
 
+def test_no_two_documents_use_the_same_port() -> None:
+    used: dict[str, set[Path]] = {}
+    for path in documents():
+        for block in blocks(path.read_text(encoding="utf-8")):
+            for port in re.findall(r"127\.0\.0\.1:(1[0-9]{4})", block.text):
+                used.setdefault(port, set()).add(path)
+
+    assert len(used) > 5
+    assert {port: paths for port, paths in used.items() if len(paths) > 1} == {}
+
+
 def run(todo: list[Block], folder: Path) -> list[str]:
     """Run the blocks in ``folder`` and return what went wrong, at most one line and its output."""
     home = folder / "home"
