@@ -2,7 +2,7 @@
 
 A fenced block whose info string says ``run`` is run: ```` ```sh run ```` with ``bash -euo pipefail``, and
 ```` ```python run ```` with the Python of the tests. The blocks of one document run in their order in one
-empty folder, each with at most ``timeout=SECONDS`` (default 60); what they leave running is then ended.
+empty folder, each with at most ``timeout=SECONDS`` (default 180, for a machine that does much else); what they leave running is then ended.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Block:
     line: int
     language: str
     text: str
-    timeout_s: float = 60
+    timeout_s: float = 180
 
     def command(self) -> list[str]:
         """Return what runs the block."""
@@ -60,7 +60,7 @@ def blocks(document: str) -> Iterator[Block]:
             continue
         if language not in {"sh", "python"}:
             raise ValueError(f"only sh and python blocks can be run, not {language!r}")
-        [timeout_s] = [float(a.removeprefix("timeout=")) for a in attributes if a.startswith("timeout=")] or [60]
+        [timeout_s] = [float(a.removeprefix("timeout=")) for a in attributes if a.startswith("timeout=")] or [180]
         yield Block(document.count("\n", 0, match.start()) + 1, language, match["text"], timeout_s)
 
 
