@@ -2,7 +2,8 @@
 
 A fenced block whose info string says ``run`` is run: ```` ```sh run ```` with ``bash -euo pipefail``, and
 ```` ```python run ```` with the Python of the tests. The blocks of one document run in their order in one
-empty folder, each with at most ``timeout=SECONDS`` (default 180, for a machine that does much else); what they leave running is then ended.
+empty folder, each with at most ``timeout=SECONDS`` (default 180, for a machine that does much else); what they leave
+running is then ended.
 """
 
 from __future__ import annotations
