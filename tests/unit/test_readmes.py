@@ -197,7 +197,7 @@ def test_only_marked_blocks_are_run_in_order_and_in_one_folder(tmp_path: Path) -
 
     assert [(block.line, block.language, block.timeout_s) for block in found] == [
         (5, "sh", 5),
-        (14, "python", 60),
+        (14, "python", 180),
     ]
     assert run(found, tmp_path) == []
 
