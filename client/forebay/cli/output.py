@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+import textwrap
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
@@ -19,6 +20,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from operator import attrgetter
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from forebay.cli.times import time_text
@@ -110,6 +112,15 @@ def write_line(text: str) -> None:
     print(visible(text), flush=True)
 
 
+def write_text(text: str) -> None:
+    """Write sentences of results: broken between words in a terminal, on one line elsewhere."""
+    if not sys.stdout.isatty():
+        write_line(text)
+        return
+    for line in textwrap.wrap(visible(text), get_terminal_size().columns, break_on_hyphens=False) or [""]:
+        print(line, flush=True)
+
+
 def write_message(text: str) -> None:
     """Write one message line to standard error; a JSON object in a command with ``-o json``."""
     if JSON_MESSAGES.get():
@@ -199,7 +210,16 @@ def table_of(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]
     from rich.text import Text
 
     shown = Text(visible(title)) if title else None
-    table = Table(title=shown, box=SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
+    head = any(columns)
+    table = Table(
+        title=shown,
+        box=SIMPLE_HEAD if head else None,
+        show_header=head,
+        title_justify="left",
+        title_style="bold",
+        pad_edge=False,
+        padding=(0, 1) if head else (0, 2),
+    )
     for index, column in enumerate(columns):
         cells = [row[index] for row in rows if row[index] not in (None, "")]
         numeric = bool(cells) and all(isinstance(cell, int | float | Figure) for cell in cells)

@@ -23,6 +23,7 @@ from forebay.cli.output import (
     write_line,
     write_message,
     write_table,
+    write_text,
 )
 from forebay.client import DropReason
 from forebay.text import is_safe
@@ -39,6 +40,23 @@ class Outer:
     reason: DropReason
     inner: tuple[Inner, ...]
     counts: dict[DropReason, int]
+
+
+def test_sentences_are_broken_between_words_in_a_terminal_only(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_text("one two\x1bthree")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "14")
+    write_text("one two-a three\x1bfour")
+
+    assert capsys.readouterr().out == "one two\\x1bthree\none two-a\nthree\\x1bfour\n"
+
+
+def test_a_table_without_heads_has_no_rule(capsys: pytest.CaptureFixture[str]) -> None:
+    write_table("facts", ("", ""), [("state", "serving")])
+
+    assert [line.strip() for line in capsys.readouterr().out.splitlines()] == ["facts", "state    serving"]
 
 
 def test_a_nested_value_becomes_objects_lists_and_text() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, Subscription, connect
-from forebay.cli.output import Output, bytes_text, write_json, write_line, write_table
+from forebay.cli.output import Output, bytes_text, write_json, write_table, write_text
 
 if TYPE_CHECKING:
     from forebay.client import Explanation
@@ -27,7 +27,7 @@ def explain(
     if output is Output.JSON:
         write_json(found)
         return
-    write_line(found.text)
+    write_text(found.text)
     write_table(f"{sink}, partition {partition}, offset {offset}", ("fact", "value"), rows(found))
 
 

@@ -129,10 +129,11 @@ def _status(client: Client, endpoint: str) -> Status:
 
 def status_of(endpoint: str, info: BrokerInfo, sinks: Sequence[SinkStats], now: datetime) -> Status:
     """Return the facts of a broker and its sinks."""
+    now = info.now or now  # the clock of the broker, whose times are compared with it
     letters = {one.name: one.records for one in sinks if one.name.endswith(DEAD_LETTERS)}
     lines = [(one, sink_line(one)) for one in sinks]
     states = [_sink_state(stats, line, letters.get(stats.name + DEAD_LETTERS, 0), now) for stats, line in lines]
-    broker = _broker_state(endpoint, info, info.now or now)
+    broker = _broker_state(endpoint, info, now)
     words = [one.state for one in states]
     return Status(
         broker=broker,

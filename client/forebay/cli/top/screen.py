@@ -26,6 +26,8 @@ PAGE: Final = 10
 
 HELP: Final = "1-3 view  ↑↓ row  Enter open  Esc back  s sort  r reverse  / filter  q quit"
 FILTER_MAX: Final = 60
+NAME_MIN: Final = 8
+"""Characters of a name that are shown in the narrowest terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,17 +226,23 @@ def _table(view: View, state: State, rows: Sequence[Any], at: int, width: int) -
     order = _order(view, state)
     table = Table(box=None, pad_edge=True, padding=(0, 1, 0, 0), expand=False, header_style="bold")
     shown = _shown(view, width)
-    for column in shown:
+    cells = [[column.cell(row) for column in shown] for row in rows]
+    for index, column in enumerate(shown):
         name = column.name
         if column is order:
             name += "▲" if (column is view.columns[0]) != state.is_reversed else "▼"
+        widest = max([len(name), *(len(visible(cell_text(row[index]))) for row in cells)])
         table.add_column(
-            Text(name), justify="left" if column.is_text else "right", no_wrap=True, overflow="ellipsis",
-            min_width=None if column.is_text else len(column.name),
-        )  # fmt: skip
-    for number, row in enumerate(rows):
-        cells = [column.cell(row) for column in shown]
-        texts = [Text(visible(cell_text(cell)), style=cell.style if isinstance(cell, Styled) else "") for cell in cells]
+            Text(name),
+            justify="left" if column.is_text else "right",
+            no_wrap=not column.is_cut,
+            overflow="ellipsis",
+            min_width=min(NAME_MIN, widest) if column.is_cut else widest,
+        )
+    for number, row in enumerate(cells):
+        texts = [Text(visible(cell_text(cell)), style=cell.style if isinstance(cell, Styled) else "") for cell in row]
+        for text in texts:  # a column that may not wrap is not narrowed either, so that each cell says it
+            text.no_wrap, text.overflow = True, "ellipsis"
         table.add_row(*texts, style="reverse" if number == at else "")
     return table
 

@@ -32,7 +32,10 @@ class Column:
     """Width of the terminal from which on the column is shown."""
 
     is_text: bool = False
-    """Aligned to the left, and the first one is sorted in ascending order."""
+    """Aligned to the left."""
+
+    is_cut: bool = False
+    """Cut with an ellipsis where the terminal is too narrow; the others are always whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +141,18 @@ def _partition(line: Line) -> str:
     return f"{line.subscription.name}:{line.lanes[0].partition}"
 
 
+def _client(row: StreamRow) -> str:
+    return _of(row, "client_id")
+
+
+def _principal(row: StreamRow) -> str:
+    return _of(row, "principal")
+
+
+def _reason(line: Line) -> str:
+    return line.reason
+
+
 def _place(line: Line) -> tuple[str, int]:
     return line.subscription.name, line.lanes[0].partition
 
@@ -163,14 +178,14 @@ _MORE: Final = (
     Column("size", lambda line: bytes_text(line.bytes), lambda line: line.bytes, 110),
     Column("in flight", lambda line: line.in_flight, lambda line: line.in_flight, 110),
     Column("consumers", lambda line: line.subscription.consumers, lambda line: line.subscription.consumers, 120),
-    Column("reason", lambda line: line.reason, lambda line: line.reason, 130, is_text=True),
+    Column("reason", _reason, _reason, 130, is_text=True, is_cut=True),
 )
 
 VIEWS: Final = {
     "sinks": View(
         "sinks",
         _sinks,
-        (Column("sink", _name, _name, is_text=True), _STATE, *_WAITING, *_RATES, *_MORE),
+        (Column("sink", _name, _name, is_text=True, is_cut=True), _STATE, *_WAITING, *_RATES, *_MORE),
         _name,
         _name,
         below="partitions",
@@ -180,7 +195,13 @@ VIEWS: Final = {
     "deliveries": View(
         "deliveries",
         _deliveries,
-        (Column("delivery", _subscription, _subscription, is_text=True), _STATE, *_WAITING, *_RATES[1:], *_MORE),
+        (
+            Column("delivery", _subscription, _subscription, is_text=True, is_cut=True),
+            _STATE,
+            *_WAITING,
+            *_RATES[1:],
+            *_MORE,
+        ),
         _subscription,
         lambda line: f"{_subscription(line)} {line.reason}",
         below="partitions",
@@ -191,9 +212,9 @@ VIEWS: Final = {
         "connections",
         _streams,
         (
-            Column("peer", lambda row: row.peer, lambda row: row.peer, is_text=True),
+            Column("peer", lambda row: row.peer, lambda row: row.peer, is_text=True, is_cut=True),
             Column("call", lambda row: row.call, lambda row: row.call, is_text=True),
-            Column("sink", lambda row: row.place, lambda row: row.place, is_text=True),
+            Column("sink", lambda row: row.place, lambda row: row.place, is_text=True, is_cut=True),
             Column("rate", lambda row: rate(row.number("records_per_s")), lambda row: row.number("records_per_s")),
             Column("records", lambda row: int(row.number("records")), lambda row: row.number("records")),
             Column("in flight", lambda row: int(row.number("in_flight")), lambda row: row.number("in_flight"), 90),
@@ -201,8 +222,22 @@ VIEWS: Final = {
                 "held", lambda row: bytes_text(int(row.number("held_bytes"))), lambda row: row.number("held_bytes"), 100
             ),
             Column("for", lambda row: seconds_text(row.age_s), lambda row: row.age_s, 110),
-            Column("client", lambda row: _of(row, "client_id"), lambda row: _of(row, "client_id"), 130, is_text=True),
-            Column("as", lambda row: _of(row, "principal"), lambda row: _of(row, "principal"), 140, is_text=True),
+            Column(
+                "client",
+                lambda row: _of(row, "client_id"),
+                lambda row: _of(row, "client_id"),
+                130,
+                is_text=True,
+                is_cut=True,
+            ),
+            Column(
+                "as",
+                lambda row: _of(row, "principal"),
+                lambda row: _of(row, "principal"),
+                140,
+                is_text=True,
+                is_cut=True,
+            ),
         ),
         lambda row: f"{row.peer} {row.call} {row.place} {_of(row, 'client_id')}",
         lambda row: f"{row.peer} {row.call} {row.place} {_of(row, 'client_id')} {_of(row, 'principal')}",
@@ -225,7 +260,7 @@ BELOW: Final = {
             *_WAITING,
             Column("in flight", lambda line: line.in_flight, lambda line: line.in_flight),
             Column("size", lambda line: bytes_text(line.bytes), lambda line: line.bytes),
-            Column("reason", lambda line: line.reason, lambda line: line.reason, 100, is_text=True),
+            Column("reason", _reason, _reason, 100, is_text=True, is_cut=True),
         ),
         _partition,
         lambda line: f"{_partition(line)} {line.reason}",

@@ -113,6 +113,17 @@ def test_the_screen_fits_the_terminal(sample: Sample, keys: list[str], width: in
     assert "forebay top" in lines[0]
 
 
+def test_numbers_are_whole_and_names_are_cut_where_the_terminal_is_narrow(sample: Sample) -> None:
+    figures = sample.figures
+    assert figures is not None
+    long = replace(figures, sinks=[replace(one, name=one.name * 12) for one in figures.sinks])
+    lines = text(Sample(long), State())
+
+    assert "empty in" in lines[3]
+    assert [line.split()[-1] for line in lines[4:6]] == ["never", "never"]
+    assert "…" in lines[4]
+
+
 def test_a_list_that_is_longer_than_the_screen_scrolls_to_the_selected_row(sample: Sample) -> None:
     shown = "\n".join(text(sample, after(["end"], sample), height=6))
 
