@@ -39,7 +39,9 @@ class Tmux:
         # `cat` keeps the terminal open, and shows what is typed after the command, which an unclean one would not.
         script = f"echo before; {command}; echo '{ENDED}' $?']'; exec cat"
         variables = {"TZ": "UTC", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "PYTHONPATH": os.pathsep.join(sys.path)}
-        self._environment = {**os.environ, **variables}
+        # Workers of the tests have a size of their own, which would hide that of the terminal.
+        self._environment = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES"}}
+        self._environment |= variables
         self._start = ["new-session", "-d", "-x", str(width), "-y", str(height), script]
 
     def __enter__(self) -> Self:

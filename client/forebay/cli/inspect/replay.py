@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
 
 from forebay.cli.inspect.record_lines import LineForm, LineOutput, write_gap, write_record
+from forebay.cli.operate.progress import shown_count
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, SinkName, connect
 from forebay.cli.times import parse_time
 
@@ -31,10 +34,17 @@ def replay(
     with connect(endpoint, sink) as client:
         from forebay.client import Gap
 
-        for item in client.replay(
+        items = client.replay(
             sink, partition=partition, start=start, start_time=since, end=end, follow=follow, on_gap="yield"
-        ):
-            if isinstance(item, Gap):
-                write_gap(item, output)
-            else:
-                write_record(item, output)
+        )
+        with shown_count(f"replay {sink}") if not sys.stdout.isatty() else nullcontext(_ignore) as advance:
+            for item in items:
+                if isinstance(item, Gap):
+                    write_gap(item, output)
+                else:
+                    write_record(item, output)
+                    advance(1)
+
+
+def _ignore(count: int) -> None:
+    """Count nothing: in a terminal the records themselves show the progress."""

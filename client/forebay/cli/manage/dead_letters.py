@@ -14,6 +14,7 @@ from forebay.cli.command import Commands
 from forebay.cli.completion import subscription_names
 from forebay.cli.exits import ExitCode
 from forebay.cli.manage.confirmation import DryRun, Yes, confirm, preview
+from forebay.cli.operate.progress import shown_count
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, connect
 from forebay.cli.output import Column, Output, text_of, write_result, write_table, write_values
 from forebay.cli.report import CommandFailed
@@ -115,7 +116,8 @@ def redrive(
         if dry_run:
             _show_selected(_selected(client, sink, wanted), f"redrive {{}} of {sink}", output)
             return
-        redriven = client.dead_letters.redrive(sink, **wanted)
+        with shown_count(f"redrive {sink}") as advance:
+            redriven = client.dead_letters.redrive(sink, on_progress=advance, **wanted)
     write_result({"redriven": redriven}, f"redrove {redriven:,} records of {sink}", output)
 
 

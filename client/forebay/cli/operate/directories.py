@@ -13,6 +13,7 @@ import typer
 from forebay.cli.command import Commands
 from forebay.cli.exits import ExitCode
 from forebay.cli.extras import needed_for
+from forebay.cli.operate.progress import shown_count
 from forebay.cli.options import OutputForm
 from forebay.cli.output import Column, Output, rows_of, write_json, write_line, write_message, write_table, write_values
 from forebay.cli.report import CommandFailed
@@ -61,7 +62,8 @@ def verify(data_dir: DataDir, output: OutputForm = Output.TABLE) -> None:
         from forebay.broker.storage.repair.command import verify as run
     with _reading(data_dir):
         try:
-            report = run(data_dir)
+            with shown_count(f"verify {data_dir}", unit="partitions") as advance:
+                report = run(data_dir, lambda: advance(1))
         except StoreLocked:
             raise
         except StoreError as error:
@@ -80,8 +82,8 @@ def repair(
         from forebay.broker.storage.repair.command import repair as run
     if into.exists():
         raise CommandFailed(f"{into} exists: pass a directory that does not exist yet", ExitCode.USAGE)
-    with _reading(data_dir):
-        report = run(data_dir, into)
+    with _reading(data_dir), shown_count(f"repair {data_dir}", unit="partitions") as advance:
+        report = run(data_dir, into, lambda: advance(1))
     _show(f"saved into {into}", report, output)
     if output is Output.TABLE:
         write_message(f"forebay: start a broker on it with `forebay serve --data-dir {into}`")

@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Final
 import typer
 
 from forebay.cli.exits import ExitCode
+from forebay.cli.operate.progress import shown_count
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, connect
 from forebay.cli.output import Output, write_json, write_table
 from forebay.cli.report import CommandFailed
@@ -73,6 +74,7 @@ def publish(
         exporting("forebay-publish"),
         connect(endpoint, sink) as client,
         client.publisher(sink) as publisher,
+        shown_count(f"publish to {sink}", len(values) if values else None) as advance,
     ):
         waiting: deque[Future[Receipt]] = deque()
         told: dict[int, Published] = {}
@@ -80,9 +82,11 @@ def publish(
             waiting.append(publisher.send(value, key=encoded_key, headers=headers, partition=partition))
             while len(waiting) > UNANSWERED_MAX or (waiting and waiting[0].done()):
                 _count(told, waiting.popleft().result())
+                advance(1)
         publisher.flush()
         for future in waiting:
             _count(told, future.result())
+            advance(1)
     results = [told[number] for number in sorted(told)]
     if output is Output.JSON:
         write_json({"sink": sink, "records": sum(part.records for part in results), "partitions": results})

@@ -5,7 +5,7 @@ The broker answers in bounded steps; the methods here run all of them.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import Any, Final, Unpack
 
 from forebay.client.admin.sinks import ONCE, stats_message
@@ -51,15 +51,23 @@ class DeadLetterCalls:
                 yield dead_letter(one)
 
     @operation
-    async def redrive(self, sink: str, **wanted: Unpack[DeadLetterFilter]) -> int:
+    async def redrive(
+        self, sink: str, *, on_progress: Callable[[int], None] | None = None, **wanted: Unpack[DeadLetterFilter]
+    ) -> int:
         """Append dead letters to their sink again, for their subscription; return their number.
 
         Each is redriven exactly once, also after failures; a record that becomes a dead letter again meanwhile stays.
         Raises ``SinkFull`` if there is no room: redriven records stay redriven, and the same call continues with the
-        rest. The number excludes records redriven by an attempt whose answer was lost.
+        rest. The number excludes records redriven by an attempt whose answer was lost. ``on_progress`` is called with
+        the number of records of each step.
         """
         pages = self._bounded("RedriveDeadLetters", sink, pb.RedriveDeadLettersRequest(filter=filter_message(wanted)))
-        return sum([int(page.redriven) async for page in pages])
+        redriven = 0
+        async for page in pages:
+            redriven += page.redriven
+            if on_progress is not None:
+                on_progress(page.redriven)
+        return redriven
 
     @operation
     async def purge(self, sink: str, **wanted: Unpack[DeadLetterFilter]) -> int:

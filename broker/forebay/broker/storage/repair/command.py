@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -33,6 +33,10 @@ _SLICE: Final = 1_000
 _SMALL_SLICE: Final = 64
 
 
+def _ignore() -> None:
+    """Report no progress."""
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """Report on a directory."""
@@ -49,8 +53,10 @@ class Report:
         return not self.damage and not any(one.problems for one in self.partitions)
 
 
-def verify(directory: Path) -> Report:
+def verify(directory: Path, on_partition: Callable[[], None] = _ignore) -> Report:
     """Check everything in a directory that no broker uses.
+
+    ``on_partition`` is called behind each partition.
 
     Raises ``StoreLocked``; ``StoreCorrupt`` or another ``StoreError`` where it cannot be read at all.
     """
@@ -60,7 +66,7 @@ def verify(directory: Path) -> Report:
         store, _ = opened(copy, repair=False)
         try:
             damage = [*_unread(directory), *damaged_values(store)]
-            return _report(directory, damage, list(check(recovered := recover(store))), recovered)
+            return _report(directory, damage, _checked(recovered := recover(store), on_partition), recovered)
         finally:
             store.close()
 
@@ -70,12 +76,20 @@ def _report(directory: Path, damage: list[str], checked: list[Checked], recovere
     return Report(str(directory), tuple(damage), tuple(one.report for one in checked))
 
 
+def _checked(recovered: Recovered, on_partition: Callable[[], None]) -> list[Checked]:
+    found: list[Checked] = []
+    for one in check(recovered):
+        found.append(one)
+        on_partition()
+    return found
+
+
 def _unread(directory: Path) -> list[str]:
     return [] if (directory / "bulk").is_dir() else ["the folder `bulk` is missing"]
 
 
-def repair(directory: Path, into: Path) -> Report:
-    """Salvage ``directory`` into ``into``, which must not exist yet.
+def repair(directory: Path, into: Path, on_partition: Callable[[], None] = _ignore) -> Report:
+    """Salvage ``directory`` into ``into``, which must not exist yet; ``on_partition`` as for `verify`.
 
     Raises ``FileExistsError``, ``StoreLocked``, or ``StoreError`` where nothing can be opened.
     """
@@ -90,7 +104,7 @@ def repair(directory: Path, into: Path) -> Report:
         try:
             damage += damaged_values(store)
             recovered = recover(store)
-            checked = list(check(recovered))
+            checked = _checked(recovered, on_partition)
             for one in checked:
                 recovered.journal.commit([], list(_writes(one)))
             damage += _copy(store, directory, into)
