@@ -33,7 +33,7 @@ def test_the_overview_says_what_waits_for_whom_and_why(server: BrokerServer) -> 
     page, found = html(server, "/"), data(server, "/overview.json")
 
     assert "orders: 7 records wait for &#39;default&#39;, and no consumer is connected." in page
-    assert f"forebay lag --endpoint {server.endpoint}" in page
+    assert f"forebay status --endpoint {server.endpoint}" in page
     assert (found["waiting"], found["broker"]["state"], found["broker"]["sinks"]) == (8, "serving", 2)
     assert [(need["subject"], need["severity"]) for need in found["needs"]] == [("orders", 2), ("alerts", 1)]
     assert [line["figures"]["state"] for line in found["busiest"]] == ["no consumer", "paused"]

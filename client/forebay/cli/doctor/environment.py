@@ -18,6 +18,9 @@ from forebay.packaging import NAME, install_command
 DESCRIPTORS_MIN: Final = 4_096
 """Open files below which a busy broker runs out of them."""
 
+JAVA_OF_SPARK_3: Final = 8
+"""Minimum Java version of Spark 3.5."""
+
 BUILDING: Final = frozenset({"dev", "docs", "test"})
 """Extras for work on Forebay itself."""
 
@@ -90,13 +93,13 @@ def extra_checks(requirements: Iterable[str], version_of: Version) -> Iterator[C
 
 def spark_checks() -> Iterator[Check]:
     """Yield the check of Java, where PySpark is installed."""
-    from forebay.cli.demo.processes.java import JavaMissing, require_java
+    from forebay.cli.demo.processes.java import JAVA_VERSION_MIN, JavaMissing, require_java
 
     if find_spec("pyspark") is None:
         return
     spark = version("pyspark")
     try:
-        java = require_java()
+        java = require_java(JAVA_OF_SPARK_3 if spark.startswith("3.") else JAVA_VERSION_MIN)
     except JavaMissing as error:
         yield Check("java", Grade.PROBLEM, f"PySpark {spark} cannot start: {error}", "install it, or set JAVA_HOME")
         return

@@ -57,4 +57,4 @@ async def overview(source: PageSource, request: Request) -> Page:
         out=tuple(snapshot.total.out) if whole else (),
         waiting_history=tuple(snapshot.total.waiting) if whole else (),
     )
-    return Page("overview.html", "Overview", data, "forebay lag", "/overview")
+    return Page("overview.html", "Overview", data, "forebay status", "/overview")

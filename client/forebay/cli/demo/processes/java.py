@@ -16,23 +16,23 @@ JAVA_VERSION_MIN: Final = 17
 class JavaMissing(Exception):
     """No suitable Java is installed. Install one, or set JAVA_HOME."""
 
-    def __init__(self, found: str) -> None:
+    def __init__(self, found: str, least: int) -> None:
         super().__init__(
-            f"Spark needs Java {JAVA_VERSION_MIN} or newer and {found}; "
+            f"Spark needs Java {least} or newer and {found}; "
             "install one (Debian, Ubuntu: apt install openjdk-17-jre-headless) or set JAVA_HOME"
         )
 
 
-def require_java() -> int:
+def require_java(least: int = JAVA_VERSION_MIN) -> int:
     """Return the major version of the Java that Spark would use. Raises `JavaMissing`."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else "java"
     if shutil.which(java) is None:
-        raise JavaMissing(f"{java} was not found")
+        raise JavaMissing(f"{java} was not found", least)
     answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     version = major_version(answer.stderr + answer.stdout)
-    if version is None or version < JAVA_VERSION_MIN:
-        raise JavaMissing(f"{java} is version {version or 'unknown'}")
+    if version is None or version < least:
+        raise JavaMissing(f"{java} is version {version or 'unknown'}", least)
     return version
 
 

@@ -43,3 +43,4 @@ def test_a_java_that_is_too_old_is_named_with_its_version(monkeypatch: pytest.Mo
 
     with pytest.raises(JavaMissing, match="is version 11"):
         require_java()
+    assert require_java(8) == 11
