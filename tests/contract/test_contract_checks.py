@@ -9,6 +9,7 @@ import pytest
 from google.protobuf.message import Message
 from google.rpc import error_details_pb2, status_pb2
 
+from forebay.broker.core.settings import Ordering, Overflow, SinkSettings
 from forebay.broker.embedded import BrokerServer
 from forebay.client import Client, ClientSettings
 from forebay.contract import CHECKS, Check, Outcome, Result, run
@@ -54,6 +55,23 @@ def test_no_sink_of_a_check_is_left(broker: BrokerServer) -> None:
         results(broker.endpoint)
 
         assert [sink.name for sink in client.sinks.list()] == ["orders"]
+
+
+def test_the_defaults_of_a_broker_do_not_matter() -> None:
+    defaults = SinkSettings(
+        partitions=3,
+        buffer_page_size=1,
+        fsync=False,
+        overflow=Overflow.DROP_OLDEST,
+        ordering=Ordering.RELAXED,
+        max_disk_cache=2,
+        max_attempts=1,
+        dlq=False,
+        retry_backoff_min_us=60_000_000,
+        retry_backoff_max_us=60_000_000,
+    )
+    with BrokerServer.in_memory(sink_defaults=defaults) as server:
+        assert failed(server.endpoint) == set()
 
 
 def test_a_broker_that_implements_nothing_passes_no_check() -> None:

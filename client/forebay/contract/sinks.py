@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import grpc
@@ -9,9 +10,32 @@ import grpc
 from forebay.contract.refusal import Refusal, of_call
 from forebay.contract.wire import Wire
 from forebay.errors.reasons import Reason
+from forebay.v1 import sink_pb2
 
 PREFIX: Final = "contract-"
 """Default beginning of the names of sinks."""
+
+
+DEFAULTS: Final[Mapping[str, Any]] = {
+    "partitions": 1,
+    "buffer_page_size": 256,
+    "buffer_mode": sink_pb2.BUFFER_MODE_DISK,
+    "fsync": True,
+    "overflow": sink_pb2.OVERFLOW_REJECT,
+    "ordering": sink_pb2.ORDERING_STRICT,
+    "max_disk_cache": 0,
+    "max_total_bytes": 64 << 20,
+    "max_age": {"seconds": 0},
+    "max_attempts": 0,
+    "dlq": True,
+    "dlq_consecutive_max": 1_000,
+    "ack_deadline": {"seconds": 30},
+    "resend_interval": {"seconds": 0},
+    "retry_backoff_min": {"nanos": 100_000_000},
+    "retry_backoff_max": {"seconds": 1},
+    "retain_acked_bytes": 0,
+}
+"""Settings of every sink, so that the defaults of a broker do not matter."""
 
 
 class Sinks:
@@ -34,9 +58,9 @@ class Sinks:
         return name
 
     def create(self, **settings: Any) -> str:
-        """Create a sink with these settings; return its name."""
+        """Create a sink with these settings besides `DEFAULTS`; return its name."""
         name = self.name()
-        self._wire.ask("SinkService.CreateSink", name=name, settings=settings)
+        self._wire.ask("SinkService.CreateSink", name=name, settings={**DEFAULTS, **settings})
         return name
 
     def delete(self) -> list[tuple[str, Refusal]]:

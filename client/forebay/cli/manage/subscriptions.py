@@ -116,8 +116,9 @@ def seek(
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Seek a subscription. Deliveries in flight become void; pending records count as skipped."""
+    place = parse_position(to)
     with connect(endpoint, sink) as client:
-        seeking = Seek(client, sink, name, parse_position(to), partition, or_earliest)
+        seeking = Seek(client, sink, name, place, partition, or_earliest)
         seeking.run(yes=yes, dry_run=dry_run, output=output)
 
 
@@ -133,6 +134,7 @@ def seek_sink(
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Seek a subscription of a sink: the same as `forebay subscription seek`."""
+    place = parse_position(to)
     with connect(endpoint, sink) as client:
-        seeking = Seek(client, sink, subscription, parse_position(to), partition, or_earliest)
+        seeking = Seek(client, sink, subscription, place, partition, or_earliest)
         seeking.run(yes=yes, dry_run=dry_run, output=output)
