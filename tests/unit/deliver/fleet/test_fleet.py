@@ -6,15 +6,24 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
-from threading import Thread
+from threading import Event, Thread
 
 import pytest
 
-from forebay.deliver import Deliverer, DelivererSettings, PlanInvalid, TargetContext, UnknownTarget
+from forebay.deliver import (
+    Batch,
+    Delivered,
+    Deliverer,
+    DelivererSettings,
+    Outcome,
+    PlanInvalid,
+    TargetContext,
+    UnknownTarget,
+)
 from forebay.deliver.fleet import DeliveryPlan, Fleet, Plan, TargetPlan
 from tests.support.calls.eventually import until
 from tests.support.targets.memory_source import MemorySource, records
-from tests.support.targets.recording_target import RecordingTarget
+from tests.support.targets.recording_target import RecordingTarget, Rule, take_all
 
 WAIT_S = 20.0
 
@@ -37,6 +46,7 @@ class Bench:
         self.queued: list[dict[str, DeliveryPlan]] = []
         """Plans of the next loads."""
         self.broken: set[str] = set()
+        self.rules: dict[str, Rule] = {}
         self.made: SimpleQueue[str] = SimpleQueue()
         self.sources: dict[str, list[MemorySource]] = {}
         self.targets: dict[str, list[RecordingTarget]] = {}
@@ -57,7 +67,7 @@ class Bench:
             self.made.put(plan.name)
             raise UnknownTarget("unknown", ["console"])
         source = MemorySource([records(3)], per_delivery=3)
-        target = BrokenTarget() if plan.name in self.broken else RecordingTarget()
+        target = BrokenTarget() if plan.name in self.broken else RecordingTarget(self.rules.get(plan.name, take_all))
         self.sources.setdefault(plan.name, []).append(source)
         self.targets.setdefault(plan.name, []).append(target)
         self.made.put(plan.name)
@@ -111,6 +121,29 @@ def test_a_target_that_cannot_be_opened_is_tried_again_and_the_others_deliver(
 
     assert len(bench.targets["events"]) == 1
     assert "delivery failed name=orders sink=orders: the target is away" in caplog.text
+
+
+def test_a_target_that_hangs_holds_back_no_other_and_no_reload() -> None:
+    bench = Bench("orders", "events")
+    hanging, release = Event(), Event()
+
+    def hang(batch: Batch) -> Outcome:
+        hanging.set()
+        assert release.wait(WAIT_S)
+        return Delivered()
+
+    bench.rules["orders"] = hang
+    with running(bench) as fleet:
+        assert hanging.wait(WAIT_S)
+        bench.delivered("events")
+        del bench.plan["orders"]
+        bench.want("added")
+        fleet.reload()
+        bench.delivered("added")
+
+        assert bench.closed("orders") == [0]
+        release.set()
+        until(lambda: bench.closed("orders") == [1])
 
 
 def test_a_deliverer_that_cannot_be_made_is_tried_again() -> None:
