@@ -5,7 +5,19 @@ from __future__ import annotations
 from typing import Final
 
 from forebay.contract.check import Check
-from forebay.contract.checks import dead_letters, delivery, epochs, limits, publish, reflection, replay, requests, sinks
+from forebay.contract.checks import (
+    dead_letters,
+    delivery,
+    epochs,
+    limits,
+    positions,
+    publish,
+    reflection,
+    replay,
+    requests,
+    resends,
+    sinks,
+)
 
 CHECKS: Final[tuple[Check, ...]] = (
     *reflection.CHECKS,
@@ -17,6 +29,8 @@ CHECKS: Final[tuple[Check, ...]] = (
     *replay.CHECKS,
     *epochs.CHECKS,
     *dead_letters.CHECKS,
+    *resends.CHECKS,
+    *positions.CHECKS,
 )
 """Checks of the contract."""
 
