@@ -11,8 +11,8 @@ from typing import Final
 from forebay.cli.top.figures import Figures
 from forebay.client.errors import ForebayError
 
-STOP_S: Final = 5.0
-"""Time that the end waits for a call in progress."""
+STOP_S: Final = 0.2
+"""Time that the end waits for a call in progress; the client, which is closed then, ends the call."""
 
 
 @dataclass(frozen=True, slots=True)

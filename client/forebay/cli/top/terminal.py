@@ -94,9 +94,10 @@ class Keys:
         return keys_of(typed) if typed else ["q"]  # the terminal was closed
 
     def close(self) -> None:
-        """Close the pipe."""
+        """Close the pipe; later wake-ups have no effect."""
+        write, self._wake_write = self._wake_write, -1
+        os.close(write)
         os.close(self._wake_read)
-        os.close(self._wake_write)
 
 
 @contextmanager

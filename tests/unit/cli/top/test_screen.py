@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -138,6 +140,24 @@ def test_an_outage_is_named_with_its_time_beside_the_last_figures(sample: Sample
 
     assert "no answer for 12.0 s: connection refused" in lines[0]
     assert "gamma" in "\n".join(lines)
+
+
+def test_the_end_does_not_wait_for_a_call_that_hangs() -> None:
+    started, released = threading.Event(), threading.Event()
+
+    def hang() -> Figures:
+        started.set()
+        released.wait(60.0)
+        raise BrokerUnavailable("the client was closed", reason=Reason.UNREACHABLE)
+
+    with Poller(hang, 60.0, lambda: None) as poller:
+        started.wait(60.0)
+        began = time.monotonic()
+    took_s = time.monotonic() - began
+    released.set()
+
+    assert took_s < 30.0
+    assert poller.sample.figures is None
 
 
 def test_before_the_first_answer_the_screen_is_empty() -> None:

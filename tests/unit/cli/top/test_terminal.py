@@ -81,4 +81,5 @@ def test_a_closed_terminal_ends_the_screen() -> None:
     assert keys.wait(60.0) == ["q"]
 
     keys.close()
+    keys.wake()
     os.close(read)
