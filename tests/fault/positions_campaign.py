@@ -296,8 +296,10 @@ def urls(
     names: Sequence[str], set_variable: Callable[[str, str], None] = os.environ.__setitem__
 ) -> Iterator[dict[str, Callable[[str], str]]]:
     """Yield a function for each store that returns the URL of an empty one; servers run until the end."""
+    from tests.support.stores.gcs import GcsServer
     from tests.support.stores.minio import MinioServer
     from tests.support.stores.postgresql import PostgresqlServer
+    from tests.support.stores.server import StoreServer
 
     with ExitStack() as stack:
         found: dict[str, Callable[[str], str]] = {}
@@ -309,8 +311,12 @@ def urls(
                     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="forebay-store-"))
                     found[name] = lambda place, folder=folder: f"file://{folder}/{place}"  # type: ignore[misc]  # bound now
                 case _:
-                    kind = {"postgresql": PostgresqlServer, "s3": MinioServer}[name]
-                    server = kind(Path(tempfile.mkdtemp(prefix="forebay-store-")))
+                    kinds: dict[str, type[StoreServer]] = {
+                        "postgresql": PostgresqlServer,
+                        "s3": MinioServer,
+                        "gs": GcsServer,
+                    }
+                    server = kinds[name](Path(tempfile.mkdtemp(prefix="forebay-store-")))
                     stack.callback(server.close)
                     server.start()
                     for variable, value in server.good.items():
@@ -325,7 +331,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="positions_campaign", description=__doc__.partition("\n")[0] if __doc__ else ""
     )
     parser.add_argument("--kills", type=int, default=300, help="kills over all stores and guarantees")
-    parser.add_argument("--stores", default="broker,file,postgresql", help="of broker, file, postgresql and s3")
+    parser.add_argument("--stores", default="broker,file,postgresql", help="of broker, file, postgresql, s3 and gs")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     chosen = parser.parse_args(arguments)
     names = chosen.stores.split(",")

@@ -10,7 +10,7 @@ from tests.fault.positions_campaign import FATAL, GUARANTEES, campaign, urls
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)
-@pytest.mark.parametrize("store", ["postgresql", "s3"])
+@pytest.mark.parametrize("store", ["postgresql", "s3", "gs"])
 def test_kills_of_a_consumer_break_no_promise_on_a_server(
     store: str, guarantee: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

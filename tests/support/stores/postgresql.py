@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -73,6 +74,14 @@ class PostgresqlServer(StoreServer):
         except psycopg.OperationalError:
             return False
         return True
+
+    def close(self) -> None:
+        """End the server so that it releases its shared memory, which outlives a kill."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGQUIT)
+            self._process.wait(30)
+            self._process = None
+        super().close()
 
     def url(self, place: str, port: int | None = None) -> str:
         return f"postgresql://127.0.0.1:{port or self.port}/{DATABASE}?table={place}"
