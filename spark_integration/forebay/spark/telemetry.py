@@ -1,4 +1,4 @@
-"""Span of a Spark task, and the export of its telemetry before the task ends.
+"""Spans of a Spark task and of a commit in the driver, and their export before the Python worker ends.
 
 A Python worker ends with ``os._exit`` and may be killed while idle, so that data exported at the end of the process
 would be lost. Only the OpenTelemetry API is used: without an SDK in the worker this does nothing.
@@ -8,25 +8,33 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
 from opentelemetry import metrics, trace
-from opentelemetry.trace import SpanKind, StatusCode
+from opentelemetry.trace import Link, SpanKind, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from pyspark import TaskContext
 
 SCOPE: Final = "forebay.spark"
 FLUSH_S: Final = 1.0
 PAUSE_S: Final = 30.0
 """Pause without flushes after a flush that timed out."""
+LINKS_MAX: Final = 128
+"""Tasks that the span of a commit is linked to; the SDK keeps as many."""
+QUERY_ID: Final = "sql.streaming.queryId"
+BATCH_ID: Final = "streaming.sql.batchId"
+_PROPERTIES: Final = {QUERY_ID: "spark.streaming.query.id", BATCH_ID: "spark.streaming.batch.id"}
+"""Attributes of a task's span by the local property of Spark that has the value."""
+_PROPAGATOR: Final = TraceContextTextMapPropagator()
 
 
 @contextmanager
-def task(operation: str, sink: str) -> Iterator[None]:
+def task(operation: str, sink: str) -> Iterator[str]:
     """Trace a task as the parent of the client's spans; export all telemetry at its end.
 
-    ``operation`` is ``write`` or ``read``.
+    ``operation`` is ``write`` or ``read``. Yields the context of the span as a W3C ``traceparent``; empty without one.
     """
     attributes: dict[str, str | int] = {"messaging.system": "forebay", "messaging.destination.name": sink}
     context = TaskContext.get()
@@ -34,12 +42,49 @@ def task(operation: str, sink: str) -> Iterator[None]:
         attributes["spark.stage.id"] = context.stageId()
         attributes["spark.partition.id"] = context.partitionId()
         attributes["spark.task.attempt"] = context.attemptNumber()
+        for name, attribute in _PROPERTIES.items():
+            if value := context.getLocalProperty(name):
+                attributes[attribute] = value
+    with _traced(f"spark {operation} {sink}", attributes, ()):
+        carrier: dict[str, str] = {}
+        _PROPAGATOR.inject(carrier)
+        yield carrier.get("traceparent", "")
+
+
+@contextmanager
+def commit(sink: str, *, producer: str, epoch: int, records: int, tasks: Sequence[str]) -> Iterator[None]:
+    """Trace the commit of an epoch in the driver, linked to the spans of its tasks; export all telemetry at its end.
+
+    ``tasks`` are the contexts that ``task`` yielded.
+    """
+    attributes: dict[str, str | int] = {
+        "messaging.system": "forebay",
+        "messaging.destination.name": sink,
+        "messaging.batch.message_count": records,
+        "forebay.epoch.producer": producer,
+        "forebay.epoch.number": epoch,
+    }
+    with _traced(f"spark commit {sink}", attributes, list(_links(tasks))):
+        yield
+
+
+def _links(tasks: Sequence[str]) -> Iterator[Link]:
+    for traceparent in [each for each in tasks if each][:LINKS_MAX]:
+        context = trace.get_current_span(_PROPAGATOR.extract({"traceparent": traceparent})).get_span_context()
+        if context.is_valid:
+            yield Link(context)
+
+
+@contextmanager
+def _traced(name: str, attributes: Mapping[str, str | int], links: Sequence[Link]) -> Iterator[None]:
+    """Run a block in a span; export all telemetry at its end."""
     tracer = trace.get_tracer(SCOPE)
     try:
         with tracer.start_as_current_span(
-            f"spark {operation} {sink}",
+            name,
             kind=SpanKind.INTERNAL,
             attributes=attributes,
+            links=links,
             # The text of an exception may quote a row.
             record_exception=False,
             set_status_on_exception=False,

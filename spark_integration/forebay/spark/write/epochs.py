@@ -21,10 +21,9 @@ from typing import Final
 from forebay.client import EpochCheck, Stage, StagedPart, StagedSummary
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.write import WRITE_NAME_MAX, WriteOptions
+from forebay.spark.telemetry import BATCH_ID, QUERY_ID
 from forebay.spark.write.content import RowContent
 
-QUERY_ID: Final = "sql.streaming.queryId"
-BATCH_ID: Final = "streaming.sql.batchId"
 RUN_ID: Final = "spark.jobGroup.id"
 """Job group of a query's jobs, which is the id of its run; other run properties are not set in tasks."""
 
@@ -67,6 +66,9 @@ class StagedAttempt:
 
     check: EpochCheck = EpochCheck.RECORDS
     """Comparison with the epoch if it is already committed."""
+
+    trace: str = ""
+    """Context of the task's span as a W3C ``traceparent``; empty without one."""
 
 
 def own_id() -> str:

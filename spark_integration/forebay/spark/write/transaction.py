@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from forebay.client import CommittedEpochs, EpochCommit, EpochContent, StagedToken, errors
+from forebay.spark import telemetry
 from forebay.spark.connection.broker import connect, take_ticket
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.write import Delivery, Target, WriteOptions
@@ -57,13 +58,14 @@ def commit(writes: Sequence[tuple[Target, Sequence[StagedAttempt]]], *, patience
     if not commits:
         return CommittedEpochs((), already_committed=False)
     target = writes[0][0]
-    try:
-        with connect(target, patience_s=patience_s) as client:
-            done = client.epochs.commit(commits, patience_s=patience_s)
-    except (errors.BrokerUnavailable, errors.DeadlineExceeded) as error:
-        raise _outcome_unknown(error, target, commits) from error
-    except errors.ForebayError as error:
-        raise explained(error, target, doing="commit to") from error
+    with telemetry.commit(
+        ",".join(one.sink for one in commits),
+        producer=commits[0].producer,
+        epoch=commits[0].epoch,
+        records=sum(token.records for one in commits for token in one.tokens),
+        tasks=[one.trace for _, staged in writes for one in staged],
+    ):
+        done = _committed(target, commits, patience_s)
     for one in commits:
         log.info(
             "epoch was committed sink=%s producer=%s epoch=%d records=%d already_committed=%s",
@@ -76,6 +78,16 @@ def commit(writes: Sequence[tuple[Target, Sequence[StagedAttempt]]], *, patience
     if done.already_committed:
         _log_different_rows(commits, done)
     return done
+
+
+def _committed(target: Target, commits: Sequence[EpochCommit], patience_s: float) -> CommittedEpochs:
+    try:
+        with connect(target, patience_s=patience_s) as client:
+            return client.epochs.commit(commits, patience_s=patience_s)
+    except (errors.BrokerUnavailable, errors.DeadlineExceeded) as error:
+        raise _outcome_unknown(error, target, commits) from error
+    except errors.ForebayError as error:
+        raise explained(error, target, doing="commit to") from error
 
 
 def _outcome_unknown(error: errors.ForebayError, target: Target, commits: Sequence[EpochCommit]) -> ForebaySparkError:

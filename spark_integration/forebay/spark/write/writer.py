@@ -130,11 +130,11 @@ def run_task(job: WriteJob, batches: Iterator[pa.RecordBatch]) -> WrittenTask:
     task_partition = context.partitionId() if context is not None else 0
     local_property = _no_property if context is None else context.getLocalProperty
     stage = None if job.run is None else _stage(job, stage_of(job.run, job.options, local_property))
-    with telemetry.task("write", job.options.target.sink), _discarded_on_failure(job, stage):
+    with telemetry.task("write", job.options.target.sink) as trace, _discarded_on_failure(job, stage):
         try:
             if stage is None:
                 return write_rows(job, batches, task_partition=task_partition, clock=time.monotonic)
-            return _stage_rows(job, CountedBatches(batches), task_partition, stage)
+            return _stage_rows(job, CountedBatches(batches), task_partition, stage, trace)
         except errors.ForebayError as error:
             raise explained(error, job.options.target, doing="write to") from error
 
@@ -150,7 +150,7 @@ def _stage(job: WriteJob, stage: Stage) -> Stage:
         raise explained(error, job.options.target, doing="write to") from error
 
 
-def _stage_rows(job: WriteJob, batches: CountedBatches, task_partition: int, stage: Stage) -> WrittenTask:
+def _stage_rows(job: WriteJob, batches: CountedBatches, task_partition: int, stage: Stage, trace: str) -> WrittenTask:
     """Stage a task's rows; if the epoch is already committed, only count them for the comparison."""
     try:
         written = write_rows(job, iter(batches), task_partition=task_partition, clock=time.monotonic, stage=stage)
@@ -158,7 +158,9 @@ def _stage_rows(job: WriteJob, batches: CountedBatches, task_partition: int, sta
         batches.drain()
         written = WrittenTask(0, 0, 0, StagedAttempt(stage, already_committed=True))
     assert written.staged is not None, "there is a stage"
-    staged = replace(written.staged, content=batches.content, check=EpochCheck[job.options.epoch_check.name])
+    staged = replace(
+        written.staged, content=batches.content, check=EpochCheck[job.options.epoch_check.name], trace=trace
+    )
     return replace(written, staged=staged)
 
 

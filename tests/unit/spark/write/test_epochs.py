@@ -10,7 +10,8 @@ import pytest
 from forebay.client import StagedPart
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.write import WriteOptions, write_options
-from forebay.spark.write.epochs import BATCH_ID, QUERY_ID, RUN_ID, StagedAttempt, WriteRun, own_id, stage_of, write_name
+from forebay.spark.telemetry import BATCH_ID, QUERY_ID
+from forebay.spark.write.epochs import RUN_ID, StagedAttempt, WriteRun, own_id, stage_of, write_name
 
 QUERY = "b1946ac9-2492-4d23-9f0e-0123456789ab"
 RUN = "c157a790-31e1-bc48-a1d2-abcdefabcdef"
