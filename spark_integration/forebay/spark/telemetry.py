@@ -53,7 +53,7 @@ def task(operation: str, sink: str) -> Iterator[str]:
 
 @contextmanager
 def commit(sink: str, *, producer: str, epoch: int, records: int, tasks: Sequence[str]) -> Iterator[None]:
-    """Trace the commit of an epoch in the driver, linked to the spans of its tasks; export all telemetry at its end.
+    """Trace the commit of an epoch, linked to the spans of its tasks; export all telemetry at its end.
 
     ``tasks`` are the contexts that ``task`` yielded.
     """
