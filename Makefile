@@ -75,8 +75,9 @@ MOVED := $(shell [ "$$(cat .venv/.installed 2>/dev/null)" = "$(CURDIR)" ] || ech
 	.venv-proto/bin/python -m pip install --quiet --require-hashes -r protos/requirements.lock
 	touch $@
 
+# Extras stay in the lock: an older pip (23.2) takes the newest release for `coverage[toml]` beside a pinned `coverage`, and refuses its hash.
 UV = $(firstword $(wildcard $(BIN)/uv) $(shell command -v uv))
-COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-strip-extras \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
 
 lock: ## resolve the dependencies again; UPGRADE=1 takes newer versions
