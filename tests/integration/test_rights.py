@@ -287,18 +287,26 @@ def test_a_principal_over_its_rate_is_slowed_and_others_are_not(broker: BrokerSe
         ops.publish("orders", [Record(b"x")])
 
 
-def test_a_stream_whose_first_message_names_no_sink_gets_no_further_than_its_rights(broker: BrokerServer) -> None:
+@pytest.mark.parametrize(
+    ("token", "code"),
+    [("crm", grpc.StatusCode.INVALID_ARGUMENT), ("audit", grpc.StatusCode.PERMISSION_DENIED)],
+    ids=["with-the-right-to-some-sink", "without-it"],
+)
+def test_a_stream_whose_first_message_names_no_sink_ends_there(
+    broker: BrokerServer, token: str, code: grpc.StatusCode
+) -> None:
+    opening = pb.DeliverOpen(sink="secret", consumer_id="c1")
     with grpc.insecure_channel(broker.endpoint) as channel:
         stub = pb_grpc.BufferServiceStub(channel)
         calls = stub.Deliver(
-            iter([pb.DeliverRequest()]),
-            metadata=[("authorization", "Bearer crm")],
+            iter([pb.DeliverRequest(), pb.DeliverRequest(open=opening)]),
+            metadata=[("authorization", f"Bearer {token}")],
             timeout=QUICK_S,
         )
         with pytest.raises(grpc.RpcError) as refused:
             next(calls)
 
-    assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+    assert refused.value.code() is code
 
 
 def test_a_position_is_saved_with_the_right_to_replay_its_sink_and_listed_with_the_right_to_view_it(
