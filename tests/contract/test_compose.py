@@ -47,7 +47,7 @@ def image_of(service: str) -> str:
 def locked(*extras: str) -> set[str]:
     command = [sys.executable, str(COMPOSE / "locked.py"), *extras]
     text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return set(re.findall(r"^([a-z0-9.-]+)==", text, flags=re.MULTILINE))
+    return set(re.findall(r"^([a-z0-9.-]+)(?:\[[a-z,]+\])?==", text, flags=re.MULTILINE))
 
 
 def test_there_is_a_container_for_each_part() -> None:
