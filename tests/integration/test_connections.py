@@ -10,7 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from forebay.broker.embedded import BrokerServer
 from forebay.broker.settings import load
@@ -232,3 +234,38 @@ def test_the_connections_of_a_broker_are_listed_with_who_does_what(restartable: 
     assert (deliver.records, deliver.in_flight) == (10, 10)
     assert deliver.credit_records > 0
     assert publish.records_per_s > 0
+
+
+@pytest.mark.slow
+def test_a_connection_without_an_open_call_is_closed_after_its_time_and_another_stays() -> None:
+    closed, watched_closed = threading.Event(), threading.Event()
+    with (
+        BrokerServer.in_memory(connection_idle_s=10.0) as server,
+        grpc.insecure_channel(server.endpoint) as idle,
+        # A channel of its own: channels with the same options share their connections.
+        grpc.insecure_channel(server.endpoint, [("grpc.use_local_subchannel_pool", 1)]) as watching,
+    ):
+        watch = health_pb2_grpc.HealthStub(watching).Watch(health_pb2.HealthCheckRequest())
+        next(watch)
+        health_pb2_grpc.HealthStub(idle).Check(health_pb2.HealthCheckRequest(), timeout=WAIT_S)
+        for channel, event in ((idle, closed), (watching, watched_closed)):
+            channel.subscribe(set_when_closed(event))
+
+        assert closed.wait(WAIT_S)
+        assert not watched_closed.is_set()
+        answer = health_pb2_grpc.HealthStub(idle).Check(health_pb2.HealthCheckRequest(), timeout=WAIT_S)
+        assert answer.status == health_pb2.HealthCheckResponse.SERVING
+        watch.cancel()
+
+
+def set_when_closed(event: threading.Event) -> Callable[[grpc.ChannelConnectivity], None]:
+    """Return a callback that sets ``event`` when an open connection was closed."""
+    was_ready = threading.Event()
+
+    def changed(state: grpc.ChannelConnectivity) -> None:
+        if state is grpc.ChannelConnectivity.READY:
+            was_ready.set()
+        elif was_ready.is_set():
+            event.set()
+
+    return changed
