@@ -1,18 +1,24 @@
 """Health checks of the containers: exit code 0 is healthy, and one line says why not.
 
-health.py broker HOST:PORT          gRPC health says SERVING
-health.py deliverer HOST:PORT SINK  the broker has a consumer of the sink
-health.py job FOLDER SECONDS        the checkpoint's last commit is not older
+health.py broker HOST:PORT               gRPC health says SERVING
+health.py deliverer HOST:PORT SINK       consumer is connected, and answers records while some wait for it
+health.py job FOLDER HOST:PORT SINK      the checkpoint has a new commit, unless the broker takes nothing
+
+The last two compare with their previous call, whose count is in a file of the temporary folder: a limit in seconds
+would call a slow system dead, and a connection alone proves no work. The container's settings say how many may fail.
 """
 
 from __future__ import annotations
 
 import sys
-import time
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from forebay.client import SinkStats
 
 TIMEOUT_S: Final = 3.0
 
@@ -38,24 +44,55 @@ def broker(endpoint: str) -> str:
 
 def deliverer(endpoint: str, sink: str) -> str:
     """Return what is wrong with the deliverer of a sink, or nothing."""
-    from forebay.client import Client, ClientSettings, ForebayError, RetryPolicy  # noqa: PLC0415
+    from forebay.client import DeliveryState, ForebayError  # noqa: PLC0415
 
-    once = replace(ClientSettings.from_environment(), call_timeout_s=TIMEOUT_S, retry=RetryPolicy(tries_max=1))
     try:
-        with Client(endpoint, settings=once) as client:
-            consumers = sum(subscription.consumers for subscription in client.sinks.stats(sink).subscriptions)
+        subscriptions = _stats(endpoint, sink).subscriptions
     except ForebayError as error:
         return str(error)
-    return "" if consumers else f"nobody consumes {sink}"
+    if not any(subscription.consumers for subscription in subscriptions):
+        return f"nobody consumes {sink}"
+    partitions = [partition for subscription in subscriptions for partition in subscription.partitions]
+    # A nack counts too: the target may be away, and the deliverer is at work as long as it says so.
+    answered = sum(one.acked + one.dead_lettered + one.redelivered for one in partitions)
+    waiting = sum(one.pending for one in partitions if one.state is DeliveryState.FLOWING)
+    if _progressed("deliverer", answered) or not waiting:
+        return ""
+    return f"{waiting} records wait in {sink}, and none was answered since the last check"
 
 
-def job(checkpoint: str, seconds: str) -> str:
+def job(checkpoint: str, endpoint: str, sink: str) -> str:
     """Return what is wrong with the streaming query, or nothing."""
-    commits = [path.stat().st_mtime for path in Path(checkpoint, "commits").glob("[0-9]*")]
+    from forebay.client import ForebayError  # noqa: PLC0415
+
+    commits = [int(path.name) for path in Path(checkpoint, "commits").glob("[0-9]*")]
     if not commits:
         return "no batch was committed yet"
-    age_s = time.time() - max(commits)
-    return "" if age_s <= float(seconds) else f"the last commit is {age_s:.0f} s old"
+    if _progressed("job", max(commits)):
+        return ""
+    try:
+        if _stats(endpoint, sink).full:
+            return ""
+    except ForebayError:
+        return ""  # its tasks wait for the broker, as they should
+    return f"no batch was committed since the last check: the newest is {max(commits)}"
+
+
+def _stats(endpoint: str, sink: str) -> SinkStats:
+    """Return the statistics of a sink, by one call without retries."""
+    from forebay.client import Client, ClientSettings, RetryPolicy  # noqa: PLC0415
+
+    once = replace(ClientSettings.from_environment(), call_timeout_s=TIMEOUT_S, retry=RetryPolicy(tries_max=1))
+    with Client(endpoint, settings=once) as client:
+        return client.sinks.stats(sink)
+
+
+def _progressed(name: str, count: int) -> bool:
+    """Return True if a count differs from that of the previous check, and save it; False for the first check."""
+    saved = Path(tempfile.gettempdir(), f"forebay-health-{name}")
+    before = saved.read_text(encoding="ascii") if saved.exists() else None
+    saved.write_text(str(count), encoding="ascii")
+    return before is not None and before != str(count)
 
 
 CHECKS: Final[Mapping[str, Callable[..., str]]] = {

@@ -29,7 +29,9 @@ fi
 
 # A name of its own: a stack that somebody runs here is not touched.
 export COMPOSE_PROJECT_NAME="forebay-test-$$"
-export FOREBAY_TAG="test-$$" FOREBAY_PORT=0 FOREBAY_CONSOLE_PORT=0 DOCKER
+export FOREBAY_TAG="test-$$" FOREBAY_PORT=0 FOREBAY_CONSOLE_PORT=0 FOREBAY_METRICS_PORT=0 DOCKER
+# Nor is anything of it started or reached: a profile would bring tools on ports of their own, an address their collector.
+export COMPOSE_PROFILES="" OTEL_EXPORTER_OTLP_ENDPOINT=""
 [ -z "${KEEP_IMAGES:-}" ] || export FOREBAY_TAG=test
 images=(broker deliver spark db)
 services=(broker db deliverer spark)

@@ -162,6 +162,21 @@ def test_the_broker_is_open_to_this_machine_alone() -> None:
         assert re.fullmatch(r"127\.0\.0\.1:\$\{[A-Z_]+_PORT:-([0-9]+)\}:\1", port), port
 
 
+def test_the_test_of_the_containers_takes_no_port_and_no_profile_of_the_caller() -> None:
+    ports = re.findall(r"\$\{(FOREBAY_[A-Z_]*PORT):-", "".join(ours().values()))
+    exported = " ".join(re.findall(r"^export (.*)$", (COMPOSE / "test.sh").read_text(encoding="utf-8"), re.MULTILINE))
+
+    assert len(ports) == 3
+    assert {name for name in ports if f"{name}=0" not in exported.split()} == set()
+    assert 'COMPOSE_PROFILES=""' in exported.split()
+
+
+@pytest.mark.parametrize("service", sorted(set(ours()) - {"sink"}))
+def test_what_goes_on_has_limits_of_memory_and_processors(service: str) -> None:
+    assert re.search(r"^    mem_limit: \$\{[A-Z]+_MEMORY:-[0-9]+[mg]\}$", ours()[service], flags=re.MULTILINE)
+    assert re.search(r"^    cpus: \$\{[A-Z]+_CPUS:-[0-9]+\}$", ours()[service], flags=re.MULTILINE)
+
+
 def test_no_image_is_taken_from_a_registry_where_somebody_else_may_have_its_name() -> None:
     common = (COMPOSE / "compose.yaml").read_text(encoding="utf-8").partition("services:")[0]
 
