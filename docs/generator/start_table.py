@@ -8,7 +8,7 @@ from typing import Final
 from docs.generator.table import table
 from forebay.client.errors import PositionUnusable
 from forebay.client.positions.position import SavedPosition
-from forebay.client.positions.start import Bounds, OnMisfit, SavedState, start_of
+from forebay.client.positions.start import Bounds, OnMisfit, SavedState, start_of, start_point
 from forebay.client.values.subscriptions import Position
 
 TIME: Final = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -23,11 +23,12 @@ POINTS: Final[dict[str, Position | None]] = {
     "a time": TIME,
 }
 SAVED: Final = {
-    SavedState.ABSENT: None,
-    SavedState.PRESENT: ("now", 15),
-    SavedState.TRIMMED: ("now", 4),
-    SavedState.AHEAD: ("now", 30),
-    SavedState.FOREIGN: ("former", 15),
+    SavedState.ABSENT.value: None,
+    "absent, partition added": None,
+    SavedState.PRESENT.value: ("now", 15),
+    SavedState.TRIMMED.value: ("now", 4),
+    SavedState.AHEAD.value: ("now", 30),
+    SavedState.FOREIGN.value: ("former", 15),
 }
 NAMES: Final = {
     10: "earliest record",
@@ -44,8 +45,10 @@ def markdown() -> str:
         [
             "on" if checkpointing else "off",
             point,
-            state.value,
-            *_starts(POINTS[point], state, checkpointing=checkpointing),
+            state,
+            *_starts(
+                start_point(POINTS[point], is_added=state.endswith("added")), SAVED[state], checkpointing=checkpointing
+            ),
         ]
         for word, checkpointing in (("on", True), ("off", False))
         for point in POINTS
@@ -55,8 +58,7 @@ def markdown() -> str:
     return table(head, rows)
 
 
-def _starts(point: Position | None, state: SavedState, *, checkpointing: bool) -> list[str]:
-    found = SAVED[state]
+def _starts(point: Position | None, found: tuple[str, int] | None, *, checkpointing: bool) -> list[str]:
     saved = None if found is None else SavedPosition(*found, epoch=1, owner="", saved_at=TIME)
     return [_start(point, saved, policy, checkpointing=checkpointing) for policy in OnMisfit]
 

@@ -21,8 +21,9 @@ from forebay.client.errors import (
 )
 from forebay.client.positions.consumer import Batch, CheckpointedConsumer
 from forebay.client.positions.settings import ConsumerOptions, ConsumerSettings
-from forebay.client.positions.store import Versioned
+from forebay.client.positions.store import PositionStore, Versioned
 from forebay.client.transport.channel import Channels
+from forebay.client.values.subscriptions import Position
 from tests.support.positions.flaky import FlakyPositions
 
 WAIT_S = 30.0
@@ -175,6 +176,53 @@ def test_partitions_that_were_added_are_read_from_their_earliest_record(
             batch = one.take(WAIT_S)
 
     assert places(batch) == [(1, 0), (1, 1)]
+
+
+@pytest.mark.parametrize("start", ["latest", 10, {1: 10}])
+def test_partitions_that_were_added_while_the_consumer_was_stopped_are_read_from_their_earliest_record(
+    client: Client, consumer: Callable[..., CheckpointedConsumer], start: Position
+) -> None:
+    client.sinks.create("orders")
+    publish(client, 10)
+    assert len(read_all(consumer(follow=False))) == 10
+    client.sinks.update("orders", partitions=3)
+    for partition in (1, 2):
+        publish(client, 3, partition=partition)
+
+    again = read_all(consumer(follow=False, start=start))
+
+    assert sorted(again) == [(partition, offset) for partition in (1, 2) for offset in range(3)]
+
+
+def test_partitions_that_were_added_after_a_deleted_sink_was_created_again_are_no_additions(
+    client: Client, consumer: Callable[..., CheckpointedConsumer]
+) -> None:
+    client.sinks.create("orders")
+    publish(client, 3)
+    read_all(consumer(follow=False))
+    client.sinks.delete("orders", force=True)
+    client.sinks.create("orders", partitions=2)
+    for partition in range(2):
+        publish(client, 3, partition=partition)
+
+    found = read_all(consumer(follow=False, start="latest", on_misfit="earliest"))
+
+    assert found == [(0, 0), (0, 1), (0, 2)]  # the misfit of partition 0; the start point of partition 1
+
+
+def test_a_partition_that_was_added_while_stopped_is_read_from_the_lowest_unsettled_record_of_a_subscription(
+    client: Client, consumer: Callable[..., CheckpointedConsumer]
+) -> None:
+    client.sinks.create("orders")
+    client.subscriptions.create("orders", "audit")
+    publish(client, 2)
+    read_all(consumer(subscription="audit", follow=False))
+    client.sinks.update("orders", partitions=2)
+    publish(client, 5, partition=1)
+    client.subscriptions.settle("orders", "audit", offsets={1: 2})
+
+    assert read_all(consumer(subscription="audit", start="latest", follow=False)) == [(1, 2), (1, 3), (1, 4)]
+    assert unsettled(client, "audit") == 0
 
 
 def test_a_saved_position_that_was_trimmed_is_an_error_that_names_both_numbers(
@@ -396,6 +444,49 @@ def test_partitions_that_a_failure_left_out_at_the_start_are_read_by_the_next_ca
         found = [place for batch in one for place in places(batch)]
 
     assert sorted(found) == [(partition, offset) for partition in range(2) for offset in range(3)]
+
+
+def test_partitions_that_a_first_start_left_out_begin_at_the_start_point_of_the_next_consumer(client: Client) -> None:
+    client.sinks.create("orders", partitions=3)
+    for partition in range(3):
+        publish(client, 3, partition=partition)
+    shared = client.position_store("memory:half-started")
+    with pytest.raises(PositionStoreUnavailable), in_store(client, FlakyPositions(shared, [None, "before"])) as one:
+        one.take(WAIT_S)  # which takes over one partition of three
+    assert len(list(shared.list(""))) == 1
+    client.sinks.update("orders", partitions=4)
+    for partition in range(4):
+        publish(client, 1, partition=partition)
+
+    found = read_all(in_store(client, shared, follow=False))
+
+    assert sorted(found) == [(2, 3), (3, 0)]  # new behind the first start, and added since
+
+
+def test_a_start_offset_that_does_not_fit_one_partition_leaves_no_position_in_another(
+    client: Client, consumer: Callable[..., CheckpointedConsumer]
+) -> None:
+    client.sinks.create("orders", partitions=3)
+    publish(client, 5, partition=0)
+    publish(client, 2, partition=1)
+    publish(client, 5, partition=2)
+
+    with pytest.raises(PositionUnusable), consumer(start=4) as one:
+        one.take(WAIT_S)
+
+    found = read_all(consumer(start=1, follow=False))  # nothing was saved
+    assert sorted(found) == [(partition, offset) for partition, end in enumerate((5, 2, 5)) for offset in range(1, end)]
+
+
+def in_store(client: Client, store: PositionStore, *, follow: bool = True) -> CheckpointedConsumer:
+    """Open a consumer from the end of ``orders`` with a store that is not named by a URL."""
+    return CheckpointedConsumer(
+        Channels(client.endpoints, client.settings),
+        "orders",
+        "billing",
+        store=store,
+        settings=ConsumerSettings(start="latest", follow=follow),
+    )
 
 
 def test_a_subscription_that_is_missing_or_used_by_others_is_an_error(

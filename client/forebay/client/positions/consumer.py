@@ -22,18 +22,17 @@ from datetime import UTC, datetime
 from typing import Final
 
 from forebay.client.admin.sinks import Sinks
-from forebay.client.calls import BlockingCalls
-from forebay.client.errors import Closed, ForebayError, OffsetTrimmed, PositionConflict, PositionFenced
+from forebay.client.errors import Closed, ForebayError
 from forebay.client.positions.completion import Completion
-from forebay.client.positions.position import WRITE_MARK, PositionKey, SavedPosition
+from forebay.client.positions.position import WRITE_MARK, PositionKey
 from forebay.client.positions.readers import PartitionReaders, Read
-from forebay.client.positions.restores import check_restored, last_restores
+from forebay.client.positions.restores import last_restores
 from forebay.client.positions.saver import PositionSaver, SaveStatistics
 from forebay.client.positions.settings import ConsumerSettings, Guarantee
-from forebay.client.positions.start import Bounds, OnMisfit, Start, start_of, wanted_offset
 from forebay.client.positions.store import PositionStore
 from forebay.client.positions.stores.broker import BrokerPositions
 from forebay.client.positions.subscription import ReadSubscription
+from forebay.client.positions.takeover import Taken, Takeover
 from forebay.client.positions.telemetry import SaveTelemetry
 from forebay.client.replay.columns import records_and_gaps
 from forebay.client.replay.iterator import ClosableIterator
@@ -41,12 +40,7 @@ from forebay.client.replay.pages import PageReplay, ReplayOptions
 from forebay.client.settings import invalid_setting
 from forebay.client.transport.channel import Channels
 from forebay.client.values.records import DropReason, Gap, ReplayedRecord, StoredPage
-from forebay.client.values.sinks import SinkStats
-from forebay.client.values.subscriptions import Position
 from forebay.errors.reasons import Reason
-
-TAKE_OVER_TRIES: Final = 10
-"""Tries to take a partition over while others do the same."""
 
 
 class Batch:
@@ -153,6 +147,7 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
             clock=clock,
             wall=wall,
         )
+        self._takeover = Takeover(channels, self._sinks, sink, name, self._saver, settings)
         self._readers = PartitionReaders(settings.buffer_bytes)
         self._lock = threading.Lock()
         """Protects the completions."""
@@ -259,73 +254,22 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
             self._subscription = ReadSubscription.open(
                 self._channels, self.sink, self._settings.subscription, self._incarnation
             )
-        for one in found.partitions:
-            if one.partition not in self._completions:
-                bounds = Bounds(one.partition, self._incarnation, one.earliest_offset, one.next_offset)
-                self._open(bounds, self._point(found, one.partition, is_added=not is_first))
+        with self._lock:
+            opened = set(self._completions)
+        for one in self._takeover.decide(found, self._incarnation, opened, self._subscription, self._restores):
+            self._begin(self._takeover.take(one))
         self._refreshed_at = now  # behind the last partition: after a failure the others are opened by the next call
-
-    def _point(self, found: SinkStats, partition: int, *, is_added: bool) -> Position | None:
-        """Return the start point of a partition; the subscription has a lowest record of its own."""
-        point = "earliest" if is_added else self._settings.start
-        if self._subscription is not None and (point is None or point == "earliest"):
-            lowest = self._subscription.start(found, partition)
-            return point if lowest is None else lowest
-        return point
 
     def _settle(self, partition: int, offset: int) -> None:
         """Settle what is below a saved position."""
         if self._subscription is not None and self._settings.settle:
             self._subscription.settle(partition, offset)
 
-    def _open(self, bounds: Bounds, point: Position | None) -> None:
-        """Decide the start of a partition, take it over, and begin to read it."""
-        settings = self._settings
-        key = PositionKey(settings.namespace, self.name, self.sink, bounds.partition)
-        for _ in range(TAKE_OVER_TRIES):
-            saved, version = self._saver.read(key) if settings.checkpointing else (None, None)
-            check_restored(key, saved, self._restores.get(bounds.partition), settings)
-            bounds = self._not_older(bounds, saved)
-            wanted = wanted_offset(point, saved, bounds, checkpointing=settings.checkpointing)
-            start = start_of(
-                *(point, saved, self._reachable(wanted, bounds)),
-                checkpointing=settings.checkpointing,
-                on_misfit=OnMisfit(settings.on_misfit),
-            )
-            first = self._offset_of(start.at, bounds)
-            try:
-                if settings.checkpointing:
-                    self._saver.take_over(key, saved, version, incarnation=bounds.incarnation, start=first)
-                    self._settle(bounds.partition, first)
-            except PositionConflict:
-                continue
-            self._begin(bounds, start, first)
-            return
-        raise PositionFenced(
-            f"{TAKE_OVER_TRIES} other consumers named {self.name!r} took over partition {bounds.partition} meanwhile",
-            facts={"partition": str(bounds.partition), "consumer": self.name},
-        )
-
-    def _not_older(self, bounds: Bounds, saved: SavedPosition | None) -> Bounds:
-        """Return bounds that were read after a saved position.
-
-        The consumer that wrote it may still run: it has read, and saved, records that are newer than the bounds.
-        """
-        if saved is None or saved.offset <= bounds.end:
-            return bounds
-        found = self._sinks.stats(self.sink)
-        if found.incarnation != bounds.incarnation:
-            return bounds
-        [one] = [one for one in found.partitions if one.partition == bounds.partition]
-        return Bounds(one.partition, bounds.incarnation, one.earliest_offset, one.next_offset)
-
-    def _offset_of(self, at: int | datetime, bounds: Bounds) -> int:
-        if isinstance(at, int):
-            return at
-        puller = BlockingCalls(self._channels)
-        return puller.offset_at(self.sink, at, partition=bounds.partition, incarnation=bounds.incarnation)
-
-    def _begin(self, bounds: Bounds, start: Start, first: int) -> None:
+    def _begin(self, taken: Taken) -> None:
+        """Settle what is below the start of a partition that was taken over, and begin to read."""
+        bounds, start, first = taken.bounds, taken.start, taken.first
+        if self._settings.checkpointing:
+            self._settle(bounds.partition, first)
         with self._lock:
             self._completions[bounds.partition] = Completion(start.skipped[0] if start.skipped is not None else first)
         if start.skipped is not None:
@@ -339,24 +283,6 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
             bounds.partition,
             lambda: PageReplay(self._channels, self.sink, partition=bounds.partition, **options),
         )
-
-    def _reachable(self, wanted: int | None, bounds: Bounds) -> Bounds:
-        """Return bounds whose earliest offset is the lowest that can be read.
-
-        A dropped offset can be read: it is reported as a gap.
-        """
-        if wanted is None or wanted >= bounds.earliest:
-            return bounds
-        with PageReplay(
-            self._channels,
-            self.sink, partition=bounds.partition, start=wanted, end=wanted + 1, on_gap="yield",
-            incarnation=bounds.incarnation,
-        ) as replay:  # fmt: skip
-            try:
-                next(replay, None)
-            except OffsetTrimmed:
-                return bounds
-        return Bounds(bounds.partition, bounds.incarnation, wanted, bounds.end)
 
     # -- batches
 

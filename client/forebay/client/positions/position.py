@@ -114,5 +114,5 @@ class SavedPosition:
 
 def _damaged(key: str, problem: str) -> PositionDamaged:
     return PositionDamaged(
-        f"the saved position {key} is damaged: {problem}; delete it to begin at the start point", facts={"key": key}
+        f"the saved position {key} is damaged: {problem}; delete it to begin as without one", facts={"key": key}
     )

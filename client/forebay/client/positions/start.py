@@ -3,6 +3,7 @@
     checkpointing   saved position                                  start
     off             any                                             start point
     on              absent                                          start point
+    on              absent, partition added since the first start   earliest record
     on              present                                         saved position
     on              trimmed, ahead of the end, other incarnation    policy: ``earliest``, ``latest`` or ``error``
 
@@ -11,12 +12,14 @@ offset that was trimmed or is ahead of the end follows the policy, too.
 
 A saved position wins over the start point, so that a program that names one resumes after a restart. To begin
 elsewhere, delete the saved positions or use another name. Partitions that were added since the consumer first started
-begin at their earliest record, whatever the start point: they were empty then.
+begin at their earliest record, whatever the start point: they were empty then. Partitions are only ever added above
+the others, so they are those above each partition that has a saved position, or is open. A first start takes the
+highest partition over first: where it failed half-way, the partitions below are known to have been there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -77,6 +80,34 @@ class Start:
     state: SavedState
     skipped: tuple[int, int] | None = None
     """Offsets between the saved position and the start, both ends included: reported as a gap."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Opening:
+    """Partition to be taken over."""
+
+    partition: int
+    is_added: bool
+    """It was added to the sink since the consumer first started."""
+
+
+def openings(partitions: Iterable[int], known: Iterable[int]) -> list[Opening]:
+    """Return the order in which partitions are taken over.
+
+    ``known`` are those with a position of this incarnation of the sink, and those that are open already. An order that
+    fails half-way leaves what the next one needs to tell the partitions of the first start from those added since.
+    """
+    count = max(known, default=-1) + 1
+    return [Opening(one, 0 < count <= one) for one in sorted(partitions, reverse=count == 0)]
+
+
+def start_point(point: Position | None, *, is_added: bool, unsettled: int | None = None) -> Position | None:
+    """Return the start point of one partition.
+
+    ``unsettled``, the lowest record of a subscription that is read, replaces ``earliest``.
+    """
+    chosen = "earliest" if is_added else point
+    return unsettled if unsettled is not None and chosen in (None, "earliest") else chosen
 
 
 def state_of(saved: SavedPosition | None, bounds: Bounds) -> SavedState:

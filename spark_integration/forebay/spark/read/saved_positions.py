@@ -2,8 +2,9 @@
 
 Records below a saved position were in a committed micro-batch, as those below the position of the checkpoint were.
 So the higher one of both is right, in each partition. A position of another sink of that name, or behind the end of the
-sink, is not used. A micro-batch is saved when Spark plans the next one: if the query stopped before that, and its
-checkpoint is lost, the records of that micro-batch are read again.
+sink, is not used. Without a checkpoint, a partition that was added since the first start begins at its earliest record.
+A micro-batch is saved when Spark plans the next one: if the query stopped before that, and its checkpoint is lost, the
+records of that micro-batch are read again.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 from forebay.client import Client, errors
 from forebay.client.positions.position import PositionKey, SavedPosition
 from forebay.client.positions.saver import PositionSaver
 from forebay.client.positions.schedule import SaveSchedule
-from forebay.client.positions.start import Bounds, SavedState, misfit, state_of
+from forebay.client.positions.start import Bounds, SavedState, misfit, openings, state_of
 from forebay.client.positions.telemetry import SaveTelemetry
 from forebay.spark.options.checkpoint import CheckpointOptions
 from forebay.spark.read.sink_view import SinkView
@@ -32,6 +34,19 @@ TAKE_OVER_TRIES: Final = 10
 """Number of attempts to take a partition over while other queries do the same."""
 
 _log: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Partition that is taken over."""
+
+    bounds: Bounds
+    own: int
+    """Start without a saved position."""
+
+    saved: SavedPosition | None
+    version: str | None
+    """Version of the saved position in the store."""
 
 
 class SavedPositions:
@@ -103,21 +118,44 @@ class SavedPositions:
         self._saver = None
 
     def _take_over(self, client: Client, found: SinkView, own: Mapping[int, int], *, has_checkpoint: bool) -> None:
-        for one in found.stored:
-            if one.partition not in self._started:
-                bounds = Bounds(one.partition, found.incarnation, one.earliest, one.next)
-                self._started[one.partition] = self._start(client, bounds, own.get(one.partition, 0), has_checkpoint)
+        """Take over the partitions that the query does not own.
 
-    def _start(self, client: Client, bounds: Bounds, own: int, has_checkpoint: bool) -> int:
-        """Decide the start of a partition, and take it over."""
+        Without a checkpoint, one that was added since the query first started begins at its earliest record.
+        """
         saver = self._opened(client)
-        key = PositionKey(self._options.namespace, self._options.name, self._sink, bounds.partition)
+        new = {
+            one.partition: Bounds(one.partition, found.incarnation, one.earliest, one.next)
+            for one in found.stored
+            if one.partition not in self._started
+        }
+        read = {partition: saver.read(self._key(partition)) for partition in new}
+        known = {one for one, (saved, _) in read.items() if saved and saved.incarnation == found.incarnation}
+        order = openings(new, known.union(self._started))
+        places: dict[int, _Place] = {}
+        starts: dict[int, int] = {}
+        for one in sorted(order):
+            bounds = new[one.partition]
+            start = bounds.earliest if one.is_added and not has_checkpoint else own.get(one.partition, 0)
+            places[one.partition] = _Place(bounds, start, *read[one.partition])
+            starts[one.partition] = self._start(places[one.partition], has_checkpoint)
+        for one in order:  # behind the last decision, so that a refusal leaves nothing behind
+            self._started[one.partition] = self._claim(
+                saver, places[one.partition], starts[one.partition], has_checkpoint
+            )
+
+    def _key(self, partition: int) -> PositionKey:
+        return PositionKey(self._options.namespace, self._options.name, self._sink, partition)
+
+    def _claim(self, saver: PositionSaver, place: _Place, start: int, has_checkpoint: bool) -> int:
+        """Take a partition over; returns another start if its position was written meanwhile."""
+        key = self._key(place.bounds.partition)
         for _ in range(TAKE_OVER_TRIES):
-            saved, version = saver.read(key)
-            start = own if saved is None else self._later(saved, bounds, own, has_checkpoint)
             try:
-                saver.take_over(key, saved, version, incarnation=bounds.incarnation, start=start)
+                saver.take_over(key, place.saved, place.version, incarnation=place.bounds.incarnation, start=start)
             except errors.PositionConflict:
+                saved, version = saver.read(key)
+                place = replace(place, saved=saved, version=version)
+                start = self._start(place, has_checkpoint)
                 continue
             return start
         raise errors.PositionFenced(
@@ -125,7 +163,10 @@ class SavedPositions:
             facts={"partition": str(key.partition), "consumer": key.consumer},
         )
 
-    def _later(self, saved: SavedPosition, bounds: Bounds, own: int, has_checkpoint: bool) -> int:
+    def _start(self, place: _Place, has_checkpoint: bool) -> int:
+        saved, bounds, own = place.saved, place.bounds, place.own
+        if saved is None:
+            return own
         state = state_of(saved, bounds)
         if state in (SavedState.PRESENT, SavedState.TRIMMED):  # the read itself reports trimmed records
             return max(saved.offset, own) if has_checkpoint else saved.offset

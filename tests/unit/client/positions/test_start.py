@@ -11,10 +11,13 @@ from forebay.client.positions.position import SavedPosition
 from forebay.client.positions.start import (
     Bounds,
     OnMisfit,
+    Opening,
     SavedState,
     Start,
     from_saved,
+    openings,
     start_of,
+    start_point,
     state_of,
     wanted_offset,
 )
@@ -174,3 +177,53 @@ def test_the_offset_that_is_named_is_the_saved_one_or_that_of_the_start_point(
     point: Position, position: SavedPosition | None, checkpointing: bool, offset: int | None
 ) -> None:
     assert wanted_offset(point, position, BOUNDS, checkpointing=checkpointing) == offset
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_partition_that_was_added_begins_at_its_earliest_record_whatever_the_start_point(point: str) -> None:
+    start = start_point(POINTS[point][0], is_added=True)
+
+    assert start_of(start, None, BOUNDS, checkpointing=True, on_misfit=OnMisfit.ERROR).at == 10
+
+
+@pytest.mark.parametrize(
+    ("point", "is_added", "expected"),
+    [
+        (None, False, 13),
+        ("earliest", False, 13),
+        ("latest", False, "latest"),
+        (12, False, 12),
+        ("latest", True, 13),
+        (12, True, 13),
+    ],
+)
+def test_the_earliest_record_of_a_subscription_is_its_lowest_unsettled_one(
+    point: Position | None, is_added: bool, expected: Position
+) -> None:
+    assert start_point(point, is_added=is_added, unsettled=13) == expected
+
+
+def test_a_first_start_opens_the_highest_partition_first_and_none_was_added() -> None:
+    assert openings([0, 1, 2], []) == [Opening(2, False), Opening(1, False), Opening(0, False)]
+
+
+def test_partitions_above_the_known_ones_were_added_and_open_in_ascending_order() -> None:
+    assert openings([4, 3, 0, 1], [0, 1, 2]) == [
+        Opening(0, False),
+        Opening(1, False),
+        Opening(3, True),
+        Opening(4, True),
+    ]
+
+
+@pytest.mark.parametrize("failed_at", range(7))
+def test_an_opening_that_fails_anywhere_is_told_from_an_addition_by_the_next_one(failed_at: int) -> None:
+    saved: set[int] = set()
+    found: dict[int, bool] = {}
+    for count, opened in ((4, failed_at), (7, 1), (7, 7)):
+        for one in [one for one in openings(range(count), saved) if one.partition not in saved][:opened]:
+            saved.add(one.partition)
+            found[one.partition] = one.is_added
+
+    first_start = range(4 if failed_at else 7)  # one that opened nothing left no trace
+    assert found == {partition: partition not in first_start for partition in range(7)}

@@ -101,6 +101,28 @@ def test_a_partition_that_was_added_is_saved_like_the_others(client: Client) -> 
     assert saved().begin(client, view(client, "orders"), {}) == {0: 4, 1: 0, 2: 1}
 
 
+def test_a_partition_that_was_added_while_a_query_was_stopped_begins_at_its_earliest_record(
+    client: Client, store: str
+) -> None:
+    run_until(client, {0: 7, 1: 0}, store)
+    client.sinks.update("orders", partitions=3)
+    for _ in range(3):
+        client.publish("orders", [Record(b"x")], partition=2)
+    client.subscriptions.settle("orders", offsets={2: 1})
+
+    assert saved(store).begin(client, view(client, "orders"), {0: 10, 1: 0, 2: 3}) == {0: 7, 1: 0, 2: 1}
+
+
+def test_a_start_that_is_refused_leaves_no_position_in_another_partition(client: Client) -> None:
+    run_until(client, {0: 7, 1: 0})
+    client.sinks.delete("orders", force=True)
+    client.sinks.create("orders", partitions=3)
+    with pytest.raises(errors.PositionUnusable):
+        saved().begin(client, view(client, "orders"), {0: 0, 1: 0, 2: 0})
+
+    assert [found.key.partition for found in client.positions.list("spark/")] == [0, 1]
+
+
 def test_a_position_of_a_deleted_sink_is_an_error_with_both_numbers_unless_loss_is_accepted(client: Client) -> None:
     run_until(client, {0: 7, 1: 0})
     client.sinks.delete("orders", force=True)
