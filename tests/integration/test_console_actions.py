@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
+import subprocess
+import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,6 +39,21 @@ def dead_letters(client: Client, *errors: str) -> None:
         delivery = next(iter(subscriber))
         for offset, error in enumerate(errors):
             delivery.dead_letter(error, offset=offset, wait=True)
+
+
+def test_serve_takes_the_option_for_actions(tmp_path: Path) -> None:
+    words = ["--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0", "--console-listen", "127.0.0.1:0"]
+    command = [sys.executable, "-m", "forebay.cli", "serve", *words, "--console-write", "-o", "json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        ready = json.loads(process.stdout.readline())
+        with Client(ready["endpoint"]) as client:
+            client.sinks.create("orders")
+        with urllib.request.urlopen(f"{ready['console']}sinks/orders", timeout=30) as response:
+            page = response.read().decode()
+        process.terminate()
+
+    assert "/sinks/orders/actions/pause" in page
 
 
 def states(client: Client) -> set[DeliveryState]:

@@ -46,6 +46,13 @@ _CAUSES: Final = (
 )
 """Short forms of the messages of gRPC."""
 
+_FOREIGN: Final = (
+    (re.compile(r"received http2 header with status: (?!429|50[234])(\d{3})", re.IGNORECASE), "it answers HTTP status"),
+    (re.compile(r"failed parsing http/2|http ?/?1\.[x01] server", re.IGNORECASE), "it does not speak HTTP/2"),
+    (re.compile(r"method not found|unknown (method|service)", re.IGNORECASE), "it does not know the calls of a broker"),
+)
+"""Messages of gRPC about a server that is no broker, with what they say."""
+
 
 @dataclass(frozen=True, slots=True)
 class Given:
@@ -78,14 +85,29 @@ class BrokerUnreachable(CommandFailed):
         )
 
 
+class NotABroker(CommandFailed):
+    """A server that is no broker answers at the address of a command."""
+
+    def __init__(self, endpoint: str, cause: str) -> None:
+        origin = ORIGINS.get(GIVEN.get().origin, "the default")
+        super().__init__(
+            f"the server at {endpoint} ({origin}) is no Forebay broker: {cause}",
+            ExitCode.UNAVAILABLE,
+            reason="NOT_A_BROKER",
+            facts={"endpoint": endpoint, "origin": origin, "cause": cause},
+            advice="name the gRPC port of the broker (7461 by default), not that of its console, with --endpoint or "
+            "FOREBAY_ENDPOINT",
+        )
+
+
 @contextmanager
 def connect(
     endpoint: str, sink: str | None = None, *, is_needed: bool = True, settings: ClientSettings | None = None
 ) -> Iterator[Client]:
     """Open a client of the broker at ``endpoint`` after its answer; of several, that of ``sink``, or all.
 
-    TLS and token come from the options before the command, or from the environment. Raises `BrokerUnreachable`, unless
-    no broker is needed. ``settings`` replace those that `client_settings` returns.
+    TLS and token come from the options before the command, or from the environment. Raises `BrokerUnreachable` and
+    `NotABroker`, unless no broker is needed. ``settings`` replace those that `client_settings` returns.
     """
     from forebay.client import Client
 
@@ -98,10 +120,11 @@ def connect(
 
 
 def reach(client: Client, sink: str | None = None) -> None:
-    """Return when the brokers of a command have answered; of one sink, or all. Raises `BrokerUnreachable`.
+    """Return when the brokers of a command have answered; of one sink, or all.
 
-    A broker that accepts connections and is too busy to answer is reported, and waited for as the client does. A
-    rejected certificate is raised. Other errors prove an answer; the command will report them.
+    Raises `BrokerUnreachable`, and `NotABroker` where another server answers. A broker that accepts connections and is
+    too busy to answer is reported, and waited for as the client does. A rejected certificate is raised. Other errors
+    prove an answer; the command will report them.
     """
     for endpoint in client.endpoints if sink is None else [client.endpoint_of(sink)]:
         _reach(client, endpoint)
@@ -127,6 +150,8 @@ def _reach(client: Client, endpoint: str) -> None:
         if isinstance(error, InvalidArgument) or error.reason == Reason.HANDSHAKE_FAILED.name:
             raise
     except ForebayError as error:
+        if foreign := _foreign(error):
+            raise NotABroker(endpoint, foreign) from error
         if error.reason == Reason.UNREACHABLE.name:
             raise BrokerUnreachable(endpoint, _cause(error)) from error
 
@@ -145,3 +170,13 @@ def _cause(error: ForebayError) -> str:
     """Return the short form of a message of gRPC, or the message."""
     text = str(error)
     return next((short for known, short in _CAUSES if known.search(text)), text)
+
+
+def _foreign(error: ForebayError) -> str:
+    """Return the evidence that a server is no broker; empty if there is none."""
+    text = str(error)
+    for known, short in _FOREIGN:
+        if found := known.search(text):
+            status = found[1] if found.re.groups and found[1] else ""
+            return f"{short} {status}" if status.isdigit() else short
+    return ""

@@ -5,14 +5,18 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import grpc
 import pytest
 
 from forebay.broker.embedded import BrokerServer
 from forebay.cli import run
 from forebay.cli.exits import ExitCode
+from tests.support.proxies.web import WebServer
 
 LIMIT_S = 2.0
 
@@ -142,6 +146,44 @@ def test_of_several_brokers_only_that_of_the_sink_is_needed(
 
     assert run(["sink", "list", "-e", both]) == ExitCode.UNAVAILABLE
     assert f"no broker answers at {away} " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["lag"], ["publish", "orders", "x"]], ids=" ".join)
+def test_the_port_of_the_console_is_said_to_be_no_broker(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with BrokerServer.in_memory(console_listen="127.0.0.1:0") as broker:
+        assert broker.serving is not None
+        endpoint = urlsplit(broker.serving.console_url).netloc
+        assert run([*words, "-e", endpoint]) == ExitCode.UNAVAILABLE
+
+    said = capsys.readouterr().err
+    assert f"the server at {endpoint} (from --endpoint) is no Forebay broker: it does not speak HTTP/2; name " in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(("status", "is_broker"), [(404, False), (400, False), (503, True)])
+def test_a_web_server_that_speaks_http_2_is_no_broker_and_a_proxy_may_stand_for_one(
+    status: int, is_broker: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with WebServer(status) as endpoint:
+        assert run(["lag", "-e", endpoint]) == ExitCode.UNAVAILABLE
+
+    said = capsys.readouterr().err
+    assert ("no broker answers at" if is_broker else "is no Forebay broker: it answers HTTP status") in said
+    assert f"{endpoint} (from --endpoint)" in said
+    assert f"status {status}" in said or f"status: {status}" in said
+    assert said.count("\n") == 1
+
+
+def test_a_grpc_server_of_something_else_is_no_broker(capsys: pytest.CaptureFixture[str]) -> None:
+    server = grpc.server(ThreadPoolExecutor(1))
+    endpoint = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    try:
+        assert run(["info", "-e", endpoint]) == ExitCode.UNAVAILABLE
+    finally:
+        server.stop(None).wait()
+
+    assert "is no Forebay broker: it does not know the calls of a broker; " in capsys.readouterr().err
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ def test_options_keep_their_unit_and_their_bounds() -> None:
     [
         ["bench", "--record-bytes", "2MiB"],
         ["deliver", "orders", "--to", "console", "--batch-bytes", "0"],
-        ["lag", "--interval-s", "2h"],
+        ["lag", "--interval", "2h"],
         ["sink", "create", "orders", "--set", "max_total_bytes=10 apples"],
         ["sink", "create", "orders", "--set", "max_age_s=1y"],
         ["serve", "--set", "drain_s=1y"],

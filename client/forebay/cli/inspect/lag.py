@@ -50,7 +50,8 @@ def lag(
         bool, typer.Option("--paths", help="Show the mode of each reader, and its lag in memory and in the store.")
     ] = False,
     interval_s: Annotated[
-        float, typer.Option(metavar="DURATION", parser=duration(0.1, 3600), help="Time between updates.")
+        float,
+        typer.Option("--interval", metavar="DURATION", parser=duration(0.1, 3600), help="Time between updates."),
     ] = 1.0,
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,

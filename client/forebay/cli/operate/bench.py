@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from forebay.cli.demo.processes.children import Processes, python_module
+from forebay.cli.operate.progress import shown_count
 from forebay.cli.options import OutputForm, connect
 from forebay.cli.output import Output, bytes_text, write_json, write_message, write_table
 from forebay.cli.quantities import size
@@ -77,7 +78,10 @@ def bench(
     singles: Annotated[int, typer.Option(help="Number of records to publish one at a time.", min=2)] = 500,
     output: OutputForm = Output.TABLE,
 ) -> None:
-    """Measure publishing, delivery and replay on a temporary sink."""
+    """Measure publishing, delivery and replay on a temporary sink.
+
+    The progress that a terminal shows takes a little of a processor. Compare results of -o json.
+    """
     tune()
     with _client(endpoint) as client:
         sink = f"bench-{secrets.token_hex(4)}"
@@ -86,7 +90,7 @@ def bench(
             value = os.urandom(record_bytes)
             results = [
                 _publish(client, sink, value, records, partitions),
-                _replay(client, sink, record_bytes),
+                _replay(client, sink, record_bytes, records),
                 _deliver(client, sink, record_bytes, records),
                 _publish_singly(client, sink, value, singles),
             ]
@@ -138,28 +142,33 @@ def _measured(name: str, records: int, record_bytes: int, seconds: float) -> Mea
 def _publish(client: Client, sink: str, value: bytes, records: int, partitions: int) -> Measurement:
     chunk = [value] * CHUNK_RECORDS
     begun = time.perf_counter()
-    with client.publisher(sink) as publisher:
+    with shown_count("publish", records) as advance, client.publisher(sink) as publisher:
         for number, first in enumerate(range(0, records, CHUNK_RECORDS)):
             publisher.send_many(chunk[: records - first], partition=number % partitions)
+            advance(min(CHUNK_RECORDS, records - first))
         publisher.flush()
         seconds = time.perf_counter() - begun
     return _measured("publish, until durable", records, len(value), seconds)
 
 
-def _replay(client: Client, sink: str, record_bytes: int) -> Measurement:
+def _replay(client: Client, sink: str, record_bytes: int, records: int) -> Measurement:
     begun = time.perf_counter()
-    records = 0
-    for page in client.replay_pages(sink):
-        records += len(page)
-    return _measured("replay, by page", records, record_bytes, time.perf_counter() - begun)
+    read = 0
+    with shown_count("replay", records) as advance:
+        for page in client.replay_pages(sink):
+            read += len(page)
+            advance(len(page))
+        seconds = time.perf_counter() - begun
+    return _measured("replay, by page", read, record_bytes, seconds)
 
 
 def _deliver(client: Client, sink: str, record_bytes: int, records: int) -> Measurement:
     begun = time.perf_counter()
     left = records
-    with client.subscriber(sink) as subscriber:
+    with shown_count("deliver", records) as advance, client.subscriber(sink) as subscriber:
         for delivery in subscriber:
             left -= len(delivery)
+            advance(len(delivery))
             delivery.ack(wait=left <= 0)
             if left <= 0:
                 break
@@ -168,12 +177,13 @@ def _deliver(client: Client, sink: str, record_bytes: int, records: int) -> Meas
 
 def _publish_singly(client: Client, sink: str, value: bytes, singles: int) -> Measurement:
     times = []
-    with client.publisher(sink, linger_ms=0) as publisher:
+    with shown_count("publish one by one", singles) as advance, client.publisher(sink, linger_ms=0) as publisher:
         publisher.send(value).result()
         for _ in range(singles):
             begun = time.perf_counter()
             publisher.send(value).result()
             times.append(time.perf_counter() - begun)
+            advance(1)
     cuts = quantiles(times, n=100, method="inclusive")
     total = sum(times)
     return Measurement(

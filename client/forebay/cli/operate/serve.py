@@ -57,6 +57,10 @@ def serve(
         str | None,
         typer.Option(metavar="HOST:PORT", help="Address of the web console; port 0 is a free port. Default: off."),
     ] = None,
+    console_write: Annotated[
+        bool | None,
+        typer.Option("--console-write", help="Enable the actions of the console, such as pausing a sink."),
+    ] = None,
     tls_server_cert_file: Annotated[
         str | None,
         typer.Option(
@@ -116,6 +120,7 @@ def serve(
             "listen": listen,
             "metrics_listen": metrics_listen,
             "console_listen": console_listen,
+            "console_write": console_write,
             "tls_server_cert_file": tls_server_cert_file,
             "tls_server_key_file": tls_server_key_file,
             "tls_client_ca_file": tls_client_ca_file,

@@ -158,7 +158,7 @@ def _page(source: PageSource, request: Request, following: Tail, begin: Sequence
         "skipped": following.skipped,
         "view": VIEWS[0],
     }
-    command = f"forebay tail {name}" + (f" --partition {partition}" if partition is not None else "")
+    command = f"forebay tail {name} --follow" + (f" --partition {partition}" if partition is not None else "")
     path = f"/sinks/{name}/tail"
     asked = query(partition=partition, contains=searched(request), after="_".join(map(str, begin)))
     return Page("tail.html", f"Tail of {name}", data, command, path, asked, shown=shown)
