@@ -28,6 +28,7 @@ from forebay.client.telemetry import Telemetry
 from forebay.deliver import Batch, BatchLimits, Reject
 from forebay.deliver import Delivered as Taken
 from forebay.deliver.dispatcher import Dispatcher
+from forebay.deliver.health import TargetHealth
 from forebay.deliver.telemetry import Instruments as DelivererInstruments
 from tests.support.pages.samples import entry
 from tests.support.targets.memory_source import MemoryDelivery, records
@@ -246,6 +247,7 @@ def everything_measured() -> Observed:
         BatchLimits(records_max=1),
         retry_delay_max_s=1.0,
         instruments=instruments,
+        health=TargetHealth("orders", "default"),
         stopping=lambda: False,
     )
     dispatcher.deliver(MemoryDelivery(records(2)))

@@ -42,6 +42,7 @@ from forebay.broker.runtime.resources.stream_memory import StreamMemory
 from forebay.broker.runtime.resources.streams import OpenStreams
 from forebay.broker.runtime.resources.supervision import Supervisor
 from forebay.broker.runtime.sink.buffer import Buffer
+from forebay.broker.runtime.sink.flow_log import FlowLog
 from forebay.broker.runtime.sink.recovery import SinkRecovery
 from forebay.broker.runtime.sink.retention.expiry import Expirer
 from forebay.broker.runtime.sink.state import Sink
@@ -250,6 +251,7 @@ def build(
         stream_memory=stream_memory,
         ballast=ballast,
         instruments=instruments,
+        flow_log=FlowLog(clock.monotonic),
         on_memory=on_memory,
     )
     return Broker(

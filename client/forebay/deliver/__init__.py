@@ -16,6 +16,7 @@ from forebay.deliver.errors import (
     TargetUnusable,
     UnknownTarget,
 )
+from forebay.deliver.health import Totals
 from forebay.deliver.outcome import Delivered, Outcome, Reject, Retry
 from forebay.deliver.settings import DelivererSettings
 from forebay.deliver.targets import registry as targets
@@ -37,6 +38,7 @@ __all__ = [
     "TargetClosed",
     "TargetContext",
     "TargetUnusable",
+    "Totals",
     "UnknownTarget",
     "targets",
 ]

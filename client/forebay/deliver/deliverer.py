@@ -16,6 +16,7 @@ from threading import Event
 
 from forebay.deliver.batch import BatchLimits
 from forebay.deliver.dispatcher import Dispatcher
+from forebay.deliver.health import TargetHealth, Totals
 from forebay.deliver.partition_executor import PartitionExecutor
 from forebay.deliver.settings import DelivererSettings
 from forebay.deliver.source import Source, SourceClient
@@ -49,17 +50,27 @@ class Deliverer:
         resend_to: Target | None = None,
         settings: DelivererSettings | None = None,
         instruments: Instruments | None = None,
+        health: TargetHealth | None = None,
     ) -> None:
-        """Deliver ``sink`` to ``target``, and redelivered records to ``resend_to`` if it is given."""
+        """Deliver ``sink`` to ``target``, and redelivered records to ``resend_to`` if it is given.
+
+        ``health`` continues the counts of an earlier deliverer.
+        """
         self._client = client
         self._sink = sink
         self._target = target
         self._resend_to = resend_to
         self._settings = settings or DelivererSettings()
         self._instruments = instruments or Instruments(sink, self._settings.subscription)
+        self._health = health or TargetHealth(sink, self._settings.subscription)
         self._events: SimpleQueue[_Stop | _Ended] = SimpleQueue()
         self._stopping = False
         self._stopped = Event()
+
+    @property
+    def totals(self) -> Totals:
+        """Counts of what was delivered, failed and was rejected."""
+        return self._health.totals
 
     def run(self) -> None:
         """Deliver until `stop` is called; blocks, and may be called only once.
@@ -83,6 +94,7 @@ class Deliverer:
                     resend_to=resend_to,
                     retry_delay_max_s=settings.retry_delay_max_s,
                     instruments=self._instruments,
+                    health=self._health,
                     stopping=lambda: self._stopping,
                 )
                 self._run(dispatcher)

@@ -17,6 +17,7 @@ from forebay.client.errors import DeadlineExceeded
 from forebay.deliver import classification
 from forebay.deliver.batch import Batch, BatchLimits, UnreadableRange, batches_of
 from forebay.deliver.errors import TargetClosed
+from forebay.deliver.health import TargetHealth
 from forebay.deliver.outcome import Delivered, Outcome, Reject, Retry
 from forebay.deliver.source import SourceDelivery
 from forebay.deliver.targets.target import Target
@@ -41,6 +42,7 @@ class Dispatcher:
         resend_to: tuple[Target, BatchLimits] | None = None,
         retry_delay_max_s: float,
         instruments: Instruments,
+        health: TargetHealth,
         stopping: Callable[[], bool],
     ) -> None:
         self._sink = sink
@@ -48,6 +50,7 @@ class Dispatcher:
         self._redelivered = resend_to or self._first
         self._retry_delay_max_s = retry_delay_max_s
         self._instruments = instruments
+        self._health = health
         self._stopping = stopping
 
     def deliver(self, delivery: SourceDelivery) -> None:
@@ -105,10 +108,7 @@ class Dispatcher:
         if last < first or self._stopping():
             return False
         reason = classification.shorten(f"cannot be decoded: {part.reason}")
-        _log.error(
-            "records cannot be decoded sink=%s partition=%d first_offset=%d last_offset=%d reason=%r",
-            *(self._sink, delivery.partition, first, last, reason),
-        )
+        self._health.rejected(delivery.partition, first, last, reason)
         for _ in range(first, last + 1):
             self._instruments.rejected(delivery.partition)
         return self._dead_letter(delivery, reason, first, last)
@@ -122,6 +122,7 @@ class Dispatcher:
             except Exception as error:  # noqa: BLE001 - user code: every exception is retried
                 outcome = classification.exception(error)
             note(outcome)
+            self._health.sent(batch, outcome)  # while the span of the attempt is current, which an event names
         return outcome
 
     @staticmethod
@@ -135,7 +136,7 @@ class Dispatcher:
     def _nack(self, delivery: SourceDelivery, batch: Batch, outcome: Retry) -> None:
         delay_s = None if outcome.delay_s is None else min(max(outcome.delay_s, 0.0), self._retry_delay_max_s)
         reason = classification.shorten(outcome.reason)
-        _log.info(
+        _log.debug(  # each attempt; `TargetHealth` logs the first failure and the recovery
             "records rejected for redelivery sink=%s partition=%d from=%d delay_s=%s reason=%r",
             *(self._sink, batch.partition, batch.first_offset, delay_s, reason),
         )
@@ -149,10 +150,7 @@ class Dispatcher:
         after them.
         """
         reason = classification.shorten(outcome.reason)
-        _log.error(
-            "record rejected sink=%s partition=%d offset=%d reason=%r",
-            *(self._sink, batch.partition, batch.first_offset, reason),
-        )
+        self._health.rejected(batch.partition, batch.first_offset, batch.first_offset, reason)
         self._instruments.rejected(batch.partition)
         return self._dead_letter(delivery, reason, batch.first_offset, batch.first_offset)
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from forebay.deliver import Batch, BatchLimits, Delivered, Outcome, Reject, Retry, TargetClosed
 from forebay.deliver.dispatcher import Dispatcher
+from forebay.deliver.health import TargetHealth
 from forebay.deliver.telemetry import Instruments
 from tests.support.targets.memory_source import MemoryDelivery, MemoryRecord, records
 from tests.support.targets.recording_target import RecordingTarget, Rule
@@ -23,6 +24,7 @@ def dispatcher(target: RecordingTarget, *, records_max: int = 100, stopping: boo
         BatchLimits(records_max=records_max),
         retry_delay_max_s=60.0,
         instruments=Instruments("orders", "default"),
+        health=TargetHealth("orders", "default"),
         stopping=lambda: stopping,
     )
 
@@ -297,6 +299,7 @@ def test_what_was_delivered_before_goes_to_the_second_target_in_batches_of_its_o
         resend_to=(second, BatchLimits(records_max=2)),
         retry_delay_max_s=60.0,
         instruments=Instruments("orders", "default"),
+        health=TargetHealth("orders", "default"),
         stopping=lambda: False,
     )
 

@@ -10,6 +10,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from forebay.deliver import Batch, BatchLimits, Delivered, Outcome, Reject, Retry
 from forebay.deliver.dispatcher import Dispatcher
+from forebay.deliver.health import TargetHealth
 from forebay.deliver.telemetry import Instruments
 from tests.support.targets.memory_source import MemoryDelivery, records
 from tests.support.targets.recording_target import RecordingTarget, Rule
@@ -31,6 +32,7 @@ class Observed:
             BatchLimits(records_max=4),
             retry_delay_max_s=1.0,
             instruments=instruments,
+            health=TargetHealth("orders", "default"),
             stopping=lambda: False,
         )
 

@@ -24,6 +24,7 @@ from forebay.broker.runtime.resources.stream_memory import StreamMemory
 from forebay.broker.runtime.resources.supervision import Supervisor, Work
 from forebay.broker.runtime.resources.turns import Turns
 from forebay.broker.runtime.sink.buffer import Buffer
+from forebay.broker.runtime.sink.flow_log import FlowLog
 from forebay.broker.runtime.sink.retention import expiry
 from forebay.broker.runtime.sink.retention.expiry import Expirer
 from forebay.broker.runtime.sink.statistics import lag_is_due, sink_lags
@@ -56,6 +57,7 @@ class Housekeeping:
         stream_memory: StreamMemory,
         ballast: BallastKeeper | None,
         instruments: Instruments,
+        flow_log: FlowLog,
         on_memory: Callable[[], None],
     ) -> None:
         """``on_memory`` returns freed memory to the system."""
@@ -70,6 +72,7 @@ class Housekeeping:
         self._stream_memory = stream_memory
         self._ballast = ballast
         self._instruments = instruments
+        self._flow_log = flow_log
         self._on_memory = on_memory
         self._sweeps = 0
         self._turns = Turns()
@@ -98,16 +101,16 @@ class Housekeeping:
         """Sweep time limits, memory and lag of each sink; a sink that fails does not affect the others."""
         pending = list(self._sinks.running.values())
         self._sweeps += 1
-        self._turns.begin({buffer.state.id for buffer in pending})
+        sinks = {buffer.state.id for buffer in pending}
+        self._turns.begin(sinks)
+        self._flow_log.begin(sinks)
         while pending:
             await self._supervisor.attempt("sinks", partial(self._sweep_rest, pending))
 
     async def _sweep_rest(self, pending: list[Buffer]) -> None:
         slices = Slices()
         wants_lag = self._instruments.wants_lag
-        lanes = (
-            sum(len(each.logs) * len(each.subscriptions) for each in self._sinks.running.values()) if wants_lag else 0
-        )
+        lanes = sum(len(each.logs) * len(each.subscriptions) for each in self._sinks.running.values())
         while pending:
             await slices.turn()
             buffer = pending.pop()
@@ -118,7 +121,9 @@ class Housekeeping:
                 self._sinks.writers[buffer.name].sweep()
                 buffer.sweep()
                 await buffer.tier.relieve()
-            if wants_lag and lag_is_due(self._sweeps, buffer.record.id, lanes):
+                if lag_is_due(self._sweeps, sink.id, lanes):
+                    self._flow_log.observe(sink, buffer.subscriptions)
+            if wants_lag and lag_is_due(self._sweeps, sink.id, lanes):
                 await self.measure(buffer)
 
     async def _check_disk(self) -> None:

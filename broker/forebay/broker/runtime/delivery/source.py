@@ -86,7 +86,7 @@ class Source:
         return self._pages.tail.has(self._sink.id, entry.number)
 
     def read_from(self, partition: int, *, realtime: bool) -> None:
-        """Note where the last delivery was read; a switch is logged and counted."""
+        """Note where the last delivery was read; a switch is counted."""
         mode, owner_epoch = self._modes.get(partition), self._lanes[partition].owner_epoch
         if mode is None:
             self._modes[partition] = Mode(realtime, owner_epoch, self._lanes.now())
@@ -96,7 +96,7 @@ class Source:
             mode.realtime, mode.owner_epoch, mode.since = realtime, owner_epoch, self._lanes.now()
         if switched:
             mode.switches += 1
-            _log.info(
+            _log.debug(  # per partition, and often where a reader keeps up only just: the metrics count them
                 "reader switched sink=%s subscription=%s partition=%d mode=%s",
                 *(self._sink.name, self._lanes.name, partition, "REALTIME" if realtime else "CATCH_UP"),
             )

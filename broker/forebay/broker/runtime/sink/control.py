@@ -57,6 +57,8 @@ class SinkControl:
 
     def resume(self) -> asyncio.Future[None]:
         """Resume deliveries where they were."""
+        if self._sink.record.paused is not None:
+            _log.info("sink was resumed sink=%s", self._sink.record.name)
         self._sink.record = replace(self._sink.record, paused=None)
         for subscription in self._subscriptions.values():
             subscription.resume()
