@@ -34,6 +34,7 @@ from tests.bench import (
     trickle,
 )
 from tests.bench.processes import ROOT, broker
+from tests.bench.small import measurement as small
 from tests.bench.values import MIB, Bar, Load, Row, Sample, Sense, row_of
 
 SIZES: Final = (256, 1024)
@@ -61,6 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--commit", action="store_true", help="measure the commit of a large epoch, and nothing else")
     parser.add_argument("--lanes", action="store_true", help="measure a sink of 102,400 lanes, and nothing else")
     parser.add_argument("--callers", action="store_true", help="measure many callers at once, and nothing else")
+    parser.add_argument("--small", action="store_true", help="measure small records one by one, and nothing else")
     parser.add_argument("--backup", action="store_true", help="measure backups under load, and nothing else")
     parser.add_argument("--idle", action="store_true", help="with --backup: without load only")
     parser.add_argument("--stored", type=int, default=backup.STORED_BYTES, metavar="BYTES", help="in that broker")
@@ -77,12 +79,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     disks: list[Sample] = []
     results = ROOT / "bench-results"
     results.mkdir(exist_ok=True)
-    if chosen.restart or chosen.trickle or chosen.callers:
+    if chosen.restart or chosen.trickle or chosen.callers or chosen.small:
         with tempfile.TemporaryDirectory(prefix="data-", dir=results) as name:
             if chosen.restart:
                 restart.measure(Path(name), quick=chosen.quick, rows=rows, bars=bars, say=say)
             else:
-                part = trickle if chosen.trickle else callers
+                part = trickle if chosen.trickle else callers if chosen.callers else small
                 part.measure(Path(name), rounds=rounds, quick=chosen.quick, rows=rows, bars=bars, say=say)
         return 0 if report.show(rows, bars, elapsed_s=time.perf_counter() - begun) else 1
     if chosen.commit or chosen.lanes:
@@ -128,6 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             modes.measure(folder, record_bytes, QUICK_BYTES, rounds=rounds, rows=rows, say=say)
         say("single records")
         _single_records(folder, bare.endpoint, SINGLES[1] if chosen.quick else SINGLES[0], rows, bars)
+        small.measure(folder, rounds=rounds, quick=chosen.quick, rows=rows, bars=bars, say=say)
         callers.measure(folder, rounds=rounds, quick=chosen.quick, rows=rows, bars=bars, say=say)
         relaxed.measure(folder, rounds=rounds, quick=chosen.quick, rows=rows, bars=bars, say=say)
         if not chosen.no_spark:

@@ -1,7 +1,8 @@
-"""Many callers of a record each: threads that wait for receipts, and a thousand publishers of a record a second.
+"""Many callers of a record each: threads and tasks that wait for receipts, and a thousand publishers.
 
-The thousand speak the wire's messages on one loop, because a thousand of the library's publishers would have more to do
-than the broker that is measured. Their figure is the processor time of the broker's process per record.
+The thousand send a record a second each. They speak the wire's messages on one loop, because a thousand of the
+library's publishers would have more to do than the broker that is measured. Their figure is the processor time of the
+broker's process per record.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any, Final
 import grpc.aio
 import uvloop
 
-from forebay.client import Client, Record
+from forebay.client import Client, Record, aio
 from forebay.client.publish.pages import encode_columns, frame_publish_page
 from forebay.v1 import buffer_service_pb2 as pb
 from tests.bench.processes import Child, broker
@@ -30,12 +31,13 @@ from tests.bench.values import Bar, Row, Sample, Sense, row_of
 CALLERS: Final = 64
 RECORDS: Final = (400, 100)
 """Of each caller, in full, and quickly."""
+WARM: Final = 20
 SINGLES: Final = 400
 PUBLISHERS: Final = 1_000
 CONNECTIONS: Final = 100
 SECONDS: Final = (10.0, 4.0)
 VALUE: Final = os.urandom(256)
-CALLERS_BARS: Final = {"publisher": 5.0, "call": 2.0}
+CALLERS_BARS: Final = {"publisher": 5.0, "call": 2.0, "asyncio": 5.0}
 """At least so many times the records of one caller."""
 COST_BARS: Final = {f"{CALLERS} callers, publisher": 0.25, f"{PUBLISHERS:,} publishers": 1.0}
 """At most so much processor time per record, beside one caller."""
@@ -61,6 +63,21 @@ def together(send: Callable[[], object], count: int, process: Child, callers: in
         took = time.perf_counter() - begun
     total = callers * count
     return Sample(total, total * len(VALUE), took, process.cost_since(before))
+
+
+async def tasks_together(endpoint: str, sink: str, count: int, process: Child, callers: int) -> Sample:
+    """Let tasks of one event loop send ``count`` records each, one after the other."""
+    async with aio.Client(endpoint) as client, await client.publisher(sink) as publisher:
+
+        async def run(records: int) -> None:
+            for _ in range(records):
+                await publisher.send_and_wait(VALUE)
+
+        await asyncio.gather(*(run(WARM) for _ in range(callers)))
+        before, begun = process.cost(), time.perf_counter()
+        await asyncio.gather(*(run(count) for _ in range(callers)))
+        took, cost = time.perf_counter() - begun, process.cost_since(before)
+    return Sample(callers * count, callers * count * len(VALUE), took, cost)
 
 
 @dataclass(slots=True)
@@ -129,9 +146,13 @@ def measure(
                     "call": lambda: client.publish("callers", records),
                 }
                 for way, send in ways.items():
-                    together(send, 20, process)
+                    together(send, WARM, process)
                     found.setdefault(f"one caller, {way}", []).append(together(send, SINGLES, process, 1))
                     found.setdefault(f"{CALLERS} callers, {way}", []).append(together(send, count, process))
+            for callers, each in ((1, SINGLES), (CALLERS, count)):
+                name = f"{'one caller' if callers == 1 else f'{callers} callers'}, asyncio"
+                sample = asyncio.run(tasks_together(endpoint, "callers", each, process, callers))
+                found.setdefault(name, []).append(sample)
             say(f"{PUBLISHERS:,} publishers, round {number + 1} of {rounds}")
             sample, times = uvloop.run(many(endpoint, "many", process, seconds))
             found.setdefault(f"{PUBLISHERS:,} publishers", []).append(sample)
