@@ -144,7 +144,12 @@ class Deliverer:
             source.close()
             executor.close()
             reader.shutdown()
-            _log.info("deliverer stopped sink=%s finished=%s", self._sink, finished)
+            totals = self._health.totals
+            _log.info(
+                "deliverer stopped sink=%s subscription=%s finished=%s delivered=%d failed_attempts=%d rejected=%d",
+                *(self._sink, settings.subscription, finished),
+                *(totals.delivered, totals.failures, totals.rejected),
+            )
         if isinstance(event, _Ended) and event.error is not None:
             raise event.error
 

@@ -7,7 +7,8 @@ mark that no event begins with.
 from __future__ import annotations
 
 import logging
-from typing import Final
+import sys
+from typing import Final, TextIO
 
 from forebay.text.escapes import visible
 
@@ -31,12 +32,27 @@ class SafeFormatter(logging.Formatter):
         return _marked(super().formatStack(stack_info))
 
 
+class StderrHandler(logging.StreamHandler[TextIO]):
+    """Handler that writes to the current standard error.
+
+    A line that is shown there then moves below the events.
+    """
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)  # that of `StreamHandler` would keep the stream
+
+    @property
+    def stream(self) -> TextIO:  # type: ignore[override]  # an attribute of the base
+        """Standard error."""
+        return sys.stderr
+
+
 def log_to_stderr(level: str | int, form: str) -> None:
     """Log the events of this process to standard error, escaped. Ignored if a handler is set already."""
     root = logging.getLogger()
     if root.handlers:
         return
-    handler = logging.StreamHandler()
+    handler = StderrHandler()
     handler.setFormatter(SafeFormatter(form))
     root.addHandler(handler)
     root.setLevel(level)

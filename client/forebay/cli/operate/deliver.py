@@ -19,6 +19,7 @@ from forebay.cli.completion import target_names, target_options
 from forebay.cli.contact import BrokerUnreachable, reach
 from forebay.cli.exits import ExitCode
 from forebay.cli.extras import needed_for
+from forebay.cli.operate.summary import SUMMARY_S, SummaryInterval, summarized, waiting_records
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, Subscription, connect
 from forebay.cli.output import Output, write_json, write_message
 from forebay.cli.quantities import size
@@ -78,6 +79,7 @@ def deliver(
         ),
     ] = None,
     credit_records: Annotated[int, typer.Option(help="Maximum records in flight.", min=1)] = 20_000,
+    summary_interval_s: SummaryInterval = SUMMARY_S,
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,
 ) -> None:
@@ -130,7 +132,9 @@ def deliver(
             write_json({"delivering": sink, "subscription": subscription, "to": name})
         else:
             write_message(f"delivering {sink} ({subscription}) to {to}; Ctrl-C stops")
-        deliverer.run()
+        place = sink, subscription
+        with summarized(lambda: {place: deliverer.totals}, waiting_records(client), interval_s=summary_interval_s):
+            deliverer.run()
 
 
 def target_of(to: str, pairs: Sequence[str]) -> tuple[str, Mapping[str, str]]:

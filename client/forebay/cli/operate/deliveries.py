@@ -18,6 +18,7 @@ import typer
 from forebay.cli.contact import BrokerUnreachable, reach
 from forebay.cli.exits import ExitCode
 from forebay.cli.extras import needed_for
+from forebay.cli.operate.summary import SUMMARY_S, SummaryInterval, summarized, waiting_records
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, connect
 from forebay.cli.output import Output, write_json, write_line, write_message, write_table
 from forebay.cli.report import CommandFailed
@@ -37,6 +38,7 @@ def run_deliveries(
     open_targets: Annotated[
         bool, typer.Option("--open", help="With --check, open each target as a delivery does, and close it.")
     ] = False,
+    summary_interval_s: SummaryInterval = SUMMARY_S,
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,
 ) -> None:
@@ -62,7 +64,8 @@ def run_deliveries(
             reach(client)
         except BrokerUnreachable as error:  # deliveries outlive their broker; the log repeats it
             write_message(f"forebay: {error}; trying again until one does")
-        fleet = Fleet(lambda: _load(file), Builder(client).deliverer)
+        builder = Builder(client)
+        fleet = Fleet(lambda: _load(file), builder.deliverer)
 
         def stop(number: int, frame: FrameType | None) -> None:
             fleet.stop()
@@ -77,7 +80,8 @@ def run_deliveries(
             write_json({"running": file, "deliveries": list(plan.deliveries)})
         else:
             write_message(f"running {len(plan.deliveries)} deliveries of {file}; SIGHUP reloads, Ctrl-C stops")
-        fleet.run()
+        with summarized(builder.totals, waiting_records(client), interval_s=summary_interval_s):
+            fleet.run()
 
 
 def _load(file: Path) -> Plan:

@@ -8,6 +8,7 @@ from weakref import WeakValueDictionary
 from forebay.deliver.deliverer import Deliverer
 from forebay.deliver.fleet.gate import Gate, GatedTarget
 from forebay.deliver.fleet.plan import DeliveryPlan, TargetPlan
+from forebay.deliver.health import TargetHealth, Totals
 from forebay.deliver.source import SourceClient
 from forebay.deliver.targets import registry
 from forebay.deliver.targets.target import Target
@@ -19,14 +20,31 @@ class Builder:
     def __init__(self, client: SourceClient) -> None:
         self._client = client
         self._lock = Lock()
-        """Protects the gates."""
+        """Protects the gates and the health."""
         self._gates: WeakValueDictionary[TargetPlan, Gate] = WeakValueDictionary()
         """Gates that a target uses. A target with another plan is another one."""
+        self._health: WeakValueDictionary[tuple[str, str], TargetHealth] = WeakValueDictionary()
+        """Health of the deliveries that run, by sink and subscription."""
 
     def deliverer(self, plan: DeliveryPlan) -> Deliverer:
         """Return a deliverer. Raises `DeliverError`."""
         resend_to = None if plan.resend_to is None else self.target(plan.resend_to)
-        return Deliverer(self._client, plan.sink, self.target(plan.target), resend_to=resend_to, settings=plan.settings)
+        health = TargetHealth(plan.sink, plan.settings.subscription)
+        deliverer = Deliverer(
+            *(self._client, plan.sink, self.target(plan.target)),
+            resend_to=resend_to,
+            settings=plan.settings,
+            health=health,
+        )
+        with self._lock:
+            self._health[plan.sink, plan.settings.subscription] = health
+        return deliverer
+
+    def totals(self) -> dict[tuple[str, str], Totals]:
+        """Return the counts of the deliveries that run, since their last start, by sink and subscription."""
+        with self._lock:
+            running = list(self._health.items())
+        return {place: health.totals for place, health in running}
 
     def target(self, plan: TargetPlan) -> Target:
         """Return a target that is not open yet. Raises `DeliverError`."""
