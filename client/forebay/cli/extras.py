@@ -27,7 +27,6 @@ PACKAGE_EXTRAS: Final = {
     "jinja2": "console",
     "pyarrow": "spark",
     "pyspark": "spark",
-    "plotly": "demo",
     "psutil": "demo",
     "rich": "cli",
     "starlette": "demo",

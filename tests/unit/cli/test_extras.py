@@ -33,7 +33,7 @@ def fail_to_import(name: str) -> None:
         ("pyarrow.parquet", "spark"),
         ("forebay.deliver", "deliver"),
         ("rich.table", "cli"),
-        ("plotly.graph_objects", "demo"),
+        ("psutil", "demo"),
         ("unheard_of", "broker"),
     ],
 )

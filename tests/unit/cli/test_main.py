@@ -51,7 +51,7 @@ COMMANDS = (
 )
 SINK_COMMANDS = ("create", "list", "show", "update", "delete", "pause", "resume", "purge", "seek")
 SUBSCRIPTION_COMMANDS = ("create", "list", "delete", "seek")
-HEAVY = ("grpc", "google.protobuf", "rocksdict", "pyspark", "pyarrow", "plotly", "psutil", "pydantic", "opentelemetry")
+HEAVY = ("grpc", "google.protobuf", "rocksdict", "pyspark", "pyarrow", "psutil", "pydantic", "opentelemetry")
 
 
 def test_the_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:

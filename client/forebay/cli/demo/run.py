@@ -13,6 +13,7 @@ from typing import Final
 
 from forebay.cli.demo.plan import Action, DemoSettings, duration_s, plan
 from forebay.cli.demo.processes.children import Child, ChildFailed, Processes, Report
+from forebay.cli.demo.report.backlog import drain_s, peak_waiting
 from forebay.cli.demo.report.monitor import Monitor, Tally, accounts
 from forebay.cli.demo.report.progress import Progress
 from forebay.cli.demo.report.reconciliation import Reconciliation, reconcile
@@ -62,11 +63,14 @@ class DemoResult:
 
     def facts(self) -> dict[str, object]:
         """Return the figures by name, for JSON."""
+        drained = drain_s(self.history)
         return {
             **self.reconciliation.facts(),
             "broker_kills": self.broker_kills,
             "spark_restarts": self.spark_restarts,
             "outage_s": round(self.outage_s, 3),
+            "peak_waiting": peak_waiting(self.history),
+            "drain_s": None if drained is None else round(drained, 3),
             "elapsed_s": round(self.elapsed_s, 3),
             "ok": self.reconciliation.ok,
         }
@@ -88,6 +92,7 @@ class DemoRun:
         self._progress = progress
         self._clock = clock
         self._begun = clock()
+        self._first_record_at: float | None = None
         self._zero = self._begun
         self._sampled_at = self._begun
         self._history = History()
@@ -143,6 +148,7 @@ class DemoRun:
         self._log_event("the first records have arrived")
         if settings.spark:
             self._until(lambda: self._tally.batches >= WARM_BATCHES, WARM_S, None)
+        self._source.write_line("steady")
         self._zero = self._clock()
 
     def _execute_plan(self) -> None:
@@ -170,7 +176,7 @@ class DemoRun:
                 self._broker = self._processes.start("broker", self._site.broker(self._endpoint))
                 self._ready(self._broker, "endpoint")
                 self._down.discard("broker")
-        self._log_event(action.value)
+        self._log_event(action.value, action)
 
     def _finish(self) -> None:
         settings = self._settings
@@ -248,19 +254,23 @@ class DemoRun:
 
     def _sample(self) -> None:
         self._sampled_at = self._clock()
-        sample = self._monitor.sample(
-            self._sampled_at - self._begun, produced=self._tally.produced, target_up="target" not in self._down
-        )
+        sample = self._monitor.sample(self._at_s(), produced=self._tally.produced, target_up="target" not in self._down)
         self._history.add(sample)
         self._progress.show(sample)
 
     def _apply(self, report: Report) -> None:
         self._tally.apply(report)
+        if self._first_record_at is None and self._tally.produced:
+            self._first_record_at = self._clock()
         if "because" in report.facts:
             self._log_event(f"Spark's query failed and restarts from its checkpoint: {report.facts['because']}")
 
-    def _log_event(self, text: str) -> None:
-        event = Event(self._clock() - self._begun, text)
+    def _at_s(self) -> float:
+        """Return the time since the first record; 0 before it."""
+        return 0.0 if self._first_record_at is None else self._clock() - self._first_record_at
+
+    def _log_event(self, text: str, action: Action | None = None) -> None:
+        event = Event(self._at_s(), text, action)
         self._history.events.append(event)
         self._progress.happened(event)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 DEFAULT_CHART: Final = Path(".forebay") / "demo-backlog.html"
 
-NEEDED: Final = ("rocksdict", "httpx2", "pyspark", "plotly", "psutil", "starlette", "uvicorn")
+NEEDED: Final = ("rocksdict", "httpx2", "pyspark", "psutil", "starlette", "uvicorn")
 """Modules of the extras that the demo's processes need."""
 
 ROWS: Final = (
@@ -112,7 +112,8 @@ def _write_result(result: DemoResult, settings: DemoSettings, chart: Path, outpu
         f"remote system down for {result.outage_s:.0f} s, broker killed {result.broker_kills} times; "
         f"{found.delivered:,} of {found.records_in:,} records arrived, {found.lost} lost"
     )
-    written = write_chart(result.history, chart, title="A Spark job's output through an outage", subtitle=subtitle)
+    title = "A Spark job's output through an outage"
+    written = write_chart(result.history, chart, title=title, subtitle=subtitle, lost=found.lost)
     table = [(name.replace("_", " "), facts[name], meaning) for name, meaning in ROWS]
     if output is Output.JSON:
         write_json({**facts, "inputs": settings.inputs, "seed": settings.seed, "chart": written.resolve()})

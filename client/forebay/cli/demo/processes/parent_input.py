@@ -1,6 +1,7 @@
 """ParentInput of the demo to its child processes, through their standard input.
 
-A line means begin, the end of the input means finish. Therefore a child also finishes when the demo has ended.
+The first line means begin, the second that the flow is steady, the end of the input means finish. Therefore a child
+also finishes when the demo has ended.
 """
 
 from __future__ import annotations
@@ -17,9 +18,15 @@ class ParentInput:
         self.has_ended = False
         """Standard input has ended."""
 
+        self.lines = 0
+        """Lines that were read."""
+
     def wait(self, seconds: float | None) -> bool:
         """Wait up to ``seconds`` for a line or the end; return True if the input has ended."""
         if not self.has_ended:
             ready, _, _ = select.select([sys.stdin], [], [], None if seconds is None else max(0.0, seconds))
-            self.has_ended = bool(ready) and os.read(sys.stdin.fileno(), 4096) == b""
+            if ready:
+                found = os.read(sys.stdin.fileno(), 4096)
+                self.has_ended = found == b""
+                self.lines += found.count(b"\n")
         return self.has_ended

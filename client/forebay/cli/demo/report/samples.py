@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from forebay.cli.demo.plan import Action
+
 SAMPLES_MAX: Final = 20_000
 """Maximum number of samples; more than an hour at four per second."""
 
@@ -14,7 +16,7 @@ class Sample:
     """State at one time. Counts are records since the start of the run."""
 
     at_s: float
-    """Seconds since the start of the demo."""
+    """Seconds since the first record was produced; 0 before it."""
 
     produced: int
     """Records produced by the source."""
@@ -45,10 +47,13 @@ class Event:
     """Event of the run."""
 
     at_s: float
-    """Seconds since the start of the demo."""
+    """Seconds since the first record was produced; 0 before it."""
 
     text: str
     """Description of the event."""
+
+    action: Action | None = None
+    """Action of the plan, if it is one."""
 
 
 @dataclass(slots=True)

@@ -1,45 +1,109 @@
-"""The chart is one file that needs nothing else, and shows when who was away."""
+"""The chart is one small file that needs nothing else, and names outages, kills and figures."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from xml.etree import ElementTree
 
-from forebay.cli.demo.report.chart import down_spans, write_chart
-from forebay.cli.demo.report.samples import SAMPLES_MAX, History, Sample
+import pytest
 
-
-def sample(at_s: float, *, target_up: bool = True, broker_up: bool = True) -> Sample:
-    return Sample(at_s, 100, 90, 40, 1.5, broker_up=broker_up, target_up=target_up)
-
-
-def test_what_is_buffered_is_what_the_broker_has_and_the_target_has_not() -> None:
-    assert sample(0).buffered == 50
+from forebay.cli.demo.plan import Action
+from forebay.cli.demo.report.chart import WIDTH, write_chart
+from forebay.cli.demo.report.samples import SAMPLES_MAX, Event, History, Sample
 
 
-def test_an_absence_lasts_from_its_first_sample_to_the_return() -> None:
-    samples = [sample(0), sample(1, target_up=False), sample(2, target_up=False), sample(3), sample(4, target_up=False)]
+def history(seconds: int = 40) -> History:
+    """A run with an outage of the remote system from 10 to 20 s, and a kill of the broker at 14 s."""
+    found = History(events=[Event(14, "the broker was killed", Action.KILL_BROKER)])
+    for quarter in range(4 * seconds):
+        at_s = quarter / 4
+        produced = round(100 * at_s)
+        published = 1_400 if 14 <= at_s < 15 else produced
+        delivered = produced if at_s < 10 else 1_000 if at_s < 20 else min(produced, 1_000 + round((at_s - 20) * 300))
+        found.add(
+            Sample(
+                at_s,
+                produced,
+                published,
+                delivered,
+                0.0,
+                broker_up=not 14 <= at_s < 15,
+                target_up=not 10 <= at_s < 20,
+            )
+        )
+    return found
 
-    assert down_spans(samples, "target_up") == [(1, 3), (4, 4)]
-    assert down_spans(samples, "broker_up") == []
+
+def page(tmp_path: Path, found: History) -> str:
+    """Return the file of a run."""
+    path = write_chart(found, tmp_path / "deep" / "chart.html", title="A <run>", subtitle="its end", lost=0)
+    return path.read_text(encoding="utf-8")
 
 
-def test_the_file_is_whole_and_loads_nothing(tmp_path: Path) -> None:
-    history = History()
-    for at_s in range(5):
-        history.add(sample(at_s, target_up=at_s != 2, broker_up=at_s != 3))
+def drawing(text: str) -> ElementTree.Element:
+    """Return the drawing of a page."""
+    [found] = re.findall(r'<div class="plot">(<svg.*?</svg>)', text)
+    return ElementTree.fromstring(found)
 
-    path = write_chart(history, tmp_path / "deep" / "chart.html", title="title", subtitle="subtitle")
 
-    text = path.read_text(encoding="utf-8")
-    assert "<script src=" not in text
-    assert "remote system down" in text
-    assert "broker away" in text
+def heights(polygon: ElementTree.Element) -> list[float]:
+    """Return the vertical places of the points of a shape."""
+    return [float(point.partition(",")[2]) for point in polygon.attrib["points"].split()]
+
+
+def test_the_file_is_small_and_loads_and_runs_nothing(tmp_path: Path) -> None:
+    text = page(tmp_path, history(seconds=2_000))
+
+    assert len(text) < 100_000
+    assert "<script" not in text
+    assert not re.search(r"(?:src|href|url)\s*[=(]", text)
+    assert "A &lt;run&gt;" in text
+
+
+def test_three_figures_are_above_the_chart(tmp_path: Path) -> None:
+    text = page(tmp_path, history())
+
+    assert re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", text) == [
+        ("lost", "0"),
+        ("peak waiting", "1,000"),
+        ("time to drain", "5.0 s"),
+    ]
+
+
+def test_the_areas_lie_on_each_other_and_end_under_the_line_of_what_was_produced(tmp_path: Path) -> None:
+    shapes = list(drawing(page(tmp_path, history())))
+    areas = {shape.attrib["class"]: heights(shape) for shape in shapes if shape.tag == "polygon"}
+    [line] = [heights(shape) for shape in shapes if shape.tag == "polyline"]
+
+    assert list(areas) == ["delivered", "waiting", "unwritten"]
+    half = len(line)
+    assert areas["waiting"][half:] == areas["delivered"][:half][::-1]
+    assert areas["unwritten"][half:] == areas["waiting"][:half][::-1]
+    assert areas["unwritten"][:half] == line
+
+
+def test_an_outage_is_a_named_band_and_a_kill_a_flag(tmp_path: Path) -> None:
+    text = page(tmp_path, history())
+    [outage] = [shape.attrib for shape in drawing(text) if shape.tag == "rect" and shape.attrib["class"] == "target"]
+
+    assert float(outage["x"]) / WIDTH == pytest.approx(10 / 39.75, abs=0.01)
+    assert float(outage["width"]) / WIDTH == pytest.approx(10 / 39.75, abs=0.01)
+    assert 'class="band"' in text
+    assert "remote system down, 10.0 to 20.0 s" in text
+    assert "broker away, 14.0 to 15.0 s" in text
+    assert text.count('class="flag"') == 1
+    assert "broker killed (-9) at 14.0 s" in text
+
+
+def test_a_run_without_a_sample_is_drawn_too(tmp_path: Path) -> None:
+    assert "0 records produced" in page(tmp_path, History())
 
 
 def test_a_long_run_is_thinned_and_not_cut() -> None:
-    history = History()
+    found = History()
     for at_s in range(SAMPLES_MAX + 10):
-        history.add(sample(at_s))
+        found.add(Sample(at_s, 100, 90, 40, 1.5, broker_up=True, target_up=True))
 
-    assert len(history.samples) < SAMPLES_MAX
-    assert history.samples[-1].at_s == SAMPLES_MAX + 9
+    assert len(found.samples) < SAMPLES_MAX
+    assert found.samples[-1].at_s == SAMPLES_MAX + 9
