@@ -160,6 +160,8 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
         self._subscription: ReadSubscription | None = None
         self._refreshed_at: float | None = None
         self._current: Batch | None = None
+        self._unsaved: Batch | None = None
+        """Batch that waits for the save before it is handed out."""
         self._closed = False
 
     def __next__(self) -> Batch:
@@ -173,7 +175,11 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
         return batch
 
     def take(self, timeout_s: float | None = None) -> Batch | None:
-        """Return the next batch; None after ``timeout_s``, when closed, and without ``follow`` at the end."""
+        """Return the next batch; None after ``timeout_s``, when closed, and without ``follow`` at the end.
+
+        With ``at_most_once`` the time limit includes the save before the batch: one whose save is not complete is
+        returned by a later call. Raises ``Closed`` if the consumer is closed meanwhile, and as ``__next__``.
+        """
         if self._pid != os.getpid():
             raise Closed(
                 "this consumer was opened before fork: open a new one in this process", reason=Reason.USED_AFTER_FORK
@@ -183,13 +189,15 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
         self._current = None
         ends_at = None if timeout_s is None else self._clock() + timeout_s
         while not self._closed:
+            if self._unsaved is not None:
+                return self._hand_out(self._unsaved, ends_at)
             self._refresh()
             self._saver.check(self._settings.save_failures_max)
             if self._skipped:
-                return self._hand_out(Read(self._skipped[0].partition, self._skipped.pop(0)))
+                return self._hand_out(self._batch(Read(self._skipped[0].partition, self._skipped.pop(0))), ends_at)
             read = self._readers.take(self._wait_s(ends_at))
             if read is not None:
-                return self._hand_out(read)
+                return self._hand_out(self._batch(read), ends_at)
             if self._readers.ended or (ends_at is not None and self._clock() >= ends_at):
                 return None
         return None
@@ -205,15 +213,18 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
     def save(self) -> None:
         """Save all positions now; returns when they are durable.
 
-        Raises ``PositionFenced``, ``PositionStoreUnavailable``.
+        Raises ``PositionFenced``, ``PositionStoreUnavailable``, and ``Closed`` if another thread closes the consumer.
         """
         self._saver.save(self._settings.save_failures_max)
 
     def close(self) -> None:
         """Save the positions of all finished records, and end. Idempotent; may be called from any thread.
 
+        With ``at_most_once`` all of them are saved already; a batch that still waits for its save is not handed out.
+        If its save does not complete either, the next consumer reads it.
+
         Raises ``PositionFenced``, and ``PositionStoreUnavailable`` after ``stop_timeout_s``. The consumer ends all the
-        same.
+        same, and other threads that wait for a save get ``Closed``.
         """
         if self._closed:
             return
@@ -221,7 +232,7 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
         self._readers.close()
         try:
             if self._pid == os.getpid():
-                self._saver.close(self._settings.stop_timeout_s)
+                self._saver.close(self._settings.stop_timeout_s, discard=self._saves_first)
         finally:
             self._store.close()
             self._on_close(self)
@@ -286,15 +297,27 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
 
     # -- batches
 
-    def _hand_out(self, read: Read) -> Batch:
-        found = read.found
-        batch = Batch(read.partition, found, self._finish)
+    @property
+    def _saves_first(self) -> bool:
+        return self._settings.guarantee == Guarantee.AT_MOST_ONCE and self._settings.checkpointing
+
+    def _batch(self, read: Read) -> Batch:
+        """Return what was read as a batch, finished if it needs no processing or if it is saved first."""
+        batch = Batch(read.partition, read.found, self._finish)
         with self._lock:
-            self._completions[read.partition].hand_out(found.first_offset, found.last_offset)
+            self._completions[read.partition].hand_out(batch.first_offset, batch.last_offset)
         if self._settings.guarantee == Guarantee.AT_MOST_ONCE or batch.gap is not None:
             batch.finish()
-        if self._settings.guarantee == Guarantee.AT_MOST_ONCE and self._settings.checkpointing:
-            self._saver.save(self._settings.save_failures_max)
+        return batch
+
+    def _hand_out(self, batch: Batch, ends_at: float | None) -> Batch | None:
+        """Return a batch, behind its save with ``at_most_once``; None and keep it after the time limit."""
+        if self._saves_first:
+            self._unsaved = batch
+            left = None if ends_at is None else max(0.0, ends_at - self._clock())
+            if not self._saver.try_save(self._settings.save_failures_max, left):
+                return None
+        self._unsaved = None
         self._current = batch
         return batch
 

@@ -7,6 +7,7 @@ the consumer before it fail, because its expected version is gone.
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 import time
@@ -16,7 +17,14 @@ from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Final
 
-from forebay.client.errors import ClientFault, ForebayError, PositionConflict, PositionFenced, PositionStoreUnavailable
+from forebay.client.errors import (
+    ClientFault,
+    Closed,
+    ForebayError,
+    PositionConflict,
+    PositionFenced,
+    PositionStoreUnavailable,
+)
 from forebay.client.positions.position import PositionKey, SavedPosition
 from forebay.client.positions.schedule import Due, SaveSchedule
 from forebay.client.positions.store import PositionStore
@@ -24,6 +32,12 @@ from forebay.client.positions.telemetry import SaveTelemetry
 from forebay.client.settings import RetryPolicy
 from forebay.client.transport.retry import RetryState
 from forebay.client.transport.threads import GuardedThread
+from forebay.errors.reasons import Reason
+
+FAILURE_LOG_S: Final = 10.0
+"""Least time between two warnings about failed saves of one consumer."""
+
+_log: Final = logging.getLogger(__name__)
 
 BACKOFF: Final = RetryPolicy(tries_max=None, delay_min_s=0.1, delay_max_s=30.0, budget_s=None)
 """Delays between failed saves; unlimited, because a failed save does not stop the consumer."""
@@ -91,10 +105,17 @@ class PositionSaver:
         self._wall = wall
         self._uniform = uniform
         self._changed = threading.Condition()
-        """Protects everything below. Waited for by the thread, and by callers of ``flush``."""
+        """Protects everything below. Waited for by the thread, and by callers of ``save``."""
         self._held: dict[int, _Held] = {}
         self._statistics = SaveStatistics()
+        self._warned_at: float | None = None
+        """Time of the last warning about a failed save."""
+        self._is_warned = False
+        """A warning was logged since the last completed save."""
         self._closing = False
+        """The close has begun: a save that others wait for is given up."""
+        self._ended = False
+        """The thread ends."""
         self._fault: ClientFault | None = None
         self._storing = threading.Lock()
         """Held during each use of the store, which serves one thread at a time."""
@@ -204,33 +225,67 @@ class PositionSaver:
     def save(self, failures_max: int | None = None, timeout_s: float | None = None) -> None:
         """Save all positions now; returns when they are durable.
 
-        Raises as ``check``, and ``PositionStoreUnavailable`` after ``timeout_s``.
+        Raises as ``try_save``, and ``PositionStoreUnavailable`` after ``timeout_s``.
         """
-        ends_at = None if timeout_s is None else self._clock() + timeout_s
-        with self._changed:
-            wanted = {partition: held.position for partition, held in self._held.items()}
-            for held in self._held.values():
-                held.is_requested = held.position > held.due.saved
-            self._changed.notify_all()
-            while any(self._held[partition].due.saved < position for partition, position in wanted.items()):
-                self._check(failures_max)
-                left = None if ends_at is None else ends_at - self._clock()
-                if left is not None and left <= 0:
-                    why = self._statistics.last_error or "no answer"
-                    raise PositionStoreUnavailable(f"the positions were not saved within {timeout_s:g} s: {why}")
-                self._changed.wait(left)
+        if not self.try_save(failures_max, timeout_s):
+            raise self._not_saved(timeout_s)
 
-    def close(self, timeout_s: float) -> None:
+    def try_save(self, failures_max: int | None = None, timeout_s: float | None = None) -> bool:
+        """Save all positions now; returns True when they are durable, and False after ``timeout_s``.
+
+        After False they are saved in the background. Raises as ``check``, and ``Closed`` as soon as another thread
+        closes the saver.
+        """
+        with self._changed:
+            return self._await_saved(failures_max, timeout_s)
+
+    def _await_saved(self, failures_max: int | None, timeout_s: float | None, *, closes: bool = False) -> bool:
+        """Request a save of all positions and wait for it. Under the condition."""
+        ends_at = None if timeout_s is None else self._clock() + timeout_s
+        wanted = {partition: held.position for partition, held in self._held.items()}
+        for held in self._held.values():
+            held.is_requested = held.position > held.due.saved
+        self._changed.notify_all()
+        while any(self._held[partition].due.saved < position for partition, position in wanted.items()):
+            self._check(failures_max)
+            if self._closing and not closes:
+                raise Closed(
+                    "the consumer was closed before its position was saved: open a new one",
+                    reason=Reason.SUBSCRIBER_CLOSED,
+                )
+            left = None if ends_at is None else ends_at - self._clock()
+            if left is not None and left <= 0:
+                return False
+            self._changed.wait(left)
+        return True
+
+    def _not_saved(self, timeout_s: float | None) -> PositionStoreUnavailable:
+        with self._changed:
+            why = self._statistics.last_error or "no answer"
+        return PositionStoreUnavailable(f"the positions were not saved within {timeout_s:g} s: {why}")
+
+    def close(self, timeout_s: float, *, discard: bool = False) -> None:
         """Save all positions, then end the thread. Idempotent.
 
-        Raises as ``save``; the thread ends all the same.
+        ``discard`` saves nothing: for positions above records that were not handed out. Other threads that wait for a
+        save get ``Closed`` at once. Raises as ``save``; the thread ends all the same.
         """
         try:
-            if self._is_started and not self._closing:
-                self.save(timeout_s=timeout_s)
+            with self._changed:
+                is_first = self._is_started and not self._closing
+                self._closing = True
+                if discard:
+                    for held in self._held.values():
+                        held.position = held.due.saved
+                self._changed.notify_all()
+                if is_first and discard:
+                    self._check(None)
+                is_saved = not is_first or self._await_saved(None, timeout_s, closes=True)
+            if not is_saved:
+                raise self._not_saved(timeout_s)
         finally:
             with self._changed:
-                self._closing = True
+                self._ended = True
                 self._changed.notify_all()
             if self._is_started:
                 self._thread.join(timeout_s)
@@ -241,7 +296,7 @@ class PositionSaver:
         while True:
             with self._changed:
                 while (held := self._next_due()) is None:
-                    if self._closing:
+                    if self._ended:
                         return
                     self._changed.wait(self._wait_s())
                 position = held.position
@@ -285,15 +340,18 @@ class PositionSaver:
                 held.due.save(position, held.position, now)
                 held.is_requested, held.retry_at = False, 0.0
                 held.retry.succeeded()
+                self._log_saved(held.key)
                 self._statistics = SaveStatistics(self._statistics.saved + 1, self._statistics.failed)
             elif isinstance(error, PositionFenced):
                 held.fenced = error
             else:
-                held.retry_at = now + (held.retry.failed(now, error.retry_after_s) or BACKOFF.delay_max_s)
+                retry_in_s = held.retry.failed(now, error.retry_after_s) or BACKOFF.delay_max_s
+                held.retry_at = now + retry_in_s
                 found = self._statistics
                 self._statistics = SaveStatistics(
                     found.saved, found.failed + 1, found.failed_in_a_row + 1, f"{type(error).__name__}: {error}"
                 )
+                self._log_failed(held.key, error, retry_in_s, now)
             age_s = now - max(each.due.saved_at for each in self._held.values())
             lag = sum(each.position - each.due.saved for each in self._held.values())
             self._changed.notify_all()
@@ -302,6 +360,25 @@ class PositionSaver:
                 self._telemetry.saved(lag)
             else:
                 self._telemetry.failed(error, age_s, lag)
+
+    def _log_failed(self, key: PositionKey, error: ForebayError, retry_in_s: float, now: float) -> None:
+        """Log a failed save, at most one in ``FAILURE_LOG_S``. Under the condition."""
+        if self._warned_at is not None and now - self._warned_at < FAILURE_LOG_S:
+            return
+        self._warned_at, self._is_warned = now, True
+        _log.warning(
+            "position was not saved sink=%s consumer=%s partition=%d failures=%d reason=%s retry_in_s=%.2f: %s",
+            *(key.sink, key.consumer, key.partition, self._statistics.failed_in_a_row, error.reason, retry_in_s, error),
+        )
+
+    def _log_saved(self, key: PositionKey) -> None:
+        """Log the first completed save after a warning. Under the condition."""
+        if self._is_warned:
+            self._is_warned = False
+            _log.warning(
+                "positions are saved again sink=%s consumer=%s failures=%d",
+                *(key.sink, key.consumer, self._statistics.failed_in_a_row),
+            )
 
 
 def _is_of(position: SavedPosition, stored: SavedPosition) -> bool:

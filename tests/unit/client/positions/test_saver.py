@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
 
 from forebay.client import ClientFault
-from forebay.client.errors import ForebayError, PositionConflict, PositionFenced, PositionStoreUnavailable
+from forebay.client.errors import Closed, ForebayError, PositionConflict, PositionFenced, PositionStoreUnavailable
 from forebay.client.positions.position import PositionKey, SavedPosition
-from forebay.client.positions.saver import PositionSaver
+from forebay.client.positions.saver import FAILURE_LOG_S, PositionSaver
 from forebay.client.positions.schedule import SaveSchedule
 from forebay.client.positions.stores.memory import MemoryPositions
 from forebay.client.positions.telemetry import SaveTelemetry
@@ -248,6 +249,103 @@ def test_a_save_that_takes_too_long_says_what_failed_last() -> None:
     one.moved(0, 3)
     with pytest.raises(PositionStoreUnavailable, match=r"not saved within 0.3 s: .*: the store is away"):
         one.save(timeout_s=0.3)
+
+
+def test_a_save_that_takes_too_long_is_completed_in_the_background() -> None:
+    store = FlakyPositions(MemoryPositions())
+    one = saver(store)
+    take_over(one)
+    store.failures.extend(["before"] * 1000)
+
+    one.moved(0, 3)
+    assert not one.try_save(timeout_s=0.1)
+    store.failures.clear()
+
+    until(lambda: one.saved() == {0: 3})
+    assert one.try_save(timeout_s=0)
+    assert stored(store).offset == 3
+
+
+def test_a_thread_that_waits_for_a_save_is_released_as_soon_as_another_one_closes() -> None:
+    store = FlakyPositions(MemoryPositions())
+    one = saver(store)
+    take_over(one)
+    store.failures.extend(["before"] * 1000)
+    one.moved(0, 3)
+
+    with ThreadPoolExecutor(2) as threads:
+        waiting = threads.submit(one.save)
+        until(lambda: one.statistics.failed > 0)
+        closing = threads.submit(one.close, WAIT_S)
+
+        with pytest.raises(Closed, match="before its position was saved"):
+            waiting.result(WAIT_S)
+        assert not closing.done()
+        store.failures.clear()
+        closing.result(WAIT_S)
+
+    assert stored(store).offset == 3
+
+
+def test_a_close_that_discards_saves_no_position_and_waits_for_no_store() -> None:
+    store = FlakyPositions(MemoryPositions())
+    one = saver(store)
+    take_over(one)
+    store.failures.extend(["before"] * 1000)
+    one.moved(0, 3)
+    assert not one.try_save(timeout_s=0)
+
+    one.close(WAIT_S, discard=True)
+
+    assert (stored(store).offset, one.saved()) == (0, {0: 0})
+
+
+def test_a_close_that_discards_reports_a_consumer_that_was_replaced() -> None:
+    store = MemoryPositions()
+    former = saver(store)
+    take_over(former)
+    take_over(saver(store, "b"))
+    former.moved(0, 3)
+    with pytest.raises(PositionFenced):
+        former.try_save(timeout_s=WAIT_S)
+
+    with pytest.raises(PositionFenced):
+        former.close(WAIT_S, discard=True)
+
+
+def test_failed_saves_are_logged_at_intervals_and_their_end_once(caplog: pytest.LogCaptureFixture) -> None:
+    store = FlakyPositions(MemoryPositions())
+    now = [0.0]
+    one = PositionSaver(store, owner="a", schedule=NEVER, clock=lambda: now[0], uniform=lambda: 0.0)
+    MADE.append(one)
+    take_over(one)
+
+    def fail(times: int, position: int) -> None:
+        """Save a position behind failed attempts, each a second after the one before."""
+        store.failures.extend(["before"] * times)
+        one.moved(0, position)
+        before = one.statistics.failed
+        for count in range(1, times + 1):
+            assert not one.try_save(timeout_s=0)
+            until(lambda count=count: one.statistics.failed == before + count)  # type: ignore[misc]
+            now[0] += 1.0
+        one.save(timeout_s=WAIT_S)
+
+    fail(2, 3)
+    fail(2, 5)
+    assert logged(caplog) == [
+        "position was not saved sink=orders consumer=billing partition=0 failures=1"
+        " reason=POSITION_STORE_UNAVAILABLE retry_in_s=0.05: the store is away",
+        "positions are saved again sink=orders consumer=billing failures=2",
+    ]
+    caplog.clear()
+    now[0] += FAILURE_LOG_S
+    fail(1, 7)
+    assert [line.partition(" ")[0] for line in logged(caplog)] == ["position", "positions"]
+
+
+def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name == "forebay.client.positions.saver"]
 
 
 class BrokenStore(MemoryPositions):
