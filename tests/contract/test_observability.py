@@ -15,6 +15,7 @@ import yaml
 from compose.observability.dashboard import prometheus_names
 
 from forebay.broker.runtime.metrics import MetricKind
+from forebay.broker.settings import load
 from forebay.broker.telemetry import METRICS
 from forebay.cli.app import app
 
@@ -98,4 +99,7 @@ def test_prometheus_takes_what_the_collector_sends_and_scrapes_the_port_of_the_b
 
     assert exporter["endpoint"].startswith("http://prometheus:9090/")
     assert "--web.enable-otlp-receiver" in compose["prometheus"]["command"]
-    assert compose["broker"]["environment"]["FOREBAY_METRICS_LISTEN"].rpartition(":")[2] == target.rpartition(":")[2]
+    settings = compose["broker"]["environment"]
+    assert settings["FOREBAY_METRICS_LISTEN"].rpartition(":")[2] == target.rpartition(":")[2]
+    names = {"metrics_listen": "FOREBAY_METRICS_LISTEN", "metrics_allow_anonymous": "FOREBAY_METRICS_ALLOW_ANONYMOUS"}
+    assert load(from_environment=False, **{name: settings[variable] for name, variable in names.items()}).metrics_listen

@@ -25,6 +25,11 @@ from forebay.text.quantities import plain
 
 DEFAULT_PORT: Final = 7461
 PORT_DIGITS_MAX: Final = 5
+OPEN_METRICS: Final = (
+    "every caller of that network could read names and figures of sinks and subscriptions there, without a token and "
+    "unencrypted; set metrics_allow_anonymous = true where the network itself keeps strangers out"
+)
+"""Reason for which a Prometheus endpoint beyond loopback is refused, and what to do."""
 
 
 class SettingsError(ValueError):
@@ -89,7 +94,7 @@ class BrokerSettings(BaseSettings):
     metrics_listen: str = ""
     """HOST:PORT of the Prometheus endpoint, plain HTTP without access control; port 0 takes a free one.
 
-    Empty for none.
+    Empty for none. Any host but loopback requires `metrics_allow_anonymous`.
     """
 
     console_listen: str = ""
@@ -128,6 +133,13 @@ class BrokerSettings(BaseSettings):
     allow_anonymous: bool = False
     """Permit a broker without access control to listen beyond loopback, where every caller may do
     everything.
+    """
+
+    metrics_allow_anonymous: bool = False
+    """Permit `metrics_listen` beyond loopback.
+
+    Every caller of that network may read names of sinks and subscriptions and their figures there, with or without
+    tokens. `allow_anonymous` permits it too.
     """
 
     audit_log_file: str = ""
@@ -259,6 +271,11 @@ class BrokerSettings(BaseSettings):
         """Tell whether callers of other machines need neither a token nor a certificate."""
         return not (self.token_hashes_file or self.tls_client_ca_file or is_loopback(self.listen))
 
+    @property
+    def permits_open_metrics(self) -> bool:
+        """Tell whether the Prometheus endpoint may listen beyond loopback."""
+        return self.metrics_allow_anonymous or self.allow_anonymous
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -336,6 +353,9 @@ def _check_security(settings: BrokerSettings) -> None:
             f"console_listen = {console!r}: every browser of that network could see every sink; set token_hashes_file, "
             "or allow_anonymous = true where the network itself keeps strangers out"
         )
+    measured = settings.metrics_listen
+    if measured and not (is_loopback(measured) or settings.permits_open_metrics):
+        raise SettingsError(f"metrics_listen = {measured!r}: {OPEN_METRICS}")
     unencrypted = bool(settings.token_hashes_file) and not cert
     for name, listen in (("listen", settings.listen), ("console_listen", settings.console_listen)):
         if unencrypted and not settings.tokens_without_tls and listen and not is_loopback(listen):

@@ -6,6 +6,7 @@ The metrics are those of the tables in `runtime.metrics` and `gauges`. The numbe
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -16,7 +17,7 @@ from opentelemetry.trace import SpanKind, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from forebay.broker.core.partition.pages import Entry, Part
-from forebay.broker.exporting import Exporting, wanted
+from forebay.broker.exporting import Exporting, ExportingError, wanted
 from forebay.broker.figures import GAUGES
 from forebay.broker.gauges import Gauges
 from forebay.broker.runtime.broker import Broker
@@ -25,8 +26,9 @@ from forebay.broker.runtime.instruments import Instruments, Lag, SinkMeasure
 from forebay.broker.runtime.metrics import EVENTS, GROUP, PARTITION, SINK, Metric, MetricKind
 from forebay.broker.runtime.resources.connections import Connections
 from forebay.broker.series import Attributes, Series, attributes
-from forebay.broker.settings import BrokerSettings, address
+from forebay.broker.settings import OPEN_METRICS, BrokerSettings, address, is_loopback
 
+_log: Final = logging.getLogger(__name__)
 SCOPE: Final = "forebay.broker"
 SERVICE: Final = "forebay-broker"
 METRICS: Final = (*EVENTS, *GAUGES)
@@ -126,11 +128,13 @@ def instruments(settings: BrokerSettings, *, instance: str = "") -> OpenTelemetr
     """The broker's instruments: with exporters where the environment or ``metrics_listen`` asks for them.
 
     ``instance`` distinguishes brokers that send to one place. Raises OSError when the Prometheus address cannot be had
-    and ``ExportingError`` when an ``OTEL_…`` variable is wrong.
+    and ``ExportingError`` when an ``OTEL_…`` variable is wrong, or opens metrics to a network that the settings do not.
     """
     exporting = wanted(os.environ)
     if settings.metrics_listen:
         exporting = exporting.with_prometheus(*address(settings.metrics_listen))
+    if exporting.prometheus is not None:
+        _check_openness(*exporting.prometheus, settings)
     if exporting == Exporting():
         return OpenTelemetryInstruments(metrics.get_meter(SCOPE), trace.get_tracer(SCOPE))
     # The SDK is only needed where something is exported.
@@ -143,4 +147,18 @@ def instruments(settings: BrokerSettings, *, instance: str = "") -> OpenTelemetr
         exports=True,
         close=exporters.close,
         metrics_url=exporters.metrics_url,
+    )
+
+
+def _check_openness(host: str, port: int, settings: BrokerSettings) -> None:
+    """Refuse metrics for a network that the settings do not permit, and warn of those that they do."""
+    if is_loopback(f"{host}:{port}"):
+        return
+    if not settings.permits_open_metrics:
+        raise ExportingError(f"OTEL_EXPORTER_PROMETHEUS_HOST = {host!r}: {OPEN_METRICS}")
+    _log.warning(
+        "METRICS ARE OPEN: every caller that reaches %s:%d may read names and figures of all sinks and subscriptions "
+        "there, without a token and unencrypted",
+        host,
+        port,
     )

@@ -99,6 +99,8 @@ def test_variables_of_other_parts_are_none_of_the_brokers_business(monkeypatch: 
         ({"listen": "localhost:\u00b2"}, "listen"),
         ({"listen": "localhost:" + "9" * 5_000}, "listen"),
         ({"metrics_listen": "nowhere"}, "metrics_listen"),
+        ({"metrics_listen": "0.0.0.0:7463"}, "metrics_allow_anonymous = true"),
+        ({"metrics_listen": "[::]:7463", "token_hashes_file": "t"}, "every caller of that network could read names"),
         ({"console_listen": "nowhere"}, "console_listen"),
         ({"console_listen": "0.0.0.0:7462"}, "every browser of that network could see every sink"),
         ({"console_listen": "broker:7462", "token_hashes_file": "t"}, "console_listen = 'broker:7462' opens"),
@@ -192,6 +194,19 @@ def test_tokens_need_tls_wherever_others_could_listen_unless_the_setting_allows_
 )
 def test_a_network_is_listened_to_with_access_control_or_by_an_explicit_setting(given: dict[str, Any]) -> None:
     assert load(**given).listen == given["listen"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"metrics_listen": "127.0.0.1:7463"},
+        {"metrics_listen": "[::1]:7463"},
+        {"metrics_listen": "0.0.0.0:7463", "metrics_allow_anonymous": True, "token_hashes_file": "t"},
+        {"metrics_listen": "0.0.0.0:7463", "allow_anonymous": True},
+    ],
+)
+def test_metrics_are_served_to_a_network_only_by_an_explicit_setting(given: dict[str, Any]) -> None:
+    assert load(**given).metrics_listen == given["metrics_listen"]
 
 
 def test_variables_of_clients_are_not_those_of_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:

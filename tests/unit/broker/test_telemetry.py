@@ -17,6 +17,7 @@ from forebay.broker.core.errors import SinkFull, StoreFenced
 from forebay.broker.core.partition.pages import TRACES_MAX, Body, Part
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import Ordering, Overflow, SinkSettings
+from forebay.broker.exporting import ExportingError
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.delivery.events import Delivered
@@ -407,6 +408,27 @@ def test_without_exporters_a_broker_measures_nothing(monkeypatch: pytest.MonkeyP
 
     assert (told.wants_lag, told.metrics_url) == (False, "")
     told.close()
+
+
+def test_metrics_for_a_network_are_announced_loudly_and_those_on_loopback_are_not(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_METRICS_EXPORTER", "OTEL_TRACES_EXPORTER"):
+        monkeypatch.delenv(name, raising=False)
+
+    instruments(load(metrics_listen="127.0.0.1:0")).close()
+    assert "METRICS ARE OPEN" not in caplog.text
+    instruments(load(metrics_listen="0.0.0.0:0", metrics_allow_anonymous=True)).close()
+    assert "METRICS ARE OPEN: every caller that reaches 0.0.0.0:0" in caplog.text
+
+
+def test_a_variable_does_not_open_metrics_that_the_settings_keep_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_METRICS_EXPORTER", "prometheus")
+    monkeypatch.setenv("OTEL_EXPORTER_PROMETHEUS_HOST", "0.0.0.0")
+    monkeypatch.setenv("OTEL_EXPORTER_PROMETHEUS_PORT", "0")
+
+    with pytest.raises(ExportingError, match=r"OTEL_EXPORTER_PROMETHEUS_HOST = '0\.0\.0\.0'.*metrics_allow_anonymous"):
+        instruments(load())
 
 
 @pytest.mark.parametrize("metric", EVENTS, ids=lambda metric: metric.name)
