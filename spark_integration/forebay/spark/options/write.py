@@ -291,9 +291,11 @@ def target_options(values: OptionValues, environment: Mapping[str, str], *, conn
     name = sink or path
     if name is None:
         raise ForebaySparkError(
-            "Option sink is not set. Spark does not pass the options of a CREATE TABLE to a later SELECT or INSERT.",
+            "Option sink is not set. Spark does not pass the options with which a table was made to a later SELECT or "
+            "INSERT.",
             'Add .option("sink", "<name>"). For SQL use a view: CREATE TEMPORARY VIEW v USING forebay OPTIONS '
-            "(endpoint 'host:port', sink '<name>'), then SELECT from it and INSERT INTO it. "
+            "(endpoint 'host:port', sink '<name>'), then SELECT from it and INSERT INTO it; or name the sink in each "
+            "statement: SELECT * FROM t WITH (endpoint='host:port', sink='<name>'). "
             "`forebay sink list` shows the sinks that exist.",
         )
     text = values.text("endpoint") or environment.get(ENDPOINT_VARIABLE, "").strip() or DEFAULT_ENDPOINT
