@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points, version
 from typing import Any, Final
 
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
@@ -21,6 +23,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from forebay.broker.exporting import Exporting, ExportingError, wanted
+from forebay.broker.log_export import ExportHandler
 
 _log: Final = logging.getLogger(__name__)
 CLOSE_S: Final = 5.0
@@ -75,11 +78,16 @@ def export(exporting: Exporting, *, service: str, instance: str = "") -> Exporte
         readers += [PeriodicExportingMetricReader(_made("metrics", name)) for name in exporting.metrics]
         meters = MeterProvider(metric_readers=readers, resource=resource, shutdown_on_exit=False)
         tracers = _tracers(exporting.traces, resource, at_exit=False)
+        loggers = _loggers(exporting.logs, resource)
     except ExportingError:
         if endpoint is not None:
             endpoint.close()
         raise
     ends: list[Callable[[], object]] = [tracers.shutdown, meters.shutdown]
+    if loggers is not None:
+        handler = ExportHandler(loggers)
+        handler.open()
+        ends += [handler.close, loggers.shutdown]
     if endpoint is not None:
         ends.append(endpoint.close)
     return Exporters(meters, tracers, ends, "" if endpoint is None else endpoint.url)
@@ -106,6 +114,16 @@ def _tracers(names: Sequence[str], resource: Resource, *, at_exit: bool) -> Trac
     provider = TracerProvider(resource=resource, shutdown_on_exit=at_exit)
     for name in names:
         provider.add_span_processor(BatchSpanProcessor(_made("traces", name)))
+    return provider
+
+
+def _loggers(names: Sequence[str], resource: Resource) -> LoggerProvider | None:
+    """Return the provider of log records; None if no exporter is wanted."""
+    if not names:
+        return None
+    provider = LoggerProvider(resource=resource, shutdown_on_exit=False)
+    for name in names:
+        provider.add_log_record_processor(BatchLogRecordProcessor(_made("logs", name)))
     return provider
 
 

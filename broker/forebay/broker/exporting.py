@@ -1,8 +1,8 @@
 """Selection of exporters by the standard ``OTEL_…`` variables. Needs no SDK, and creates no exporter.
 
 As the specification has it, with one exception: without any variable nothing is exported. An endpoint asks for OTLP,
-``OTEL_METRICS_EXPORTER`` and ``OTEL_TRACES_EXPORTER`` name exporters or ``none``. Everything else (intervals, headers,
-samplers, resource, ...) is read by the SDK itself.
+``OTEL_METRICS_EXPORTER``, ``OTEL_TRACES_EXPORTER`` and ``OTEL_LOGS_EXPORTER`` name exporters or ``none``. Everything
+else (intervals, headers, samplers, resource, ...) is read by the SDK itself.
 """
 
 from __future__ import annotations
@@ -24,13 +24,16 @@ class ExportingError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Exporting:
-    """Selected exporters of metrics and traces, and their options."""
+    """Selected exporters of metrics, traces and logs, and their options."""
 
     metrics: tuple[str, ...] = ()
     """Registered names of exporters of metrics, without ``prometheus``."""
 
     traces: tuple[str, ...] = ()
     """Registered names of exporters of spans."""
+
+    logs: tuple[str, ...] = ()
+    """Registered names of exporters of log events."""
 
     prometheus: tuple[str, int] | None = None
     """Host and port of the endpoint for Prometheus; port 0 selects a free one."""
@@ -48,6 +51,7 @@ def wanted(environment: Mapping[str, str]) -> Exporting:
     exporting = Exporting(
         tuple(name for name in metrics if name != "prometheus"),
         _names("TRACES", environment),
+        _names("LOGS", environment),
     )
     if "prometheus" not in metrics:
         return exporting

@@ -21,6 +21,7 @@ from pydantic_settings import SettingsError as UnreadableVariable
 from forebay.broker.core.errors import InvalidSetting
 from forebay.broker.core.settings import DEFAULTS, SECOND_US, SETTINGS, Setting, SinkSettings
 from forebay.broker.storage.store.backends import BACKENDS
+from forebay.text import LogFormat
 from forebay.text.quantities import plain
 
 DEFAULT_PORT: Final = 7461
@@ -71,6 +72,12 @@ def _named_settings(source: object, handler: object) -> CoreSchema:
 def _known_store(name: str) -> str:
     if name not in BACKENDS:
         raise ValueError(f"must be one of {', '.join(sorted(BACKENDS))}")
+    return name
+
+
+def _known_log_format(name: str) -> str:
+    if name not in list(LogFormat):
+        raise ValueError(f"must be one of {', '.join(LogFormat)}")
     return name
 
 
@@ -241,6 +248,9 @@ class BrokerSettings(BaseSettings):
 
     A larger one, or one back, does not.
     """
+
+    log_format: Annotated[str, AfterValidator(_known_log_format)] = LogFormat.TEXT.value
+    """Format of the log on standard error: `text`, or `json` with one object per event."""
 
     drain_s: float = Field(default=10.0, ge=0.0, le=300.0)
     """Time limit of a stop for calls that are in progress."""

@@ -3,6 +3,17 @@
 from __future__ import annotations
 
 from forebay.text.escapes import is_safe, visible, visible_json
-from forebay.text.logs import SafeFormatter, log_to_stderr
+from forebay.text.events import event_of, fields_of
+from forebay.text.logs import JsonFormatter, LogFormat, SafeFormatter, log_to_stderr
 
-__all__ = ["SafeFormatter", "is_safe", "log_to_stderr", "visible", "visible_json"]
+__all__ = [
+    "JsonFormatter",
+    "LogFormat",
+    "SafeFormatter",
+    "event_of",
+    "fields_of",
+    "is_safe",
+    "log_to_stderr",
+    "visible",
+    "visible_json",
+]

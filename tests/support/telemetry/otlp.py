@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import grpc
+from opentelemetry.proto.collector.logs.v1 import logs_service_pb2, logs_service_pb2_grpc
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2, metrics_service_pb2_grpc
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 
@@ -48,23 +49,44 @@ class Point:
     attributes: dict[str, Any]
 
 
-class Receiver(metrics_service_pb2_grpc.MetricsServiceServicer, trace_service_pb2_grpc.TraceServiceServicer):
-    """Keeps every span, and of each metric what came last."""
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A log event as it came."""
+
+    service: str
+    logger: str
+    severity: str
+    body: str
+    attributes: dict[str, Any]
+    span: tuple[bytes, bytes]
+    """Identity of the span that was current; empty without one."""
+
+
+class Receiver(
+    metrics_service_pb2_grpc.MetricsServiceServicer,
+    trace_service_pb2_grpc.TraceServiceServicer,
+    logs_service_pb2_grpc.LogsServiceServicer,
+):
+    """Keeps every span and log event, and of each metric what came last."""
 
     def __init__(self) -> None:
         self._news = threading.Condition()
-        """Protects the three below; fires when something came."""
+        """Protects the four below; fires when something came."""
         self._spans: list[Span] = []
+        self._events: list[Event] = []
         self._metrics: dict[tuple[str, str], list[Point]] = {}
         self.resources: list[dict[str, Any]] = []
         self.endpoint = ""
 
     def Export(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """Take either signal: both services have this one call."""
+        """Take any signal: all services have this one call."""
         with self._news:
             if isinstance(request, trace_service_pb2.ExportTraceServiceRequest):
                 self._spans += _spans(request)
                 answer: Any = trace_service_pb2.ExportTraceServiceResponse()
+            elif isinstance(request, logs_service_pb2.ExportLogsServiceRequest):
+                self._events += _events(request)
+                answer = logs_service_pb2.ExportLogsServiceResponse()
             else:
                 self._metrics |= _metrics(request)
                 answer = metrics_service_pb2.ExportMetricsServiceResponse()
@@ -81,6 +103,17 @@ class Receiver(metrics_service_pb2_grpc.MetricsServiceServicer, trace_service_pb
         """The spans of a name, once there are so many."""
         return self._await(lambda: [span for span in self._spans if span.name == name], count)
 
+    def event(self, text: str) -> Event:
+        """The first log event that begins so, once there is one."""
+
+        def found() -> Event | None:
+            return next((event for event in self._events if event.body.startswith(text)), None)
+
+        with self._news:
+            came = self._news.wait_for(found, WAIT_S)
+            assert came is not None, f"{text!r} did not come; there are {[event.body for event in self._events]}"
+            return came
+
     def _await(self, look: Callable[[], list[Span]], count: int) -> list[Span]:
         with self._news:
             came = self._news.wait_for(lambda: len(look()) >= count, WAIT_S)
@@ -95,6 +128,7 @@ def receiving() -> Iterator[Receiver]:
     server = grpc.server(ThreadPoolExecutor(4, thread_name_prefix="otlp"))
     metrics_service_pb2_grpc.add_MetricsServiceServicer_to_server(receiver, server)
     trace_service_pb2_grpc.add_TraceServiceServicer_to_server(receiver, server)
+    logs_service_pb2_grpc.add_LogsServiceServicer_to_server(receiver, server)
     receiver.endpoint = f"http://127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     server.start()
     try:
@@ -116,6 +150,21 @@ def _spans(request: Any) -> Iterator[Span]:
                     parent_id=span.parent_span_id,
                     links=frozenset((link.trace_id, link.span_id) for link in span.links),
                     attributes=_attributes(span.attributes),
+                )
+
+
+def _events(request: Any) -> Iterator[Event]:
+    for resource in request.resource_logs:
+        service = _attributes(resource.resource.attributes)["service.name"]
+        for scope in resource.scope_logs:
+            for record in scope.log_records:
+                yield Event(
+                    service,
+                    scope.scope.name,
+                    record.severity_text,
+                    record.body.string_value,
+                    _attributes(record.attributes),
+                    (record.trace_id, record.span_id),
                 )
 
 

@@ -14,14 +14,17 @@ ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4317"}
     [
         ({}, Exporting()),
         ({"OTEL_SERVICE_NAME": "x", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, Exporting()),
-        (ENDPOINT, Exporting(GRPC, GRPC)),
+        (ENDPOINT, Exporting(GRPC, GRPC, GRPC)),
+        ({"OTEL_EXPORTER_OTLP_LOGS_ENDPOINT": "http://collector:4317"}, Exporting(logs=GRPC)),
+        ({"OTEL_LOGS_EXPORTER": "otlp"}, Exporting(logs=GRPC)),
         ({"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://collector:4317"}, Exporting(metrics=GRPC)),
         ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://collector:4317"}, Exporting(traces=GRPC)),
         ({"OTEL_METRICS_EXPORTER": "otlp", "OTEL_TRACES_EXPORTER": "none"}, Exporting(metrics=GRPC)),
-        ({**ENDPOINT, "OTEL_TRACES_EXPORTER": "none"}, Exporting(metrics=GRPC)),
-        ({**ENDPOINT, "OTEL_TRACES_EXPORTER": " otlp , console, otlp"}, Exporting(GRPC, (*GRPC, "console"))),
-        ({**ENDPOINT, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, Exporting(HTTP, HTTP)),
-        ({**ENDPOINT, "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf"}, Exporting(GRPC, HTTP)),
+        ({**ENDPOINT, "OTEL_TRACES_EXPORTER": "none"}, Exporting(metrics=GRPC, logs=GRPC)),
+        ({**ENDPOINT, "OTEL_LOGS_EXPORTER": "none"}, Exporting(GRPC, GRPC)),
+        ({**ENDPOINT, "OTEL_TRACES_EXPORTER": " otlp , console, otlp"}, Exporting(GRPC, (*GRPC, "console"), GRPC)),
+        ({**ENDPOINT, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, Exporting(HTTP, HTTP, HTTP)),
+        ({**ENDPOINT, "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf"}, Exporting(GRPC, HTTP, GRPC)),
         ({**ENDPOINT, "OTEL_SDK_DISABLED": "True"}, Exporting()),
         ({"OTEL_METRICS_EXPORTER": "prometheus"}, Exporting(prometheus=("127.0.0.1", 9464))),
         (
@@ -54,4 +57,4 @@ def test_a_variable_that_is_wrong_is_named(environment: dict[str, str], message:
 def test_an_address_for_prometheus_comes_on_top() -> None:
     exporting = wanted(ENDPOINT).with_prometheus("127.0.0.1", 0)
 
-    assert exporting == Exporting(GRPC, GRPC, ("127.0.0.1", 0))
+    assert exporting == Exporting(GRPC, GRPC, GRPC, ("127.0.0.1", 0))

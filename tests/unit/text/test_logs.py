@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import logging
 import re
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forebay.text import SafeFormatter, is_safe, log_to_stderr
+from forebay.text import JsonFormatter, SafeFormatter, event_of, fields_of, is_safe, log_to_stderr
 from forebay.text.logs import TRACE_MARK
 
 FORM = "%(asctime)s %(levelname)s %(name)s %(message)s"
@@ -77,3 +78,59 @@ def test_without_a_handler_events_go_to_standard_error(
         root.setLevel(level)
 
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def record(template: str, *args: object) -> logging.LogRecord:
+    """An event."""
+    return logging.LogRecord("forebay.test", logging.WARNING, "x.py", 1, template, args, None)
+
+
+@pytest.mark.parametrize(
+    ("template", "args", "event", "fields"),
+    [
+        ("broker has stopped", (), "broker has stopped", {}),
+        (
+            "target failed sink=%s partition=%d reason=%r after_s=%.1f whole=%s",
+            ("orders", 3, "a=%s b", 2.54, True),
+            "target failed",
+            {"sink": "orders", "partition": 3, "reason": "a=%s b", "after_s": 2.54, "whole": True},
+        ),
+        ("reload failed: %s", ("x=1",), "reload failed", {}),
+        ("used=%d%% of=%s", (50, ValueError("x")), "", {"used": 50, "of": "x"}),
+        ("sink=%s size=%d", ("orders",), "", {}),
+        ("values=%(a)s", ({"a": 1},), "values=%(a)s", {}),
+    ],
+)
+def test_the_fields_of_an_event_are_its_arguments(
+    template: str, args: tuple[object, ...], event: str, fields: dict[str, object]
+) -> None:
+    found = record(template, *args)
+
+    assert fields_of(found) == fields
+    if fields or not args:
+        assert event_of(found) == event
+
+
+def test_an_event_in_json_is_one_line_with_its_fields_and_the_current_span() -> None:
+    failed = record("target failed sink=%s reason=%r", "orders", FORGED)
+
+    line = JsonFormatter(lambda: ("a" * 32, "b" * 16)).format(failed)
+
+    document = json.loads(line)
+    assert "\n" not in line
+    assert is_safe(line)
+    assert document["fields"] == {"sink": "orders", "reason": FORGED}
+    assert (document["level"], document["logger"], document["event"]) == ("WARNING", "forebay.test", "target failed")
+    assert (document["trace_id"], document["span_id"]) == ("a" * 32, "b" * 16)
+    assert document["time"].endswith("+00:00")
+
+
+def test_an_exception_in_json_stays_on_the_line_and_ids_are_left_out_without_a_span() -> None:
+    failed = record("failed")
+    failed.exc_info = (ValueError, ValueError(FORGED), None)
+
+    line = JsonFormatter().format(failed)
+
+    assert len(line.splitlines()) == 1
+    assert "ValueError" in json.loads(line)["exception"]
+    assert "trace_id" not in json.loads(line)

@@ -19,6 +19,7 @@ from forebay.cli.completion import target_names, target_options
 from forebay.cli.contact import BrokerUnreachable, reach
 from forebay.cli.exits import ExitCode
 from forebay.cli.extras import needed_for
+from forebay.cli.operate.logs import LogFormatOption, start_log
 from forebay.cli.operate.summary import SUMMARY_S, SummaryInterval, summarized, waiting_records
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, Subscription, connect
 from forebay.cli.output import Output, write_json, write_message
@@ -26,7 +27,7 @@ from forebay.cli.quantities import size
 from forebay.cli.report import CommandFailed
 from forebay.cli.telemetry import exporting
 from forebay.process import tune
-from forebay.text import log_to_stderr
+from forebay.text import LogFormat
 
 _log = logging.getLogger("forebay.deliver")
 
@@ -80,6 +81,7 @@ def deliver(
     ] = None,
     credit_records: Annotated[int, typer.Option(help="Maximum records in flight.", min=1)] = 20_000,
     summary_interval_s: SummaryInterval = SUMMARY_S,
+    log_format: LogFormatOption = LogFormat.TEXT,
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,
 ) -> None:
@@ -108,7 +110,7 @@ def deliver(
         concurrency=concurrency,
         credit_records=credit_records,
     )
-    log_to_stderr(logging.INFO, "%(asctime)s %(levelname)s %(message)s")
+    start_log(logging.INFO, "%(asctime)s %(levelname)s %(message)s", log_format)
     for chatty in ("httpx2", "httpcore2"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     tune()

@@ -18,13 +18,14 @@ import typer
 from forebay.cli.contact import BrokerUnreachable, reach
 from forebay.cli.exits import ExitCode
 from forebay.cli.extras import needed_for
+from forebay.cli.operate.logs import LogFormatOption, start_log
 from forebay.cli.operate.summary import SUMMARY_S, SummaryInterval, summarized, waiting_records
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, connect
 from forebay.cli.output import Output, write_json, write_line, write_message, write_table
 from forebay.cli.report import CommandFailed
 from forebay.cli.telemetry import exporting
 from forebay.process import tune
-from forebay.text import log_to_stderr
+from forebay.text import LogFormat
 
 if TYPE_CHECKING:
     from forebay.deliver.fleet import Finding, Plan
@@ -39,6 +40,7 @@ def run_deliveries(
         bool, typer.Option("--open", help="With --check, open each target as a delivery does, and close it.")
     ] = False,
     summary_interval_s: SummaryInterval = SUMMARY_S,
+    log_format: LogFormatOption = LogFormat.TEXT,
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,
 ) -> None:
@@ -55,7 +57,7 @@ def run_deliveries(
         _check(file, output, opens=open_targets)
         return
     plan = _load(file)  # its problems are reported before anything is started
-    log_to_stderr(logging.INFO, "%(asctime)s %(levelname)s %(message)s")
+    start_log(logging.INFO, "%(asctime)s %(levelname)s %(message)s", log_format)
     for chatty in ("httpx2", "httpcore2"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     tune()

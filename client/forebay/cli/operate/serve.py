@@ -18,10 +18,11 @@ from forebay.cli.completion import broker_settings
 from forebay.cli.exits import ExitCode
 from forebay.cli.extras import needed_for
 from forebay.cli.manage.settings_text import nested_texts
+from forebay.cli.operate.logs import start_log
 from forebay.cli.options import OutputForm
 from forebay.cli.output import Output, write_json, write_line
 from forebay.cli.report import CommandFailed
-from forebay.text import log_to_stderr
+from forebay.text import LogFormat
 
 DEFAULT_CONFIG: Final = Path("forebay.toml")
 """Default configuration file, read if it exists."""
@@ -100,6 +101,9 @@ def serve(
         ),
     ] = None,
     log_level: Annotated[LogLevel, typer.Option(help="Log level; the log is on standard error.")] = LogLevel.INFO,
+    log_format: Annotated[
+        LogFormat | None, typer.Option(help="Format of the log; the setting log_format. Default: text.")
+    ] = None,
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Run a broker until SIGTERM or Ctrl-C. Without options, its data is in ./forebay-data.
@@ -127,12 +131,13 @@ def serve(
             "token_hashes_file": token_hashes_file,
             "tokens_without_tls": tokens_without_tls,
             "allow_anonymous": allow_anonymous,
+            "log_format": log_format,
         }
         chosen = {name: value for name, value in options.items() if value is not None}
         settings = load(config, **{**nested_texts(assigned or []), **chosen})
     except SettingsError as error:
         raise CommandFailed(str(error), ExitCode.USAGE) from error
-    log_to_stderr(log_level.upper(), "%(asctime)s %(levelname)s %(name)s %(message)s")
+    start_log(log_level.upper(), "%(asctime)s %(levelname)s %(name)s %(message)s", LogFormat(settings.log_format))
 
     beside: dict[str, str] = {}
 

@@ -1,0 +1,34 @@
+"""Log of a long-running command on standard error: text, or JSON with the current span."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from forebay.text import JsonFormatter, LogFormat, log_to_stderr
+
+LogFormatOption = Annotated[
+    LogFormat,
+    typer.Option(
+        "--log-format",
+        envvar="FOREBAY_LOG_FORMAT",
+        help="Format of the log on standard error: text, or json with one object per event.",
+    ),
+]
+"""``--log-format``; the default is text."""
+
+
+def start_log(level: str | int, form: str, log_format: LogFormat) -> None:
+    """Log to standard error; ``form`` is the template of lines of text."""
+    log_to_stderr(level, JsonFormatter(_current_span) if log_format is LogFormat.JSON else form)
+
+
+def _current_span() -> tuple[str, str]:
+    """Return the ids of the current trace and span; empty without one."""
+    from opentelemetry import trace
+
+    context = trace.get_current_span().get_span_context()
+    if not context.is_valid:
+        return "", ""
+    return trace.format_trace_id(context.trace_id), trace.format_span_id(context.span_id)
