@@ -94,15 +94,20 @@ def test_the_way_of_a_record_is_one_story_from_its_micro_batch_to_its_settlement
         deliveries = receiver.spans("deliver orders", 2)
         settled = receiver.spans("settle orders", 2)
         buffered, processed = receiver.spans("buffer orders"), receiver.spans("process orders", 3)
+        requests = receiver.spans("POST", 3)
 
     assert commit.links == {task.context}
     assert commit.attributes["forebay.epoch.number"] == 0
     assert str(commit.attributes["forebay.epoch.producer"]).startswith(str(task.attributes["spark.streaming.query.id"]))
+    of_batch = ("spark.streaming.query.id", "spark.streaming.batch.id")
+    assert [commit.attributes[name] for name in of_batch] == [task.attributes[name] for name in of_batch]
     assert (task.attributes["spark.streaming.batch.id"], commit.attributes["messaging.batch.message_count"]) == ("0", 1)
     assert (send.trace_id, send.parent_id) == task.context
     assert all(span.links == {send.context} for span in (*buffered, *deliveries))
     assert {span.service for span in deliveries} == {"forebay-deliver"}
     assert "error.type" in processed[0].attributes
-    everything = [task, commit, send, *buffered, *deliveries, *processed, *settled]
+    assert requests[0].attributes["error.type"] == "503"
+    assert {(one.trace_id, one.parent_id) for one in requests} <= {one.context for one in processed}
+    everything = [task, commit, send, *buffered, *deliveries, *processed, *requests, *settled]
     assert connected(commit, everything) == {span.name for span in everything}
     assert ROW not in repr(everything)

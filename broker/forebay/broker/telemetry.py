@@ -25,7 +25,7 @@ from forebay.broker.runtime.delivery.events import Delivered
 from forebay.broker.runtime.instruments import Instruments, Lag, SinkMeasure
 from forebay.broker.runtime.metrics import EVENTS, GROUP, PARTITION, SINK, Metric, MetricKind
 from forebay.broker.runtime.resources.connections import Connections
-from forebay.broker.series import Attributes, Series, attributes
+from forebay.broker.series import Series, attributes
 from forebay.broker.settings import OPEN_METRICS, BrokerSettings, address, is_loopback
 
 _log: Final = logging.getLogger(__name__)
@@ -34,6 +34,8 @@ SERVICE: Final = "forebay-broker"
 METRICS: Final = (*EVENTS, *GAUGES)
 """All metrics of the broker."""
 _PROPAGATOR: Final = TraceContextTextMapPropagator()
+_SAMPLED: Final = ("-01", "-03")
+"""Ends of the trace context of a publisher whose span is sampled, without and with a random id."""
 
 
 class OpenTelemetryInstruments(Instruments):
@@ -76,9 +78,12 @@ class OpenTelemetryInstruments(Instruments):
 
     # -- events
 
-    def add(self, metric: Metric, amount: float, labels: tuple[str, ...] = ()) -> None:
+    def add(self, metric: Metric, amount: float, labels: tuple[str, ...] = (), *, part: Part | None = None) -> None:
         add, series = self._made[metric]
-        add(amount, series.of(labels))
+        if part is not None and part.traceparent.endswith(_SAMPLED):
+            add(amount, series.of(labels), context=_PROPAGATOR.extract({"traceparent": part.traceparent}))
+        else:
+            add(amount, series.of(labels))
 
     def delivered(self, sink: str, subscription: str, event: Delivered, redelivered: int, now_us: int) -> None:
         super().delivered(sink, subscription, event, redelivered, now_us)
@@ -109,7 +114,7 @@ class OpenTelemetryInstruments(Instruments):
         self._gauges.forgotten(sink, subscription)
 
 
-def _instrument(meter: Meter, metric: Metric) -> Callable[[float, Attributes], None]:
+def _instrument(meter: Meter, metric: Metric) -> Callable[..., None]:
     if metric.kind is MetricKind.COUNTER:
         return meter.create_counter(metric.name, metric.unit, metric.description).add
     return meter.create_histogram(

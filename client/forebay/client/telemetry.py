@@ -83,6 +83,11 @@ class SendSpan:
         self._span.end()
         return time.monotonic() - self._started
 
+    @property
+    def context(self) -> otel_context.Context:
+        """Context of the span, for the exemplar of its duration."""
+        return trace.set_span_in_context(self._span)
+
 
 class Telemetry:
     """Instruments of one sink's publisher, subscriber or replay."""
@@ -156,7 +161,7 @@ class Telemetry:
         if error:
             attributes["error.type"] = error
         self._sent.add(count, attributes)
-        self._operation.record(elapsed_s, attributes)
+        self._operation.record(elapsed_s, attributes, context=span.context)
 
     @contextmanager
     def sending(self, partition: int | None, count: int) -> Iterator[SendSpan]:
@@ -202,7 +207,7 @@ class Telemetry:
             span.set_attribute("error.type", error)
             span.set_status(StatusCode.ERROR, error)
         span.end()
-        self._process.record(elapsed_s, attributes)
+        self._process.record(elapsed_s, attributes, context=trace.set_span_in_context(span))
 
     def settle(self, operation: str, partition: int | None, count: int, delivery: Span | None) -> Span:
         """Start the span of an ack or nack, linked to its delivery."""
@@ -222,4 +227,4 @@ class Telemetry:
             span.set_attribute("error.type", error)
             span.set_status(StatusCode.ERROR, error)
         span.end()
-        self._operation.record(elapsed_s, attributes)
+        self._operation.record(elapsed_s, attributes, context=trace.set_span_in_context(span))

@@ -64,6 +64,10 @@ def commit(sink: str, *, producer: str, epoch: int, records: int, tasks: Sequenc
         "forebay.epoch.producer": producer,
         "forebay.epoch.number": epoch,
     }
+    query, of_a_stream, _ = producer.partition(":")
+    if of_a_stream:  # a batch has an id of its own
+        attributes[_PROPERTIES[QUERY_ID]] = query
+        attributes[_PROPERTIES[BATCH_ID]] = str(epoch)
     with _traced(f"spark commit {sink}", attributes, list(_links(tasks))):
         yield
 

@@ -63,6 +63,17 @@ class Observed:
         """The values of one metric by some of its attributes."""
         return {tuple(point.at.get(key) for key in by): point.value for point in self.points(name)}
 
+    def exemplars(self) -> dict[str, list[tuple[int | None, int | None]]]:
+        """Trace and span of each exemplar since the last reading, by metric."""
+        data = self._reader.get_metrics_data()
+        found: dict[str, list[tuple[int | None, int | None]]] = {}
+        for resource in data.resource_metrics if data is not None else ():
+            for scope in resource.scope_metrics:
+                for metric in scope.metrics:
+                    held = [each for point in metric.data.data_points for each in point.exemplars]
+                    found[metric.name] = [(each.trace_id, each.span_id) for each in held]
+        return found
+
     def spans(self, prefix: str = "") -> list[ReadableSpan]:
         """The spans that ended and whose names begin so, in that order."""
         return [span for span in self._exporter.get_finished_spans() if span.name.startswith(prefix)]

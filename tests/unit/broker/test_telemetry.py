@@ -438,3 +438,13 @@ def test_an_amount_of_any_metric_is_exported_with_its_labels_by_its_row_alone(me
     [point] = seen.points(metric.name)
     assert point.value == 3
     assert len(point.at) == len(metric.labels)
+
+
+@pytest.mark.parametrize(("flags", "exemplars"), [("01", [(7, 8)]), ("00", [])])
+async def test_the_time_until_a_page_is_durable_has_its_sampled_publisher_as_exemplar(
+    seen: Observed, flags: str, exemplars: list[tuple[int, int]]
+) -> None:
+    async with observed(seen) as (_, buffer):
+        await append(buffer, b"a", traceparent=f"{TRACE.format(7, 8)[:-2]}{flags}")
+
+        assert seen.exemplars()["forebay.ingest.duration"] == exemplars

@@ -92,6 +92,18 @@ def test_a_page_has_a_producer_span_under_the_caller_s_and_carries_its_context(s
     assert [(point.at, point.count) for point in seen.points("messaging.client.operation.duration")] == [(place, 1)]
 
 
+def test_a_duration_has_its_span_as_exemplar(seen: Observed) -> None:
+    measured = telemetry(seen)
+
+    measured.sent(measured.send(3, 2, None), 2)
+    measured.processed(measured.deliver(3, 2, []), 0.5)
+
+    ids = [(span.context.trace_id, span.context.span_id) for span in seen.spans() if span.context is not None]
+    exemplars = seen.exemplars()
+    assert exemplars["messaging.client.operation.duration"] == ids[:1]
+    assert exemplars["messaging.process.duration"] == ids[1:]
+
+
 def test_a_page_that_failed_says_so_by_its_reason(seen: Observed) -> None:
     measured = telemetry(seen)
 

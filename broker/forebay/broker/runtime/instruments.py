@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from forebay.broker.core.partition.pages import DropReason, Entry
+from forebay.broker.core.partition.pages import DropReason, Entry, Part
 from forebay.broker.runtime import metrics
 from forebay.broker.runtime.commit.committer import Synced
 from forebay.broker.runtime.delivery.events import Delivered
@@ -62,8 +62,11 @@ class Instruments:
     wants_lag: bool = False
     """True if ``measured`` is to be called: with many sinks it is costly, so only while it is read."""
 
-    def add(self, metric: Metric, amount: float, labels: tuple[str, ...] = ()) -> None:
-        """Add to a counter, or to the values of a histogram; ``labels`` as the metric names them."""
+    def add(self, metric: Metric, amount: float, labels: tuple[str, ...] = (), *, part: Part | None = None) -> None:
+        """Add to a counter, or to the values of a histogram; ``labels`` as the metric names them.
+
+        ``part``: of the page that was measured; its trace is the exemplar of the value.
+        """
 
     def ingested(
         self,
@@ -82,7 +85,8 @@ class Instruments:
         self.add(metrics.INGESTED_RECORDS, sum(entry.count for entry in entries) + beside[0], place)
         self.add(metrics.INGESTED_BYTES, sum(entry.size for entry in entries) + beside[1], place)
         for entry in entries:
-            self.add(metrics.INGEST, max(0, age_now_us - entry.age_us) / 1e6, (sink,))
+            elapsed_s = max(0, age_now_us - entry.age_us) / 1e6
+            self.add(metrics.INGEST, elapsed_s, (sink,), part=entry.parts[0] if entry.parts else None)
 
     def synced(self, synced: Synced) -> None:
         """Record a committed batch."""

@@ -23,6 +23,7 @@ from typing import Final
 
 import httpcore2
 from opentelemetry import propagate
+from opentelemetry.trace import Span, TracerProvider
 
 from forebay.credentials import CredentialReport
 from forebay.deliver import classification
@@ -30,6 +31,7 @@ from forebay.deliver.batch import Batch, BatchLimits
 from forebay.deliver.errors import InvalidOption
 from forebay.deliver.outcome import Delivered, Outcome, Reject, Retry
 from forebay.deliver.targets import encoding as encode
+from forebay.deliver.targets.client_span import client_span, failed
 from forebay.deliver.targets.http_exchange import Network
 from forebay.deliver.targets.http_options import DESCRIPTION
 from forebay.deliver.targets.http_settings import Format, HttpSettings, problem_of_value
@@ -50,6 +52,8 @@ _QUOTING: Final = (httpcore2.ProtocolError, httpcore2.ProxyError, httpcore2.Unsu
 _SECRET_CHARACTERS_MIN: Final = 4
 _SCHEMES: Final = frozenset({"Basic", "Bearer", "Digest", "Negotiate", "Token", "ApiKey"})
 """Parts of credentials that are not secret."""
+_ERROR_STATUS_MIN: Final = 400
+"""Lowest status that makes the span of a client a failed one."""
 _ANSWER_BYTES_MAX: Final = 64 << 10
 _TITLE_CHARACTERS_MAX: Final = 200
 
@@ -63,8 +67,10 @@ class HttpTarget:
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         clock: Callable[[], float] = monotonic,
+        tracers: TracerProvider | None = None,
     ) -> None:
         self._settings = settings
+        self._tracers = tracers
         self._now = now
         self._place = settings.place
         self._network = Network(clock)
@@ -129,7 +135,11 @@ class HttpTarget:
         }
         if batch.resend:
             headers["Forebay-Resend"] = "true"
-        propagate.inject(headers)
+        with client_span(self._settings.method, self._settings.span_attributes, self._tracers) as span:
+            propagate.inject(headers)
+            return self._exchange(headers, body, span)
+
+    def _exchange(self, headers: dict[str, str], body: bytes, span: Span) -> Outcome:
         if self._pool is None:
             raise RuntimeError("the target is not open")
         settings = self._settings
@@ -144,11 +154,14 @@ class HttpTarget:
                 extensions={"timeout": settings.timeouts},
             ) as response:
                 # The status determines the outcome: a later failure of the answer has no effect.
+                _answered(span, response.status)
                 return self._outcome(response.status, response.headers, _answer(response))
         except _ERRORS as error:
             status = exchange.status
             if status is not None:
+                _answered(span, status)
                 return self._outcome(status, (), b"")
+            failed(span, type(error).__name__)
             return self._redacted(
                 classification.transport(error, place=self._place, quotes=isinstance(error, _QUOTING))
             )
@@ -199,6 +212,12 @@ class HttpTarget:
             parts = {part for part in (value, *value.split()) if len(part) >= _SECRET_CHARACTERS_MIN}
             self._secrets = tuple(sorted(parts - _SCHEMES, key=len, reverse=True))
         return headers
+
+
+def _answered(span: Span, status: int) -> None:
+    span.set_attribute("http.response.status_code", status)
+    if status >= _ERROR_STATUS_MIN:
+        failed(span, str(status))
 
 
 def _answer(response: httpcore2.Response) -> bytes:

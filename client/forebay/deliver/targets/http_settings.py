@@ -196,6 +196,17 @@ class HttpSettings:
         url = httpx2.URL(self.url)
         return f"{url.scheme}://{url.netloc.decode('ascii')}{url.path}"
 
+    @property
+    def span_attributes(self) -> dict[str, str | int]:
+        """Attributes of the span of a request, without user, password and query."""
+        url = httpx2.URL(self.url)
+        return {
+            "http.request.method": self.method,
+            "url.full": self.place,
+            "server.address": url.host,
+            "server.port": url.port or (443 if url.scheme == "https" else 80),
+        }
+
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> HttpSettings:
         """Build settings from command-line options; raises `InvalidOption` with the invalid one."""

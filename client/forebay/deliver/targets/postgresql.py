@@ -17,6 +17,7 @@ from threading import Lock
 from typing import Any, Final, LiteralString
 
 import psycopg
+from opentelemetry.trace import TracerProvider
 from psycopg import errors, sql
 from psycopg.types.range import Range
 
@@ -24,6 +25,7 @@ from forebay.deliver import classification
 from forebay.deliver.batch import Batch, BatchLimits
 from forebay.deliver.errors import InvalidOption, TargetClosed
 from forebay.deliver.outcome import Delivered, Outcome, Reject, Retry
+from forebay.deliver.targets.client_span import client_span, failed
 from forebay.deliver.targets.options import described
 from forebay.deliver.targets.postgresql_rows import RowInvalid, Rows, json_rows, offsets_of, record_rows
 from forebay.deliver.targets.postgresql_settings import DESCRIPTION, TARGET, PostgresqlSettings, settings_of
@@ -66,8 +68,9 @@ _COLUMNS: Final = (
 class PostgresqlTarget:
     """A `forebay.deliver.Target` that writes rows to PostgreSQL."""
 
-    def __init__(self, settings: PostgresqlSettings) -> None:
+    def __init__(self, settings: PostgresqlSettings, *, tracers: TracerProvider | None = None) -> None:
         self._settings = settings
+        self._tracers = tracers
         self._delivery = settings.delivery
         self._idle: list[TimedConnection] = []
         self._lock = Lock()
@@ -84,16 +87,23 @@ class PostgresqlTarget:
 
     def send(self, batch: Batch) -> Outcome:
         """Write the rows of a batch that are not written yet, and note its offsets, in one transaction."""
-        ends_at = time.monotonic() + self._settings.timeout_s
+        settings = self._settings
+        ends_at = time.monotonic() + settings.timeout_s
         connection: TimedConnection | None = None
-        try:
-            connection = self._take(ends_at)
-            self._write(connection, batch)
-        except RowInvalid as invalid:
-            self._give(connection)
-            return Reject(classification.shorten(str(invalid)), exact=len(batch) == 1)
-        except psycopg.Error as error:
-            return self._failed(connection, error, batch)
+        attributes = {**settings.span_attributes, "db.operation.batch.size": len(batch)}
+        with client_span(f"COPY {settings.table}", attributes, self._tracers) as span:
+            try:
+                connection = self._take(ends_at)
+                self._write(connection, batch)
+            except RowInvalid as invalid:
+                failed(span, type(invalid).__name__)
+                self._give(connection)
+                return Reject(classification.shorten(str(invalid)), exact=len(batch) == 1)
+            except psycopg.Error as error:
+                if error.sqlstate:
+                    span.set_attribute("db.response.status_code", error.sqlstate)
+                failed(span, error.sqlstate or type(error).__name__)
+                return self._failed(connection, error, batch)
         self._give(connection)
         return Delivered()
 

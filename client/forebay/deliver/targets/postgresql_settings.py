@@ -83,6 +83,10 @@ DESCRIPTION: Final = TargetDescription(
 )
 
 
+_PORT: Final = 5_432
+"""Port of PostgreSQL where the address names none."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresqlSettings:
     """Settings of the PostgreSQL target."""
@@ -111,6 +115,19 @@ class PostgresqlSettings:
     """Time limit of a batch, from connecting to the commit. Keep it below the sink's ack deadline."""
 
     credentials_file: str = ""
+
+    @property
+    def span_attributes(self) -> dict[str, str | int]:
+        """Attributes of the span of a transaction; the server only where the address names it."""
+        found: dict[str, str | int] = {
+            "db.system.name": "postgresql",
+            "db.namespace": self.place.database,
+            "db.collection.name": self.table,
+            "db.operation.name": "COPY",
+        }
+        if self.place.host:
+            found |= {"server.address": self.place.host, "server.port": self.place.port or _PORT}
+        return found
 
     @property
     def shown(self) -> str:
