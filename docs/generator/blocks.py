@@ -9,6 +9,7 @@ from typing import Final
 from docs.generator import (
     broker_settings,
     command_line,
+    consumer_settings,
     errors,
     metrics,
     sink_settings,
@@ -21,6 +22,7 @@ BLOCKS: Final[Mapping[str, Callable[[], str]]] = {
     "broker-settings": broker_settings.markdown,
     "client-errors": errors.client_errors,
     "command-line": command_line.markdown,
+    "consumer-settings": consumer_settings.markdown,
     "metrics": metrics.markdown,
     "reasons": errors.reasons,
     "sink-guarantees": sink_settings.guarantees,

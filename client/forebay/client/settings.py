@@ -20,7 +20,7 @@ WINDOW_PAGES_MAX: Final = 256
 def check(name: str, value: float, lowest: float, highest: float) -> None:
     """Raise ``INVALID_SETTING`` unless ``lowest <= value <= highest``."""
     if not lowest <= value <= highest:
-        raise invalid_setting(name, value, f"{lowest:g} to {highest:g}")
+        raise invalid_setting(name, value, f"{lowest:.15g} to {highest:.15g}")
 
 
 def invalid_setting(name: str, value: object, allowed: str, problem: str = "") -> InvalidArgument:

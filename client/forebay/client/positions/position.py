@@ -26,6 +26,9 @@ FORMAT: Final = 1
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 """Form of a namespace and of a consumer's name: safe in a path, a blob name and a query."""
 
+NAME_FORM: Final = "a letter or digit, then up to 127 letters, digits, '.', '_' or '-'"
+"""That form in words."""
+
 WRITE_MARK: Final = ".write"
 """End of the names under which queries that write to a sink are kept; see ``PositionKey.is_write``."""
 
@@ -46,8 +49,7 @@ class PositionKey:
         """Reject names that a store could not keep."""
         for name, value in (("namespace", self.namespace), ("name", self.consumer)):
             if NAME.fullmatch(value) is None:
-                allowed = "a letter or digit, then up to 127 letters, digits, '.', '_' or '-'"
-                raise invalid_setting(name, repr(value), allowed)
+                raise invalid_setting(name, repr(value), NAME_FORM)
 
     @property
     def is_write(self) -> bool:

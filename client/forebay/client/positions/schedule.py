@@ -6,9 +6,18 @@ last save, or if the first of them waits for ``time_threshold_s``: so the last r
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from forebay.client.settings import check
+
+RANGES: Final[Mapping[str, tuple[float, float]]] = {
+    "frequency_s": (0, 86_400),
+    "count_threshold": (1, 1_000_000_000),
+    "time_threshold_s": (0, 86_400),
+}
+"""Lowest and highest value by setting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +35,8 @@ class SaveSchedule:
 
     def __post_init__(self) -> None:
         """Reject values that are out of bounds."""
-        check("frequency_s", self.frequency_s, 0, 86_400)
-        check("count_threshold", self.count_threshold, 1, 1_000_000_000)
-        check("time_threshold_s", self.time_threshold_s, 0, 86_400)
+        for name, (lowest, highest) in RANGES.items():
+            check(name, getattr(self, name), lowest, highest)
 
 
 @dataclass(slots=True)

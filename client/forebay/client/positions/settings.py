@@ -1,11 +1,16 @@
-"""Settings of a consumer with saved positions, with their bounds."""
+"""Settings of a consumer with saved positions, and the tables of their allowed values."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
-from typing import TypedDict
+from typing import Final, TypedDict
 
+from forebay.client.positions import schedule
+from forebay.client.positions.position import NAME, NAME_FORM
 from forebay.client.positions.schedule import SaveSchedule
 from forebay.client.positions.start import OnMisfit
 from forebay.client.settings import check, invalid_setting
@@ -26,6 +31,33 @@ class Guarantee(StrEnum):
 
     Some may be skipped, none is processed twice.
     """
+
+
+CHOICES: Final[Mapping[str, type[StrEnum]]] = {"guarantee": Guarantee, "on_misfit": OnMisfit}
+"""Allowed words by setting."""
+
+RANGES: Final[Mapping[str, tuple[float, float]]] = {
+    **schedule.RANGES,
+    "rw_timeout_s": (0.1, 3600),
+    "save_failures_max": (0, 1_000_000_000),
+    "stop_timeout_s": (0, 3600),
+    "buffer_bytes": (1 << 20, 1 << 40),
+    "refresh_s": (0.1, 86_400),
+}
+"""Lowest and highest value by setting."""
+
+OFFSETS: Final = 1 << 63
+"""Number of offsets that there can be."""
+
+SUBSCRIPTION: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+"""Form of a subscription's name in the broker."""
+
+FORMS: Final[Mapping[str, str]] = {
+    "start": "None, 'earliest', 'latest', an offset from 0, offsets by partition, or a time",
+    "subscription": "'' or 1 to 64 of [A-Za-z0-9._-]",
+    "namespace": NAME_FORM,
+}
+"""Allowed values of the other settings that are no booleans."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +129,20 @@ class ConsumerSettings:
     """Seconds between two looks for partitions that were added to the sink."""
 
     def __post_init__(self) -> None:
-        """Reject values that are out of bounds."""
-        _check_word("guarantee", self.guarantee, Guarantee)
-        _check_word("on_misfit", self.on_misfit, OnMisfit)
-        check("rw_timeout_s", self.rw_timeout_s, 0.1, 3600)
-        check("stop_timeout_s", self.stop_timeout_s, 0, 3600)
-        check("buffer_bytes", self.buffer_bytes, 1 << 20, 1 << 40)
-        check("refresh_s", self.refresh_s, 0.1, 86_400)
-        if self.save_failures_max is not None:
-            check("save_failures_max", self.save_failures_max, 0, 1_000_000_000)
-        _ = self.schedule  # checks its three settings
+        """Reject values that are not allowed."""
+        for name, words in CHOICES.items():
+            if getattr(self, name) not in {word.value for word in words}:
+                raise invalid_setting(name, getattr(self, name), " or ".join(word.value for word in words))
+        for name, (lowest, highest) in RANGES.items():
+            if getattr(self, name) is not None:
+                check(name, getattr(self, name), lowest, highest)
+        for name, is_allowed in (
+            ("start", _is_position(self.start)),
+            ("subscription", not self.subscription or SUBSCRIPTION.fullmatch(self.subscription) is not None),
+            ("namespace", NAME.fullmatch(self.namespace) is not None),
+        ):
+            if not is_allowed:
+                raise invalid_setting(name, repr(getattr(self, name)), FORMS[name])
 
     @property
     def schedule(self) -> SaveSchedule:
@@ -136,7 +172,16 @@ class ConsumerOptions(TypedDict, total=False):
     refresh_s: float
 
 
-def _check_word(name: str, value: str, words: type[StrEnum]) -> None:
-    allowed = [word.value for word in words]
-    if value not in allowed:
-        raise invalid_setting(name, value, " or ".join(allowed))
+def _is_position(start: object) -> bool:
+    """Return whether a value is a start point."""
+    match start:
+        case None | "earliest" | "latest" | datetime():
+            return True
+        case Mapping():
+            return all(_is_offset(number) for item in start.items() for number in item)
+        case _:
+            return _is_offset(start)
+
+
+def _is_offset(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < OFFSETS

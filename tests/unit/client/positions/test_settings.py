@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from docs.generator import consumer_settings
+from forebay.broker.core.names import is_id
 from forebay.client import InvalidArgument
-from forebay.client.positions.settings import ConsumerOptions, ConsumerSettings
+from forebay.client.positions.settings import FORMS, RANGES, ConsumerOptions, ConsumerSettings
 from forebay.client.positions.stores import azure_blob
 from forebay.client.positions.stores.azure_blob import AzureBlobOptions
 from forebay.client.positions.stores.cassandra import CassandraOptions
+from forebay.client.values.subscriptions import Position
 
 
 @pytest.mark.parametrize(
@@ -28,14 +32,64 @@ from forebay.client.positions.stores.cassandra import CassandraOptions
         ("stop_timeout_s", 3601),
         ("buffer_bytes", 1),
         ("refresh_s", 0),
+        ("start", "newest"),
+        ("start", -1),
+        ("start", 1 << 63),
+        ("start", True),
+        ("start", 1.5),
+        ("start", {0: -1}),
+        ("start", {"0": 1}),
+        ("start", {-1: 1}),
+        ("start", {0: "earliest"}),
+        ("subscription", "two words"),
+        ("subscription", "x" * 65),
+        ("namespace", ""),
+        ("namespace", "-billing"),
+        ("namespace", "a/b"),
+        ("namespace", "x" * 129),
     ],
 )
 def test_a_wrong_value_is_refused_with_name_value_and_allowed_range(setting: str, value: object) -> None:
     with pytest.raises(InvalidArgument, match=setting) as refused:
         ConsumerSettings(**{setting: value})  # type: ignore[arg-type]  # one of its fields
 
-    assert refused.value.facts["value"] == str(value)
+    assert refused.value.facts["value"] == (repr(value) if setting in FORMS else str(value))
     assert refused.value.facts["allowed"]
+
+
+@pytest.mark.parametrize("setting", RANGES)
+def test_the_ends_of_a_range_are_allowed_and_what_is_beyond_is_refused_with_both_ends(setting: str) -> None:
+    lowest, highest = RANGES[setting]
+
+    for value in (lowest, highest):
+        ConsumerSettings(**{setting: value})  # type: ignore[arg-type]  # one of its fields
+    for value in (lowest - 0.01, highest + 1):
+        with pytest.raises(InvalidArgument) as refused:
+            ConsumerSettings(**{setting: value})  # type: ignore[arg-type]  # one of its fields
+        assert [float(end) for end in refused.value.facts["allowed"].split(" to ")] == [lowest, highest]
+
+
+@pytest.mark.parametrize(
+    "start", [None, "earliest", "latest", 0, (1 << 63) - 1, {}, {0: 5, 7: 0}, datetime(2026, 1, 31, tzinfo=UTC)]
+)
+def test_each_kind_of_start_point_is_allowed(start: Position | None) -> None:
+    assert ConsumerSettings(start=start).start == start
+
+
+@pytest.mark.parametrize("name", ["a", "audit.v2_-", ".-", "x" * 64])
+def test_each_name_that_a_subscription_may_have_is_allowed(name: str) -> None:
+    assert is_id(name)
+    assert ConsumerSettings(subscription=name).subscription == name
+
+
+def test_every_setting_has_a_row_of_the_reference_with_default_and_allowed_values() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (.+?) \| (.+?) \| (.+?) \|$", consumer_settings.markdown(), re.MULTILINE)
+
+    assert [name for name, *_ in rows] == [field.name for field in fields(ConsumerSettings)]
+    found = {name: (default, allowed) for name, default, allowed, _ in rows}
+    assert found["rw_timeout_s"] == ("10", "0.1 to 3,600")
+    assert found["save_failures_max"] == ("`None`", "0 to 1,000,000,000, or `None`")
+    assert found["on_misfit"] == ("`'error'`", "`'error'`, `'earliest'`, `'latest'`")
 
 
 def test_every_setting_is_an_option_of_a_consumer() -> None:
