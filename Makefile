@@ -44,7 +44,7 @@ export PYTHON ?=
 # Not --quiet: it drops the warnings that --strict counts.
 MKDOCS = { said=$$(NO_MKDOCS_2_WARNING=true $(BIN)/python -m mkdocs build --strict 2>&1) || { echo "$$said" >&2; exit 1; }; }
 
-.PHONY: help venv demo docs test test-browser test-go test-observability test-stores quick coverage check release format proto proto-baseline lock bench bench-spark fault fault-backup fault-client fault-disk fault-mass fault-positions fault-spark fuzz soak \
+.PHONY: help venv demo docs test test-browser test-go test-observability test-stores quick coverage check release format proto proto-baseline lock bench bench-spark fault fault-backup fault-client fault-disk fault-mass fault-positions fault-shard fault-spark fuzz soak \
 	spark-versions compose-test grpcurl stores clean clean-all java
 
 help: ## list the targets
@@ -186,6 +186,9 @@ fault-mass: venv ## 10,000 idle strangers, 1,000 slow readers, 1,000 publishers,
 
 fault-client: venv ## break wires, certificates, clocks, processes and the store ROUNDS times under a publisher and a subscriber
 	@$(BIN)/python -m tests.fault_client.campaign --rounds $(ROUNDS) $(CLIENT_ARGS)
+
+fault-shard: venv ## kill the brokers of a shard KILLS times, each time another one takes over, and compare what is left with what was promised
+	@$(BIN)/python -m tests.fault.campaign --shard --kills $(KILLS)
 
 fault-positions: venv ## kill consumers with saved positions KILLS times, over three stores, and compare with what they processed
 	@$(BIN)/python -m tests.fault.positions_campaign --kills $(KILLS) $(POSITION_ARGS)

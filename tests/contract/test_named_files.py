@@ -19,7 +19,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 CODE: Final = re.compile(r"`([^`\s]+)`")
 FENCED: Final = re.compile(r"^(`{3,}).*?^\1`*[ \t]*$", re.MULTILINE | re.DOTALL)
 SOURCE: Final = re.compile(r"[\w*/.-]+\.(?:py|pyi|proto|go)")
-MADE: Final = frozenset({"build", "dist", "site"})
+MADE: Final = frozenset({".tools", ".venv", ".venv-proto", "build", "dist", "htmlcov", "site"})
 """Folders that a command creates: a checkout has none of them."""
 
 NOT_WALKED: Final = MADE | {"node_modules"}

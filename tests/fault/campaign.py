@@ -36,11 +36,20 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="draws the same lives again; the rest is chance")
     parser.add_argument("--directory", type=Path, default=None, help="where the store is; kept")
     parser.add_argument("--asyncio", action="store_true", help="publishers and consumers use the asyncio client")
+    parser.add_argument(
+        "--shard", action="store_true", help="two brokers with a journal: the follower serves after each kill"
+    )
+    parser.add_argument("--journal", default="", help="address of the journal of --shard; a directory without it")
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else random.SystemRandom().randrange(1 << 32)
     directory = given.directory or Path(tempfile.mkdtemp(prefix="forebay-fault-"))
     directory.mkdir(parents=True, exist_ok=True)
-    report = run(Options(given.kills, seed, directory, lambda text: print(text, flush=True), asyncio=given.asyncio))
+    journal = (given.journal or str(directory / "journal")) if given.shard else ""
+
+    def say(text: str) -> None:
+        print(text, flush=True)
+
+    report = run(Options(given.kills, seed, directory, say, asyncio=given.asyncio, journal=journal))
     if given.directory is None and report.ok:
         shutil.rmtree(directory)
     elif not report.ok:

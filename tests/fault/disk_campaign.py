@@ -24,6 +24,7 @@ from forebay.broker.storage.errors import REMEDY, StoreError
 from forebay.broker.storage.records import registry
 from forebay.broker.storage.records.epochs.epoch import EPOCH, STAGE_ORDER
 from forebay.broker.storage.records.epochs.producer import PRODUCER
+from forebay.broker.storage.records.journal_position import JOURNAL_POSITION
 from forebay.broker.storage.records.pages.due import DUE
 from forebay.broker.storage.records.pages.entry import ENTRY
 from forebay.broker.storage.records.pages.page import SMALL_PAGE
@@ -124,6 +125,8 @@ def _places(family: Family) -> list[bytes]:
     return [SMALL_PAGE.key(HIT, 0, (1 << 40) + page * 10 + HIT) for page in live if page % 2 == 0]
 
 
+ELSEWHERE: Final = (RESTORED, JOURNAL_POSITION)
+"""Values of the store as a whole that a broker without a restore and a journal has not."""
 KINDS: Final[dict[str, tuple[str, Damage]]] = {
     "cursor": ("stopped", Value(Family.META, CURSOR.key(HIT, 0, "default"), CURSOR.key(HIT, 0, "second"))),
     "tail": ("stopped", Value(Family.META, TAIL.key(HIT, 0))),
@@ -143,7 +146,10 @@ KINDS: Final[dict[str, tuple[str, Damage]]] = {
     "quarantined page": ("stopped", Value(Family.META, QUARANTINE.key(HIT, 0, 7))),
     "store numbers": (
         "stopped",
-        Value(Family.META, *(kind.key() for kind in registry.KINDS if kind.of_store and kind is not RESTORED)),
+        Value(
+            Family.META,
+            *(kind.key() for kind in registry.KINDS if kind.of_store and kind not in {RESTORED, JOURNAL_POSITION}),
+        ),
     ),
     "restore": ("restored", Value(Family.META, RESTORED.key())),
     "index entry": ("stopped", Value(Family.INDEX, *_places(Family.INDEX))),

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from azure.storage.blob import ContainerClient
 
 from forebay.broker.storage.backup.catalog import find, list_backups, prune
 from forebay.broker.storage.backup.errors import TargetFailed
@@ -15,37 +13,21 @@ from forebay.broker.storage.backup.restore import verify_backup
 from forebay.broker.storage.backup.target import read_all
 from forebay.broker.storage.backup.targets import open_target
 from tests.support.storage.backed_up import BackedUp
-from tests.support.stores.azurite import ACCOUNT, CONTAINER, AzuriteServer
 from tests.support.stores.conformance import secrets_of
-from tests.support.stores.gcs import GcsServer
-from tests.support.stores.minio import MinioServer
+from tests.support.stores.objects import OBJECT_SERVERS, address, running
 from tests.support.stores.server import StoreServer
 
 
-@pytest.fixture(scope="module", params=[MinioServer, GcsServer, AzuriteServer])
+@pytest.fixture(scope="module", params=OBJECT_SERVERS)
 def server(request: pytest.FixtureRequest) -> Iterator[StoreServer]:
-    one: StoreServer = request.param(Path(tempfile.mkdtemp(prefix="forebay-store-")))
-    try:
-        one.start()
-        if isinstance(one, AzuriteServer):
-            credential = {"account_name": ACCOUNT, "account_key": one.good["AZURE_STORAGE_ACCOUNT_KEY"]}
-            endpoint = f"http://127.0.0.1:{one.port}/{ACCOUNT}"
-            with ContainerClient(endpoint, CONTAINER, credential=credential) as container:
-                container.create_container()
+    with running(request.param) as one:
         yield one
-    finally:
-        one.close()
 
 
 @pytest.fixture
 def credentials(server: StoreServer, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in server.good.items():
         monkeypatch.setenv(name, value)
-
-
-def address(server: StoreServer, place: str) -> str:
-    """Return the address of a target."""
-    return server.url(place).replace("azure-blob://", "az://")
 
 
 @pytest.mark.usefixtures("credentials")

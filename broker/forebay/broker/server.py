@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
@@ -56,9 +57,11 @@ from forebay.broker.security import (
     warn_of_open_access,
 )
 from forebay.broker.settings import BrokerSettings, SettingsError, address
+from forebay.broker.shard import SERVES_FOR, boot_time_s, own_shard
 from forebay.broker.storage.directory import FORMAT
 from forebay.broker.storage.records.accepted import boot_id
 from forebay.broker.storage.recovery import errors_of_a_start, recover
+from forebay.broker.storage.replication.store import ReplicatedStore
 from forebay.broker.storage.store.backends import BACKENDS
 from forebay.broker.storage.store.contract import Store
 from forebay.broker.storage.store.open_files import raise_open_files
@@ -139,6 +142,7 @@ class Serving:
         ``on_deleted`` is called after a sink was deleted: a process of its own then changes its garbage collection.
         """
         recovered = recover(store)
+        self._store = store
         self.settings = settings
         self.fenced = asyncio.Event()
         self.instruments = telemetry.instruments(settings, instance=recovered.store_id)
@@ -227,6 +231,9 @@ class Serving:
             self._console.start(broker.supervisor)
         await self._say(health_pb2.HealthCheckResponse.SERVING)
         self._watching.append(broker.supervisor.keep_running("health", self._until_fenced))
+        if isinstance(self._store, ReplicatedStore):
+            watch = partial(self._watch_journal, self._store)
+            self._watching.append(broker.supervisor.keep_running("journal", watch))
         if self._security != Security(None, None):
             self._watching.append(broker.supervisor.keep_running("credentials", self._watch_files))
         _log.info("broker is serving endpoint=%s sinks=%d", self.endpoint, len(broker.sinks))
@@ -309,6 +316,22 @@ class Serving:
         await self.fenced.wait()
         await self._say(health_pb2.HealthCheckResponse.NOT_SERVING)
 
+    async def _watch_journal(self, store: ReplicatedStore) -> None:
+        """Report not ready while the journal confirms nothing: a follower may have taken over."""
+        lease_s = SERVES_FOR * self.settings.takeover_after_s
+        ready = True
+        while True:
+            await asyncio.sleep(lease_s / 8)
+            silent_s = boot_time_s() - store.owner.confirmed_at
+            if silent_s > lease_s / 3:
+                await self.broker.housekeeping.store_age()  # a quiet owner shows that it lives
+            if (silent_s < lease_s) is ready or self.fenced.is_set():
+                continue
+            ready = not ready
+            _log.warning("journal %s ready=%s seconds=%.1f", "confirms" if ready else "is silent", ready, silent_s)
+            status = health_pb2.HealthCheckResponse.SERVING if ready else health_pb2.HealthCheckResponse.NOT_SERVING
+            await self._health.set(READINESS, status)
+
     async def _watch_files(self) -> None:
         """Renew certificates and credentials when one of their files changes."""
         seen = await asyncio.to_thread(fingerprint, self.settings)
@@ -377,7 +400,10 @@ def serve(
     os.umask(0o077)  # RocksDB makes its files with the mode that this leaves: other accounts may not read records
     security = read(settings)
     connections_max = allow_open_files(settings)
-    store = open_store(settings)
+    store = open_store(settings) if not settings.journal else own_shard(settings)
+    if store is None:
+        _log.info("broker has stopped, it followed a journal")
+        return 0
 
     async def run() -> int:
         with ExitStack() as undo:

@@ -92,6 +92,25 @@ class BrokerSettings(BaseSettings):
     store: Annotated[str, AfterValidator(_known_store)] = "rocksdb"
     """Backend of the store. `rocksdb` is the only one."""
 
+    journal: str = ""
+    """Directory or address (`s3://`, `gs://`, `az://`) of the journal that every batch is appended to.
+
+    Brokers with the same journal form a shard: one owns it and serves, the others follow it and take over. Each has a
+    directory of its own. Empty for a broker that stores its data in its directory alone.
+    """
+
+    takeover_after_s: float = Field(default=5.0, ge=0.5, le=3_600.0)
+    """Silence of the owner of a journal after which a follower takes over.
+
+    The owner reports not ready after 60 % of it without a confirmation. Equal for all brokers of a shard.
+    """
+
+    advertise: str = ""
+    """HOST:PORT at which clients reach this broker, for the journal. Empty for `listen`.
+
+    The fence of an owner names it.
+    """
+
     listen: str = f"127.0.0.1:{DEFAULT_PORT}"
     """HOST:PORT of the gRPC endpoint; port 0 takes a free one.
 

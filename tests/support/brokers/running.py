@@ -127,6 +127,14 @@ class Mortal:
         if self._cut:
             raise StoreFailed(action, "the process was killed")
 
+    def commit(
+        self, bulk: Sequence[tuple[bytes, Value]], operations: Sequence[Operation], *, sync: bool = True
+    ) -> None:
+        self.ingest(bulk)
+        self.write(operations)
+        if sync:
+            self.sync()
+
     def ingest(self, items: Sequence[tuple[bytes, Value]]) -> None:
         with self._lock:
             self._alive("ingest")
@@ -147,6 +155,9 @@ class Mortal:
 
     def marked(self) -> Marks:
         return self.store.marked()
+
+    def is_replica(self) -> bool:
+        return self.store.is_replica()
 
     def rewrite(self, family: Family, wanted: Sequence[bytes] = ()) -> list[tuple[bytes, bytes]]:
         with self._lock:

@@ -21,9 +21,10 @@ from tests.support.campaigns.rejecting import RejectingConsumer
 from tests.support.campaigns.replaying import replay
 from tests.support.campaigns.report import Report, total
 from tests.support.campaigns.rounds import Round, next_round
+from tests.support.campaigns.successors import Restarts, Serving, Shard, Successors
 from tests.support.clients.bridge import Loop
 from tests.support.oracles.oracle import DEFAULT, Oracle
-from tests.support.processes.broker import BrokerEnded, BrokerProcess, Launcher, free_port
+from tests.support.processes.broker import BrokerEnded, Launcher, free_port
 
 FIRST_PACE: Final = 4.0
 OTHERS_PACE: Final = 60.0
@@ -60,20 +61,32 @@ class Options:
     asyncio: bool = False
     """Publishers and consumers use the asyncio client."""
 
+    journal: str = ""
+    """Address of the journal of a shard, whose follower serves after each kill; empty for one broker alone."""
+
 
 class Campaign:
     """One run. Made and used on one thread; publishers and consumers have their own."""
 
     def __init__(self, options: Options, launcher: Launcher) -> None:
         self._options = options
-        self._launcher = launcher
         self._chance = random.Random(options.seed)
         self._endpoint = f"127.0.0.1:{free_port()}"
+        self._brokers: Successors = (
+            Shard(launcher, options.directory, self._endpoint, options.journal)
+            if options.journal
+            else Restarts(launcher, options.directory, self._endpoint)
+        )
         self._cells = {cell.name: cell for cell in cells()}
         self._first = next(iter(self._cells))
         self._oracles = {
             cell.name: Oracle(
-                cell.name, cell.partitions, may_drop=cell.reasons, in_order=cell.in_order, sought=(SOUGHT,)
+                cell.name,
+                cell.partitions,
+                may_drop=cell.reasons,
+                in_order=cell.in_order,
+                sought=(SOUGHT,),
+                may_lose_counts=bool(options.journal),
             )
             for cell in self._cells.values()
         }
@@ -130,7 +143,7 @@ class Campaign:
     def run(self) -> Report:
         """Run it to its end."""
         self._options.say(f"seed {self._options.seed}, {self._options.kills} kills, broker on {self._endpoint}")
-        broker = self._start()
+        broker = self._brokers.start()
         broker.ready()
         self._make_sinks()
         for thread in (*self._publishers, *self._consumers, self._rejecting):
@@ -138,7 +151,7 @@ class Campaign:
         try:
             while self._kills < self._options.kills:
                 self._round(broker, next_round(self._chance))
-                broker = self._start()
+                broker = self._brokers.start()
             broker.ready()
             self._finish()
             self._stop(broker)
@@ -147,13 +160,11 @@ class Campaign:
             self._stop_publishing.set()
             self._stop_consuming.set()
             broker.kill()
+            self._brokers.end()
             for client in self._clients.values():
                 with suppress(ForebayError):  # after a failure publishers may not be done
                     client.close()
         return self._report()
-
-    def _start(self) -> BrokerProcess:
-        return self._launcher.start(self._options.directory / "store", self._endpoint)
 
     def _consumer(self, cell: Cell, number: int, subscription: str) -> ConsumerThread:
         """Consumers of sinks that drop the oldest records are slow; those of the first accept most."""
@@ -191,7 +202,7 @@ class Campaign:
                 client.subscriptions.create(cell.name, SOUGHT)
             rejecting.make(client)
 
-    def _round(self, broker: BrokerProcess, plan: Round) -> None:
+    def _round(self, broker: Serving, plan: Round) -> None:
         """Let a broker live and kill it."""
         try:
             is_ready = broker.wait_ready(plan.life_s if plan.while_starting else 30.0) is not None
@@ -222,7 +233,7 @@ class Campaign:
         self._kills_while_starting += not is_ready
         self._say_progress()
 
-    def _stop(self, broker: BrokerProcess) -> None:
+    def _stop(self, broker: Serving) -> None:
         if (code := broker.terminate()) != 0:
             self._oracles[self._first].fault("faults", f"the broker ended with {code} when it was asked to stop")
 
@@ -307,7 +318,7 @@ class Campaign:
 
     def _look_again(self) -> None:
         """After a clean stop everything is as it was."""
-        with self._start() as broker:
+        with self._brokers.start() as broker:
             broker.ready()
             found = self._check(self._cells, replays=True, all_told=True)
             for name, stats in found.items():
@@ -325,7 +336,8 @@ class Campaign:
                 self._oracles[self._first].fault("faults", f"the broker logged {line}")
 
     def _report(self) -> Report:
-        self._read_log(self._options.directory / "store.log")
+        for log in self._brokers.logs:
+            self._read_log(log)
         by_cell = {name: oracle.close() for name, oracle in self._oracles.items()}
         totals = list(by_cell.values())
         everything = [*self._oracles.values(), self._places]

@@ -46,14 +46,17 @@ class Oracle:
         may_drop: bool | Collection[str],
         in_order: bool = True,
         sought: Collection[str] = (),
+        may_lose_counts: bool = False,
     ) -> None:
         """``may_drop``: the reasons for which records may go, or whether they may for want of room.
 
+        ``may_lose_counts`` if another machine may go on, which does not know how many records were only in memory.
         ``sought`` are subscriptions beside ``default`` that are moved at will.
         """
         reasons = ({"OVERFLOW"} if may_drop else ()) if isinstance(may_drop, bool) else may_drop
         self.sink: Final = sink
         self.may_drop: Final = bool(reasons)
+        self._may_lose_counts = may_lose_counts
         self._reasons = frozenset(reasons) | {"PURGED"}
         self.violations: Counter[str] = Counter()
         self.stories: list[str] = []
@@ -137,7 +140,7 @@ class Oracle:
         with self._lock:
             ledger = self._by_subscription[subscription][gap.partition]
             ledger.gap(gap.first_offset, gap.last_offset, gap.counts or {gap.reason: len(gap)})
-            if gap.at_most:
+            if gap.at_most and not self._may_lose_counts:
                 self._tell("lost", f"{self.sink}: a kill was taken for a power loss: {gap}")
 
     def may_miss(self, gap: Gap) -> bool:

@@ -95,6 +95,12 @@ RULES: Final[dict[str, Rule]] = {
     "forebay.broker.storage.backup.object_target": Rule(
         frozenset({"forebay.broker.storage"}), third_party=frozenset({"obstore"})
     ),
+    "forebay.broker.storage.object_stores": Rule(
+        frozenset({"forebay.broker.storage"}), third_party=frozenset({"obstore"})
+    ),
+    "forebay.broker.storage.replication.engines.bucket": Rule(
+        frozenset({"forebay.broker.storage"}), third_party=frozenset({"obstore"})
+    ),
     "forebay.broker.storage.repair.inspection": Rule(
         frozenset({"forebay.broker.core", "forebay.broker.storage"}), third_party=frozenset({"rocksdict"})
     ),

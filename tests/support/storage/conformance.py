@@ -64,6 +64,33 @@ class StoreConformance:
     def store(self, host: Host) -> Store:
         return host.store
 
+    # --- commit -----------------------------------------------------------------------------------
+
+    def test_a_commit_adds_bulk_values_and_a_batch_that_outlast_a_crash(self, host: Host) -> None:
+        host.store.commit([(page_key(1, 1), b"page")], [Put(Family.INDEX, b"entry", b"1")])
+
+        host.reopen()
+
+        assert entries(host.store, Family.BULK) == [(page_key(1, 1), b"page")]
+        assert entries(host.store, Family.INDEX) == [(b"entry", b"1")]
+
+    def test_a_commit_without_a_sync_is_seen_and_durable_with_a_later_one(self, host: Host) -> None:
+        host.store.commit([], [Put(Family.META, b"a", b"1")], sync=False)
+        assert entries(host.store, Family.META) == [(b"a", b"1")]
+
+        host.store.commit([], [Put(Family.META, b"b", b"2")])
+        host.reopen()
+
+        assert entries(host.store, Family.META) == [(b"a", b"1"), (b"b", b"2")]
+
+    def test_a_commit_whose_bulk_is_refused_changes_nothing(self, store: Store) -> None:
+        store.commit([(page_key(1, 2), b"page")], [])
+
+        with pytest.raises(ValueError, match="not above"):
+            store.commit([(page_key(1, 1), b"page")], [Put(Family.INDEX, b"entry", b"1")])
+
+        assert entries(store, Family.INDEX) == []
+
     # --- write ------------------------------------------------------------------------------------
 
     def test_a_write_is_seen_before_the_sync(self, store: Store) -> None:

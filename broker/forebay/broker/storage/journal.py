@@ -77,10 +77,7 @@ class Journal:
             operations.append(HIGHEST.put(HIGHEST.key(), (self._highest, self.records)))
             self.store.mark((self.records, self.start_count))
         try:
-            self.store.ingest(bulk)
-            self.store.write(operations)
-            if sync:
-                self.store.sync()
+            self.store.commit(bulk, operations, sync=sync)
         except StoreError as error:
             raise StoreFenced(str(error)) from error
 
@@ -91,8 +88,7 @@ class Journal:
     def put_number(self, kind: Kind[int], number: int) -> None:
         """Write a number that belongs to the store as a whole, durably."""
         try:
-            self.store.write([kind.put(kind.key(), number)])
-            self.store.sync()
+            self.store.commit([], [kind.put(kind.key(), number)])
         except StoreError as error:
             raise StoreFenced(str(error)) from error
 

@@ -170,7 +170,7 @@ def _recover(store: Store) -> Recovered:
         damage.report(POSITION.name, None, None, f"{key}: {POSITION.damaged}")
     for kind in (RESTORED, REALTIME):
         if damage.reports(kind):
-            store.write([kind.delete(kind.key())])
+            store.commit([], [kind.delete(kind.key())], sync=False)
     realtime = state.one(REALTIME)
     if writes:
         journal.commit([], writes)

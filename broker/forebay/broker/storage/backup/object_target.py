@@ -6,31 +6,21 @@ are there. Credentials come from the environment, as the service's own tools tak
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
-from typing import Any, Final
-from urllib.parse import parse_qsl, urlsplit
+from typing import Final
 
 import obstore
 from obstore.exceptions import BaseError
-from obstore.store import AzureStore, GCSStore, ObjectStore, S3Store
+from obstore.store import ObjectStore
 
 from forebay.broker.storage.backup.errors import BackupError, TargetFailed
 from forebay.broker.storage.backup.target import CHUNK_BYTES
+from forebay.broker.storage.object_stores import AddressInvalid, open_objects
 
-SERVICES: Final[Mapping[str, tuple[Callable[..., ObjectStore], Mapping[str, str]]]] = {
-    "s3": (S3Store, {"endpoint": "endpoint", "region": "region"}),
-    "gs": (GCSStore, {"endpoint": "base_url"}),
-    "az": (AzureStore, {"endpoint": "endpoint"}),
-}
-"""Service by scheme, and its settings by option of the address."""
 SINGLE_BYTES: Final = 8 << 20
 """Largest object that is uploaded in one request; S3 takes no smaller parts than 5 MiB."""
 DELETED_AT_ONCE: Final = 500
-TIMEOUT_S: Final = 60.0
-"""Time limit of one request."""
-RETRIES_MAX: Final = 5
 
 
 class ObjectTarget:
@@ -89,24 +79,10 @@ class ObjectTarget:
 
 def open_object_target(text: str) -> ObjectTarget:
     """Return the target of an address; nothing is sent before its first use. Raises ``BackupError``."""
-    url = urlsplit(text)
-    service, names = SERVICES[url.scheme]
-    options = dict(parse_qsl(url.query))
-    place = f"{url.scheme}://{url.netloc}{url.path}"
-    unknown = sorted(options.keys() - names.keys())
-    if unknown:
-        raise BackupError(f"target {place}: the option {unknown[0]!r} is unknown; {', '.join(names)} are allowed")
-    if not url.hostname or url.hostname != url.netloc:
-        raise BackupError(f"target {text!r}: must be {url.scheme}://BUCKET/PREFIX, without credentials")
-    config: dict[str, Any] = {names[name]: value for name, value in options.items()}
-    limit = timedelta(seconds=TIMEOUT_S)
-    objects = service(
-        url.hostname,
-        prefix=url.path.strip("/") or None,
-        config=config,
-        client_options={"timeout": limit, "allow_http": options.get("endpoint", "").startswith("http://")},
-        retry_config={"max_retries": RETRIES_MAX, "retry_timeout": limit},
-    )
+    try:
+        objects, place = open_objects(text)
+    except AddressInvalid as error:
+        raise BackupError(f"target {error}") from error
     return ObjectTarget(objects, place)
 
 

@@ -15,6 +15,7 @@ from forebay.broker.storage.records.epochs.epoch import EPOCH, STAGE_ORDER
 from forebay.broker.storage.records.epochs.placing import PLACING
 from forebay.broker.storage.records.epochs.producer import PRODUCER
 from forebay.broker.storage.records.epochs.stage import STAGE, STAGED_PAGE
+from forebay.broker.storage.records.journal_position import JOURNAL_POSITION
 from forebay.broker.storage.records.kind import Kind, Operations
 from forebay.broker.storage.records.pages.due import DUE
 from forebay.broker.storage.records.pages.entry import ENTRY
@@ -38,7 +39,7 @@ from forebay.broker.storage.store.contract import DeleteRange, Family, Operation
 
 KINDS: Final[tuple[Kind[Any], ...]] = (
     *(BULK_PAGE, SMALL_PAGE, ENTRY, SINK_COPY),
-    *(STORE_ID, START, HIGHEST, NEXT_SINK, AGE, COUNTING, STOPPED, POSITION, RESTORED, REALTIME),
+    *(STORE_ID, START, HIGHEST, NEXT_SINK, AGE, COUNTING, STOPPED, POSITION, RESTORED, REALTIME, JOURNAL_POSITION),
     *(SINK, TAIL, HEAD, CURSOR, WRITER, SLOT, GAP, DUE, QUARANTINE, SUBSCRIPTION, TOTALS, RESERVE, MARKS, HELD),
     *(STAGE, STAGED_PAGE, PRODUCER, EPOCH, SCHEMA, PLACING, STAGE_ORDER),
 )

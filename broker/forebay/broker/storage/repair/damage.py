@@ -6,6 +6,7 @@ from typing import Any
 
 from forebay.broker.core.partition.repair import RepairReport
 from forebay.broker.core.writes import Write
+from forebay.broker.storage.errors import StoreCorrupt
 from forebay.broker.storage.records.kind import Kind
 from forebay.broker.storage.state import State
 
@@ -22,7 +23,12 @@ class Damage:
         self._keys: dict[bytes, list[bytes]] = {}
 
     def report(self, what: str, sink: int | None, partition: int | None, detail: str) -> None:
-        """Add a repair to the report."""
+        """Add a repair to the report.
+
+        Raises ``StoreCorrupt`` for a replica: its journal has what is damaged here.
+        """
+        if self.state.store.is_replica():
+            raise StoreCorrupt(None, f"{what}: {detail}; use an empty directory, which is filled from the journal")
         name = "" if sink is None else self.names.get(sink, str(sink))
         self.reported.append(RepairReport(what, name, partition, detail))
 

@@ -20,7 +20,7 @@ from forebay.broker.storage.stored_sink import StoredSink
 
 def put(store: Store, kind: Kind[V], value: V) -> None:
     """Write a value of the store as a whole."""
-    store.write([kind.put(kind.key(), value)])
+    store.commit([], [kind.put(kind.key(), value)], sync=False)
 
 
 def store_id(damage: Damage) -> bytes:

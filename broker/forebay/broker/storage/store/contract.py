@@ -1,12 +1,13 @@
 """Contract of a byte store, independent of the implementation.
 
-A store has sorted keys in four families, independent of sinks, pages and records. There are two ways to write.
-``ingest`` adds bulk values and is durable when it returns. ``write`` applies one atomic batch, which is durable once a
+A store has sorted keys in four families, independent of sinks, pages and records. State changes by ``commit`` alone: it
+adds bulk values, and then applies one atomic batch. Its parts are called by themselves only for the upkeep of one local
+store: ``ingest`` adds bulk values and is durable when it returns; ``write`` applies a batch, which is durable once a
 later ``sync`` has returned. So an index entry is written after its bulk value, and a crash between the two leaves an
 orphaned value, never an entry without a value.
 
-Threads: ``ingest``, ``write``, ``sync`` and ``is_ready`` are called by one thread at a time, ``compact`` from one
-other, the reads and ``live_bytes`` from any. ``close`` waits for the calls in progress.
+Threads: ``commit``, ``ingest``, ``write``, ``sync`` and ``is_ready`` are called by one thread at a time, ``compact``
+from one other, the reads and ``live_bytes`` from any. ``close`` waits for the calls in progress.
 
 Every call can raise ``StoreClosed``. The other errors are named by the method, see ``errors``.
 """
@@ -114,6 +115,18 @@ Marks: TypeAlias = tuple[int, int]
 class Store(Protocol):
     """Sorted keys and values, durable as each method states."""
 
+    def commit(
+        self, bulk: Sequence[tuple[bytes, Value]], operations: Sequence[Operation], *, sync: bool = True
+    ) -> None:
+        """Add ``bulk`` to ``BULK``, then apply ``operations`` as one atomic batch.
+
+        With ``sync`` both are durable when it returns, else ``operations`` are with a later one. A crash in between
+        leaves bulk values without the batch. See ``ingest`` and ``write`` for their rules.
+
+        Raises ``StoreFailed`` or ``StoreNoSpace``, and fences the store.
+        """
+        ...
+
     def ingest(self, items: Sequence[tuple[bytes, Value]]) -> None:
         """Add ``items`` to ``BULK`` as one file: all of them, durably, or none.
 
@@ -155,6 +168,10 @@ class Store(Protocol):
 
         After a power loss they may be older than the last ``sync``, never newer.
         """
+        ...
+
+    def is_replica(self) -> bool:
+        """Return True if another system has every batch: a start repairs no damage of such a store."""
         ...
 
     def rewrite(self, family: Family, wanted: Sequence[bytes] = ()) -> list[tuple[bytes, bytes]]:

@@ -165,6 +165,15 @@ class MemoryStore:
         """Result of ``free_bytes``; a test may lower it."""
         self._lock = threading.Lock()  # protects all of the above; the longest hold is a copy of a slice
 
+    def commit(
+        self, bulk: Sequence[tuple[bytes, Value]], operations: Sequence[Operation], *, sync: bool = True
+    ) -> None:
+        """Ingest, write and sync; see ``Store.commit``."""
+        self.ingest(bulk)
+        self.write(operations)
+        if sync:
+            self.sync()
+
     def ingest(self, items: Sequence[tuple[bytes, Value]]) -> None:
         """Add ``items`` to ``BULK``, durable at once; see ``Store.ingest``."""
         with self._lock:
@@ -200,6 +209,10 @@ class MemoryStore:
     def marked(self) -> Marks:
         """Return the marks from before the last ``reopen`` or ``crash``."""
         return self._marked
+
+    def is_replica(self) -> bool:
+        """Return False; see ``Store.is_replica``."""
+        return False
 
     def rewrite(self, family: Family, wanted: Sequence[bytes] = ()) -> list[tuple[bytes, bytes]]:
         """Remove the damaged values of a family; see ``Store.rewrite``."""

@@ -12,6 +12,7 @@ from forebay.broker.core import writes
 from forebay.broker.core.writes import PartitionWrite, Write
 from forebay.broker.storage import records
 from forebay.broker.storage.journal import Journal
+from forebay.broker.storage.records.journal_position import JOURNAL_POSITION, JournalPosition
 from forebay.broker.storage.records.kind import Kind
 from forebay.broker.storage.records.registry import BY_PREFIX, KINDS, OPERATIONS, damaged_values
 from forebay.broker.storage.records.sinks.writer import WRITER
@@ -30,7 +31,8 @@ def filled(store: MemoryStore | RocksStore) -> Journal:
     """A store with a value of every kind."""
     journal = recover(store).journal
     journal.commit([], PUTS)
-    store.write([HIGHEST.put(HIGHEST.key(), (1, 1))])
+    position = JournalPosition("a" * 32, 7, 1, "b" * 32, 3)
+    store.write([HIGHEST.put(HIGHEST.key(), (1, 1)), JOURNAL_POSITION.put(JOURNAL_POSITION.key(), position)])
     return journal
 
 
@@ -53,13 +55,13 @@ def kinds_of_all_files() -> list[Kind[Any]]:
 
 def test_every_kind_is_in_the_registry_once() -> None:
     assert {id(kind) for kind in KINDS} == {id(kind) for kind in kinds_of_all_files()}
-    assert len({kind.name for kind in KINDS}) == len(KINDS) == 35
+    assert len({kind.name for kind in KINDS}) == len(KINDS) == 36
 
 
 def test_no_two_kinds_share_their_first_byte() -> None:
     kinds = [kind for kind in KINDS if kind.family is Family.META]
 
-    assert len(BY_PREFIX) == len(kinds) == 31
+    assert len(BY_PREFIX) == len(kinds) == 32
     assert {len(kind.prefix) for kind in kinds} == {1}
     assert {kind.prefix for kind in KINDS if kind.family is not Family.META} == {b""}
 

@@ -31,6 +31,7 @@ from forebay.broker.storage.records.epochs.placing import PLACING
 from forebay.broker.storage.records.epochs.producer import PRODUCER
 from forebay.broker.storage.records.epochs.stage import STAGE, STAGED_PAGE
 from forebay.broker.storage.records.header import Header
+from forebay.broker.storage.records.journal_position import JOURNAL_POSITION, JournalPosition
 from forebay.broker.storage.records.kind import Kind
 from forebay.broker.storage.records.pages.due import DUE
 from forebay.broker.storage.records.pages.entry import ENTRY, decode_entry, encode_entry, encode_placed
@@ -137,6 +138,7 @@ VALUES: Final[dict[str, st.SearchStrategy[Any]]] = {
     STOPPED.name: U64,
     POSITION.name: st.binary(max_size=40),
     REALTIME.name: st.integers(0, 1),
+    JOURNAL_POSITION.name: st.builds(JournalPosition, TEXTS, U63, U63, TEXTS, U63),
     RESTORED.name: st.builds(Restored, TEXTS, TEXTS, U63, U63),
     SINK.name: SINKS,
     TAIL.name: st.builds(Tail, U64, U64, U64, I64, I64),
@@ -189,6 +191,7 @@ SAMPLES: Final = [
     *((kind, kind.codec.encode(7)) for kind in (START, NEXT_SINK)),
     (STORE_ID, STORE_ID.codec.encode("abc")),
     (HIGHEST, HIGHEST.codec.encode((1, 2))),
+    (JOURNAL_POSITION, JOURNAL_POSITION.codec.encode(JournalPosition("a" * 32, 7, 1, "b" * 32, 3))),
 ]
 IDS: Final = [kind.name for kind, _ in SAMPLES]
 

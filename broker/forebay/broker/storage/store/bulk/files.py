@@ -182,6 +182,12 @@ class BulkFiles:
         if gone:
             self._remove(gone)
 
+    def remove_from(self, first: bytes) -> None:
+        """Remove the files with no key below ``first``. Raises ``OSError``."""
+        gone = [named for named in self._listing.files if named.first >= first]
+        if gone:
+            self._remove(gone)
+
     def meets(self, first: bytes, end: bytes) -> bool:
         """Return whether a file has, or may have, keys in ``[first, end)``."""
         return bool(self._listing.meeting(first, end))

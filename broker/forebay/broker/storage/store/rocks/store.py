@@ -139,6 +139,15 @@ class RocksStore:
             self._families = {family: self._database.get_column_family(self._names[family]) for family in Family}
             self._handles = {family: self._database.get_column_family_handle(self._names[family]) for family in Family}
 
+    def commit(
+        self, bulk: Sequence[tuple[bytes, Value]], operations: Sequence[Operation], *, sync: bool = True
+    ) -> None:
+        """Ingest, write and sync; see ``Store.commit``."""
+        self.ingest(bulk)
+        self.write(operations)
+        if sync:
+            self.sync()
+
     def ingest(self, items: Sequence[tuple[bytes, Value]]) -> None:
         """Add ``items`` to ``BULK`` as one durable file; see ``Store.ingest``."""
         check_ingest(items, self._bulk.highest)
@@ -215,6 +224,11 @@ class RocksStore:
             self._database.flush_wal(True)
             self._synced.note(self._database.latest_sequence_number(), self._marks)
 
+    def remove_bulk_from(self, first: bytes) -> None:
+        """Remove the files of pages with no key below ``first``, which no batch names. Raises ``StoreFailed``."""
+        with self._changing("ingest"):
+            self._bulk.remove_from(first)
+
     def mark(self, marks: Marks) -> None:
         """Keep two numbers beside the log; see ``Store.mark``."""
         self._marks = marks
@@ -230,6 +244,10 @@ class RocksStore:
     def deleted_bulk(self) -> list[tuple[bytes, bytes]]:
         """Return the deleted ranges of keys in files that still exist."""
         return list(self._deletions.ranges)
+
+    def is_replica(self) -> bool:
+        """Return False; see ``Store.is_replica``."""
+        return False
 
     def rewrite(self, family: Family, wanted: Sequence[bytes] = ()) -> list[tuple[bytes, bytes]]:
         """Rewrite a family without its unreadable part; see ``Store.rewrite``."""

@@ -1,0 +1,144 @@
+"""Batch frame: the bulk values and operations of one commit as bytes, for a journal.
+
+    frame       version 1 byte, bulk, operations, CRC-32 of everything before 4 bytes
+    bulk        count 4 bytes, then per value: key, size 8 bytes, value
+    operations  count 4 bytes, then per operation: kind 1 byte, family 1 byte, and
+                    put           key, value
+                    put all       count 4 bytes, then per entry: key, value
+                    delete        key
+                    delete range  first key, end
+    key, value  size 4 bytes, bytes
+
+Numbers are big-endian. A reader accepts the versions that it knows, and every byte belongs to a field: what decodes is
+encoded to the same bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from forebay.broker.storage.store.contract import Delete, DeleteRange, Family, Operation, Put, PutAll, Value
+
+VERSION: Final = 1
+FAMILIES: Final = (Family.BULK, Family.SMALL, Family.INDEX, Family.META)
+"""Families by their number in a frame."""
+
+Piece: TypeAlias = bytes | memoryview
+_PUT, _PUT_ALL, _DELETE, _DELETE_RANGE = range(1, 5)
+_NUMBER: Final = struct.Struct(">I")
+_SIZE: Final = struct.Struct(">Q")
+_HEAD: Final = struct.Struct(">BB")
+_FAMILY_NUMBERS: Final = {family: number for number, family in enumerate(FAMILIES)}
+
+
+class FrameDamaged(ValueError):
+    """Bytes that are no frame, or one of an unknown version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Bulk values and operations of one commit."""
+
+    bulk: Sequence[tuple[bytes, Value]]
+    operations: Sequence[Operation]
+
+
+def encode(batch: Batch) -> list[Piece]:
+    """Return a frame in pieces; bulk values are not copied."""
+    pieces: list[Piece] = [bytes([VERSION]), _NUMBER.pack(len(batch.bulk))]
+    for key, value in batch.bulk:
+        parts = (value,) if isinstance(value, bytes) else value
+        pieces += (_sized(key), _SIZE.pack(sum(map(len, parts))), *parts)
+    pieces.append(_NUMBER.pack(len(batch.operations)))
+    pieces += map(_operation, batch.operations)
+    crc = 0
+    for piece in pieces:
+        crc = zlib.crc32(piece, crc)
+    return [*pieces, _NUMBER.pack(crc)]
+
+
+def _operation(operation: Operation) -> bytes:
+    family = _FAMILY_NUMBERS[operation.family]
+    match operation:
+        case Put(_, key, value):
+            return b"".join((_HEAD.pack(_PUT, family), _sized(key), _sized(value)))
+        case PutAll(_, keys, values):
+            entries = (part for entry in zip(keys, values, strict=True) for part in map(_sized, entry))
+            return b"".join((_HEAD.pack(_PUT_ALL, family), _NUMBER.pack(len(keys)), *entries))
+        case Delete(_, key):
+            return b"".join((_HEAD.pack(_DELETE, family), _sized(key)))
+        case DeleteRange(_, first, end):
+            return b"".join((_HEAD.pack(_DELETE_RANGE, family), _sized(first), _sized(end)))
+
+
+def _sized(data: bytes) -> bytes:
+    return _NUMBER.pack(len(data)) + data
+
+
+def decode(frame: bytes) -> Batch:
+    """Return the batch of a frame. Raises ``FrameDamaged``."""
+    if len(frame) < 1 + _NUMBER.size:
+        raise FrameDamaged(f"it has {len(frame)} bytes")
+    if frame[0] != VERSION:
+        raise FrameDamaged(f"its version is {frame[0]}, this version reads {VERSION}")
+    end = len(frame) - _NUMBER.size
+    if zlib.crc32(memoryview(frame)[:end]) != _NUMBER.unpack_from(frame, end)[0]:
+        raise FrameDamaged("its checksum is wrong")
+    reader = _Reader(frame, 1, end)
+    bulk = [(reader.sized(), reader.take(reader.unpack(_SIZE))) for _ in range(reader.unpack(_NUMBER))]
+    operations = [_read_operation(reader) for _ in range(reader.unpack(_NUMBER))]
+    if reader.position != end:
+        raise FrameDamaged(f"{end - reader.position} bytes follow its last operation")
+    return Batch(bulk, operations)
+
+
+def _read_operation(reader: _Reader) -> Operation:
+    kind, number = reader.take(_HEAD.size)
+    if number >= len(FAMILIES):
+        raise FrameDamaged(f"family {number} is unknown")
+    family = FAMILIES[number]
+    try:
+        match kind:
+            case 1:
+                return Put(family, reader.sized(), reader.sized())
+            case 2:
+                entries = [(reader.sized(), reader.sized()) for _ in range(reader.unpack(_NUMBER))]
+                return PutAll(family, [key for key, _ in entries], [value for _, value in entries])
+            case 3:
+                return Delete(family, reader.sized())
+            case 4:
+                return DeleteRange(family, reader.sized(), reader.sized())
+    except FrameDamaged:
+        raise
+    except ValueError as error:
+        raise FrameDamaged(f"an operation is invalid: {error}") from error
+    raise FrameDamaged(f"operation {kind} is unknown")
+
+
+class _Reader:
+    """Position in a frame."""
+
+    def __init__(self, frame: bytes, position: int, end: int) -> None:
+        self._frame = frame
+        self.position = position
+        self._end = end
+
+    def take(self, size: int) -> bytes:
+        """Return the next bytes. Raises ``FrameDamaged`` where there are fewer."""
+        if size > self._end - self.position:
+            raise FrameDamaged(f"it ends within a field of {size} bytes")
+        first, self.position = self.position, self.position + size
+        return self._frame[first : self.position]
+
+    def unpack(self, number: struct.Struct) -> int:
+        """Return the next number."""
+        [found] = number.unpack(self.take(number.size))
+        return int(found)
+
+    def sized(self) -> bytes:
+        """Return the bytes behind their size."""
+        return self.take(self.unpack(_NUMBER))

@@ -1,0 +1,1 @@
+"""Engines of a journal, one file each."""

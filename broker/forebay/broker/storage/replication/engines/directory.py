@@ -1,0 +1,97 @@
+"""Engine in a directory, one file per record: a second disk, or a file system of several machines.
+
+A record is written under a temporary name, synced, and linked to its own name, which fails if that exists. The file
+system must have atomic hard links, as local ones and NFS have; `probe` tests it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from forebay.broker.storage.permissions import DIRECTORY_MODE
+from forebay.broker.storage.replication.batch import Piece
+from forebay.broker.storage.replication.engine import EngineAway, EngineFull, name_of
+
+TEMPORARY: Final = ".new-"
+RACES: Final = "races"
+ABANDONED_S: Final = 3_600.0
+"""Age from which a temporary file has no writer."""
+
+
+class DirectoryEngine:
+    """``Engine`` in a directory, which is created if it does not exist."""
+
+    def __init__(self, directory: Path) -> None:
+        """Raises ``OSError`` where it cannot be created."""
+        (directory / RACES).mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
+        self._directory: Final = directory
+        self.address: Final = f"file://{directory.absolute()}"
+        for path in directory.glob(f"{TEMPORARY}*"):
+            with suppress(FileNotFoundError):
+                if time.time() - path.stat().st_mtime > ABANDONED_S:
+                    path.unlink()
+
+    def create(self, position: int, pieces: Sequence[Piece]) -> bool:
+        """See ``Engine.create``."""
+        with _failing():
+            return self._link(self._directory / name_of(position), pieces)
+
+    def _link(self, path: Path, pieces: Sequence[Piece]) -> bool:
+        temporary = self._directory / f"{TEMPORARY}{secrets.token_hex(8)}"
+        try:
+            with temporary.open("xb") as file:
+                file.writelines(pieces)
+                file.flush()
+                os.fsync(file.fileno())
+            try:
+                os.link(temporary, path)
+            except FileExistsError:
+                return False
+        finally:
+            with suppress(FileNotFoundError):
+                temporary.unlink()
+        self._sync(path.parent)
+        return True
+
+    def _sync(self, directory: Path) -> None:
+        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def read(self, position: int) -> bytes | None:
+        """See ``Engine.read``."""
+        with _failing():
+            try:
+                return (self._directory / name_of(position)).read_bytes()
+            except FileNotFoundError:
+                self._directory.stat()  # it may be unmounted: then no record is missing
+                return None
+
+    def race(self, name: str) -> bool:
+        """See ``Engine.race``."""
+        with _failing():
+            return self._link(self._directory / RACES / name, ())
+
+    def end_races(self, names: Sequence[str]) -> None:
+        """See ``Engine.end_races``."""
+        with _failing():
+            for name in names:
+                (self._directory / RACES / name).unlink(missing_ok=True)
+
+
+@contextmanager
+def _failing() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        kind = EngineFull if error.errno in {errno.ENOSPC, errno.EDQUOT} else EngineAway
+        raise kind(str(error)) from error

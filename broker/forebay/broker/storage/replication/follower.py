@@ -1,0 +1,144 @@
+"""Follower: reads a journal into a replica, and takes over from an owner that is silent or has ended.
+
+Time only decides when a follower tries; the journal decides which one succeeds. An engine that does not answer is no
+silence of the owner.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from random import SystemRandom
+from typing import Final
+
+from forebay.broker.storage.replication.batch import FrameDamaged
+from forebay.broker.storage.replication.engine import Engine, EngineAway
+from forebay.broker.storage.replication.history import History
+from forebay.broker.storage.replication.owner import Owner, fence
+from forebay.broker.storage.replication.record import RecordDamaged, decode
+from forebay.broker.storage.replication.replica import Replica, ReplicaUnusable
+
+_log: Final = logging.getLogger(__name__)
+POLL_S: Final = 0.25
+"""Time between two reads at the end of the journal."""
+SPREAD_S: Final = 1.0
+"""Random time by which followers take over apart."""
+IDENTITY_BYTES: Final = 16
+IDENTITY: Final = "owner"
+"""File with the identity of the last owner that used the directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Takeover:
+    """Conditions of a takeover."""
+
+    after_s: float
+    """Silence of the owner after which it does."""
+
+    endpoint: str
+    """Endpoint that it names in its fence."""
+
+
+class Follower:
+    """Reader of a journal in one process, which owns the directory of its replica."""
+
+    def __init__(
+        self, engine: Engine, replica: Replica, directory: Path, takeover: Takeover, clock: Callable[[], float]
+    ) -> None:
+        """``clock`` is monotonic and counts the time in which the machine is suspended, in seconds."""
+        self._engine: Final = engine
+        self._replica: Final = replica
+        self._takeover: Final = takeover
+        self._clock = clock
+        self._history = History(replica.place)
+        self._identity: Final = secrets.token_bytes(IDENTITY_BYTES)
+        self._file: Final = directory / IDENTITY
+        self._former = self._file.read_bytes() if self._file.exists() else b""
+        """Last owner in this directory. That process has ended, since this one has the directory."""
+        self._heard_at = clock()
+        self._wait_s = takeover.after_s + SystemRandom().uniform(0, SPREAD_S)
+        self._is_away = False
+
+    def follow(self, stop: threading.Event) -> Owner | None:
+        """Follow until this process owns the journal, or ``stop`` is set, which returns None.
+
+        Raises ``ReplicaUnusable``, ``StoreError``, and ``FrameDamaged`` or ``RecordDamaged`` for what this version
+        cannot read.
+        """
+        _log.info("following a journal journal=%s position=%d", self._engine.address, self._replica.place.position)
+        while not stop.is_set():
+            try:
+                self._read()
+                if self._is_due() and (owner := self._take_over()) is not None:
+                    return owner
+                if self._is_away:
+                    self._is_away = False
+                    _log.warning("journal answers again journal=%s", self._engine.address)
+            except EngineAway as away:
+                self._heard_at = self._clock()
+                if not self._is_away:
+                    self._is_away = True
+                    _log.error("journal does not answer journal=%s cause=%s", self._engine.address, away)
+            stop.wait(POLL_S)
+        return None
+
+    def _read(self) -> int:
+        """Read and apply up to the end; returns the first missing position."""
+        while (record := self._engine.read(self._history.place.position)) is not None:
+            at = self._history.place.position
+            try:
+                header, body = decode(record)
+                if at == 0:
+                    self._replica.journal = header.owner.hex()
+                batch = self._history.take(header, body)
+            except (RecordDamaged, FrameDamaged) as damage:
+                raise ReplicaUnusable(f"record {at} of {self._engine.address} cannot be read: {damage}") from damage
+            if batch is not None:
+                self._replica.apply(batch, self._history.place)
+            self._heard_at = self._clock()
+        return self._history.place.position
+
+    def _is_due(self) -> bool:
+        place = self._history.place
+        if place.position == 0 or place.released or place.owner == self._former:
+            return True
+        return self._clock() - self._heard_at >= self._wait_s
+
+    def _take_over(self) -> Owner | None:
+        """Fence the owner; returns None if another follower was first."""
+        began, epoch = self._clock(), self._history.place.epoch + 1
+        self._file.write_bytes(self._identity)
+        fence(self._engine, epoch, self._identity, self._takeover.endpoint, self._read)
+        self._read()
+        place = self._history.place
+        if (place.epoch, place.owner) != (epoch, self._identity):
+            _log.info("another broker has taken over epoch=%d endpoint=%s", place.epoch, self._history.endpoint)
+            self._former = b""
+            return None
+        _log.warning(
+            "took over a journal journal=%s epoch=%d position=%d seconds=%.2f",
+            self._engine.address,
+            epoch,
+            place.position,
+            self._clock() - began,
+        )
+        return Owner(self._engine, epoch, self._identity, place.position, self._clock)
+
+
+def check_identity(engine: Engine, replica: Replica) -> None:
+    """Raise ``ReplicaUnusable`` if a replica has batches of another journal, or one that is ahead of this.
+
+    Raises ``EngineAway``.
+    """
+    if not replica.journal:
+        return
+    first = engine.read(0)
+    if first is None:
+        raise ReplicaUnusable(f"the directory has the store of another journal: {engine.address} is empty")
+    header, _ = decode(first)
+    if header.owner.hex() != replica.journal:
+        raise ReplicaUnusable(f"the directory has the store of another journal than {engine.address}")

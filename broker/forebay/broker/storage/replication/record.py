@@ -1,0 +1,81 @@
+"""Records of a journal: what an engine stores at one position.
+
+    magic 4 bytes "FBJ1"
+    kind 1 byte      CHUNK, FENCE or RELEASE
+    epoch 8 bytes    owner epoch of the writer
+    owner 16 bytes   random identity of the writer
+    group 8 bytes    number of the group within the epoch, from 0
+    chunk 4 bytes    number of the chunk within the group
+    chunks 4 bytes   chunks of the group
+    CRC-32 4 bytes   of the fields above and the body
+    body             part of a batch frame; of a fence, the endpoint of its owner as UTF-8
+
+Numbers are big-endian. A group of records is one batch frame, cut into chunks.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from forebay.broker.storage.replication.batch import Piece
+
+MAGIC: Final = b"FBJ1"
+_FIELDS: Final = struct.Struct(">4sBQ16sQII")
+_CRC: Final = struct.Struct(">I")
+HEADER_BYTES: Final = _FIELDS.size + _CRC.size
+
+
+class RecordDamaged(ValueError):
+    """Bytes that are no record."""
+
+
+class RecordKind(IntEnum):
+    """Kind of a record."""
+
+    CHUNK = 1
+    FENCE = 2
+    """Begin of an owner epoch: records of lower ones behind it do not count."""
+
+    RELEASE = 3
+    """Orderly end of an owner: the next one need not wait for its silence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Fields of a record but its body."""
+
+    kind: RecordKind
+    epoch: int
+    owner: bytes
+    group: int = 0
+    chunk: int = 0
+    chunks: int = 1
+
+
+def encode(header: Header, body: Sequence[Piece] = ()) -> list[Piece]:
+    """Return a record in pieces; the body is not copied."""
+    fields = _FIELDS.pack(MAGIC, header.kind, header.epoch, header.owner, header.group, header.chunk, header.chunks)
+    crc = zlib.crc32(fields)
+    for piece in body:
+        crc = zlib.crc32(piece, crc)
+    return [fields, _CRC.pack(crc), *body]
+
+
+def decode(record: bytes) -> tuple[Header, memoryview]:
+    """Return the header and the body of a record. Raises ``RecordDamaged``."""
+    if len(record) < HEADER_BYTES:
+        raise RecordDamaged(f"it has {len(record)} bytes, its header needs {HEADER_BYTES}")
+    magic, kind, epoch, owner, group, chunk, chunks = _FIELDS.unpack_from(record)
+    if magic != MAGIC:
+        raise RecordDamaged(f"it begins with {magic!r} instead of {MAGIC!r}")
+    body = memoryview(record)[HEADER_BYTES:]
+    if zlib.crc32(body, zlib.crc32(record[: _FIELDS.size])) != _CRC.unpack_from(record, _FIELDS.size)[0]:
+        raise RecordDamaged("its checksum is wrong")
+    if kind not in set(RecordKind) or chunk >= chunks:
+        raise RecordDamaged(f"its kind is {kind}, and it is chunk {chunk} of {chunks}")
+    return Header(RecordKind(kind), epoch, owner, group, chunk, chunks), body

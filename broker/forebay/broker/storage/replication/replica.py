@@ -1,0 +1,62 @@
+"""Replica: a local store with the batches of a journal, up to a position that is stored with them.
+
+A batch is applied in one local batch with its position, not synced: what a power loss takes away is read from the
+journal again. So a replica is behind the journal, never ahead of it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from forebay.broker.storage.errors import StoreFailed
+from forebay.broker.storage.records.journal_position import JOURNAL_POSITION, JournalPosition
+from forebay.broker.storage.records.pages.page import BULK_PAGE
+from forebay.broker.storage.records.store import HIGHEST
+from forebay.broker.storage.replication.batch import Batch
+from forebay.broker.storage.replication.history import Place
+from forebay.broker.storage.store.contract import Family
+from forebay.broker.storage.store.rocks.store import RocksStore
+
+
+class ReplicaUnusable(StoreFailed):
+    """The directory has a store without a journal, that of another journal, or a damaged one."""
+
+    def __init__(self, reason: str) -> None:
+        """Set the reason."""
+        super().__init__("follow the journal", reason)
+
+
+class Replica:
+    """Local store of one broker. Its methods are called where ``Store.write`` is."""
+
+    def __init__(self, store: RocksStore) -> None:
+        """Take a store over. Raises ``ReplicaUnusable``, or another ``StoreError``."""
+        self.store: Final = store
+        self.journal = ""
+        """Identity of the journal; empty before the first batch."""
+        self.place = Place()
+        """Place of the last applied batch."""
+        [stored] = store.get_many(Family.META, [JOURNAL_POSITION.key()])
+        if stored is None:
+            if store.scan(Family.META, b"", b"\xff" * 64, 1):
+                raise ReplicaUnusable("the directory has a store without a journal; use an empty directory")
+            return
+        found = JOURNAL_POSITION.decoded(stored)
+        if found is None:
+            raise ReplicaUnusable("its position in the journal is damaged; use an empty directory, which is filled")
+        self.journal = found.journal
+        self.place = Place(found.position, found.epoch, bytes.fromhex(found.owner), found.group)
+        self._remove_partial()
+
+    def _remove_partial(self) -> None:
+        """Remove the bulk file of a batch that a crash interrupted: the batch is applied again."""
+        [stored] = self.store.get_many(Family.META, [HIGHEST.key()])
+        highest, _ = (HIGHEST.decoded(stored) if stored is not None else None) or (0, 0)
+        self.store.remove_bulk_from(BULK_PAGE.key(highest + 1, 0, 0))
+
+    def apply(self, batch: Batch, place: Place) -> None:
+        """Apply the next batch of the journal, which ends at ``place``. Raises ``StoreError``."""
+        position = JournalPosition(self.journal, place.position, place.epoch, place.owner.hex(), place.group)
+        noted = JOURNAL_POSITION.put(JOURNAL_POSITION.key(), position)
+        self.store.commit(batch.bulk, [*batch.operations, noted], sync=False)
+        self.place = place

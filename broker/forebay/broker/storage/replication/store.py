@@ -1,0 +1,152 @@
+"""Store whose batches are appended to a journal before they are applied locally.
+
+A commit returns once its batch is durable in the journal, and applied here. Reads are those of the local replica.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from forebay.broker.storage.errors import StoreCorrupt, StoreFailed
+from forebay.broker.storage.replication.batch import Batch, encode
+from forebay.broker.storage.replication.history import Place
+from forebay.broker.storage.replication.owner import Fenced, Owner
+from forebay.broker.storage.replication.replica import Replica
+from forebay.broker.storage.store.contract import Family, Marks, Operation, Value, WriteStall
+
+_log: Final = logging.getLogger(__name__)
+RELEASE_S: Final = 5.0
+"""Time limit of the orderly end of an owner."""
+
+
+class ReplicatedStore:
+    """A ``Store`` and ``SnapshotSource`` over the replica of an owner."""
+
+    def __init__(self, replica: Replica, owner: Owner) -> None:
+        """Take a replica over that has all batches up to the owner's fence."""
+        self._replica: Final = replica
+        self._local: Final = replica.store
+        self.owner: Final = owner
+        self._failed = False
+
+    # -- changes
+
+    def commit(
+        self, bulk: Sequence[tuple[bytes, Value]], operations: Sequence[Operation], *, sync: bool = True
+    ) -> None:
+        """Append a batch to the journal, durably whatever ``sync`` is, then apply it; see ``Store.commit``.
+
+        Waits while the journal does not answer.
+        """
+        if not bulk and not operations:
+            return
+        if self._failed:
+            raise StoreFailed("append to the journal", "an earlier append failed")
+        batch = Batch(bulk, operations)
+        self._failed = True
+        try:
+            position = self.owner.append(encode(batch))
+        except Fenced as fenced:
+            raise StoreFailed("append to the journal", str(fenced)) from fenced
+        self._replica.apply(batch, Place(position, self.owner.epoch, self.owner.identity, self.owner.groups))
+        self._failed = False
+
+    def ingest(self, items: Sequence[tuple[bytes, Value]]) -> None:
+        """Commit bulk values alone; see ``Store.ingest``."""
+        self.commit(items, ())
+
+    def write(self, operations: Sequence[Operation]) -> None:
+        """Commit a batch alone; see ``Store.write``."""
+        self.commit((), operations)
+
+    def is_ready(self) -> bool:
+        """Return False: a commit waits for the journal; see ``Store.is_ready``."""
+        return False
+
+    def sync(self) -> None:
+        """Do nothing: a batch is durable once it is committed."""
+
+    def mark(self, marks: Marks) -> None:
+        """Do nothing: the journal loses no batch."""
+
+    def marked(self) -> Marks:
+        """Return no records, and the epoch before the own one; the start that follows gets the own one."""
+        return 0, self.owner.epoch - 1
+
+    def is_replica(self) -> bool:
+        """Return True; see ``Store.is_replica``."""
+        return True
+
+    def rewrite(self, family: Family, wanted: Sequence[bytes] = ()) -> list[tuple[bytes, bytes]]:
+        """Raise ``StoreCorrupt``: a damaged replica is rebuilt, not rewritten."""
+        raise StoreCorrupt(family, "a part cannot be read; use an empty directory, which is filled from the journal")
+
+    def compact(self, family: Family, first: bytes, end: bytes) -> None:
+        """Release local space; see ``Store.compact``."""
+        self._local.compact(family, first, end)
+
+    # -- reads
+
+    def get_many(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
+        """See ``Store.get_many``."""
+        return self._local.get_many(family, keys)
+
+    def prefetch(self, keys: Sequence[bytes]) -> None:
+        """See ``Store.prefetch``."""
+        self._local.prefetch(keys)
+
+    def scan(
+        self, family: Family, first: bytes, end: bytes, limit: int, *, reverse: bool = False
+    ) -> list[tuple[bytes, bytes]]:
+        """See ``Store.scan``."""
+        return self._local.scan(family, first, end, limit, reverse=reverse)
+
+    def bulk_keys(self, first: bytes, end: bytes, limit: int) -> list[bytes]:
+        """See ``Store.bulk_keys``."""
+        return self._local.bulk_keys(first, end, limit)
+
+    def highest_keys(self) -> list[bytes]:
+        """See ``Store.highest_keys``."""
+        return self._local.highest_keys()
+
+    def live_bytes(self) -> int:
+        """See ``Store.live_bytes``."""
+        return self._local.live_bytes()
+
+    def free_bytes(self) -> int:
+        """See ``Store.free_bytes``."""
+        return self._local.free_bytes()
+
+    def write_stall(self) -> WriteStall:
+        """See ``Store.write_stall``."""
+        return self._local.write_stall()
+
+    def flush(self) -> None:
+        """See ``SnapshotSource.flush``."""
+        self._local.flush()
+
+    def checkpoint(self, into: Path) -> list[Path]:
+        """See ``SnapshotSource.checkpoint``."""
+        return self._local.checkpoint(into)
+
+    def close(self) -> None:
+        """End the ownership, so that a follower need not wait, and close the local store; see ``Store.close``."""
+        if not self._failed and self.owner.away_since is None:
+            self._release()
+        self.owner.close()
+        self._local.close()
+
+    def _release(self) -> None:
+        limit = threading.Timer(RELEASE_S, self.owner.end)
+        limit.start()
+        try:
+            with suppress(Fenced):
+                self.owner.release()
+        finally:
+            limit.cancel()
+        self._failed = True

@@ -1,0 +1,138 @@
+"""Two broker processes with a journal: one serves, the other follows, and what has a receipt outlasts the first."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from forebay.client import Client, ForebayError, ReplayedRecord
+from tests.support.processes.broker import BrokerProcess, Launcher, free_port, serve_command
+
+AFTER_S = 1.0
+
+
+class Shard:
+    """Brokers by name, each in a directory of its own and with an endpoint of its own."""
+
+    def __init__(self, launcher: Launcher, directory: Path) -> None:
+        self._launcher, self._directory = launcher, directory
+        self.journal = directory / "journal"
+        self._ports = {name: free_port() for name in "ab"}
+
+    def start(self, name: str) -> BrokerProcess:
+        return self._launcher.start(
+            self._directory / name,
+            f"127.0.0.1:{self._ports[name]}",
+            journal=str(self.journal),
+            takeover_after_s=AFTER_S,
+        )
+
+
+@pytest.fixture
+def shard(tmp_path: Path) -> Iterator[Shard]:
+    with Launcher() as launcher:
+        yield Shard(launcher, tmp_path)
+
+
+def values_of(endpoint: str, sink: str = "orders") -> list[bytes]:
+    with Client(endpoint) as client:
+        found = list(client.replay(sink))
+    return [record.value for record in found if isinstance(record, ReplayedRecord)]
+
+
+def publish(endpoint: str, values: list[bytes], sink: str = "orders") -> None:
+    with Client(endpoint) as client:
+        client.sinks.create(sink, exist_ok=True)
+        with client.publisher(sink) as publisher:
+            publisher.send_many(values)
+
+
+LARGE = [bytes([at]) * (1 << 20) for at in range(8)]
+"""Enough for a file of pages."""
+
+
+def test_what_has_a_receipt_is_served_by_the_follower_after_a_kill(shard: Shard) -> None:
+    with shard.start("a") as owner:
+        owner.ready()
+        with shard.start("b") as follower:
+            publish(owner.endpoint, [b"1", b"2", *LARGE])
+            with Client(owner.endpoint) as client:
+                for delivery in client.subscriber("orders"):
+                    delivery.ack_until(0)
+                    break
+            assert follower.wait_ready(0.0) is None
+            owner.kill()
+
+            follower.ready()
+
+            assert values_of(follower.endpoint) == [b"1", b"2", *LARGE]
+            publish(follower.endpoint, [b"3"])
+            assert values_of(follower.endpoint)[-1] == b"3"
+
+
+def test_a_broker_that_stops_in_order_hands_over_without_the_silence(shard: Shard) -> None:
+    with shard.start("a") as owner:
+        owner.ready()
+        publish(owner.endpoint, [b"1"])
+        with shard.start("b") as follower:
+            assert owner.terminate() == 0
+            follower.ready()
+            assert values_of(follower.endpoint) == [b"1"]
+            assert follower.terminate() == 0
+        with shard.start("a") as again:
+            again.ready()
+            assert values_of(again.endpoint) == [b"1"]
+
+
+def test_an_owner_that_was_frozen_confirms_nothing_and_ends_when_it_wakes_up(shard: Shard) -> None:
+    with shard.start("a") as owner:
+        owner.ready()
+        publish(owner.endpoint, [b"1"])
+        with shard.start("b") as follower, Client(owner.endpoint) as client:
+            publisher = client.publisher("orders", delivery_timeout_s=3.0)
+            os.kill(owner.pid, signal.SIGSTOP)
+            late = publisher.send(b"late")
+            publish(follower.ready(), [b"2"])
+
+            os.kill(owner.pid, signal.SIGCONT)
+            assert owner.wait() == 1
+            with pytest.raises(ForebayError):
+                publisher.close()
+            assert late.exception() is not None
+
+            assert values_of(follower.endpoint) == [b"1", b"2"]
+
+
+def test_a_broker_with_an_empty_directory_gets_everything_from_the_journal(shard: Shard, tmp_path: Path) -> None:
+    with shard.start("a") as owner:
+        owner.ready()
+        publish(owner.endpoint, [b"1", *LARGE])
+        owner.kill()
+    (tmp_path / "a").rename(tmp_path / "burnt")
+
+    with shard.start("b") as other:
+        other.ready()
+        assert values_of(other.endpoint) == [b"1", *LARGE]
+
+
+def test_a_follower_stops_when_it_is_asked_to(shard: Shard) -> None:
+    with shard.start("a") as owner:
+        owner.ready()
+        with shard.start("b") as follower:
+            assert follower.wait_ready(0.5) is None
+            assert follower.terminate() == 0
+
+
+def test_a_broker_whose_directory_has_a_store_without_a_journal_is_refused(tmp_path: Path) -> None:
+    with serve_command(tmp_path / "a") as alone:
+        alone.ready()
+        assert alone.terminate() == 0
+
+    with serve_command(tmp_path / "a", environment={"FOREBAY_JOURNAL": str(tmp_path / "journal")}) as broker:
+        assert broker.wait() != 0
+
+    assert "the directory has a store without a journal; use an empty directory" in broker.log.read_text()

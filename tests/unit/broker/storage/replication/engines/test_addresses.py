@@ -1,0 +1,33 @@
+"""Engines by their address."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from forebay.broker.storage.replication.engine import EngineUnsuitable
+from forebay.broker.storage.replication.engines.addresses import open_engine
+
+
+def test_a_path_and_a_file_address_name_a_directory(tmp_path: Path) -> None:
+    for text in (str(tmp_path / "a"), f"file://{tmp_path / 'a'}"):
+        assert open_engine(text).address == f"file://{tmp_path / 'a'}"
+
+
+def test_an_object_store_is_named_without_its_options() -> None:
+    assert open_engine("s3://bucket/a/b?endpoint=http://localhost:9000&region=x").address == "s3://bucket/a/b"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("ftp://host/x", "scheme is 'ftp'"),
+        ("s3://", "must be s3://BUCKET/PREFIX"),
+        ("s3://key:secret@bucket/x", "without credentials"),
+        ("s3://bucket/x?color=red", "'color' is unknown"),
+    ],
+)
+def test_an_address_that_names_no_engine_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(EngineUnsuitable, match=problem):
+        open_engine(text)

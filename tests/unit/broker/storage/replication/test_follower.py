@@ -1,0 +1,216 @@
+"""Followers: what they apply, when they take over, and what they refuse."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from forebay.broker.storage.errors import StoreFailed
+from forebay.broker.storage.records.pages.page import BULK_PAGE
+from forebay.broker.storage.records.store import HIGHEST
+from forebay.broker.storage.replication.batch import Batch, encode
+from forebay.broker.storage.replication.engines.memory import MemoryEngine
+from forebay.broker.storage.replication.follower import Follower, Takeover, check_identity
+from forebay.broker.storage.replication.owner import Owner
+from forebay.broker.storage.replication.replica import Replica, ReplicaUnusable
+from forebay.broker.storage.replication.store import ReplicatedStore
+from forebay.broker.storage.store.contract import Delete, Family, Put
+from forebay.broker.storage.store.rocks.store import RocksStore
+from tests.support.storage.journals import NUMBER, batch_of, read_history, take_over
+
+AFTER_S = 10.0
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Stop(threading.Event):
+    """Set after some looks at the end of the journal; each advances the clock by a second."""
+
+    def __init__(self, clock: Clock, looks: int) -> None:
+        super().__init__()
+        self._clock, self._left = clock, looks
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self._clock.now += 1
+        self._left -= 1
+        if self._left <= 0:
+            self.set()
+        return self.is_set()
+
+
+@contextmanager
+def replica_in(directory: Path) -> Iterator[Replica]:
+    with closing(RocksStore(directory)) as store:
+        yield Replica(store)
+
+
+def follow(engine: MemoryEngine, directory: Path, *, looks: int = 1, clock: Clock | None = None) -> Owner | None:
+    """Follow in a directory until the journal is owned, or for some looks at its end."""
+    clock = clock or Clock()
+    with replica_in(directory) as replica:
+        return Follower(engine, replica, directory, Takeover(AFTER_S, "here:1"), clock).follow(Stop(clock, looks))
+
+
+def value_in(directory: Path) -> bytes | None:
+    with closing(RocksStore(directory)) as store:
+        return store.get_many(Family.META, [NUMBER])[0]
+
+
+@pytest.fixture
+def engine() -> MemoryEngine:
+    return MemoryEngine()
+
+
+def test_a_journal_without_a_record_is_owned_at_once(engine: MemoryEngine, tmp_path: Path) -> None:
+    owner = follow(engine, tmp_path)
+
+    assert owner is not None
+    assert owner.epoch == 1
+    owner.close()
+
+
+def test_a_follower_applies_what_the_owner_appends(engine: MemoryEngine, tmp_path: Path) -> None:
+    with closing(take_over(engine, b"a")) as owner:
+        owner.append(batch_of(1))
+        assert follow(engine, tmp_path) is None
+        assert value_in(tmp_path) == (1).to_bytes(8, "big")
+
+        owner.append(batch_of(2))
+        assert follow(engine, tmp_path) is None
+
+    assert value_in(tmp_path) == (2).to_bytes(8, "big")
+
+
+def test_a_follower_takes_over_after_the_silence_and_not_before(engine: MemoryEngine, tmp_path: Path) -> None:
+    former = take_over(engine, b"a")
+    clock = Clock()
+
+    assert follow(engine, tmp_path, looks=int(AFTER_S) - 1, clock=clock) is None
+    owner = follow(engine, tmp_path, looks=int(AFTER_S) + 3, clock=clock)
+
+    assert owner is not None
+    assert owner.epoch == 2
+    assert read_history(engine)[0].endpoint == "here:1"
+    for each in (former, owner):
+        each.close()
+
+
+def test_an_engine_that_is_away_is_no_silence_of_the_owner(engine: MemoryEngine, tmp_path: Path) -> None:
+    with closing(take_over(engine, b"a")):
+        engine.away = True
+
+        assert follow(engine, tmp_path, looks=5 * int(AFTER_S)) is None
+
+
+def test_an_owner_that_has_ended_in_order_is_followed_at_once(engine: MemoryEngine, tmp_path: Path) -> None:
+    former = take_over(engine, b"a")
+    former.release()
+    former.close()
+
+    owner = follow(engine, tmp_path)
+
+    assert owner is not None
+    owner.close()
+
+
+def test_the_directory_of_the_owner_takes_over_at_once(engine: MemoryEngine, tmp_path: Path) -> None:
+    for epoch in (1, 2, 3):
+        owner = follow(engine, tmp_path)
+        assert owner is not None
+        assert owner.epoch == epoch
+        owner.close()
+
+
+def test_batches_with_files_of_pages_are_applied_once_though_a_crash_came_between_file_and_batch(
+    engine: MemoryEngine, tmp_path: Path
+) -> None:
+    key = BULK_PAGE.key(1, 1, 0)
+    batch = Batch([(key, b"page")], [HIGHEST.put(HIGHEST.key(), (1, 1))])
+    with closing(take_over(engine, b"a")) as owner:
+        owner.append(batch_of(1))
+        assert follow(engine, tmp_path) is None
+        owner.append(encode(batch))
+    with closing(RocksStore(tmp_path)) as store:
+        store.ingest([(key, b"page of a crash")])
+
+    assert follow(engine, tmp_path) is None
+
+    with closing(RocksStore(tmp_path)) as store:
+        assert store.get_many(Family.BULK, [key]) == [b"page"]
+
+
+def test_what_a_power_loss_took_from_a_replica_is_read_again(engine: MemoryEngine, tmp_path: Path) -> None:
+    with closing(take_over(engine, b"a")) as owner:
+        for number in range(5):
+            owner.append(batch_of(number))
+        with replica_in(tmp_path) as replica:
+            old = Follower(engine, replica, tmp_path, Takeover(AFTER_S, ""), Clock())
+            old.follow(Stop(Clock(), 1))
+            [position] = replica.store.get_many(Family.META, [b"\x0b"])
+            assert position is not None
+            replica.store.write([Delete(Family.META, NUMBER), Delete(Family.META, b"\x0b")])
+
+        assert follow(engine, tmp_path) is None
+
+    assert value_in(tmp_path) == (4).to_bytes(8, "big")
+
+
+def test_a_directory_with_a_store_of_its_own_is_refused(tmp_path: Path) -> None:
+    with closing(RocksStore(tmp_path)) as store:
+        store.commit([], [Put(Family.META, b"x", b"y")])
+
+    with pytest.raises(ReplicaUnusable, match="a store without a journal"), replica_in(tmp_path):
+        pass
+
+
+def test_a_directory_with_the_store_of_another_journal_is_refused(engine: MemoryEngine, tmp_path: Path) -> None:
+    with closing(take_over(engine, b"a")) as owner:
+        owner.append(batch_of(1))
+        follow(engine, tmp_path)
+    other = MemoryEngine()
+    with replica_in(tmp_path) as replica:
+        check_identity(engine, replica)
+        with pytest.raises(ReplicaUnusable, match="is empty"):
+            check_identity(other, replica)
+        with closing(take_over(other, b"b")), pytest.raises(ReplicaUnusable, match="another journal than memory"):
+            check_identity(other, replica)
+
+
+def test_a_record_that_cannot_be_read_ends_a_follower_with_its_position(engine: MemoryEngine, tmp_path: Path) -> None:
+    with closing(take_over(engine, b"a")):
+        engine.records[1] = b"no record"
+
+        with pytest.raises(ReplicaUnusable, match=r"record 1 of memory://"):
+            follow(engine, tmp_path)
+
+
+def test_a_batch_of_an_owner_is_applied_once_it_is_in_the_journal_and_not_after_a_fence(
+    engine: MemoryEngine, tmp_path: Path
+) -> None:
+    clock = Clock()
+    with replica_in(tmp_path) as replica:
+        owner = Follower(engine, replica, tmp_path, Takeover(AFTER_S, ""), clock).follow(Stop(clock, 1))
+        assert owner is not None
+        store = ReplicatedStore(replica, owner)
+        store.commit([], [Put(Family.META, NUMBER, b"1")])
+        assert store.get_many(Family.META, [NUMBER]) == [b"1"]
+
+        with closing(take_over(engine, b"b")):
+            for _ in range(2):
+                with pytest.raises(StoreFailed, match="journal"):
+                    store.commit([], [Put(Family.META, NUMBER, b"2")])
+
+        assert store.get_many(Family.META, [NUMBER]) == [b"1"]
+        owner.close()

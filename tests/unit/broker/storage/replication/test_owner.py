@@ -1,0 +1,197 @@
+"""Owners of a journal: what is confirmed is in the journal in order, and nothing is confirmed behind a fence."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from forebay.broker.storage.replication import owner as owners
+from forebay.broker.storage.replication.batch import Batch, encode
+from forebay.broker.storage.replication.engines.memory import MemoryEngine
+from forebay.broker.storage.replication.owner import Fenced, Owner, fence
+from forebay.broker.storage.replication.record import Header, RecordKind
+from forebay.broker.storage.replication.record import encode as encode_record
+from forebay.broker.storage.store.contract import Family, Put
+from tests.support.storage.journals import batch_of, read_all, take_over
+
+
+@pytest.fixture
+def engine() -> MemoryEngine:
+    return MemoryEngine()
+
+
+@pytest.fixture
+def owner(engine: MemoryEngine) -> Iterator[Owner]:
+    made = take_over(engine, b"a")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owners, "CHUNK_BYTES", 16)
+
+
+def test_groups_are_read_back_in_their_order(engine: MemoryEngine, owner: Owner) -> None:
+    for number in range(5):
+        owner.append(batch_of(number))
+
+    assert read_all(engine) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_group_of_many_chunks_is_read_back_as_one_batch(engine: MemoryEngine, owner: Owner) -> None:
+    owner.append(encode(Batch([(b"page", (b"x" * 100, b"y" * 100))], [Put(Family.META, b"number", b"\0" * 7 + b"\7")])))
+
+    assert read_all(engine) == [7]
+    assert owner.position == len(engine.records) > owners.CHUNKS_AT_ONCE
+
+
+def test_an_append_whose_answer_is_lost_is_confirmed_and_read_once(engine: MemoryEngine, owner: Owner) -> None:
+    engine.lost_answers = 1
+
+    owner.append(batch_of(1))
+    owner.append(batch_of(2))
+
+    assert read_all(engine) == [1, 2]
+    assert len(engine.records) == 3
+
+
+def test_an_append_waits_while_the_engine_is_away_and_is_confirmed_when_it_answers(
+    engine: MemoryEngine, owner: Owner
+) -> None:
+    engine.away = True
+    waiting = threading.Thread(target=owner.append, args=[batch_of(1)])
+    waiting.start()
+    until = time.monotonic() + 10
+    while owner.away_since is None and time.monotonic() < until:
+        waiting.join(0.01)
+    assert waiting.is_alive()
+
+    engine.away = False
+    waiting.join(10)
+
+    assert not waiting.is_alive()
+    assert owner.away_since is None
+    assert read_all(engine) == [1]
+
+
+def test_an_owner_that_is_ended_while_the_engine_is_away_confirms_nothing(engine: MemoryEngine, owner: Owner) -> None:
+    engine.away = True
+    threading.Timer(0.1, owner.end).start()
+
+    with pytest.raises(Fenced, match="ended"):
+        owner.append(batch_of(1))
+
+
+def test_a_fenced_owner_confirms_nothing_more(engine: MemoryEngine, owner: Owner) -> None:
+    owner.append(batch_of(1))
+    later = take_over(engine, b"b")
+
+    for _ in range(2):
+        with pytest.raises(Fenced, match="2 is above 1"):
+            owner.append(batch_of(2))
+
+    later.append(batch_of(3))
+    assert read_all(engine) == [1, 3]
+    later.close()
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_chunks_that_fit_behind_a_fence_again_are_not_confirmed_singly(engine: MemoryEngine, owner: Owner) -> None:
+    """The fence takes the very position of a chunk, and the chunks behind it fit again."""
+    began = owner.position
+    made: list[Owner] = []
+
+    def take_its_place(position: int, record: bytes) -> None:
+        if position == began + 1 and not made:
+            engine.before_create = lambda position, record: None
+            made.append(take_over(engine, b"b", at=began + 1))
+
+    engine.before_create = take_its_place
+    with pytest.raises(Fenced):
+        owner.append(batch_of(1))
+
+    made[0].append(batch_of(2))
+    assert read_all(engine) == [2]
+    made[0].close()
+
+
+def test_the_end_of_a_journal_is_its_first_missing_position_and_a_late_record_of_a_fenced_owner_does_not_count(
+    engine: MemoryEngine, owner: Owner
+) -> None:
+    """A slow record of the former owner lands between those of the next one."""
+    owner.append(batch_of(1))
+    late = b"".join(encode_record(Header(RecordKind.CHUNK, 1, owner.identity, 1), batch_of(2)))
+    later = take_over(engine, b"b")
+    engine.records[later.position] = late
+
+    later.append(batch_of(3))
+    later.append(batch_of(4))
+
+    assert read_all(engine) == [1, 3, 4]
+    later.close()
+
+
+def test_a_record_behind_a_hole_does_not_end_the_journal(engine: MemoryEngine, owner: Owner) -> None:
+    owner.append(batch_of(1))
+    engine.records[owner.position + 5] = b"".join(
+        encode_record(Header(RecordKind.CHUNK, 1, owner.identity, 1), batch_of(2))
+    )
+
+    later = take_over(engine, b"b")
+    for number in range(3, 9):
+        later.append(batch_of(number))
+
+    assert read_all(engine) == [1, 3, 4, 5, 6, 7, 8]
+    later.close()
+
+
+def test_a_record_can_be_deleted_by_no_engine(engine: MemoryEngine) -> None:
+    """A deleted fence could be created again, by the owner that it has fenced."""
+    changes = {name for name in dir(engine) if not name.startswith("_") and callable(getattr(engine, name))}
+
+    assert changes == {"create", "read", "race", "end_races", "before_create"}
+
+
+def test_a_fence_overtakes_an_owner_that_appends_as_fast_as_it_reads(engine: MemoryEngine, owner: Owner) -> None:
+    attempts = 0
+
+    def append_first(position: int, record: bytes) -> None:
+        nonlocal attempts
+        if record[4] == RecordKind.FENCE and attempts < 2:
+            attempts += 1
+            engine.before_create = lambda position, record: None
+            owner.append(batch_of(attempts))
+            engine.before_create = append_first
+
+    engine.before_create = append_first
+    later = take_over(engine, b"b")
+    engine.before_create = lambda position, record: None
+
+    with pytest.raises(Fenced):
+        owner.append(batch_of(9))
+    later.append(batch_of(10))
+    assert read_all(engine) == [1, 2, 10]
+    later.close()
+
+
+def test_of_two_that_fence_at_once_one_is_the_owner(engine: MemoryEngine) -> None:
+    fence(engine, 1, b"a" * 16, "a:1", lambda: 0)
+    fence(engine, 1, b"b" * 16, "b:1", lambda: 1)
+
+    assert read_all(engine) == []
+    last = take_over(engine, b"c")
+    assert last.epoch == 2
+    last.close()
+
+
+def test_an_orderly_end_is_the_last_record(engine: MemoryEngine, owner: Owner) -> None:
+    owner.append(batch_of(1))
+    owner.release()
+
+    assert read_all(engine) == [1]
+    assert list(engine.records)[-1] == owner.position - 1
