@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from forebay.broker.console.app import WATCHES_MAX
+from forebay.broker.console.pages.overview import BUSIEST
 from forebay.broker.core.access.credentials import token_credential
 from forebay.broker.embedded import BrokerServer
 from forebay.client import Client, ClientSettings, Record
@@ -73,8 +75,55 @@ def test_the_page_of_a_sink_has_accounts_that_add_up_and_its_settings(server: Br
     [subscription] = found["stats"]["subscriptions"]
     assert [lane["acked"] for lane in subscription["partitions"]] == ["5", "0"]
     assert found["settings"]["ack_deadline"] == "7s"
-    assert "5 settled, 0 in flight, 0 waiting" in page
+    assert "5 settled, 0 in gaps, 0 in flight, 0 waiting" in page
+    origins = found["setting_origins"]
+    assert (origins["ack_deadline_s"], origins["max_attempts"]) == ("sink", "built-in default")
+    assert "retained pages are removed before an append is rejected" in page
+    assert "<code>DROP_OLDEST</code> weakens" in page
     assert "NO" not in page
+
+
+def test_the_oldest_record_is_that_of_all_sinks_and_not_of_the_busiest(server: BrokerServer) -> None:
+    with Client(server.endpoint) as client:
+        client.sinks.create("old")
+        client.publish("old", [Record(b"x")])
+        written = time.monotonic()
+        for number in range(BUSIEST):
+            client.sinks.create(f"busy-{number}")
+            client.publish(f"busy-{number}", [Record(b"x")] * 5)
+
+    found = data(server, "/overview.json")
+
+    assert "old" not in {line["figures"]["name"] for line in found["busiest"]}
+    others = max(line["figures"]["oldest_age_s"] for line in found["busiest"])
+    assert others < found["oldest_age_s"] <= time.monotonic() - written + 1
+
+
+def test_a_default_of_the_file_is_the_origin_of_a_setting() -> None:
+    defaults = {"max_attempts": 9, "ack_deadline_s": 12}
+    with (
+        BrokerServer.in_memory(console_listen="127.0.0.1:0", sink_defaults=defaults) as running,
+        Client(running.endpoint) as client,
+    ):
+        client.sinks.create("orders", max_attempts=9, ack_deadline_s=30)
+        origins = data(running, "/sinks/orders.json")["setting_origins"]
+
+    assert origins["max_attempts"] == "[sink_defaults]"
+    assert origins["ack_deadline_s"] == "sink"
+    assert origins["ordering"] == "built-in default"
+
+
+def test_the_disk_is_shown_against_what_fits(server: BrokerServer) -> None:
+    with Client(server.endpoint) as client:
+        client.sinks.create("orders")
+        client.publish("orders", [Record(b"x" * 1_000) for _ in range(1_000)])
+
+    found = data(server, "/overview.json")
+
+    room = found["broker"]["disk_free"] - found["broker"]["disk_reserve"]
+    assert found["stored_bytes"] > 1_000_000
+    assert found["disk_share"] == pytest.approx(found["stored_bytes"] / (found["stored_bytes"] + room))
+    assert "Stored on disk" in html(server, "/")
 
 
 def test_what_others_wrote_is_text_on_the_page(server: BrokerServer) -> None:

@@ -104,6 +104,17 @@ class Snapshot:
     """By name; not of all sinks of a broker with very many."""
 
     @property
+    def stored_bytes(self) -> int:
+        """Bytes of the stored records of all sinks."""
+        return sum(one.waiting_bytes for one in self.sinks)
+
+    @property
+    def disk_share(self) -> float:
+        """Used part of the room for records: the stored bytes, and those free above the reserve."""
+        room = max(0, self.broker.disk_free - self.broker.disk_reserve)
+        return self.stored_bytes / (self.stored_bytes + room) if self.stored_bytes else float(room == 0)
+
+    @property
     def waiting(self) -> int:
         """Unsettled records of all sinks."""
         return sum(one.waiting for one in self.sinks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -10,16 +10,13 @@ from typing import Any, Final
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from forebay.broker.console.history import SPAN_S, SPANS, STATES, DaySpan
+from forebay.broker.console.charts import day, day_charts, spark, strip
 from forebay.broker.console.pages.page import Page
 from forebay.broker.console.values import value_text
 from forebay.state import numbers as text
 from forebay.text import visible
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
-WIDTH: Final = 120
-HEIGHT: Final = 24
-DAY_HEIGHT: Final = 60
 
 
 class Renderer:
@@ -47,6 +44,8 @@ class Renderer:
             spark=spark,
             strip=strip,
             day=day,
+            day_charts=day_charts,
+            coded=coded,
             value=value_text,
             word=lambda state: state.replace(" ", "-"),
         )
@@ -72,65 +71,10 @@ class Renderer:
         return self._environment.get_template("failure.html").render(status=status, detail=detail)
 
 
-def spark(values: Sequence[float], name: str) -> Markup:
-    """Return a line of numbers as SVG, with its last and highest one as a text for readers of the page."""
-    if len(values) < 2:
-        return Markup("")
-    high = max(values) or 1.0
-    step = WIDTH / (len(values) - 1)
-    points = " ".join(
-        f"{at * step:.1f},{HEIGHT - 1 - value / high * (HEIGHT - 2):.1f}" for at, value in enumerate(values)
-    )
-    label = f"{name}: now {text.count(values[-1])}, at most {text.count(max(values))} in {len(values)} samples"
-    return Markup(
-        '<svg class="spark" role="img" viewBox="0 0 {w} {h}" preserveAspectRatio="none"><title>{label}</title>'
-        '<polyline points="{points}"/></svg>'
-    ).format(w=WIDTH, h=HEIGHT, label=label, points=points)
-
-
-def strip(lane: Any, end: int) -> Markup:
-    """Return the records of a partition as a strip: settled, in flight and waiting."""
-    total = max(1, end - lane.start_offset)
-    waiting = max(0, lane.pending - lane.in_flight)
-    settled = total - lane.in_flight - waiting if end > lane.start_offset else 0
-    label = f"{text.count(settled)} settled, {text.count(lane.in_flight)} in flight, {text.count(waiting)} waiting"
-    parts, at = Markup(""), 0.0
-    for name, records in (("settled", settled), ("flight", lane.in_flight), ("wait", waiting)):
-        width = 100 * records / total
-        parts += Markup('<rect class="{}" x="{:.2f}" y="0" width="{:.2f}" height="14"/>').format(name, at, width)
-        at += width
-    return Markup(
-        '<svg class="strip" role="img" viewBox="0 0 100 14" preserveAspectRatio="none"><title>{}</title>{}</svg>'
-    ).format(label, parts)
-
-
-def day(spans: Sequence[DaySpan], name: str) -> Markup:
-    """Return the last day as SVG: waiting records as an area over bands of the states that need attention."""
-    if not spans:
-        return Markup("")
-    last = spans[-1].number
-    high = max(1.0, *(span.waiting for span in spans))
-    bands, area = Markup(""), []
-    for span in spans:
-        at = SPANS - 1 - (last - span.number)
-        if at < 0:
-            continue
-        if span.state.needs_attention:
-            word = span.state.value.replace(" ", "-")
-            bands += Markup('<rect class="{}" x="{}" y="0" width="1" height="{}"/>').format(word, at, DAY_HEIGHT)
-        top = DAY_HEIGHT - span.waiting / high * (DAY_HEIGHT - 2)
-        area += [f"{at},{top:.1f}", f"{at + 1},{top:.1f}"]
-    begin, end = area[0].partition(",")[0], area[-1].partition(",")[0]
-    points = " ".join([f"{begin},{DAY_HEIGHT}", *area, f"{end},{DAY_HEIGHT}"])
-    states = [state.value for state in STATES if state.needs_attention and any(one.state is state for one in spans)]
-    minutes = sum(SPAN_S / 60 for one in spans if one.state.needs_attention)
-    label = f"{name}: at most {text.count(high)} waiting records in the last {text.duration(len(spans) * SPAN_S)}" + (
-        f"; {', '.join(states)} for {text.duration(minutes * 60)}" if states else ""
-    )
-    return Markup(
-        '<svg class="day" role="img" viewBox="0 0 {w} {h}" preserveAspectRatio="none"><title>{label}</title>'
-        '{bands}<polygon points="{points}"/></svg>'
-    ).format(w=SPANS, h=DAY_HEIGHT, label=label, bands=bands, points=points)
+def coded(sentence: str) -> Markup:
+    """Return a sentence as HTML; what is between backticks is code."""
+    parts = sentence.split("`")
+    return Markup("").join(Markup("<code>{}</code>" if at % 2 else "{}").format(part) for at, part in enumerate(parts))
 
 
 def _shown(value: Any) -> Any:

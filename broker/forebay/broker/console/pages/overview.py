@@ -26,7 +26,13 @@ class Overview:
     into_per_s: float
     out_per_s: float
     oldest_age_s: float | None
-    """Of the sinks in ``busiest``."""
+    """Of all sinks."""
+
+    stored_bytes: int
+    """Bytes of the stored records of all sinks of the broker."""
+
+    disk_share: float
+    """Used part of the bytes that the device has for records, 0 to 1."""
 
     needs: tuple[Need, ...]
     more_needs: int
@@ -39,9 +45,10 @@ class Overview:
 async def overview(source: PageSource, request: Request) -> Page:
     """Return the overview of the sinks that a principal may see."""
     snapshot, sinks = await source.sampler.current(), await source.visible(request)
+    aged = await source.sampler.aged(sinks)
     busiest = await source.lines(sorted(sinks, key=ORDERS["waiting"])[:BUSIEST])
     found = needs(snapshot.broker, sinks)
-    ages = [line.figures.oldest_age_s for line in busiest if line.figures.oldest_age_s is not None]
+    ages = [one.oldest_age_s for one in aged if one.oldest_age_s is not None]
     whole = len(sinks) == len(snapshot.sinks)
     data = Overview(
         at_us=snapshot.at_us,
@@ -50,6 +57,8 @@ async def overview(source: PageSource, request: Request) -> Page:
         into_per_s=sum(one.rates.into for one in sinks),
         out_per_s=sum(one.rates.out for one in sinks),
         oldest_age_s=max(ages, default=None),
+        stored_bytes=snapshot.stored_bytes,
+        disk_share=snapshot.disk_share,
         needs=tuple(found[:LISTED_MAX]),
         more_needs=max(0, len(found) - LISTED_MAX),
         busiest=tuple(busiest),

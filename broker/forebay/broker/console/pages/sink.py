@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from google.protobuf.json_format import MessageToDict
 from starlette.requests import Request
 
 from forebay.broker.console.history import Day
 from forebay.broker.console.pages.page import Page, PageSource, as_json
-from forebay.broker.core.settings import SETTINGS
+from forebay.broker.core.settings import DEFAULTS, SETTINGS, SinkSettings
 from forebay.broker.rpc.sinks import convert
 from forebay.broker.runtime.sink.statistics import sink_state
+
+
+@dataclass(frozen=True, slots=True)
+class SettingLine:
+    """One setting of a sink."""
+
+    name: str
+    value: str
+    origin: str
+    """``sink``, ``[sink_defaults]`` or ``built-in default``."""
+
+    effect: str
+    """Effect on the guarantees of the sink."""
+
+
+def origins(settings: SinkSettings, defaults: SinkSettings) -> list[SettingLine]:
+    """Return the settings with their origins; ``defaults`` are those of the broker."""
+    found: list[SettingLine] = []
+    for one in SETTINGS:
+        value, default, built_in = (getattr(each, one.name) for each in (settings, defaults, DEFAULTS))
+        origin = "sink" if value != default else "[sink_defaults]" if default != built_in else "built-in default"
+        found.append(SettingLine(one.public_name, one.text(value), origin, one.guarantee))
+    return found
 
 
 async def sink(source: PageSource, request: Request) -> Page:
@@ -23,23 +46,17 @@ async def sink(source: PageSource, request: Request) -> Page:
     history = snapshot.histories.get(name)
     day = history.day if history is not None else Day()
     lines = await source.lines([one for one in snapshot.sinks if one.name == name])
-    settings = buffer.settings
+    lines_of_settings = origins(buffer.settings, source.broker.sink_defaults)
     data = {
         "stats": as_json(message),
-        "settings": MessageToDict(convert.settings_message(settings), preserving_proto_field_name=True),
+        "settings": MessageToDict(convert.settings_message(buffer.settings), preserving_proto_field_name=True),
+        "setting_origins": {one.name: one.origin for one in lines_of_settings},
         "day": [asdict(span) for span in day.spans()],
     }
     shown = {
         "stats": message,
         "line": lines[0] if lines else None,
-        "settings": [
-            (
-                one.public_name,
-                one.text(getattr(settings, one.name)),
-                getattr(settings, one.name) != getattr(source.broker.sink_defaults, one.name),
-            )
-            for one in SETTINGS
-        ],
+        "settings": lines_of_settings,
         "day": day.spans(),
         "can_write": source.can_write,
     }

@@ -1,0 +1,93 @@
+"""The charts of the console say in words what they draw, and escape the names of others."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import pytest
+
+from forebay.broker.console.charts import day, day_charts, spark, strip
+from forebay.broker.console.history import SPANS, Day, Rates
+from forebay.state.flow import Flow
+
+
+@dataclass(frozen=True)
+class Lane:
+    """Account of a subscription on a partition, as the strip reads it."""
+
+    start_offset: int = 0
+    pending: int = 0
+    in_flight: int = 0
+    dropped: int = 0
+
+
+def widths(markup: str) -> dict[str, float]:
+    """Return the widths of the segments of a strip."""
+    return {name: float(width) for name, width in re.findall(r'<rect class="(\w+)".*?width="([\d.]+)"', markup)}
+
+
+def test_a_line_of_numbers_says_its_last_and_its_highest_one() -> None:
+    found = spark([1.0, 5.0, 2.0], 'Waiting "<records>"')
+
+    assert "now 2, at most 5 in 3 samples" in found
+    assert "<records>" not in found
+    assert spark([], "nothing") == spark([1.0], "one") == ""
+    assert "NaN" not in spark([0.0, 0.0], "zeros")
+
+
+def test_a_day_names_its_highest_backlog_and_marks_what_needed_attention() -> None:
+    last = Day()
+    for minutes, waiting, state in ((0, 5, Flow.FLOWING), (5, 900, Flow.BACKING_OFF), (10, 30, Flow.FLOWING)):
+        last.add(60.0 * minutes, Rates(), waiting, state)
+
+    found = day(last.spans(), "<orders>")
+
+    assert "at most 900 waiting records in the last 15 min; backing off for 5 min" in found
+    assert found.count("<rect") == found.count('class="backing-off"') == 1
+    assert "<orders>" not in found
+    assert day((), "nothing") == ""
+
+
+def test_a_strip_has_a_segment_for_what_is_missing_in_gaps() -> None:
+    found = strip(Lane(start_offset=100, pending=50, in_flight=20, dropped=30), end=300)
+
+    assert "120 settled, 30 in gaps, 20 in flight, 30 waiting" in found
+    assert widths(found) == {"settled": 60, "gap": 15, "flight": 10, "wait": 15}
+
+
+def test_a_strip_without_records_is_empty() -> None:
+    assert widths(strip(Lane(), end=0)) == {"settled": 0, "gap": 0, "flight": 0, "wait": 0}
+
+
+def test_the_charts_of_a_day_have_rates_bands_and_labels_of_both_axes() -> None:
+    last = Day()
+    last.add(0.0, Rates(40.0, 30.0), 500, Flow.FLOWING)
+    last.add(300.0, Rates(20.0, 0.0), 6_500, Flow.FULL)
+
+    found = day_charts(last.spans())
+
+    assert "Backlog: at most 6,500 waiting records in the last 10 min; full for 5 min" in found
+    assert "Records per second: in at most 40/s, out at most 30/s in the last 10 min" in found
+    assert re.findall(r'<span class="y top">(.*?)</span>', found) == ["6,500", "40/s"]
+    assert re.findall(r'<span class="x h\d+">(.*?)</span>', found)[:5] == [
+        "24 h ago",
+        "18 h ago",
+        "12 h ago",
+        "6 h ago",
+        "now",
+    ]
+    assert found.count('class="full"') == 2
+    assert '<span class="key band full"></span>full' in found
+    assert day_charts(()) == ""
+
+
+@pytest.mark.parametrize("quiet", [0, SPANS + 5])
+def test_the_newest_span_is_at_the_right_end_of_the_day(quiet: int) -> None:
+    last = Day()
+    last.add(0.0, Rates(1.0, 1.0), 5, Flow.FLOWING)
+    last.add(300.0 * (1 + quiet), Rates(1.0, 1.0), 5, Flow.FLOWING)
+
+    [points, _] = re.findall(r'<polyline class="\w+" points="(.*?)"', day_charts(last.spans()))
+    assert points.split()[-1].startswith(f"{SPANS},")
+    assert all(0 <= float(point.partition(",")[0]) <= SPANS for point in points.split())
