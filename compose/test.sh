@@ -8,12 +8,14 @@
 # COMPOSE=…           the compose command ("docker compose" where there is one, else docker-compose)
 # KEEP_IMAGES=1       keep the images for the next run
 # OUTAGE_S=20         seconds without the database
-# DOCKER, BASE_IMAGE, CA_BUNDLE, BUILD_NETWORK: see compose/build
+# DOCKER, BASE_IMAGE, BROKER_EXTRAS, CA_BUNDLE, BUILD_NETWORK: see compose/build
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 say() { printf '%(%H:%M:%S)T compose-test: %s\n' -1 "$*"; }
 lack() { echo "compose-test: $*" >&2; exit 2; }
+
+BROKER_MB_MAX=250 # of its image, without further extras
 
 DOCKER=${DOCKER:-docker}
 OUTAGE_S=${OUTAGE_S:-20}
@@ -111,6 +113,9 @@ compose/build "${images[@]}"
 "$DOCKER" run --rm --entrypoint /bin/sh "forebay-broker:$FOREBAY_TAG" -c \
     '[ -z "$(find / -xdev \( -name libjvm.so -o -name "*.jar" -o -name pyspark \) -print -quit 2>/dev/null)" ]' ||
     lack "the broker's image holds Java or Spark"
+broker_mb=$(($("$DOCKER" image inspect --format '{{.Size}}' "forebay-broker:$FOREBAY_TAG") / 1000000))
+[ -n "${BROKER_EXTRAS:-}" ] || [ "$broker_mb" -lt $BROKER_MB_MAX ] ||
+    lack "the broker's image has $broker_mb MB, less than $BROKER_MB_MAX are allowed"
 for image in "${images[@]}"; do
     [ "$("$DOCKER" run --rm --entrypoint id "forebay-$image:$FOREBAY_TAG" -u)" != 0 ] || lack "forebay-$image runs as root"
 done

@@ -92,15 +92,21 @@ def test_what_goes_on_has_a_check_of_its_health(service: str) -> None:
 def test_the_image_of_the_broker_gets_neither_java_nor_spark() -> None:
     assert "jre" not in stages()["broker"]
     assert re.findall(r"COPY --from=(\S+)", stages()["broker"]) == ["broker-build"]
-    assert "compose/install /opt/forebay broker console cli\n" in stages()["broker-build"]
-    assert {"grpcio", "pyarrow", "rocksdict"} <= locked("broker", "cli")
-    assert not {"pyspark", "py4j", "pandas", "numpy"} & locked("broker", "cli")
+    assert "compose/install /opt/forebay broker console cli ${BROKER_EXTRAS}\n" in stages()["broker-build"]
+    assert {"grpcio", "rocksdict"} <= locked("broker", "console", "cli")
+    assert not {"pyspark", "py4j", "pandas", "numpy"} & locked("broker", "console", "cli", "arrow")
+
+
+def test_the_image_of_the_broker_gets_pyarrow_where_rows_are_read_only() -> None:
+    assert "\nARG BROKER_EXTRAS=\n" in stages()["broker-build"]
+    assert "pyarrow" not in locked("broker", "console", "cli")
+    assert "pyarrow" in locked("broker", "console", "cli", "arrow")
 
 
 @pytest.mark.parametrize(
     ("image", "parts", "packages"),
     [
-        ("broker", "broker console cli", {"rocksdict", "starlette", "typer"}),
+        ("broker", "broker console cli ${BROKER_EXTRAS}", {"rocksdict", "starlette", "typer"}),
         ("deliver", "deliver postgresql cli", {"httpx2", "psycopg-binary", "typer"}),
         ("spark", "spark cli psutil", {"pyspark", "psutil", "typer"}),
     ],
@@ -109,7 +115,8 @@ def test_an_image_gets_what_its_extras_need_from_the_lock_file(image: str, parts
     [named] = re.findall(r"compose/install /opt/forebay (.*)\n", stages()[f"{image}-build"])
 
     assert named == parts
-    assert {"grpcio", "protobuf", "opentelemetry-api", *packages} <= locked(*named.split())
+    by_default = named.replace(" ${BROKER_EXTRAS}", "").split()
+    assert {"grpcio", "protobuf", "opentelemetry-api", *packages} <= locked(*by_default)
 
 
 def test_what_the_images_copy_is_there_and_let_through() -> None:

@@ -17,6 +17,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc.aio
@@ -236,6 +237,8 @@ class Serving:
             self._watching.append(broker.supervisor.keep_running("journal", watch))
         if self._security != Security(None, None):
             self._watching.append(broker.supervisor.keep_running("credentials", self._watch_files))
+        if find_spec("pyarrow") is None:
+            _log.info("rows with a schema are kept and delivered, but not decoded fix=%s", install_command("arrow"))
         _log.info("broker is serving endpoint=%s sinks=%d", self.endpoint, len(broker.sinks))
 
     @property

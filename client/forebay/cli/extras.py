@@ -25,7 +25,7 @@ PACKAGE_EXTRAS: Final = {
     "httpx2": "deliver",
     "psycopg": "postgresql",
     "jinja2": "console",
-    "pyarrow": "spark",
+    "pyarrow": "arrow",
     "pyspark": "spark",
     "psutil": "demo",
     "rich": "cli",

@@ -178,6 +178,12 @@ class Reason(Enum):
         "{}",
         "The backup is incomplete. Remove the cause that the text names, and make another one.",
     )
+    ROWS_NOT_DECODABLE = _unmet(
+        "the rows cannot be decoded: the broker is installed without pyarrow. Install it there with "
+        "pip install 'forebay[arrow]' and restart the broker, or read the rows with Deliver or Replay",
+        "The sink holds rows with a schema, and the broker has no pyarrow to decode single ones. Install the extra "
+        "`arrow` beside the broker and restart it, or read the rows with `Deliver` or `Replay`.",
+    )
     SINK_NOT_EMPTY = _unmet(
         "sink {sink!r} still holds {pending} unsettled records",
         "The sink has unsettled records. Wait until they are delivered, or delete it with `force`.",

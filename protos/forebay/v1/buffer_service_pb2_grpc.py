@@ -159,6 +159,7 @@ class BufferServiceServicer(object):
         - `INVALID_ARGUMENT` / `INVALID_PULL`. `NOT_FOUND` / `SUBSCRIPTION_NOT_FOUND`.
         - `INVALID_ARGUMENT` / `INVALID_PAGE`: rows of an `ArrowPage` are not what their publisher said, or become more than 64 MiB, or
         about 256 MiB of JSON. They come to `Deliver` as they are.
+        - `FAILED_PRECONDITION` / `ROWS_NOT_DECODABLE`: the broker is installed without pyarrow, which rows of an `ArrowPage` need.
         - `RESOURCE_EXHAUSTED` / `TOO_MANY_STREAMS`: 1,024 consumers have pulled within their leases.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -207,7 +208,7 @@ class BufferServiceServicer(object):
         """A few records, decoded for people. Changes nothing. An answer ends early at 8 MiB.
 
         - `INVALID_ARGUMENT` / `INVALID_PARTITION`. `OUT_OF_RANGE` / `OFFSET_AHEAD`.
-        - `INVALID_ARGUMENT` / `INVALID_PAGE`: as for `Pull`.
+        - `INVALID_ARGUMENT` / `INVALID_PAGE`. `FAILED_PRECONDITION` / `ROWS_NOT_DECODABLE`: as for `Pull`.
         - `RESOURCE_EXHAUSTED` / `TOO_MANY_STREAMS`: 64 displays of records are in progress; see `RetryInfo`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

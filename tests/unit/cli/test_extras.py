@@ -30,7 +30,7 @@ def fail_to_import(name: str) -> None:
     ("module", "extra"),
     [
         ("rocksdict", "broker"),
-        ("pyarrow.parquet", "spark"),
+        ("pyarrow.parquet", "arrow"),
         ("forebay.deliver", "deliver"),
         ("rich.table", "cli"),
         ("psutil", "demo"),

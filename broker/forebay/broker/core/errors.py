@@ -71,6 +71,13 @@ class InvalidPage(BrokerError):
         super().__init__(Reason.INVALID_PAGE, problem, **facts)
 
 
+class RowsNotDecodable(BrokerError):
+    """Rows cannot be decoded, because the broker is installed without pyarrow."""
+
+    def __init__(self) -> None:
+        super().__init__(Reason.ROWS_NOT_DECODABLE)
+
+
 class InvalidValue(BrokerError):
     """A field of the request has a value that is not allowed."""
 

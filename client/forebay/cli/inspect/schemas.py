@@ -76,7 +76,7 @@ def _fields(schema: Schema) -> list[_Field]:
             return [_Field(*one) for one in spark_fields(schema.spark_schema)]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise _unreadable(schema, error) from error
-    with needed_for("a schema without the form of Spark", "spark"):
+    with needed_for("a schema without the form of Spark", "arrow"):
         from forebay.arrow import read_schema
     try:
         return [_Field(field.name, str(field.type)) for field in read_schema(schema.arrow_schema)]

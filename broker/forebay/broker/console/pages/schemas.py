@@ -10,7 +10,8 @@ from typing import Final
 from starlette.requests import Request
 
 from forebay.broker.console.pages.page import Page, PageSource, as_json, number, query, refused
-from forebay.broker.core.errors import BrokerError
+from forebay.broker.core.errors import BrokerError, RowsNotDecodable
+from forebay.broker.rpc.pages.rows import decoder
 from forebay.broker.rpc.schema_service import SchemaServicer
 from forebay.text.spark_schema import spark_fields
 from forebay.v1 import schema_service_pb2 as pb
@@ -86,7 +87,7 @@ def fields_of(schema: pb.Schema) -> dict[str, str]:
     """
     try:
         found = _read(schema)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, ImportError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, RowsNotDecodable) as error:
         return {"": f"cannot be read: {type(error).__name__}: {error}"[:ERROR_MAX]}
     return dict(islice(found, FIELDS_MAX))
 
@@ -94,9 +95,8 @@ def fields_of(schema: pb.Schema) -> dict[str, str]:
 def _read(schema: pb.Schema) -> Iterator[tuple[str, str]]:
     if schema.spark_schema:
         return iter(list(spark_fields(schema.spark_schema)))
-    from forebay.arrow import read_schema  # noqa: PLC0415 - only a broker with rows loads it
-
-    return iter([(field.name, str(field.type)) for field in read_schema(schema.arrow_schema)])
+    fields = decoder().read_schema(schema.arrow_schema)
+    return iter([(field.name, str(field.type)) for field in fields])
 
 
 def paired(left: Mapping[str, str], right: Mapping[str, str]) -> Iterator[FieldPair]:

@@ -93,7 +93,8 @@ class RecordCodec(Protocol):
         """Return the records of a page whose offsets are in ``wanted`` (sorted, disjoint), by offset.
 
         ``schema_of`` returns a version of the schema of the page's sink, or raises ``SchemaNotFound``. Raises
-        ``InvalidPage`` if no row can be cut out because the rows are not what the publisher stated.
+        ``InvalidPage`` if no row can be cut out because the rows are not what the publisher stated, and
+        ``RowsNotDecodable`` if another installation could.
         """
 
     def page(self, records: Sequence[PlainRecord], partition: int, traceparent: str) -> Incoming:

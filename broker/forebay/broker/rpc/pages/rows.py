@@ -1,7 +1,8 @@
 """Rows one by one, for calls that carry plain records and for people: each is one JSON object.
 
-The only module of the broker that decodes rows and imports pyarrow: a broker without pages of rows never loads it.
-Decoding takes time, so it runs in a read thread.
+The only module of the broker that decodes rows. Their decoder needs pyarrow, an extra: a broker without pages of rows
+never loads it. A broker without pyarrow keeps and delivers such pages unchanged. Decoding takes time, so it runs in a
+read thread.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, Final, TypeAlias
 
-from forebay.broker.core.errors import InvalidPage, SchemaNotFound
+from forebay.broker.core.errors import InvalidPage, RowsNotDecodable, SchemaNotFound
 from forebay.broker.core.partition.pages import Body, Entry
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.writes import SchemaRecord
@@ -63,6 +65,17 @@ class ShownRow:
     """Reason why the row cannot be decoded; empty if it can."""
 
 
+def decoder() -> ModuleType:
+    """Return ``forebay.arrow``, loaded on first use; raises ``RowsNotDecodable`` without pyarrow."""
+    try:
+        from forebay import arrow  # noqa: PLC0415 - heavy, an extra, and needed only for rows
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] != "pyarrow":
+            raise
+        raise RowsNotDecodable from missing
+    return arrow
+
+
 def json_rows(
     entry: Entry,
     body: Body,
@@ -74,10 +87,11 @@ def json_rows(
 ) -> list[CutRow]:
     """Return the rows with offsets in ``wanted`` (sorted, disjoint), by offset.
 
-    Raises ``InvalidPage`` for more than ``bytes_max`` of JSON, without rendering much more. If no row of the page can
-    be decoded, it raises ``InvalidPage`` or ``SchemaNotFound``, unless ``whole_page_may_be_unreadable``.
+    Raises ``RowsNotDecodable``, and ``InvalidPage`` for more than ``bytes_max`` of JSON, without rendering much more.
+    If no row of the page can be decoded, it raises ``InvalidPage`` or ``SchemaNotFound``, unless
+    ``whole_page_may_be_unreadable``.
     """
-    from forebay import arrow  # noqa: PLC0415 - heavy, and needed only for rows
+    arrow = decoder()
 
     found: list[CutRow] = []
     left = bytes_max
@@ -104,9 +118,9 @@ def shown_rows(entry: Entry, body: Body, within: Range, schema_of: SchemaOf, *, 
     """Yield the rows of a page whose offsets are in ``within``, up to ``chars_max`` characters of each.
 
     Of large rows only the first characters are rendered, and it ends after ``LARGE_ROWS_MAX`` rows. An undecodable row
-    has its reason. Raises ``InvalidPage`` if no JSON can be rendered.
+    has its reason. Raises ``RowsNotDecodable``, and ``InvalidPage`` if no JSON can be rendered.
     """
-    from forebay import arrow  # noqa: PLC0415 - heavy, and needed only for rows
+    arrow = decoder()
 
     with _reading(entry):
         decoded = _decoded_if_possible(entry, body, schema_of)
@@ -129,7 +143,7 @@ def shown_rows(entry: Entry, body: Body, within: Range, schema_of: SchemaOf, *, 
 
 def _decoded(entry: Entry, body: Body, schema_of: SchemaOf) -> Any:
     """Return the decodable rows of a page, and the ranges without any."""
-    from forebay import arrow  # noqa: PLC0415 - heavy, and needed only for rows
+    arrow = decoder()
 
     page = rows_of(body.data)
     schema = schema_of(page.schema_version).arrow_schema
@@ -138,7 +152,7 @@ def _decoded(entry: Entry, body: Body, schema_of: SchemaOf) -> Any:
 
 def _decoded_if_possible(entry: Entry, body: Body, schema_of: SchemaOf) -> Any:
     """Return the same as ``_decoded``, but only unreadable rows for an undecodable page."""
-    from forebay import arrow  # noqa: PLC0415 - heavy, and needed only for rows
+    arrow = decoder()
 
     try:
         decoded = _decoded(entry, body, schema_of)
@@ -170,7 +184,7 @@ def _alone(body: Body, messages: bytes) -> bytes:
 
 @contextmanager
 def _reading(entry: Entry) -> Iterator[None]:
-    from forebay import arrow  # noqa: PLC0415 - heavy, and needed only for rows
+    arrow = decoder()
 
     try:
         yield

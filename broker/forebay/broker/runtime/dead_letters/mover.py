@@ -25,6 +25,7 @@ from forebay.broker.core.errors import (
     MemoryOverloaded,
     ReadFailed,
     RecordTooLarge,
+    RowsNotDecodable,
     SinkFull,
     SinkNotFound,
     StoreFenced,
@@ -279,6 +280,9 @@ class DeadLetterMover:
         except (SinkFull, RecordTooLarge, TooManySinks) as full:
             self._give_back(partition, requests, 0.0, str(full))
             self._pause(f"DLQ_FULL: {full}")
+        except RowsNotDecodable as missing:  # whole pages as dead letters could never be redriven
+            self._give_back(partition, requests, 0.0, str(missing))
+            self._pause(f"ROWS_NOT_DECODABLE: {missing}")
         except (DiskFull, BrokerFull, MemoryOverloaded) as full:
             self._give_back(partition, requests, None, str(full))
         except (ReadFailed, StoreFenced) as damage:
