@@ -238,9 +238,11 @@ class PublisherSettings:
     """Maximum number of pages per partition that await their receipt."""
 
     buffer_bytes_max: int = 64 << 20
-    """Maximum of bytes that are not durable yet; at the maximum, ``send`` blocks.
+    """Maximum memory of records and pages that are not durable yet; at the maximum, ``send`` blocks.
 
-    A record or page that is larger is accepted while the buffer is empty.
+    A record counts its bytes and 48 more for each of value, key, headers and event time, so that it bounds memory with
+    small records too. A page that is encoded counts the bytes of its body. A record or page that is larger is accepted
+    while the buffer is empty.
     """
 
     delivery_timeout_s: float = 120.0

@@ -5,7 +5,8 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Final
+from itertools import chain
+from typing import Final, cast
 
 from forebay.page import numbers
 from forebay.page.columns import Headers
@@ -14,6 +15,9 @@ from forebay.page.varint import encoded
 
 _SHORT: Final = [encoded(length) for length in range(256)]
 """Encodings of short lengths."""
+
+_HEADERS_HEADS: Final = [b"\x32" + encoded(length) for length in range(1024)]
+"""Tags and lengths of the headers of one record, up to the usual size."""
 
 
 def encode_joined(value_lengths: Sequence[int] | Buffer, values: Buffer) -> tuple[bytes, int]:
@@ -73,17 +77,45 @@ def encode_messages(
     values_size = numbers.total_of(lengths)
     if values_size:
         run.add(b"\x12", values_size, *values)
-    if keys is not None and any(key is not None for key in keys):
-        run.add(b"\x1a", 4 * count, numbers.written([NO_KEY if key is None else len(key) for key in keys], "I"))
-        joined = b"".join([key for key in keys if key])
-        if joined:
-            run.add(b"\x22", len(joined), joined)
-    if event_times_us is not None and any(time is not None for time in event_times_us):
-        times = numbers.written([NO_TIME if time is None else time for time in event_times_us], "q")
-        run.add(b"\x2a", 8 * count, times)
+    if keys is not None:
+        _add_keys(run, keys)
+    if event_times_us is not None:
+        _add_times(run, event_times_us)
     if headers is not None and any(headers):
-        run.add_fields([b"\x32" + _length(len(message)) + message for message in headers])
+        run.add_fields(_headers_fields(headers))
     return run.body()
+
+
+def _add_keys(run: _RunBody, keys: Sequence[bytes | None]) -> None:
+    """Append the columns of the keys, if a record has one."""
+    if None not in keys:
+        lengths, present = numbers.written(numbers.lengths_of(cast("Sequence[bytes]", keys)), "I"), keys
+    else:
+        present = [key for key in keys if key is not None]
+        if not present:
+            return
+        lengths = numbers.written([NO_KEY if key is None else len(key) for key in keys], "I")
+    run.add(b"\x1a", 4 * len(keys), lengths)
+    joined = b"".join(cast("Sequence[bytes]", present))
+    if joined:
+        run.add(b"\x22", len(joined), joined)
+
+
+def _add_times(run: _RunBody, times: Sequence[int | None]) -> None:
+    """Append the column of the event times, if a record has one."""
+    if None not in times:
+        run.add(b"\x2a", 8 * len(times), numbers.written(cast("Sequence[int]", times), "q"))
+    elif any(time is not None for time in times):
+        column = numbers.written([NO_TIME if time is None else time for time in times], "q")
+        run.add(b"\x2a", 8 * len(times), column)
+
+
+def _headers_fields(headers: Sequence[bytes]) -> list[bytes]:
+    """Return the fields of the headers of each record, as chunks."""
+    sizes = list(map(len, headers))
+    if max(sizes) < len(_HEADERS_HEADS):
+        return list(chain.from_iterable(zip(map(_HEADERS_HEADS.__getitem__, sizes), headers, strict=True)))
+    return [b"\x32" + encoded(len(message)) + message for message in headers]
 
 
 def encode_headers(pairs: Iterable[tuple[str, bytes | str]]) -> bytes:
@@ -91,19 +123,28 @@ def encode_headers(pairs: Iterable[tuple[str, bytes | str]]) -> bytes:
 
     Raises ``MalformedPage`` for a name or a value of another type, and for text that cannot be encoded.
     """
-    fields = []
+    fields: list[bytes] = []
     try:
         for name, value in pairs:
             stored = value if type(value) is bytes else _encoded_text(value)
-            content = _name_field(name)
-            if stored:
-                content += b"\x12" + _length(len(stored)) + stored
-            fields.append(b"\x0a" + _length(len(content)) + content)
+            fields += (header_head(name, len(stored)), stored)
     except (TypeError, ValueError) as failure:
         raise MalformedPage(
             "a header must be a name that can be encoded as UTF-8, and a value, bytes or such text"
         ) from failure
     return b"".join(fields)
+
+
+def header_head(name: str, value_bytes: int) -> bytes:
+    """Return the bytes before the value of a header in a message of headers; the value follows as it is.
+
+    It depends on the name and the size of the value only, so that a caller may keep it. Raises ``TypeError`` for a name
+    that is not text, ``ValueError`` for text that cannot be encoded.
+    """
+    content = _name_field(name)
+    if value_bytes:
+        content += b"\x12" + _length(value_bytes)
+    return b"\x0a" + _length(len(content) + value_bytes) + content
 
 
 def _encoded_text(text: object) -> bytes:

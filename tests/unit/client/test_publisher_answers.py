@@ -11,6 +11,7 @@ import pytest
 
 from forebay.client import Receipt
 from forebay.client.publish.pages import encode_columns
+from forebay.client.publish.sized_columns import HELD_BYTES
 from forebay.v1 import buffer_service_pb2 as pb
 from tests.support.calls.wire_fake import Log, WireFake, status
 
@@ -112,7 +113,7 @@ def test_every_page_gives_its_bytes_back_before_the_next_one_of_the_message_is_t
         publisher.send(b"x" * 1_000, partition=0)
         publisher.flush(10)
 
-    assert held == [4_000, 3_000, 2_000]
+    assert held == [records * (1_000 + HELD_BYTES) for records in (4, 3, 2)]
 
 
 def test_what_goes_wrong_while_one_page_is_told_keeps_no_page_from_its_end_and_the_next_stream_goes_on(

@@ -60,8 +60,14 @@ class Batch:
     completions: list[Completion] = field(default_factory=list)
     """Parts of bulks."""
 
-    content_bytes: int = 0
-    """Bytes of values, keys and headers, without column overhead, or of an encoded body."""
+    record_bytes: int = LENGTH_BYTES
+    """Upper bound per record of its columns, excluding the contents."""
+
+    body_bytes: int = FRAMING_BYTES
+    """Upper bound of the body's size."""
+
+    held_bytes: int = 0
+    """Memory that the records take, for the bound of the buffer."""
 
     encoded: EncodedPage | None = None
     """Encoded page; set from the start for a page that was passed encoded."""
@@ -74,12 +80,6 @@ class Batch:
         """Number of records in the batch."""
         return self.encoded.record_count if self.encoded is not None else len(self.values)
 
-    @property
-    def body_bytes(self) -> int:
-        """Upper bound of the body's size."""
-        per_record = LENGTH_BYTES + (RICH_BYTES if self.is_rich else 0)
-        return FRAMING_BYTES + self.content_bytes + len(self.values) * per_record
-
     def encode(self) -> EncodedPage:
         """Return the page; the columns are encoded once and then released."""
         if self.encoded is None:
@@ -87,40 +87,49 @@ class Batch:
             self.values, self.keys, self.event_times_us, self.headers = [], None, None, None
         return self.encoded
 
-    def add(self, value: bytes, key: bytes | None, event_time_us: int | None, headers: bytes, size: int) -> None:
-        """Append one record of ``size`` content bytes."""
+    def add(
+        self, value: bytes, key: bytes | None, event_time_us: int | None, headers: bytes, size: int, held_bytes: int
+    ) -> None:
+        """Append one record of ``size`` content bytes that takes ``held_bytes`` of memory."""
+        count = len(self.values)
+        if not self.is_rich and (key is not None or event_time_us is not None or headers):
+            self._enrich()
         self.values.append(value)
-        self.content_bytes += size
-        if self.is_rich or key is not None or event_time_us is not None or headers:
-            self._add_rich(key, event_time_us, headers)
-
-    def _add_rich(self, key: bytes | None, event_time_us: int | None, headers: bytes) -> None:
-        """Append what the record that was added last has besides its value."""
-        self.is_rich = True
+        self.body_bytes += size + self.record_bytes
+        self.held_bytes += held_bytes
         if self.keys is not None:
             self.keys.append(key)
         elif key is not None:
-            self.keys = [None] * (len(self.values) - 1)
+            self.keys = [None] * count
             self.keys.append(key)
         if self.event_times_us is not None:
             self.event_times_us.append(event_time_us)
         elif event_time_us is not None:
-            self.event_times_us = [None] * (len(self.values) - 1)
+            self.event_times_us = [None] * count
             self.event_times_us.append(event_time_us)
         if self.headers is not None:
             self.headers.append(headers)
         elif headers:
-            self.headers = [b""] * (len(self.values) - 1)
+            self.headers = [b""] * count
             self.headers.append(headers)
+
+    def _enrich(self) -> None:
+        """Count the columns for keys, times and headers for all records of the batch."""
+        self.is_rich = True
+        self.record_bytes = RICH_RECORD_BYTES
+        self.body_bytes += len(self.values) * RICH_BYTES
 
     def extend(self, columns: SizedColumns, first: int, end: int) -> None:
         """Append the records ``[first, end)``, which have values and possibly keys only."""
         count = len(self.values)
         values, keys, _ = columns.part(first, end)
+        if keys is not None and not self.is_rich:
+            self._enrich()
         self.values.extend(values)
-        self.content_bytes += columns.size(first, end)
+        size = columns.size(first, end)
+        self.body_bytes += size + len(values) * self.record_bytes
+        self.held_bytes += columns.held_bytes(first, end)
         if keys is not None or self.keys is not None:
-            self.is_rich = True
             self.keys = [None] * count if self.keys is None else self.keys
             self.keys.extend(keys if keys is not None else [None] * len(values))
         if self.event_times_us is not None:
@@ -143,13 +152,11 @@ class PageBounds:
     def fits(self, batch: Batch, size: int, *, is_rich: bool) -> bool:
         """Return True if one more record of ``size`` content bytes fits. An empty batch accepts any record."""
         count = len(batch.values)
-        return not count or (count < self.records and self.used(batch, size, is_rich=is_rich) <= self.body_bytes)
-
-    @staticmethod
-    def used(batch: Batch, size: int, *, is_rich: bool) -> int:
-        """Return the upper bound of the body's size with one more record of ``size`` content bytes."""
-        per_record = RICH_RECORD_BYTES if is_rich or batch.is_rich else LENGTH_BYTES
-        return FRAMING_BYTES + batch.content_bytes + size + (len(batch.values) + 1) * per_record
+        if not count:
+            return True
+        becomes_rich = is_rich and not batch.is_rich
+        used = batch.body_bytes + size + batch.record_bytes + ((count + 1) * RICH_BYTES if becomes_rich else 0)
+        return count < self.records and used <= self.body_bytes
 
     def is_full(self, batch: Batch) -> bool:
         """Return True if no record of useful size fits any more."""
@@ -160,11 +167,12 @@ class PageBounds:
 
         ``ends[i]`` is the total content size of the records before ``i``. An empty batch accepts at least one.
         """
-        count = 0 if batch is None else len(batch.values)
-        per_record = LENGTH_BYTES + (RICH_BYTES if is_rich or (batch is not None and batch.is_rich) else 0)
-        used = FRAMING_BYTES + count * per_record + (0 if batch is None else batch.content_bytes)
-        room = self.body_bytes - used
-        limit = ends[first] + first * per_record + room
+        count, used, per_record = 0, FRAMING_BYTES, LENGTH_BYTES
+        if batch is not None:
+            count, used, per_record = len(batch.values), batch.body_bytes, batch.record_bytes
+        if is_rich and per_record < RICH_RECORD_BYTES:
+            used, per_record = used + count * RICH_BYTES, RICH_RECORD_BYTES
+        limit = ends[first] + first * per_record + self.body_bytes - used
         candidates = range(first, min(len(ends) - 1, first + self.records - count) + 1)
         fitting = bisect_right(candidates, limit, key=lambda end: ends[end] + end * per_record) - 1
         return max(fitting, 0 if count else 1)

@@ -26,9 +26,9 @@ from forebay.client.errors import (
 )
 from forebay.client.publish.batches import Batch
 from forebay.client.publish.completions import BulkFuture, ManyFuture, PageResult, RecordFuture
-from forebay.client.publish.pages import EncodedPage, event_time_us
+from forebay.client.publish.pages import EncodedPage
 from forebay.client.publish.send_buffer import OnFailure, SendBuffer
-from forebay.client.publish.sized_columns import SizedColumns, check_types
+from forebay.client.publish.sized_columns import HELD_BYTES, SizedColumns, check_types
 from forebay.client.publish.stream import PublishStream
 from forebay.client.settings import PublisherSettings
 from forebay.client.telemetry import Telemetry
@@ -141,18 +141,27 @@ class PublisherCore:
         if type(value) is not bytes or (key is not None and type(key) is not bytes):
             raise InvalidPage("value must be bytes, key must be bytes or None")
         size = len(value)
-        stored = b""
+        if key is None and event_time is None and not headers:
+            if size > self._buffer.record_bytes_max:
+                self._check_size(size)
+            return self._buffer.put(partition, value, size, wait)
+        held_bytes = size + HELD_BYTES
+        stored, time_us = b"", None
         if headers:
             stored = convert.headers_message(headers)
             size += len(stored)
+            held_bytes += len(stored) + HELD_BYTES
         if key is not None:
             size += len(key)
+            held_bytes += len(key) + HELD_BYTES
             if partition is None:
                 partition = crc32(key) % self._buffer.partitions
         if size > self._buffer.record_bytes_max:
             self._check_size(size)
-        time_us = None if event_time is None else event_time_us(event_time)
-        return self._buffer.put(partition, value, key, time_us, stored, size, wait)
+        if event_time is not None:
+            time_us = convert.to_us(event_time)
+            held_bytes += HELD_BYTES
+        return self._buffer.put_rich(partition, value, key, time_us, stored, size, held_bytes, wait)
 
     async def add_many(
         self, values: Sequence[bytes], keys: Sequence[bytes | None] | None, partition: int | None, future: ManyFuture
@@ -227,7 +236,7 @@ class PublisherCore:
         self._io.check()
 
     async def wait_for_room(self, size: int) -> None:
-        """Wait until ``size`` content bytes fit into the buffer."""
+        """Wait until a record or page that takes ``size`` bytes of memory fits into the buffer."""
         await self._buffer.wait_for_room(size)
 
     def _check(self, partition: int | None) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 
 from forebay.client.errors import InvalidPage
@@ -90,11 +89,6 @@ def encode_messages(
     except MalformedPage as error:
         raise InvalidPage(str(error)) from error
     return EncodedPage(body, len(values))
-
-
-def event_time_us(event_time: datetime | int | None) -> int | None:
-    """Return the column value of an event time."""
-    return None if event_time is None else convert.to_us(event_time)
 
 
 def frame_publish_page(partition: int, sequence: int, page: EncodedPage, traceparent: str) -> bytes:

@@ -293,7 +293,7 @@ class Sender:
         buffer = self._buffer
         with buffer.lock:
             del buffer.unfinished[batch.ticket]
-            buffer.bytes -= batch.content_bytes
+            buffer.bytes -= batch.held_bytes
             if not isinstance(outcome, Receipt):
                 buffer.failures.add(outcome)
             buffer.room.notify_all()

@@ -11,10 +11,14 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Final
 
 from forebay.client.errors import InvalidPage
 from forebay.client.publish.pages import EncodedPage, encode_columns
 from forebay.page.numbers import is_one_size, lengths_of
+
+HELD_BYTES: Final = 48
+"""Memory of each object of a record besides its content: its head, place and alignment."""
 
 
 def check_types(values: Sequence[bytes], keys: Sequence[bytes | None] | None) -> None:
@@ -50,6 +54,10 @@ class SizedColumns:
     def size(self, first: int, end: int) -> int:
         """Return the bytes of keys and values of the records ``[first, end)``."""
         return self.ends[end] - self.ends[first]
+
+    def held_bytes(self, first: int, end: int) -> int:
+        """Return the memory of the records ``[first, end)``, for the bound of a buffer."""
+        return self.size(first, end) + (end - first) * HELD_BYTES * (1 if self.keys is None else 2)
 
     def largest(self) -> int:
         """Return the bytes of key and value of the largest record, 0 for none."""

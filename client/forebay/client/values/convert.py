@@ -30,13 +30,16 @@ from forebay.client.values.records import (
 )
 from forebay.client.values.schemas import Schema
 from forebay.page.columns import Headers
-from forebay.page.encoding import encode_headers
+from forebay.page.encoding import header_head
 from forebay.page.format import HEADERS_MAX
 from forebay.v1 import buffer_service_pb2, record_pb2
 
 E = TypeVar("E", bound=StrEnum)
 V = TypeVar("V")
 HEADER_NAME_BYTES_MAX: Final = 256
+_NO_HEADER: Final = (AttributeError, TypeError, ValueError)
+"""Failures of what is no pair of a name and a value, and of text that cannot be encoded."""
+_HEADER_TYPES: Final = "the name of a header must be text that can be encoded as UTF-8, its value bytes or text"
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
 YEAR_1_US: Final = -62_135_596_800_000_000
@@ -170,24 +173,54 @@ def headers(given: HeadersLike | None) -> Headers:
 
 
 def headers_message(given: HeadersLike) -> bytes:
-    """Return the headers of a record as they are in a page."""
-    return encode_headers(_checked_pairs(given))
+    """Return the headers of a record as they are in a page. Raises ``InvalidPage`` as ``headers``."""
+    pairs = _pairs(given)
+    fields: list[bytes] = []
+    try:
+        for name, value in pairs:
+            stored = value if type(value) is bytes else _text(value)
+            fields += (_header_head(name, len(stored)), stored)
+    except _NO_HEADER as failure:
+        raise InvalidPage(_HEADER_TYPES) from failure
+    return b"".join(fields)
+
+
+@lru_cache(maxsize=4096)
+def _header_head(name: str, value_bytes: int) -> bytes:
+    """Return what precedes the value of a header, whose name was checked. Names and sizes recur."""
+    _check_name(name)
+    return header_head(name, value_bytes)
+
+
+def _text(value: object) -> bytes:
+    if not isinstance(value, str):
+        raise TypeError(type(value).__name__)
+    return value.encode()
+
+
+def _pairs(given: HeadersLike) -> Collection[tuple[str, bytes | str]]:
+    """Return headers as pairs. Raises ``InvalidPage`` for too many."""
+    if type(given) is dict:  # without the cost of a check for an abstract class
+        pairs: Collection[tuple[str, bytes | str]] = given.items()
+    elif type(given) is list:
+        pairs = given
+    else:
+        pairs = given.items() if isinstance(given, Mapping) else tuple(given)
+    if len(pairs) > HEADERS_MAX:
+        raise InvalidPage(f"{len(pairs)} headers: must be at most {HEADERS_MAX}")
+    return pairs
 
 
 def _checked_pairs(given: HeadersLike) -> Collection[tuple[str, bytes | str]]:
     """Return headers as pairs. Raises ``InvalidPage`` for too many, and for one that cannot be stored."""
-    pairs = given if type(given) is list else given.items() if isinstance(given, Mapping) else tuple(given)
-    if len(pairs) > HEADERS_MAX:
-        raise InvalidPage(f"{len(pairs)} headers: must be at most {HEADERS_MAX}")
+    pairs = _pairs(given)
     try:
         for name, value in pairs:
             _check_name(name)
             if type(value) is not bytes:
-                value.encode()  # type: ignore[union-attr]
-    except (AttributeError, TypeError, UnicodeEncodeError) as failure:
-        raise InvalidPage(
-            "the name of a header must be text that can be encoded as UTF-8, its value bytes or text"
-        ) from failure
+                _text(value)
+    except _NO_HEADER as failure:
+        raise InvalidPage(_HEADER_TYPES) from failure
     return pairs
 
 

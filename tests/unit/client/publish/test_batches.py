@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from forebay.client.publish.batches import Batch, Batches, PageBounds
 from forebay.client.publish.pages import encode_columns
-from forebay.client.publish.sized_columns import SizedColumns
+from forebay.client.publish.sized_columns import HELD_BYTES, SizedColumns
 from forebay.page.encoding import encode_headers
 
 RECORDS = st.lists(
@@ -42,7 +42,7 @@ def test_a_page_never_passes_its_bounds_unless_one_record_does_alone(
         if not bounds.fits(current, size, is_rich=key is not None or time is not None or bool(headers)):
             pages.append(current)
             current = batch()
-        current.add(value, key, time, headers, size)
+        current.add(value, key, time, headers, size, size)
     pages.append(current)
 
     assert sum(page.count for page in pages) == len(records)
@@ -67,7 +67,7 @@ def test_as_many_records_are_taken_at_once_as_would_be_one_by_one(
     begun, other = batch(), batch()
     for size in before:
         for one in (begun, other):
-            one.add(bytes(size), None, None, b"", size)
+            one.add(bytes(size), None, None, b"", size, size)
     ends = list(accumulate(sizes, initial=0))
 
     taken = bounds.count_fitting(begun, ends, 0, is_rich=is_rich)
@@ -76,17 +76,17 @@ def test_as_many_records_are_taken_at_once_as_would_be_one_by_one(
     for size in sizes:
         if not bounds.fits(other, size, is_rich=is_rich):
             break
-        other.add(bytes(size), b"" if is_rich else None, None, b"", size)
+        other.add(bytes(size), b"" if is_rich else None, None, b"", size, size)
         expected += 1
     assert taken == expected
 
 
 def test_columns_that_begin_late_are_filled_up_for_the_records_before() -> None:
     page = batch()
-    page.add(b"a", None, None, b"", 1)
-    page.add(b"b", b"k", None, b"", 2)
+    page.add(b"a", None, None, b"", 1, 1)
+    page.add(b"b", b"k", None, b"", 2, 2)
     page.extend(SizedColumns.of([b"c"], None), 0, 1)
-    page.add(b"d", None, 5, HEADERS, 1 + len(HEADERS))
+    page.add(b"d", None, 5, HEADERS, 1 + len(HEADERS), 1 + len(HEADERS))
     page.extend(SizedColumns.of([b"e"], [b"l"]), 0, 1)
 
     assert page.values == [b"a", b"b", b"c", b"d", b"e"]
@@ -100,19 +100,19 @@ def test_a_page_of_records_that_came_one_by_one_and_together_holds_them_all_in_o
     page = batch()
     for group in groups:
         if len(group) == 1:
-            page.add(group[0], None, None, b"", len(group[0]))
+            page.add(group[0], None, None, b"", len(group[0]), len(group[0]) + HELD_BYTES)
         else:
             page.extend(SizedColumns.of(group, None), 0, len(group))
     values = [value for group in groups for value in group]
 
-    assert page.content_bytes == sum(map(len, values))
+    assert page.held_bytes == sum(map(len, values)) + len(values) * HELD_BYTES
     if values:
         assert page.encode().body == encode_columns(values).body
 
 
 def test_a_page_is_encoded_once_and_lets_go_of_its_records() -> None:
     page = batch()
-    page.add(b"a", b"k", 1, HEADERS, 2 + len(HEADERS))
+    page.add(b"a", b"k", 1, HEADERS, 2 + len(HEADERS), 2 + len(HEADERS))
 
     encoded = page.encode()
 

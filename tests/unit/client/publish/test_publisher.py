@@ -30,6 +30,7 @@ from forebay.client import (
 )
 from forebay.client.errors import Closed
 from forebay.client.publish.pages import encode_columns
+from forebay.client.publish.sized_columns import HELD_BYTES
 from forebay.client.transport.forks import PROCESS
 from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as pb
@@ -372,7 +373,7 @@ def test_send_blocks_at_the_buffer_s_bound(fake: WireFake, log: Log) -> None:
             publisher.send(bytes(400), partition=0)
             sent += 1
 
-    with fake.client() as client, client.publisher("s", buffer_bytes_max=2000) as publisher:
+    with fake.client() as client, client.publisher("s", buffer_bytes_max=5 * (400 + HELD_BYTES)) as publisher:
         worker = threading.Thread(target=work)
         worker.start()
         until(lambda: sent == 5)
@@ -388,7 +389,8 @@ def test_send_raises_at_the_buffer_s_bound_if_it_is_not_to_wait(fake: WireFake, 
     room = threading.Event()
     full = status(grpc.StatusCode.RESOURCE_EXHAUSTED, "SINK_FULL", retry_after_s=0.01)
     log.refuse = lambda page: None if room.is_set() else full
-    with fake.client() as client, client.publisher("s", buffer_bytes_max=2000) as publisher:
+    bound = 5 * (400 + HELD_BYTES)
+    with fake.client() as client, client.publisher("s", buffer_bytes_max=bound) as publisher:
         for _ in range(5):
             publisher.send(bytes(400), partition=0, wait=False)
         with pytest.raises(BufferFull) as raised:
@@ -397,8 +399,78 @@ def test_send_raises_at_the_buffer_s_bound_if_it_is_not_to_wait(fake: WireFake, 
         publisher.flush(10)
         publisher.send(b"again", partition=0, wait=False)
 
-    assert (raised.value.fact("size"), raised.value.fact("bound")) == (2000, 2000)
+    assert (raised.value.fact("size"), raised.value.fact("bound")) == (bound, bound)
     assert len(log.values(0)) == 6
+
+
+@pytest.mark.parametrize(
+    ("record", "content", "objects"),
+    [
+        ({"value": bytes(20)}, 20, 1),
+        ({"value": bytes(20), "key": bytes(5)}, 25, 2),
+        ({"value": bytes(20), "event_time": 1}, 20, 2),
+        ({"value": bytes(20), "key": b"", "headers": {"h": bytes(6)}, "event_time": 1}, 20 + 13, 4),
+    ],
+)
+def test_the_buffer_counts_the_memory_of_each_object_of_a_record(
+    fake: WireFake, log: Log, record: dict[str, Any], content: int, objects: int
+) -> None:
+    with fake.client() as client, client.publisher("s", linger_ms=30_000) as publisher:
+        for _ in range(3):
+            publisher.send(partition=0, **record)
+        held = publisher._buffer.bytes
+        publisher.flush(5)
+        left = publisher._buffer.bytes
+
+    assert (held, left) == (3 * (content + objects * HELD_BYTES), 0)
+
+
+def test_records_sent_together_take_as_much_of_the_buffer_as_one_by_one(fake: WireFake, log: Log) -> None:
+    with fake.client() as client, client.publisher("s", linger_ms=30_000) as publisher:
+        publisher.send_many([bytes(20)] * 4, keys=[b"key"] * 4, partition=0)
+        together = publisher._buffer.bytes
+        for _ in range(4):
+            publisher.send(bytes(20), key=b"key", partition=1)
+
+        assert publisher._buffer.bytes == 2 * together == 8 * (23 + 2 * HELD_BYTES)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"": b"v"},
+        {"n" * 257: b"v"},
+        {"n": 7},
+        {"n": bytearray(b"v")},
+        {"n": None},
+        {"n": "\ud800"},
+        {"\ud800": b"v"},
+        {7: b"v"},
+        {b"n": b"v"},
+        [("n", b"v", b"w")],
+        [(["n"], b"v")],
+        {str(number): b"v" for number in range(65)},
+    ],
+)
+def test_headers_that_cannot_be_stored_are_rejected_by_the_call_itself(fake: WireFake, log: Log, headers: Any) -> None:
+    with fake.client() as client, client.publisher("s") as publisher:
+        for _ in range(2):  # also when the name was seen before
+            with pytest.raises(InvalidPage):
+                publisher.send(b"x", headers=headers)
+        publisher.send(b"y", headers={"n": b"v"}).result(5)
+
+    assert [value for partition in range(4) for value in log.values(partition)] == [b"y"]
+
+
+def test_headers_are_those_of_the_call_whatever_happens_to_them_later(fake: WireFake, log: Log) -> None:
+    headers: dict[str, bytes | str] = {"n": b"1"}
+    with fake.client() as client, client.publisher("s", linger_ms=30_000) as publisher:
+        publisher.send(b"x", headers=headers, partition=0)
+        headers["n"] = b"2"
+        publisher.send(b"y", headers=headers, partition=0)
+
+    found = record_pb2.RecordPage.FromString(log.pages[0][0].body).runs[0].headers
+    assert [entry.value for one in found for entry in one.entries] == [b"1", b"2"]
 
 
 def test_threads_that_send_through_a_small_buffer_get_the_receipts_of_their_own_records(
