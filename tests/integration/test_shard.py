@@ -23,12 +23,13 @@ class Shard:
         self.journal = directory / "journal"
         self._ports = {name: free_port() for name in "ab"}
 
-    def start(self, name: str) -> BrokerProcess:
+    def start(self, name: str, **settings: object) -> BrokerProcess:
         return self._launcher.start(
             self._directory / name,
             f"127.0.0.1:{self._ports[name]}",
             journal=str(self.journal),
             takeover_after_s=AFTER_S,
+            **settings,
         )
 
 
@@ -117,6 +118,37 @@ def test_a_broker_with_an_empty_directory_gets_everything_from_the_journal(shard
     with shard.start("b") as other:
         other.ready()
         assert values_of(other.endpoint) == [b"1", *LARGE]
+
+
+def test_what_is_published_while_the_journal_is_away_gets_its_receipt_when_it_is_back(
+    shard: Shard, tmp_path: Path
+) -> None:
+    with shard.start("a") as owner:
+        owner.ready()
+        publish(owner.endpoint, [b"1"])
+        with Client(owner.endpoint) as client, client.publisher("orders") as publisher:
+            shard.journal.rename(tmp_path / "away")
+            late = publisher.send(b"2")
+            with pytest.raises(TimeoutError):
+                late.result(timeout=1.0)
+
+            (tmp_path / "away").rename(shard.journal)
+
+            assert late.result(timeout=30.0).first_offset == 1
+        assert values_of(owner.endpoint) == [b"1", b"2"]
+
+
+def test_a_broker_whose_journal_is_away_ends_when_it_is_asked_to(shard: Shard, tmp_path: Path) -> None:
+    with shard.start("a", drain_s=1.0) as owner:
+        owner.ready()
+        publish(owner.endpoint, [b"1"])
+        shard.journal.rename(tmp_path / "away")
+
+        assert owner.terminate() == 1
+
+    (tmp_path / "away").rename(shard.journal)
+    with shard.start("a") as again:
+        assert values_of(again.ready()) == [b"1"]
 
 
 def test_a_follower_stops_when_it_is_asked_to(shard: Shard) -> None:

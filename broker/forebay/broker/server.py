@@ -301,6 +301,9 @@ class Serving:
         Raises ``StopFailed`` at the end if a step failed.
         """
         stopping = StopSteps()
+        if isinstance(self._store, ReplicatedStore):
+            # What waits for a journal that does not answer has no receipt: it must not keep the process.
+            asyncio.get_running_loop().call_later(self.settings.drain_s, self._store.end_outage)
         await stopping.step("health", lambda: self._say(health_pb2.HealthCheckResponse.NOT_SERVING))
         if self._console is not None:
             await stopping.step("console", self._console.stop)

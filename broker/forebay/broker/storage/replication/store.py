@@ -134,6 +134,11 @@ class ReplicatedStore:
         """See ``SnapshotSource.checkpoint``."""
         return self._local.checkpoint(into)
 
+    def end_outage(self) -> None:
+        """Fail the commit that waits for a journal that does not answer, and every later one. Any thread."""
+        if self.owner.away_since is not None:
+            self.owner.end()
+
     def close(self) -> None:
         """End the ownership, so that a follower need not wait, and close the local store; see ``Store.close``."""
         if not self._failed and self.owner.away_since is None:
