@@ -201,6 +201,12 @@ OF_BROKER: Final[dict[Metric, Callable[[Broker], float | None]]] = {
     Metric(
         "forebay.backup.age", GAUGE, "s", "Age of the newest complete backup; without one, since the process started"
     ): lambda broker: broker.backups.behind_s(),
+    Metric(
+        "forebay.backup.overdue",
+        GAUGE,
+        "s",
+        "Time since the newest backup became older than two intervals of the schedule; 0 before, or without a schedule",
+    ): lambda broker: broker.backups.overdue_s(),
     Metric("forebay.backup.failures", COUNTER, "{backup}", "Backups that failed"): lambda broker: (
         broker.backups.failures
     ),

@@ -127,13 +127,15 @@ class Backups:
         age = self.age_s()
         return (self._clock.wall_us() - self._started_at_us) / SECOND_US if age is None else age
 
+    def overdue_s(self) -> float:
+        """Return the time since the newest backup became too old; 0 if it is not, or without a schedule."""
+        return max(0.0, self.behind_s() - self.interval_s * OVERDUE_INTERVALS) if self.interval_s else 0.0
+
     def warnings(self) -> list[str]:
         """Return a sentence if the newest backup is too old."""
-        if not self.interval_s:
+        if not self.overdue_s():
             return []
         age = self.age_s()
-        if self.behind_s() <= self.interval_s * OVERDUE_INTERVALS:
-            return []
         state = "there is no complete backup" if age is None else f"the newest backup is {age:.0f} s old"
         cause = f"; the last one failed: {self.last_failure}" if self.last_failure else ""
         return [f"{state}, with an interval of {self.interval_s:.0f} s, in {self.target}{cause}"]

@@ -108,7 +108,7 @@ async def test_without_a_target_or_after_the_end_every_request_is_refused() -> N
 
         assert (await refused(without)).reason is Reason.NO_BACKUP_TARGET
         assert (await refused(ended)).reason is Reason.NO_BACKUP_TARGET
-        assert (without.target, without.interval_s, without.warnings()) == ("", 0.0, [])
+        assert (without.target, without.interval_s, without.overdue_s(), without.warnings()) == ("", 0.0, 0.0, [])
         await without.close()
 
 
@@ -187,6 +187,7 @@ async def test_a_late_backup_is_a_warning_with_the_cause() -> None:
         clock.advance(2.5 * HOUR_S)
 
         assert (backups.age_s(), backups.behind_s(), backups._due_in_s()) == (None, 2.5 * HOUR_S, 60.0)
+        assert backups.overdue_s() == 0.5 * HOUR_S
         [warning] = backups.warnings()
         assert warning == (
             "there is no complete backup, with an interval of 3600 s, in memory://backups; "
@@ -194,5 +195,5 @@ async def test_a_late_backup_is_a_warning_with_the_cause() -> None:
         )
         engine.fails.clear()
         await made(backups)
-        assert (backups.age_s(), backups.warnings()) == (0.0, [])
+        assert (backups.age_s(), backups.overdue_s(), backups.warnings()) == (0.0, 0.0, [])
         await backups.close()
