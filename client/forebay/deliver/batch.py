@@ -86,9 +86,9 @@ class Batch:
         """Return the rest after the first ``count`` records; ``count`` is below the length."""
         return replace(self, records=self.records[count:])
 
-    def below(self, offset: int | None) -> Batch | None:
-        """Return the records below an offset, or all if it is None; ``None`` if there are none."""
-        if offset is None or offset > self.last_offset:
+    def below(self, offset: int) -> Batch | None:
+        """Return the records below an offset; ``None`` if there are none."""
+        if offset > self.last_offset:
             return self
         count = offset - self.first_offset
         return replace(self, records=self.records[:count]) if count > 0 else None

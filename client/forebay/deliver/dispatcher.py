@@ -76,7 +76,7 @@ class Dispatcher:
         """Send a batch, in parts if necessary; return True if later records may be sent."""
         parts = deque([batch])
         while parts:
-            part = parts.popleft().below(delivery.void_from)
+            part = parts.popleft().below(_valid_end(delivery))
             if part is None or self._stopping():
                 return False
             delivery.extend()
@@ -104,7 +104,7 @@ class Dispatcher:
     def _dead_letter_unreadable(self, delivery: SourceDelivery, part: UnreadableRange) -> bool:
         """Dead-letter records that cannot be decoded; return True if later records may be sent."""
         first = part.first_offset
-        last = part.last_offset if delivery.void_from is None else min(part.last_offset, delivery.void_from - 1)
+        last = min(part.last_offset, _valid_end(delivery) - 1)
         if last < first or self._stopping():
             return False
         reason = classification.shorten(f"cannot be decoded: {part.reason}")
@@ -165,3 +165,8 @@ class Dispatcher:
             )
             return False
         return delivery.relaxed or all(result.outcome in _SETTLED for result in results)
+
+
+def _valid_end(delivery: SourceDelivery) -> int:
+    """Return the offset behind the last record that is not void."""
+    return max((last + 1 for _, last in delivery.valid_ranges), default=0)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from opentelemetry.trace import Span
+    from opentelemetry.context import Context
 
 
 class SourceRecord(Protocol):
@@ -71,8 +71,8 @@ class SourceDelivery(Protocol):
         """Missing offsets; a delivery with a gap has no records and is not settled."""
 
     @property
-    def void_from(self) -> int | None:
-        """Offset from which on records are void: they must not be sent, because they are redelivered."""
+    def valid_ranges(self) -> Sequence[tuple[int, int]]:
+        """Offsets that are not void, both ends included. Void records must not be sent: they are redelivered."""
 
     @property
     def relaxed(self) -> bool:
@@ -83,8 +83,8 @@ class SourceDelivery(Protocol):
         """True if at least one record was delivered before."""
 
     @property
-    def span(self) -> Span | None:
-        """Span of the processing, linked to the spans that published its records."""
+    def trace_context(self) -> Context | None:
+        """OpenTelemetry context of the processing, whose span is linked to those that published its records."""
 
     def with_unreadable(self) -> Iterator[SourceRecord]:
         """Yield the records that are not void, including undecodable ones; extends the deadline if due."""

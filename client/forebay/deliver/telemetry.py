@@ -81,11 +81,10 @@ class Instruments:
     def sending(self, delivery: SourceDelivery, batch: Batch) -> Iterator[Callable[[Outcome], None]]:
         """Trace and time one send; call the yielded function once with its outcome."""
         attributes = self._attributes(batch.partition)
-        parent = None if delivery.span is None else trace.set_span_in_context(delivery.span)
         started = self._clock()
         with self._tracer.start_as_current_span(
             f"process {self._sink}",
-            context=parent,
+            context=delivery.trace_context,
             kind=SpanKind.INTERNAL,
             attributes={
                 **attributes,

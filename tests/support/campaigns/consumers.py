@@ -10,6 +10,7 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
+from weakref import WeakKeyDictionary
 
 from forebay.client import Client, DeadlineExceeded, Delivery, Ordering
 from tests.support.campaigns.publishers import SETTINGS, Connect
@@ -72,6 +73,8 @@ class ConsumerThread(threading.Thread):
         self._calm = calm
         self._late: list[Delivery] = []
         """Deliveries that are acked after the one behind them."""
+        self._owner_epochs: WeakKeyDictionary[Delivery, int] = WeakKeyDictionary()
+        """Owner epoch under which each delivery was received."""
 
     def run(self) -> None:
         """Consume until stopped."""
@@ -98,7 +101,8 @@ class ConsumerThread(threading.Thread):
 
     def _handle(self, delivery: Delivery) -> bool:
         """Report and answer one delivery; ``False`` is the end of this life."""
-        given = [(record.offset, identity_of(record.value)) for record in delivery]
+        records = list(delivery)
+        given = [(record.offset, identity_of(record.value)) for record in records]
         broken = [offset for offset, record in given if record is None]
         if broken:
             self._oracle.fault("lost", f"partition {delivery.partition}: {broken[:5]} hold what nobody sent")
@@ -106,7 +110,8 @@ class ConsumerThread(threading.Thread):
         if not known:
             return True  # all of it was void before it was looked at
         level = delivery.durability
-        self._oracle.delivered(delivery.partition, delivery.owner_epoch, known, self._subscription, level)
+        self._owner_epochs[delivery] = records[0].owner_epoch
+        self._oracle.delivered(delivery.partition, records[0].owner_epoch, known, self._subscription, level)
         if self._calm.is_set():
             self._settle_late()
             self._ack(delivery, wait=True)
@@ -140,7 +145,7 @@ class ConsumerThread(threading.Thread):
         self._acking(delivery, first, last)
         results = delivery.ack(first, last, wait=wait)
         if wait:
-            self._oracle.acked(delivery.owner_epoch, results, self._subscription)
+            self._oracle.acked(self._owner_epochs[delivery], results, self._subscription)
 
     def _acking(self, delivery: Delivery, first: int | None, last: int | None) -> None:
         """Report what is about to be acked; what was void before it was read is not sent by the client."""
@@ -185,7 +190,7 @@ class ConsumerThread(threading.Thread):
         # What was given to a target that hangs was not answered; all of it up to here is settled now.
         self._oracle.acking(delivery.partition, [(0, delivery.last_offset)], self._subscription)
         results = delivery.ack_until(delivery.last_offset, wait=True)
-        self._oracle.acked(delivery.owner_epoch, results, self._subscription)
+        self._oracle.acked(self._owner_epochs[delivery], results, self._subscription)
         return True
 
     def _give_back(self, delivery: Delivery) -> bool:

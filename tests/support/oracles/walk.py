@@ -75,13 +75,15 @@ def answer(delivery: Delivery, oracle: Oracle) -> None:
     if delivery.gap is not None:
         oracle.gap(delivery.gap)
         return
-    given = [(record.offset, identity_of(record.value) or 0) for record in delivery]
-    if not given:
+    records = list(delivery)
+    if not records:
         return  # it was void before it was looked at
-    oracle.delivered(delivery.partition, delivery.owner_epoch, given)
+    owner_epoch = records[0].owner_epoch
+    given = [(record.offset, identity_of(record.value) or 0) for record in records]
+    oracle.delivered(delivery.partition, owner_epoch, given)
     oracle.acking(delivery.partition, delivery.ranges)
     first, last = given[0][0], given[-1][0]
     middle = (first + last) // 2 if len(given) == len(SMALL) // 2 else first - 1
     for low, high in ((middle + 1, last), (first, middle)):
         if low <= high:
-            oracle.acked(delivery.owner_epoch, delivery.ack(low, high, wait=True))
+            oracle.acked(owner_epoch, delivery.ack(low, high, wait=True))

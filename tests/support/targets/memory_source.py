@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from queue import SimpleQueue
 from threading import RLock
 
-from opentelemetry.trace import Span
+from opentelemetry.context import Context
 
 from forebay.client import DeadlineExceeded
 
@@ -55,7 +55,7 @@ class MemoryDelivery:
     void_from: int | None = None
     relaxed: bool = False
     resend: bool = False
-    span: Span | None = None
+    trace_context: Context | None = None
     source: MemorySource | None = None
     acked: list[tuple[int, int]] = field(default_factory=list)
     given_back: list[tuple[int, float | None, str]] = field(default_factory=list)
@@ -65,6 +65,10 @@ class MemoryDelivery:
     answers: bool = True
     """True if the broker confirms dead letters."""
     extended: int = 0
+
+    @property
+    def valid_ranges(self) -> list[tuple[int, int]]:
+        return [(record.offset, record.offset) for record in self.with_unreadable()]
 
     def with_unreadable(self) -> Iterator[MemoryRecord]:
         for record in self.records:

@@ -64,7 +64,6 @@ def test_keys_name_batch_and_records() -> None:
 def test_a_part_below_an_offset_is_what_is_not_void() -> None:
     batch = Batch("orders", "ab", 0, tuple(records(4, first=10)))
 
-    assert batch.below(None) is batch
     assert batch.below(14) is batch
     assert batch.below(10) is None
     assert batch.below(3) is None

@@ -7,6 +7,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import set_span_in_context
 
 from forebay.deliver import Batch, BatchLimits, Delivered, Outcome, Reject, Retry
 from forebay.deliver.dispatcher import Dispatcher
@@ -78,7 +79,7 @@ def test_a_send_is_a_child_of_its_delivery_and_is_current_while_the_target_works
     observed = Observed(rule)
     delivery = MemoryDelivery(records(2), partition=3)
     parent = observed.tracers.get_tracer("test").start_span("deliver orders")
-    delivery.span = parent
+    delivery.trace_context = set_span_in_context(parent)
 
     observed.dispatcher.deliver(delivery)
     parent.end()

@@ -23,7 +23,7 @@ from forebay.client.aio.admin import (
 from forebay.client.aio.loop import EventLoop
 from forebay.client.aio.publisher import Publisher
 from forebay.client.aio.replay import PageReplay, RecordReplay
-from forebay.client.aio.subscriber import Subscriber, delivered
+from forebay.client.aio.subscriber import Subscriber
 from forebay.client.calls import ClientCalls
 from forebay.client.consume.core import SubscriberCore
 from forebay.client.errors import ForebayError
@@ -150,7 +150,6 @@ class Client(ClientCalls, Awaiting):
         core = SubscriberCore(
             self._channels,
             sink,
-            delivered,
             subscription=subscription,
             consumer_id=consumer_id,
             settings=SubscriberSettings(credit_records, credit_bytes, reconnect),

@@ -13,13 +13,13 @@ records for a long time must give the event loop a turn.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
-from functools import partial
 from typing import Any, Final
 
 from forebay.client.aio.iterator import ClosableIterator
 from forebay.client.consume.answers import AnswerKind
 from forebay.client.consume.core import SubscriberCore
-from forebay.client.consume.delivery import AnyDelivery, DeliveredRange
+from forebay.client.consume.delivery import DeliveredRange
+from forebay.client.consume.in_flight import InFlight
 from forebay.client.consume.state import Submitted, SubscriptionState
 from forebay.client.values.ranges import Range
 from forebay.client.values.records import SettleResult
@@ -57,16 +57,11 @@ class AwaitingSettler:
         self.touch = state.touch
 
     def settle(
-        self, delivery: AnyDelivery, verb: AnswerKind, ranges: list[Range], *, wait: bool = False, **options: Any
+        self, delivery: InFlight, verb: AnswerKind, ranges: list[Range], *, wait: bool = False, **options: Any
     ) -> Settled:
         """Send an answer; with ``wait`` its results can be awaited."""
         submitted = self._state.submit(delivery, verb, ranges, wait=wait, **options)
         return Settled(self._state, submitted if wait else [])
-
-
-def delivered(state: SubscriptionState) -> Callable[..., Delivery]:
-    """Return the class of deliveries whose answers go to ``state``."""
-    return partial(Delivery, settler=AwaitingSettler(state))
 
 
 class Subscriber(ClosableIterator[Delivery]):
@@ -77,6 +72,7 @@ class Subscriber(ClosableIterator[Delivery]):
 
     def __init__(self, core: SubscriberCore, on_close: Callable[[Subscriber], None]) -> None:
         self._core = core
+        self._settler = AwaitingSettler(core.state)
         self._on_close = on_close
         self.sink: Final = core.sink
         self.subscription: Final = core.subscription
@@ -87,8 +83,8 @@ class Subscriber(ClosableIterator[Delivery]):
 
         Raises as ``forebay.client.Subscriber.take``.
         """
-        delivery: Delivery | None = await self._core.take(timeout_s)
-        return delivery
+        taken = await self._core.take(timeout_s)
+        return None if taken is None else Delivery(taken, self._settler)
 
     async def __anext__(self) -> Delivery:
         """Return the next delivery, waiting for it; stops when closed. Raises as ``take``."""

@@ -6,9 +6,9 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
-from forebay.client.consume.delivery import AnyDelivery
+from forebay.client.consume.in_flight import InFlight
 from forebay.client.consume.state import SubscriptionState
 from forebay.client.consume.stream import SubscribeStream
 from forebay.client.errors import Closed
@@ -30,7 +30,6 @@ class SubscriberCore:
         self,
         channels: Channels,
         sink: str,
-        delivered: Callable[[SubscriptionState], Callable[..., AnyDelivery]],
         *,
         subscription: str = "default",
         consumer_id: str | None = None,
@@ -38,7 +37,6 @@ class SubscriberCore:
         incarnation: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``delivered`` returns the class of the deliveries, for a state that takes their answers."""
         self.sink: Final = sink
         self.subscription: Final = subscription
         self.consumer_id: Final = consumer_id or uuid.uuid4().hex
@@ -47,10 +45,10 @@ class SubscriberCore:
         self._incarnation = incarnation
         self._clock = clock
         self._io = channels.io
-        self._state = SubscriptionState(
+        self.state: Final = SubscriptionState(
             Telemetry(sink, subscription), clock, settle_timeout_s=channels.settings.call_timeout_s, io=channels.io
         )
-        self._stream = SubscribeStream(channels, self._opening, settings, self._state, delivered(self._state))
+        self._stream = SubscribeStream(channels, self._opening, settings, self.state)
         self._start = threading.Lock()
         """Protects the start of the stream against concurrent first calls."""
 
@@ -60,26 +58,26 @@ class SubscriberCore:
             subscription=self.subscription,
             consumer_id=self.consumer_id,
             credit=self._credit,
-            incarnation=self._state.incarnation or self._incarnation,
-            subscription_incarnation=self._state.subscription_incarnation,
+            incarnation=self.state.incarnation or self._incarnation,
+            subscription_incarnation=self.state.subscription_incarnation,
             answers_pings=True,
         )
 
-    async def take(self, timeout_s: float | None) -> Any:
+    async def take(self, timeout_s: float | None) -> InFlight | None:
         """Return the next delivery; ``None`` if the subscriber was closed, or after ``timeout_s``."""
         self._check()
         with self._start:
-            if not self._state.is_closed():
+            if not self.state.is_closed():
                 self._stream.start()
-        return await self._state.take(timeout_s)
+        return await self.state.take(timeout_s)
 
     def set_credit(self, *, records: int, bytes_: int) -> None:
         """Change the limits of what may be in flight. See ``Subscriber.set_credit``."""
         self._check()
-        if self._state.is_closed():
+        if self.state.is_closed():
             raise Closed("the subscriber is closed: open a new one", reason=Reason.SUBSCRIBER_CLOSED)
         self._credit = pb.Credit(records=records, bytes=bytes_)
-        self._state.set_credit(self._credit)
+        self.state.set_credit(self._credit)
 
     async def close(self) -> None:
         """End the subscriber; acks are confirmed first. See ``Subscriber.close``."""
@@ -87,7 +85,7 @@ class SubscriberCore:
             return
         until = self._clock() + GOODBYE_S
         try:
-            await self._state.close(GOODBYE_S)
+            await self.state.close(GOODBYE_S)
             with self._start:  # a start in progress is over
                 stream = self._stream
             await stream.stop(max(0.0, until - self._clock()))

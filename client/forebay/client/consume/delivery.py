@@ -7,14 +7,15 @@ broker revokes them, or when the connection broke. The records are then redelive
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from itertools import repeat
-from typing import Any, Final, Generic, Protocol, Self, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
-from opentelemetry.trace import Span
+from opentelemetry.context import Context
+from opentelemetry.trace import set_span_in_context
 
 from forebay.client.consume.answers import AnswerKind
+from forebay.client.consume.in_flight import InFlight
 from forebay.client.errors import InvalidArgument
 from forebay.client.replay.columns import (
     record_fields,
@@ -22,7 +23,7 @@ from forebay.client.replay.columns import (
     wanted_columns,
     whole_columns,
 )
-from forebay.client.values.ranges import Range, count, intersect, merge, without
+from forebay.client.values.ranges import Range, intersect
 from forebay.client.values.records import DeliveredRecord, Durability, Gap, SettleResult, StoredPage
 from forebay.client.values.sink_settings import Ordering
 from forebay.errors.reasons import Reason
@@ -41,12 +42,12 @@ R_co = TypeVar("R_co", covariant=True)
 class Settler(Protocol[R_co]):
     """Receiver of a delivery's answers. Called by the user."""
 
-    def touch(self, delivery: AnyDelivery) -> None:
+    def touch(self, delivery: InFlight) -> None:
         """Record that the user is processing; extend the ack deadline if it is due."""
 
     def settle(
         self,
-        delivery: AnyDelivery,
+        delivery: InFlight,
         verb: AnswerKind,
         ranges: list[Range],
         *,
@@ -60,75 +61,87 @@ class Settler(Protocol[R_co]):
 class DeliveredRange(Generic[R_co]):
     """Records of one partition, or a gap; ``R_co`` is the result of an answer."""
 
-    def __init__(
-        self,
-        *,
-        settler: Settler[R_co],
-        partition: int,
-        incarnation: str,
-        owner_epoch: int = 0,
-        revision: int = 0,
-        pages: tuple[StoredPage, ...] = (),
-        attempts: dict[int, int] | None = None,
-        resend: bool = False,
-        durability: Durability = Durability.DISK,
-        gap: Gap | None = None,
-        ordering: Ordering = Ordering.STRICT,
-    ) -> None:
+    def __init__(self, in_flight: InFlight, settler: Settler[R_co]) -> None:
+        self._in_flight = in_flight
         self._settler = settler
-        self._pages = pages
-        """Pages with their requested ranges, by ascending offset."""
-        self._attempts = attempts or {}
-        self._columns: list[Columns | None] = [None] * len(pages)
+        self._columns: list[Columns | None] = [None] * len(in_flight.pages)
         self._whole: tuple[int, Columns] | None = None
         """Page that was decoded last."""
-        self.partition = partition
-        self.incarnation = incarnation
+
+    @property
+    def partition(self) -> int:
+        """Partition of the records."""
+        return self._in_flight.partition
+
+    @property
+    def incarnation(self) -> str:
         """Incarnation of the sink; (incarnation, partition, offset) identifies a record permanently."""
-        self.owner_epoch = owner_epoch
-        self.revision = revision
-        self.resend = resend
-        """At least one record was delivered before."""
-        self.durability = durability
-        self.ordering = ordering
-        """In RELAXED order, only rejected records are redelivered, and a nack voids no other record."""
-        self.gap = gap
+        return self._in_flight.incarnation
+
+    @property
+    def resend(self) -> bool:
+        """True if at least one record was delivered before."""
+        return self._in_flight.resend
+
+    @property
+    def durability(self) -> Durability:
+        """Durability level of the records."""
+        return self._in_flight.durability
+
+    @property
+    def ordering(self) -> Ordering:
+        """Order of the sink. In RELAXED order, only rejected records are redelivered."""
+        return self._in_flight.ordering
+
+    @property
+    def relaxed(self) -> bool:
+        """True if a nack voids no other record."""
+        return self._in_flight.relaxed
+
+    @property
+    def gap(self) -> Gap | None:
         """Missing offsets; such a delivery has no records."""
-        self.ranges: tuple[Range, ...] = tuple(merge((page.first_offset, page.last_offset) for page in pages))
+        return self._in_flight.gap
+
+    @property
+    def ranges(self) -> tuple[Range, ...]:
         """Offsets to process, both ends included."""
-        self.left: list[Range] = list(self.ranges)
-        """Unanswered offsets. The subscriber's lock protects this and the three below."""
-        self.void_from: int | None = None
-        """Offset from which on the records are void."""
-        self.span: Span | None = None
-        self.taken_at = 0.0
-        self.extended_at = 0.0
-        """Time at which the ack deadline of this delivery was last extended, in RELAXED order."""
+        return self._in_flight.ranges
+
+    @property
+    def valid_ranges(self) -> tuple[Range, ...]:
+        """Offsets of ``ranges`` that are not void, both ends included."""
+        return self._in_flight.valid_ranges
 
     @property
     def first_offset(self) -> int:
         """First offset of the records or the gap."""
-        return self.ranges[0][0] if self.gap is None else self.gap.first_offset
+        return self._in_flight.first_offset
 
     @property
     def last_offset(self) -> int:
         """Last offset of the records or the gap."""
-        return self.ranges[-1][1] if self.gap is None else self.gap.last_offset
+        return self._in_flight.last_offset
 
     @property
     def stale(self) -> bool:
         """True if all records are void: they are redelivered, and answers have no effect."""
-        return self.void_from is not None and self.void_from <= self.first_offset
+        return self._in_flight.stale
 
     @property
     def traceparents(self) -> tuple[str, ...]:
         """W3C trace contexts of the sends of these records."""
-        return tuple(part.traceparent for page in self._pages for part in page.parts if part.traceparent)
+        return self._in_flight.traceparents
+
+    @property
+    def trace_context(self) -> Context | None:
+        """OpenTelemetry context of the processing, for your own spans; None for a gap or once settled."""
+        span = self._in_flight.span
+        return None if span is None else set_span_in_context(span)
 
     def __len__(self) -> int:
         """Return the number of records to process."""
-        ranges = self.ranges
-        return count(ranges if self.void_from is None else intersect(ranges, 0, self.void_from - 1))
+        return len(self._in_flight)
 
     def __repr__(self) -> str:
         """Return partition and offsets, never contents."""
@@ -151,24 +164,25 @@ class DeliveredRange(Generic[R_co]):
         return self._records(unreadable_too=True)
 
     def _records(self, *, unreadable_too: bool) -> Iterator[DeliveredRecord]:
-        touch = self._settler.touch
-        for index, page in enumerate(self._pages):
+        touch, in_flight = self._settler.touch, self._in_flight
+        for index, page in enumerate(in_flight.pages):
             for record in self._records_of(page, self._decoded(index)):
-                if self.void_from is not None and record.offset >= self.void_from:
+                if in_flight.void_from is not None and record.offset >= in_flight.void_from:
                     return
-                touch(self)
+                touch(in_flight)
                 if record.unreadable and not unreadable_too:
                     raise unreadable_error(page, record.offset, record.unreadable)
                 yield record
 
     def _records_of(self, page: StoredPage, columns: Columns) -> Iterator[DeliveredRecord]:
+        of = self._in_flight
         offsets = range(page.first_offset, page.first_offset + len(columns))
         unreadable = columns.unreadable
         fields = (
-            repeat(self.partition),
+            repeat(of.partition),
             *record_fields(page, columns),
-            [self._attempts.get(offset, 0) for offset in offsets] if self._attempts else repeat(0),
-            *map(repeat, (self.resend, self.owner_epoch, self.revision, self.incarnation)),
+            [of.attempts.get(offset, 0) for offset in offsets] if of.attempts else repeat(0),
+            *map(repeat, (of.resend, of.owner_epoch, of.revision, of.incarnation)),
             [unreadable.get(index, "") for index in range(len(columns))] if unreadable else repeat(""),
         )
         return map(_DELIVERED, zip(*fields, strict=False))
@@ -178,22 +192,23 @@ class DeliveredRange(Generic[R_co]):
 
         Raises ``InvalidPage`` if a record cannot be decoded.
         """
-        self._settler.touch(self)
-        for index, page in enumerate(self._pages):
+        void_from = self._in_flight.void_from
+        self._settler.touch(self._in_flight)
+        for index, page in enumerate(self._in_flight.pages):
             for position, why in self._decoded(index).unreadable.items():
-                if self.void_from is None or page.first_offset + position < self.void_from:
+                if void_from is None or page.first_offset + position < void_from:
                     raise unreadable_error(page, page.first_offset + position, why)
-        found = [value for index in range(len(self._pages)) for value in self._decoded(index).values]
-        return found if self.void_from is None else found[: len(self)]
+        found = [value for index in range(len(self._columns)) for value in self._decoded(index).values]
+        return found if void_from is None else found[: len(self)]
 
     def pages(self) -> tuple[StoredPage, ...]:
         """Return the stored pages with their requested ranges."""
-        self._settler.touch(self)
-        return self._pages
+        self._settler.touch(self._in_flight)
+        return self._in_flight.pages
 
     def extend(self) -> None:
         """Extend the ack deadline if it is due, for long work between records; iteration also does this."""
-        self._settler.touch(self)
+        self._settler.touch(self._in_flight)
 
     def ack(self, first: int | None = None, last: int | None = None, *, wait: bool = False) -> R_co:
         """Settle the records from ``first`` to ``last``; only ``first``, or all if neither is given.
@@ -207,7 +222,7 @@ class DeliveredRange(Generic[R_co]):
     def ack_until(self, offset: int, *, wait: bool = False) -> R_co:
         """Settle all records of the partition up to ``offset``, including records that were not delivered."""
         ranges = [] if self.gap is not None else [(min(self.first_offset, offset), offset)]
-        return self._settler.settle(self, AnswerKind.ACK_UNTIL, ranges, wait=wait)
+        return self._settler.settle(self._in_flight, AnswerKind.ACK_UNTIL, ranges, wait=wait)
 
     def nack(
         self, *, offset: int | None = None, delay_s: float | None = None, reason: str = "", wait: bool = False
@@ -267,7 +282,7 @@ class DeliveredRange(Generic[R_co]):
         wait: bool = False,
     ) -> R_co:
         if self.gap is not None:
-            return self._settler.settle(self, verb, [])
+            return self._settler.settle(self._in_flight, verb, [])
         if first is None:
             first, last = self.first_offset, self.last_offset if last is None else last
         elif last is None:
@@ -278,57 +293,17 @@ class DeliveredRange(Generic[R_co]):
                 reason=Reason.INVALID_RANGE,
             )
         ranges = intersect(self.ranges, first, last)
-        return self._settler.settle(self, verb, ranges, delay_s=delay_s, reason=reason, wait=wait)
+        return self._settler.settle(self._in_flight, verb, ranges, delay_s=delay_s, reason=reason, wait=wait)
 
     def _decoded(self, index: int) -> Columns:
         columns = self._columns[index]
         if columns is None:
-            page = self._pages[index]
+            page = self._in_flight.pages[index]
             # Several parts of one page may be requested: it is decoded once for consecutive ones.
             if self._whole is None or self._whole[0] != page.base_offset:
                 self._whole = page.base_offset, whole_columns(page)
             columns = self._columns[index] = wanted_columns(page, self._whole[1])
         return columns
-
-    # --- called by the subscriber under its lock-------------------------------------------------------------------
-
-    def answer(self, ranges: list[Range]) -> None:
-        """Record that these ranges were answered."""
-        self.left = without(self.left, ranges)
-
-    @property
-    def relaxed(self) -> bool:
-        """True if a nack voids no other record."""
-        return self.ordering is Ordering.RELAXED
-
-    def void(self, from_offset: int) -> None:
-        """Void the records from ``from_offset`` on."""
-        self.void_from = from_offset if self.void_from is None else min(self.void_from, from_offset)
-        self.left = intersect(self.left, 0, from_offset - 1)
-
-    def cut(self, from_offset: int) -> Self | None:
-        """Return an untaken delivery without the records from ``from_offset`` on, None if none are left."""
-        if self.first_offset >= from_offset:
-            return None
-        if self.last_offset < from_offset or self.gap is not None:
-            return self
-        kept = [page for page in self._pages if page.first_offset < from_offset]
-        kept[-1] = replace(kept[-1], last_offset=min(kept[-1].last_offset, from_offset - 1))
-        return type(self)(
-            settler=self._settler,
-            partition=self.partition,
-            incarnation=self.incarnation,
-            owner_epoch=self.owner_epoch,
-            revision=self.revision,
-            pages=tuple(kept),
-            attempts=self._attempts,
-            resend=self.resend,
-            durability=self.durability,
-            ordering=self.ordering,
-        )
-
-
-AnyDelivery = DeliveredRange[Any]
 
 
 class Delivery(DeliveredRange[list[SettleResult]]):

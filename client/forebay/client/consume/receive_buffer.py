@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from forebay.client.consume.delivery import AnyDelivery
+from forebay.client.consume.in_flight import InFlight
 from forebay.client.values.ranges import Range, merge, without
 
 EXTENDS_PER_DEADLINE: Final = 3
@@ -36,7 +36,7 @@ class _OwnedPartition:
     it.
     """
 
-    taken: list[AnyDelivery] = field(default_factory=list)
+    taken: list[InFlight] = field(default_factory=list)
     """Deliveries taken and not settled. Bounded by the credit, because they count as in flight."""
 
     extended_at: float = 0.0
@@ -47,16 +47,16 @@ class ReceiveBuffer:
     """Queue of a subscriber."""
 
     def __init__(self) -> None:
-        self._queue: deque[AnyDelivery] = deque()
+        self._queue: deque[InFlight] = deque()
         self._partitions: dict[int, _OwnedPartition] = {}
 
     def __len__(self) -> int:
         """Return the number of queued deliveries."""
         return len(self._queue)
 
-    def assigned(self, owners: dict[int, tuple[int, int]]) -> list[AnyDelivery]:
+    def assigned(self, owners: dict[int, tuple[int, int]]) -> list[InFlight]:
         """Apply an assignment, as partition → (owner epoch, revision); return taken deliveries now void."""
-        void: list[AnyDelivery] = []
+        void: list[InFlight] = []
         for partition, owned in list(self._partitions.items()):
             if owners.get(partition, (-1, 0))[0] != owned.owner_epoch:
                 void += self._void(partition, owned, 0)
@@ -66,7 +66,7 @@ class ReceiveBuffer:
             owned.revision = max(owned.revision, revision)
         return void
 
-    def arrived(self, delivery: AnyDelivery, now: float) -> bool:
+    def arrived(self, delivery: InFlight, now: float) -> bool:
         """Queue a delivery; return False if all of it is void already."""
         owned = self._partitions.get(delivery.partition)
         if delivery.gap is None and (owned is None or owned.owner_epoch < delivery.owner_epoch):
@@ -78,7 +78,7 @@ class ReceiveBuffer:
                 owned.revision = delivery.revision
             nacked_from = owned.nacked_from
             if nacked_from is not None and (delivery.gap is not None or delivery.revision <= nacked_from[0]):
-                kept = delivery.cut(nacked_from[1])
+                kept = delivery.below(nacked_from[1])
                 if kept is None:
                     return False
                 delivery = kept
@@ -90,7 +90,7 @@ class ReceiveBuffer:
         self._queue.append(delivery)
         return True
 
-    def revoked(self, partition: int, from_offset: int, revision: int) -> list[AnyDelivery]:
+    def revoked(self, partition: int, from_offset: int, revision: int) -> list[InFlight]:
         """Apply a revocation by the broker; return taken deliveries that became void."""
         owned = self._partitions.get(partition)
         if owned is None:
@@ -101,7 +101,7 @@ class ReceiveBuffer:
             owned.nacked_from = None if from_offset <= offset else (owned.revision, offset)
         return self._void(partition, owned, from_offset)
 
-    def nacked(self, delivery: AnyDelivery, from_offset: int) -> list[AnyDelivery]:
+    def nacked(self, delivery: InFlight, from_offset: int) -> list[InFlight]:
         """Apply the user's nack of ``delivery`` from an offset on; return taken deliveries that became void."""
         owned = self._partitions.get(delivery.partition)
         if owned is None or owned.owner_epoch != delivery.owner_epoch:
@@ -118,11 +118,11 @@ class ReceiveBuffer:
         if owned.nacked_from[1] == offset:
             owned.nacked_from = None
 
-    def disconnected(self) -> list[AnyDelivery]:
+    def disconnected(self) -> list[InFlight]:
         """Void everything after the end of the stream; return taken deliveries that became void."""
         return self.assigned({})
 
-    def take(self) -> AnyDelivery | None:
+    def take(self) -> InFlight | None:
         """Return the oldest delivery and remember it as taken."""
         if not self._queue:
             return None
@@ -132,24 +132,24 @@ class ReceiveBuffer:
             owned.taken.append(delivery)
         return delivery
 
-    def settled(self, delivery: AnyDelivery) -> None:
+    def settled(self, delivery: InFlight) -> None:
         """Forget a delivery of which everything was answered."""
         owned = self._partitions.get(delivery.partition)
         if owned is not None and delivery in owned.taken:
             owned.taken.remove(delivery)
 
-    def settled_until(self, partition: int, owner_epoch: int, last: int) -> list[AnyDelivery]:
+    def settled_until(self, partition: int, owner_epoch: int, last: int) -> list[InFlight]:
         """Settle all offsets up to ``last`` in all deliveries; return taken ones with nothing left."""
         owned = self._partitions.get(partition)
         if owned is None or owned.owner_epoch != owner_epoch:
             return []
         for delivery in owned.taken:
-            delivery.answer([(0, last)])
+            delivery.settle([(0, last)])
         done = [delivery for delivery in owned.taken if not delivery.left]
         owned.taken = [delivery for delivery in owned.taken if delivery.left]
         for delivery in self._queue:
             if delivery.partition == partition and delivery.gap is None and delivery.owner_epoch == owner_epoch:
-                delivery.answer([(0, last)])
+                delivery.settle([(0, last)])
         self._queue = deque(one for one in self._queue if one.gap is not None or one.left)
         return done
 
@@ -162,13 +162,13 @@ class ReceiveBuffer:
         ]
         return any(one.last_offset >= offset for one in found)
 
-    def is_current(self, delivery: AnyDelivery) -> bool:
+    def is_current(self, delivery: InFlight) -> bool:
         """Return True if answers to a delivery can still have an effect."""
         owned = self._partitions.get(delivery.partition)
         return owned is not None and owned.owner_epoch == delivery.owner_epoch
 
     def extensions_due(
-        self, in_process: AnyDelivery | None, deadline_s: float, now: float
+        self, in_process: InFlight | None, deadline_s: float, now: float
     ) -> Iterable[tuple[int, int, list[Range]]]:
         """Return (partition, owner epoch, ranges) whose deadline extension is due.
 
@@ -180,7 +180,7 @@ class ReceiveBuffer:
         due: list[tuple[int, int, list[Range]]] = []
         pause_s = deadline_s / EXTENDS_PER_DEADLINE
         strict: set[int] = set()
-        late: dict[int, list[AnyDelivery]] = {}
+        late: dict[int, list[InFlight]] = {}
         for delivery in (*self._queue, *((in_process,) if in_process is not None else ())):
             if not delivery.relaxed:
                 if delivery is in_process or not self._is_in_process(delivery.partition):
@@ -201,10 +201,10 @@ class ReceiveBuffer:
         owned = self._partitions.get(partition)
         return owned is not None and bool(owned.taken)
 
-    def _void(self, partition: int, owned: _OwnedPartition, from_offset: int) -> list[AnyDelivery]:
-        kept: deque[AnyDelivery] = deque()
+    def _void(self, partition: int, owned: _OwnedPartition, from_offset: int) -> list[InFlight]:
+        kept: deque[InFlight] = deque()
         for delivery in self._queue:
-            left = delivery.cut(from_offset) if delivery.partition == partition else delivery
+            left = delivery.below(from_offset) if delivery.partition == partition else delivery
             if left is not None:
                 kept.append(left)
         self._queue = kept
@@ -215,7 +215,7 @@ class ReceiveBuffer:
         return [delivery for delivery in void if not delivery.left]
 
 
-def _is_redelivered(queued: AnyDelivery, later: AnyDelivery) -> bool:
+def _is_redelivered(queued: InFlight, later: InFlight) -> bool:
     """Return True if a later delivery replaces all that is left of a queued one."""
     if queued.gap is not None or queued.partition != later.partition or queued.revision >= later.revision:
         return False

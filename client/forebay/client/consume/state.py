@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from forebay.client.consume.answers import RANGES_MAX, Answer, AnswerKind, Answers, pb_range
-from forebay.client.consume.delivery import AnyDelivery
+from forebay.client.consume.in_flight import InFlight
 from forebay.client.consume.receive_buffer import ReceiveBuffer
 from forebay.client.errors import DeadlineExceeded, ForebayError
 from forebay.client.telemetry import Telemetry
@@ -69,7 +69,7 @@ class SubscriptionState:
 
     # --- users ---------------------------------------------------------------------------------------------------
 
-    async def take(self, timeout_s: float | None) -> AnyDelivery | None:
+    async def take(self, timeout_s: float | None) -> InFlight | None:
         """Return the next delivery; ``None`` if closed or timed out. Raises the error that ended the stream."""
         until = None if timeout_s is None else self._clock() + timeout_s
         with self._lock:
@@ -78,7 +78,7 @@ class SubscriptionState:
             delivery.span = self._telemetry.deliver(delivery.partition, len(delivery), delivery.traceparents)
         return delivery
 
-    async def _next(self, until: float | None) -> AnyDelivery | None:
+    async def _next(self, until: float | None) -> InFlight | None:
         while not self._closed:
             now = self._clock()
             self._extend(None, now)
@@ -95,7 +95,7 @@ class SubscriptionState:
             await self._news.wait_for_notify(None if until is None else until - now)
         return None
 
-    def touch(self, delivery: AnyDelivery) -> None:
+    def touch(self, delivery: InFlight) -> None:
         """Extend the ack deadline of a delivery in process, if it is due."""
         now = self._clock()
         if now < self._touch_at:  # read without the lock: at worst one more check
@@ -105,7 +105,7 @@ class SubscriptionState:
 
     def submit(
         self,
-        delivery: AnyDelivery,
+        delivery: InFlight,
         verb: AnswerKind,
         ranges: list[Range],
         *,
@@ -118,7 +118,7 @@ class SubscriptionState:
         with self._lock:
             to_send = ranges if verb is AnswerKind.ACK_UNTIL else _within(delivery.left, ranges)
             is_current = self._stream is not None and self._received.is_current(delivery) and not delivery.stale
-            ended: list[AnyDelivery] = []
+            ended: list[InFlight] = []
             answer: Answer | None = None
             if is_current and to_send:
                 answer = Answer(
@@ -136,7 +136,7 @@ class SubscriptionState:
                 if self._answers.put(answer):
                     answer.span = self._telemetry.settle(verb.value, delivery.partition, count(to_send), delivery.span)
                 self._to_send.notify()
-                delivery.answer(to_send)
+                delivery.settle(to_send)
                 last = to_send[-1][1]
                 if verb is AnswerKind.ACK_UNTIL and (
                     last <= delivery.last_offset or self._received.has_arrived(delivery.partition, last)
@@ -154,7 +154,7 @@ class SubscriptionState:
         self._processed(ended, now, verb.value if verb in NACKS else "")
         return submitted
 
-    def _local(self, delivery: AnyDelivery, ranges: list[Range]) -> list[SettleResult]:
+    def _local(self, delivery: InFlight, ranges: list[Range]) -> list[SettleResult]:
         """Return the results of an answer that is not sent."""
         outcome = SettleOutcome.ALREADY_SETTLED
         if self._stream is None or not self._received.is_current(delivery) or delivery.void_from is not None:
@@ -204,7 +204,7 @@ class SubscriptionState:
         """True if a stream is open."""
         return self._stream is not None
 
-    def _extend(self, in_process: AnyDelivery | None, now: float) -> None:
+    def _extend(self, in_process: InFlight | None, now: float) -> None:
         self._touch_at = now + self._ack_deadline_s / TOUCHES_PER_DEADLINE
         for partition, owner_epoch, ranges in self._received.extensions_due(in_process, self._ack_deadline_s, now):
             extend = pb.Extend(
@@ -213,7 +213,7 @@ class SubscriptionState:
             self._answers.put_message(pb.DeliverRequest(extend=extend))
             self._to_send.notify()
 
-    def _processed(self, ended: list[AnyDelivery], now: float, error: str) -> None:
+    def _processed(self, ended: list[InFlight], now: float, error: str) -> None:
         for delivery in ended:
             span, delivery.span = delivery.span, None
             if span is not None:
@@ -246,7 +246,7 @@ class SubscriptionState:
             self._ack_deadline_s = deadline_s or self._ack_deadline_s
             self._to_send.notify()
 
-    def arrived(self, delivery: AnyDelivery) -> None:
+    def arrived(self, delivery: InFlight) -> None:
         """Queue a delivery or gap."""
         with self._lock:
             if self._received.arrived(delivery, self._clock()):
@@ -278,7 +278,7 @@ class SubscriptionState:
         now = self._clock()
         with self._lock:
             answer = self._answers.resolved(results)
-            ended: list[AnyDelivery] = []
+            ended: list[InFlight] = []
             is_taken = any(one.outcome is SettleOutcome.OK for one in results)
             if answer is not None and answer.verb is AnswerKind.ACK_UNTIL:
                 done = [one.last_offset for one in results if one.outcome in SETTLED]

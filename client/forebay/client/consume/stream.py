@@ -17,7 +17,7 @@ from typing import Final
 import grpc
 
 from forebay.client.admin.schemas import SchemaCache
-from forebay.client.consume.delivery import AnyDelivery
+from forebay.client.consume.in_flight import InFlight
 from forebay.client.consume.state import DeliverStreamState, SubscriptionState
 from forebay.client.errors import BrokerUnavailable, ClientFault, ForebayError, PageCorrupt, ProtocolViolation
 from forebay.client.replay.columns import checked_body
@@ -49,16 +49,13 @@ class SubscribeStream:
         opening: Callable[[], pb.DeliverOpen],
         settings: SubscriberSettings,
         state: SubscriptionState,
-        delivered: Callable[..., AnyDelivery],
     ) -> None:
-        """``delivered`` builds a delivery of its fields."""
         self._channels = channels
         self._opening = opening
         self._sink = opening().sink
         self._schemas = SchemaCache(channels, self._sink)
         self._settings = settings
         self._state = state
-        self._delivered = delivered
         self._reconnect = Reconnect(channels.settings, clock=time.monotonic, random=random.random)
         self._call: Responses | None = None
         self._lock = threading.Lock()
@@ -189,7 +186,7 @@ class SubscribeStream:
             state.assigned(response.assignment)
         elif kind == "gap":
             gap = convert.value(Gap, response.gap)
-            state.arrived(self._delivered(partition=gap.partition, incarnation=state.incarnation, gap=gap))
+            state.arrived(InFlight(partition=gap.partition, incarnation=state.incarnation, gap=gap))
         elif kind == "opened" and not stream.is_open:
             self._channels.reached(self._sink)
             state.opened(stream, response.opened)
@@ -199,7 +196,7 @@ class SubscribeStream:
         elif kind is not None:
             raise ProtocolViolation(f"unexpected message {kind} in this state of the stream")
 
-    async def _delivery(self, message: pb.Delivery) -> AnyDelivery:
+    async def _delivery(self, message: pb.Delivery) -> InFlight:
         ranges = [(one.first_offset, one.last_offset) for one in message.ranges]
         pages: list[StoredPage] = []
         schema_of = await self._schemas.source(self._state.incarnation, message.pages)
@@ -213,7 +210,7 @@ class SubscribeStream:
                 pages += [convert.narrowed(whole, first, end) for first, end in pieces[1:]]
         if not pages:
             raise ProtocolViolation("the broker sent a delivery without records")
-        return self._delivered(
+        return InFlight(
             partition=message.partition,
             incarnation=self._state.incarnation,
             owner_epoch=message.owner_epoch,

@@ -12,12 +12,12 @@ records are stale, and are redelivered in new deliveries.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from forebay.client.consume.answers import AnswerKind
 from forebay.client.consume.core import SubscriberCore
-from forebay.client.consume.delivery import AnyDelivery, Delivery
+from forebay.client.consume.delivery import Delivery
+from forebay.client.consume.in_flight import InFlight
 from forebay.client.consume.state import SubscriptionState
 from forebay.client.replay.iterator import ClosableIterator
 from forebay.client.transport.channel import Channels
@@ -34,16 +34,11 @@ class BlockingSettler:
         self.touch = state.touch
 
     def settle(
-        self, delivery: AnyDelivery, verb: AnswerKind, ranges: list[Range], *, wait: bool = False, **options: Any
+        self, delivery: InFlight, verb: AnswerKind, ranges: list[Range], *, wait: bool = False, **options: Any
     ) -> list[SettleResult]:
         """Send an answer; with ``wait`` return its results, otherwise nothing."""
         submitted = self._state.submit(delivery, verb, ranges, wait=wait, **options)
         return blocked(self._state.results(submitted)) if wait else []
-
-
-def delivered(state: SubscriptionState) -> Callable[..., Delivery]:
-    """Return the class of deliveries whose answers go to ``state``."""
-    return partial(Delivery, settler=BlockingSettler(state))
 
 
 class Subscriber(ClosableIterator[Delivery]):
@@ -60,7 +55,8 @@ class Subscriber(ClosableIterator[Delivery]):
         on_close: Callable[[Subscriber], None] = lambda subscriber: None,
         **options: Any,
     ) -> None:
-        self._core = SubscriberCore(channels, sink, delivered, **options)
+        self._core = SubscriberCore(channels, sink, **options)
+        self._settler = BlockingSettler(self._core.state)
         self._on_close = on_close
 
     @property
@@ -86,8 +82,8 @@ class Subscriber(ClosableIterator[Delivery]):
         recreated while the connection was broken), and others. With ``reconnect=False``, every broken
         connection ends it.
         """
-        delivery: Delivery | None = blocked(self._core.take(timeout_s))
-        return delivery
+        taken = blocked(self._core.take(timeout_s))
+        return None if taken is None else Delivery(taken, self._settler)
 
     def __next__(self) -> Delivery:
         """Return the next delivery, waiting for it; stops when closed. Raises as ``take``."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from forebay.client import Delivery, DropReason, Encoding, Gap, Ordering, PagePart, SettleResult, StoredPage
 from forebay.client.consume.answers import AnswerKind
-from forebay.client.consume.delivery import AnyDelivery
+from forebay.client.consume.in_flight import InFlight
 from forebay.client.consume.receive_buffer import ReceiveBuffer
 from forebay.client.publish.pages import encode_columns
 from forebay.client.values.ranges import Range
@@ -23,10 +23,10 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 class Nobody:
     """A settler for deliveries that nobody settles."""
 
-    def touch(self, delivery: AnyDelivery) -> None:
+    def touch(self, delivery: InFlight) -> None:
         pass
 
-    def settle(self, delivery: AnyDelivery, verb: AnswerKind, ranges: list[Range], **_: Any) -> list[SettleResult]:
+    def settle(self, delivery: InFlight, verb: AnswerKind, ranges: list[Range], **_: Any) -> list[SettleResult]:
         return []
 
 
@@ -39,7 +39,7 @@ def delivery(
     revision: int = 0,
     ordering: Ordering = Ordering.STRICT,
     resend: bool = False,
-) -> Delivery:
+) -> InFlight:
     count = last - first + 1
     page = StoredPage(
         partition,
@@ -51,8 +51,7 @@ def delivery(
         first,
         last,
     )
-    return Delivery(
-        settler=Nobody(),
+    return InFlight(
         partition=partition,
         incarnation="i",
         owner_epoch=owner_epoch,
@@ -63,12 +62,16 @@ def delivery(
     )
 
 
-def gap(first: int, last: int) -> Delivery:
+def gap(first: int, last: int) -> InFlight:
     missing = Gap(0, first, last, DropReason.OVERFLOW, NOON)
-    return Delivery(settler=Nobody(), partition=0, incarnation="i", gap=missing)
+    return InFlight(partition=0, incarnation="i", gap=missing)
 
 
-def receive_buffer(*deliveries: Delivery) -> ReceiveBuffer:
+def of_user(taken: InFlight) -> Delivery:
+    return Delivery(taken, Nobody())
+
+
+def receive_buffer(*deliveries: InFlight) -> ReceiveBuffer:
     found = ReceiveBuffer()
     found.assigned({0: (7, 0), 1: (8, 0)})
     for one in deliveries:
@@ -103,7 +106,7 @@ def test_the_user_s_own_nack_voids_what_is_queued_before_the_broker_says_so() ->
     found.nacked(first, 2)
 
     assert first.void_from == 2
-    assert [record.offset for record in first] == [0, 1]
+    assert [record.offset for record in of_user(first)] == [0, 1]
     assert list(queued(found)) == []
 
 
@@ -132,14 +135,15 @@ def test_a_delivery_that_is_iterated_ends_where_it_was_revoked() -> None:
     found.take()
     seen = []
 
-    for record in taken:
+    delivered = of_user(taken)
+    for record in delivered:
         seen.append(record.offset)
         if record.offset == 2:
             found.revoked(0, from_offset=3, revision=1)
 
     assert seen == [0, 1, 2]
     assert len(taken) == 3
-    assert taken.values() == [b"0", b"1", b"2"]
+    assert delivered.values() == [b"0", b"1", b"2"]
     assert not taken.stale
 
 
@@ -228,7 +232,7 @@ def test_in_relaxed_order_what_is_queued_and_what_is_in_hand_get_more_time_each_
     found = receive_buffer(lying, worked_on, delivery(20, 24, ordering=Ordering.RELAXED))
     found.take()
     found.take()
-    worked_on.answer([(6, 7)])
+    worked_on.settle([(6, 7)])
 
     assert list(found.extensions_due(worked_on, deadline_s=30, now=9)) == []
     assert list(found.extensions_due(worked_on, deadline_s=30, now=10)) == [(0, 7, [(5, 5), (8, 9), (20, 24)])]
@@ -304,14 +308,14 @@ class Model:
     def receive(self) -> None:
         if self.to_client:
             message = self.to_client.pop(0)
-            if isinstance(message, Delivery):
+            if isinstance(message, InFlight):
                 self.found.arrived(message, now=0)
             else:
                 self.found.revoked(0, *message)
 
     def process(self, nack_at: int) -> None:
         one = self.found.take()
-        for index, record in enumerate(one or ()):
+        for index, record in enumerate(() if one is None else of_user(one)):
             assert record.offset <= self.at_most, "seen before what must come before it"
             self.at_most = record.offset + 1
             if one is not None and index == nack_at:

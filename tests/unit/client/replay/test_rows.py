@@ -25,7 +25,7 @@ from forebay.client import (
     StoredPage,
     arrow,
 )
-from forebay.client.consume.delivery import AnyDelivery
+from forebay.client.consume.in_flight import InFlight
 from forebay.client.publish.pages import EncodedPage, frame_publish_page
 from forebay.client.replay.columns import decode_columns, records_and_gaps
 from forebay.client.replay.rows import VERSION_HEADER, encode_rows, read_rows
@@ -231,7 +231,7 @@ def test_a_page_that_cannot_be_read_at_all_is_one_gap() -> None:
 
 
 def test_a_delivery_yields_what_cannot_be_decoded_only_where_that_is_asked_for() -> None:
-    delivery = Delivery(settler=NoSettler(), partition=0, incarnation="i", pages=(bad_page(),))
+    delivery = Delivery(InFlight(partition=0, incarnation="i", pages=(bad_page(),)), NoSettler())
 
     found = list(delivery.with_unreadable())
 
@@ -247,7 +247,7 @@ def test_a_delivery_yields_what_cannot_be_decoded_only_where_that_is_asked_for()
 class NoSettler:
     """Takes no answers."""
 
-    def touch(self, delivery: AnyDelivery) -> None:
+    def touch(self, delivery: InFlight) -> None:
         """Do nothing."""
 
     def settle(self, *_: object, **__: object) -> list[SettleResult]:

@@ -1,0 +1,111 @@
+"""Deliveries as users see them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.trace import get_current_span
+
+from forebay.client import Delivery, DropReason, Encoding, Gap, PagePart, StoredPage
+from forebay.client.aio import Delivery as AsyncioDelivery
+from forebay.client.consume.in_flight import InFlight
+from forebay.client.publish.pages import encode_columns
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+NAMES = {
+    "ack",
+    "ack_until",
+    "dead_letter",
+    "drop",
+    "durability",
+    "extend",
+    "first_offset",
+    "gap",
+    "incarnation",
+    "last_offset",
+    "nack",
+    "nack_from",
+    "ordering",
+    "pages",
+    "partition",
+    "ranges",
+    "relaxed",
+    "resend",
+    "stale",
+    "trace_context",
+    "traceparents",
+    "valid_ranges",
+    "values",
+    "with_unreadable",
+}
+
+
+class NoSettler:
+    """Takes no answers."""
+
+    def touch(self, delivery: InFlight) -> None:
+        """Do nothing."""
+
+    def settle(self, *_: Any, **__: Any) -> Any:
+        """Do nothing."""
+        return []
+
+
+def in_flight(*ranges: tuple[int, int]) -> InFlight:
+    body = encode_columns([b"%d" % offset for offset in range(10)]).body
+    part = PagePart(0, NOON, "")
+    pages = tuple(StoredPage(0, 0, 10, Encoding.RECORDS, body, (part,), first, last) for first, last in ranges)
+    return InFlight(partition=0, incarnation="i", pages=pages)
+
+
+def test_users_of_both_clients_see_only_what_they_use() -> None:
+    for delivery in (Delivery(in_flight((0, 9)), NoSettler()), AsyncioDelivery(in_flight((0, 9)), NoSettler())):
+        assert {name for name in dir(delivery) if not name.startswith("_")} == NAMES
+
+
+def test_void_records_are_not_valid_not_counted_and_not_read() -> None:
+    state = in_flight((0, 3), (6, 9))
+    delivery = Delivery(state, NoSettler())
+    assert delivery.valid_ranges == delivery.ranges == ((0, 3), (6, 9))
+
+    state.void(7)
+
+    assert delivery.valid_ranges == ((0, 3), (6, 6))
+    assert delivery.ranges == ((0, 3), (6, 9))
+    assert len(delivery) == 5
+    assert [record.offset for record in delivery] == [0, 1, 2, 3, 6]
+    assert delivery.values() == [b"0", b"1", b"2", b"3", b"6"]
+
+
+def test_an_untaken_delivery_is_cut_below_an_offset() -> None:
+    state = in_flight((0, 3), (6, 9))
+
+    below = state.below(7)
+
+    assert below is not None
+    assert below.ranges == ((0, 3), (6, 6))
+    assert state.below(0) is None
+    assert state.below(10) is state
+
+
+def test_the_trace_context_names_the_span_of_the_processing_while_it_runs() -> None:
+    state = in_flight((0, 9))
+    delivery = Delivery(state, NoSettler())
+    assert delivery.trace_context is None
+
+    state.span = TracerProvider().get_tracer("test").start_span("process orders")
+
+    assert get_current_span(delivery.trace_context) is state.span
+    state.span.end()
+
+
+def test_a_gap_has_offsets_and_no_records() -> None:
+    missing = Gap(0, 3, 7, DropReason.OVERFLOW, NOON)
+
+    delivery = Delivery(InFlight(partition=0, incarnation="i", gap=missing), NoSettler())
+
+    assert (delivery.first_offset, delivery.last_offset) == (3, 7)
+    assert (len(delivery), list(delivery), delivery.valid_ranges) == (0, [], ())
+    assert repr(delivery) == "<Gap partition=0 offsets=3-7>"
