@@ -44,7 +44,7 @@ export PYTHON ?=
 # Not --quiet: it drops the warnings that --strict counts.
 MKDOCS = { said=$$(NO_MKDOCS_2_WARNING=true $(BIN)/python -m mkdocs build --strict 2>&1) || { echo "$$said" >&2; exit 1; }; }
 
-.PHONY: help venv demo docs test test-browser test-go test-observability test-stores quick coverage check release format proto proto-baseline lock bench bench-spark fault fault-backup fault-client fault-disk fault-mass fault-positions fault-shard fault-spark fuzz soak \
+.PHONY: help venv demo docs test test-browser test-go test-observability test-stores quick coverage check release format proto proto-baseline lock bench bench-peers bench-spark fault fault-backup fault-client fault-disk fault-mass fault-positions fault-shard fault-spark fuzz soak \
 	spark-versions compose-test grpcurl stores clean clean-all java
 
 help: ## list the targets
@@ -85,10 +85,11 @@ lock: ## resolve the dependencies again; UPGRADE=1 takes newer versions
 	$(COMPILE) --all-extras --output-file requirements.lock pyproject.toml
 	$(COMPILE) --output-file protos/requirements.lock protos/requirements.in
 	$(COMPILE) --output-file tests/browser/requirements.lock tests/browser/requirements.in
-	if grep -nE '://|(^|[[:space:]=])/' requirements.lock protos/requirements.lock tests/browser/requirements.lock; then
+	$(COMPILE) --output-file tests/bench/peers/requirements.lock tests/bench/peers/requirements.in
+	if grep -nE '://|(^|[[:space:]=])/' requirements.lock {protos,tests/browser,tests/bench/peers}/requirements.lock; then
 		echo "forebay: an address or a path got into a lock file, see above." >&2; exit 1
 	fi
-	echo "forebay: wrote requirements.lock and those of protos and tests/browser"
+	echo "forebay: wrote requirements.lock and those of protos, tests/browser and tests/bench/peers"
 
 java:
 	@.ci/need java
@@ -161,6 +162,25 @@ format: venv ## format and fix what ruff can fix
 
 bench: java venv ## measure; BENCH_ARGS are passed on
 	@$(BIN)/python -m tests.bench $(BENCH_ARGS)
+
+bench-peers: java venv .tools/peers/.installed ## measure small records beside Kafka, which it installs first where Maven is there; BENCH_ARGS are passed on
+	@PYTHONPATH="$(CURDIR)/.tools/peers/python" $(BIN)/python -m tests.bench.peers $(BENCH_ARGS)
+
+# The checksums are those of the jars that the versions in pom.xml resolved to; Maven alone compares with the repository only.
+.tools/peers/.installed: $(addprefix tests/bench/peers/,requirements.lock pom.xml jars.sha256) | venv
+	@.ci/need maven "to fetch the jars of Kafka"
+	rm -rf .tools/peers
+	mkdir -p .tools/peers
+	echo "forebay: copying Kafka and its client into .tools/peers"
+	$(BIN)/python -m pip install --quiet --require-hashes --target .tools/peers/python -r tests/bench/peers/requirements.lock
+	mvn --quiet --batch-mode --file tests/bench/peers/pom.xml dependency:copy-dependencies -DincludeScope=runtime \
+		-DoutputDirectory="$(CURDIR)/.tools/peers/kafka"
+	cd .tools/peers/kafka
+	sha256sum --check --quiet --strict "$(CURDIR)/tests/bench/peers/jars.sha256"
+	ls | diff - <(awk '{ print $$2 }' "$(CURDIR)/tests/bench/peers/jars.sha256") || {
+		echo "forebay: these jars are not those of tests/bench/peers/jars.sha256." >&2; exit 1
+	}
+	touch ../.installed
 
 bench-spark: java venv ## measure exactly once from Spark; BENCH_ARGS are passed on
 	@$(BIN)/python -m tests.bench.exactly_once $(BENCH_ARGS)
