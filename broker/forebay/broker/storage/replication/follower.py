@@ -21,6 +21,7 @@ from forebay.broker.storage.replication.history import History
 from forebay.broker.storage.replication.owner import Owner, fence
 from forebay.broker.storage.replication.record import RecordDamaged, decode
 from forebay.broker.storage.replication.replica import Replica, ReplicaUnusable
+from forebay.broker.storage.replication.upkeep import Upkeep
 
 _log: Final = logging.getLogger(__name__)
 POLL_S: Final = 0.25
@@ -55,6 +56,7 @@ class Follower:
         self._takeover: Final = takeover
         self._clock = clock
         self._history = History(replica.place)
+        self._upkeep = Upkeep(replica)
         self._identity: Final = secrets.token_bytes(IDENTITY_BYTES)
         self._file: Final = directory / IDENTITY
         self._former = self._file.read_bytes() if self._file.exists() else b""
@@ -70,10 +72,18 @@ class Follower:
         cannot read.
         """
         _log.info("following a journal journal=%s position=%d", self._engine.address, self._replica.place.position)
+        try:
+            return self._follow(stop)
+        finally:
+            self._upkeep.close()
+
+    def _follow(self, stop: threading.Event) -> Owner | None:
         while not stop.is_set():
             try:
                 self._read()
+                self._upkeep.begin()
                 if self._is_due() and (owner := self._take_over()) is not None:
+                    self._upkeep.finish()
                     return owner
                 if self._is_away:
                     self._is_away = False
@@ -99,6 +109,7 @@ class Follower:
                 raise ReplicaUnusable(f"record {at} of {self._engine.address} cannot be read: {damage}") from damage
             if batch is not None:
                 self._replica.apply(batch, self._history.place)
+                self._upkeep.note(batch.operations)
             self._heard_at = self._clock()
         return self._history.place.position
 

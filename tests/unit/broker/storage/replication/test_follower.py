@@ -18,7 +18,7 @@ from forebay.broker.storage.replication.follower import Follower, Takeover, chec
 from forebay.broker.storage.replication.owner import Owner
 from forebay.broker.storage.replication.replica import Replica, ReplicaUnusable
 from forebay.broker.storage.replication.store import ReplicatedStore
-from forebay.broker.storage.store.contract import Delete, Family, Put
+from forebay.broker.storage.store.contract import Delete, DeleteRange, Family, Put
 from forebay.broker.storage.store.rocks.store import RocksStore
 from tests.support.storage.journals import NUMBER, batch_of, read_history, take_over
 
@@ -149,6 +149,33 @@ def test_batches_with_files_of_pages_are_applied_once_though_a_crash_came_betwee
 
     with closing(RocksStore(tmp_path)) as store:
         assert store.get_many(Family.BULK, [key]) == [b"page"]
+
+
+def test_a_follower_releases_the_space_of_pages_that_the_owner_deletes(engine: MemoryEngine, tmp_path: Path) -> None:
+    keys = [BULK_PAGE.key(number, 1, 0) for number in range(1, 5)]
+    with closing(take_over(engine, b"a")) as owner:
+        for number, key in enumerate(keys, 1):
+            owner.append(encode(Batch([(key, b"x" * 10_000)], [HIGHEST.put(HIGHEST.key(), (number, number))])))
+        owner.append(encode(Batch([], [DeleteRange(Family.BULK, keys[0], keys[2])])))
+        assert follow(engine, tmp_path) is None
+
+    assert len(list((tmp_path / "bulk").iterdir())) == 2
+    with closing(RocksStore(tmp_path)) as store:
+        assert [value is not None for value in store.get_many(Family.BULK, keys)] == [False, False, True, True]
+
+
+def test_a_follower_releases_the_space_that_a_crash_left_deleted(engine: MemoryEngine, tmp_path: Path) -> None:
+    key = BULK_PAGE.key(1, 1, 0)
+    with closing(take_over(engine, b"a")) as owner:
+        owner.append(encode(Batch([(key, b"x")], [HIGHEST.put(HIGHEST.key(), (1, 1))])))
+        assert follow(engine, tmp_path) is None
+        with closing(RocksStore(tmp_path)) as store:
+            store.write([Delete(Family.BULK, key)])
+        assert len(list((tmp_path / "bulk").iterdir())) == 1
+
+        assert follow(engine, tmp_path) is None
+
+    assert not list((tmp_path / "bulk").iterdir())
 
 
 def test_what_a_power_loss_took_from_a_replica_is_read_again(engine: MemoryEngine, tmp_path: Path) -> None:
