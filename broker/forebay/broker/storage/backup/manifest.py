@@ -45,6 +45,9 @@ class Piece:
     extents: tuple[Extent, ...] | None = None
     """Stored ranges of a file with holes; None for a whole file."""
 
+    modified_ns: int | None = None
+    """Time of the last change of a table; None for other files, and in backups of earlier versions."""
+
     @property
     def stored_bytes(self) -> int:
         """Bytes in the target."""
@@ -163,7 +166,7 @@ def decode_manifest(content: bytes, *, backup: str) -> Manifest:
 def _piece(found: Mapping[str, Any]) -> Piece:
     extents = found["extents"]
     ranges = None if extents is None else tuple((first, length) for first, length in extents)
-    return Piece(found["path"], found["size"], found["crc32"], found["held_by"], ranges)
+    return Piece(found["path"], found["size"], found["crc32"], found["held_by"], ranges, found.get("modified_ns"))
 
 
 def decode_sink(found: Mapping[str, Any]) -> SinkAccount:

@@ -1,8 +1,9 @@
 """Transfer of a snapshot to a target.
 
 Files of pages go first, so that their release is held back for as short as possible. A file of the parent backup with
-the same path and size is not transferred again: neither tables nor files of pages change after they were written, and
-their names are never used twice in the life of a store.
+the same path and size is not transferred again: neither tables nor files of pages change after they were written. Of a
+table the time of its last change is compared too: a snapshot may hold one that is not whole yet and that no manifest
+names, and after a power loss its name may be used again.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ PAUSE_PER_WORK: Final = 4.0
 PAUSE_MAX_S: Final = 0.5
 _BLOCK_BYTES: Final = 512
 """Unit of ``st_blocks``."""
-_FIXED: Final = (".sst", ".pages")
+_TABLE: Final = ".sst"
+_FIXED: Final = (_TABLE, ".pages")
 """Suffixes of files that never change."""
 
 
@@ -70,6 +72,7 @@ class _Source:
     file: Path
     size: int
     extents: tuple[Extent, ...] | None
+    modified_ns: int | None
 
     @property
     def stored_bytes(self) -> int:
@@ -166,13 +169,15 @@ class Transfer:
                 found = file.stat()
             except FileNotFoundError:
                 continue  # all of it was deleted before the snapshot
+            modified_ns = found.st_mtime_ns if path.endswith(_TABLE) else None
             known = self._known.get(path)
-            if known is not None and known.size == found.st_size:
+            if known is not None and known.size == found.st_size and known.modified_ns in (None, modified_ns):
                 self._pieces.append(known)
                 self._progress.reused_bytes += known.stored_bytes
                 continue
             has_holes = found.st_blocks * _BLOCK_BYTES < found.st_size
-            wanted.append(_Source(path, file, found.st_size, _extents(file, found.st_size) if has_holes else None))
+            extents = _extents(file, found.st_size) if has_holes else None
+            wanted.append(_Source(path, file, found.st_size, extents, modified_ns))
         return wanted
 
     def _copy(self, source: _Source) -> None:
@@ -180,7 +185,8 @@ class Transfer:
         summed = [0]
         name = piece_name(self._plan.id, source.path)
         self._target.put(name, self._chunks(source, summed))
-        self._pieces.append(Piece(source.path, source.size, summed[0], self._plan.id, source.extents))
+        piece = Piece(source.path, source.size, summed[0], self._plan.id, source.extents, source.modified_ns)
+        self._pieces.append(piece)
         self._progress.files_done += 1
         self._on_progress()
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,6 +31,18 @@ def test_the_first_backup_is_full_and_the_next_one_transfers_what_is_new(kept: B
     again = {piece.path for piece in kept.manifest().pieces if piece.held_by == first.id}
     assert any(path.startswith("bulk/") for path in again)
     assert any(path.endswith(".sst") for path in again)
+
+
+def test_a_table_of_the_same_name_and_size_that_was_written_later_is_transferred(kept: BackedUp) -> None:
+    kept.back_up()
+    table = next(path for path in (kept.directory / "db").glob("*.sst"))
+    os.utime(table, ns=(1, 1))
+
+    second = kept.back_up()
+
+    held_by = {piece.path: piece.held_by for piece in kept.manifest().pieces}
+    assert held_by[f"db/{table.name}"] == second.id
+    assert len(set(held_by.values())) == 2
 
 
 def test_a_full_backup_transfers_everything_again(kept: BackedUp) -> None:

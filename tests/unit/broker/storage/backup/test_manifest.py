@@ -24,7 +24,10 @@ MANIFEST: Final = Manifest(
     data_format=3,
     start_count=4,
     taken_at_us=5,
-    pieces=(Piece("db/1.sst", 10, 11, "a"), Piece("bulk/x.pages", 4_096, 12, "b", ((0, 100), (1_000, 24)))),
+    pieces=(
+        Piece("db/1.sst", 10, 11, "a", modified_ns=13),
+        Piece("bulk/x.pages", 4_096, 12, "b", ((0, 100), (1_000, 24))),
+    ),
     sinks=(SinkAccount("orders", "i", (PartitionAccount(1, 9, 8),), {"default": 3}, {"query": 7}),),
     positions=2,
     parent="a",

@@ -13,6 +13,8 @@ from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.settings import RocksSettings
 
 _MIB: Final = 1024 * 1024
+_MANIFEST_BYTES: Final = 4 * _MIB
+"""Size at which RocksDB writes a new manifest: a checkpoint copies it while appends wait."""
 _WRITE_BUFFERS: Final = {Family.BULK: 1, Family.SMALL: 16, Family.INDEX: 8, Family.META: 4}
 """Size of the write buffer of each family, in MiB."""
 
@@ -28,6 +30,7 @@ def database_options(settings: RocksSettings) -> Options:
     options.set_max_open_files(settings.open_tables_max)
     options.set_max_background_jobs(settings.background_jobs)
     options.set_bytes_per_sync(_MIB)
+    options.set_max_manifest_file_size(_MANIFEST_BYTES)
     options.set_keep_log_file_num(4)
     options.set_max_log_file_size(4 * _MIB)
     options.set_stats_dump_period_sec(0)

@@ -55,6 +55,7 @@ from forebay.broker.storage.store.contract import (
 from forebay.broker.storage.store.key_ranges import KeyRanges
 from forebay.broker.storage.store.open_files import SpareFiles, ensure_open_files
 from forebay.broker.storage.store.read_retries import SHORTAGE_DELAYS_S, START_READ_DELAYS_S, patiently
+from forebay.broker.storage.store.rocks.checkpoint import link_checkpoint
 from forebay.broker.storage.store.rocks.deletions import BulkDeletions, stored_deletions
 from forebay.broker.storage.store.rocks.families import copied, generations, make_families, next_generation
 from forebay.broker.storage.store.rocks.options import database_options, family_options
@@ -379,10 +380,11 @@ class RocksStore:
                 table.flush(True)
 
     def checkpoint(self, into: Path) -> list[Path]:
-        """Make the files of a snapshot; see ``SnapshotSource.checkpoint``. Holds other threads up."""
+        """Make the files of a snapshot; see ``SnapshotSource.checkpoint``. Other threads run meanwhile."""
         with self._calling("checkpoint"):
             self._refuse_fenced("checkpoint")
-            Checkpoint(self._database).create_checkpoint(str(into / "db"))
+            if not link_checkpoint(self._directory.database, into / "db"):
+                Checkpoint(self._database).create_checkpoint(str(into / "db"))  # holds other threads up
             (into / "synced").write_bytes(Note(self._database.latest_sequence_number(), self._marks).encode())
             return self._bulk.paths
 
