@@ -14,6 +14,7 @@ from forebay.client.client import Client
 from forebay.client.consume.delivery import Delivery
 from forebay.client.consume.subscriber import Subscriber
 from forebay.client.errors import *  # noqa: F403 - its `__all__` is the list of the errors
+from forebay.client.positions.start import from_saved
 from forebay.client.publish.core import partition_of
 from forebay.client.publish.pages import EncodedPage
 from forebay.client.publish.publisher import Publisher
@@ -172,6 +173,7 @@ __all__ = [
     "Subscriptions",
     "TlsSettings",
     "WaitReason",
+    "from_saved",
     "partition_of",
 ]
 __all__ += errors.__all__

@@ -268,8 +268,10 @@ class PositionSaver:
         """Save all positions, then end the thread. Idempotent.
 
         ``discard`` saves nothing: for positions above records that were not handed out. Other threads that wait for a
-        save get ``Closed`` at once. Raises as ``save``; the thread ends all the same.
+        save get ``Closed`` at once. Raises as ``save``; the thread ends all the same, at the latest with its use of the
+        store. Save and end together take no longer than ``timeout_s``.
         """
+        ends_at = self._clock() + timeout_s
         try:
             with self._changed:
                 is_first = self._is_started and not self._closing
@@ -288,7 +290,7 @@ class PositionSaver:
                 self._ended = True
                 self._changed.notify_all()
             if self._is_started:
-                self._thread.join(timeout_s)
+                self._thread.join(max(0.0, ends_at - self._clock()))
 
     # -- the thread
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -285,6 +287,33 @@ def test_a_thread_that_waits_for_a_save_is_released_as_soon_as_another_one_close
         closing.result(WAIT_S)
 
     assert stored(store).offset == 3
+
+
+def test_a_close_beside_a_store_without_an_answer_waits_for_its_time_limit_once() -> None:
+    class Silent(MemoryPositions):
+        answering = threading.Event()
+        asked = threading.Event()
+
+        def compare_and_write(self, key: str, document: bytes, expected: str | None) -> str:
+            if expected is not None:
+                self.asked.set()
+                self.answering.wait(WAIT_S)
+            return super().compare_and_write(key, document, expected)
+
+    store, limit_s = Silent(), 2.0
+    one = saver(store, schedule=AT_ONCE)
+    take_over(one)
+    one.moved(0, 3)
+    assert store.asked.wait(WAIT_S)
+
+    began = time.monotonic()
+    with pytest.raises(PositionStoreUnavailable, match="not saved within 2 s"):
+        one.close(limit_s)
+    took_s = time.monotonic() - began
+    store.answering.set()
+
+    assert took_s < 1.9 * limit_s
+    until(lambda: stored(store).offset == 3)
 
 
 def test_a_close_that_discards_saves_no_position_and_waits_for_no_store() -> None:

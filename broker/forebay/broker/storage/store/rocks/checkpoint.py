@@ -1,4 +1,4 @@
-"""Checkpoint of an open database: its files as of one instant, without a flush, a sync or a copy of tables.
+"""Checkpoint of an open database: its files as of one instant, without a flush or a sync.
 
 RocksDB's own checkpoint flushes the memory, syncs several files one after the other, and its binding holds up all
 threads of the process meanwhile: more than 150 ms on a busy disk. This one needs no sync, as a checkpoint that is lost
@@ -8,7 +8,7 @@ Tables are linked, and so are logs that are complete; the current log and the ma
 table or a log only after its manifest has grown by the entry that says so, and names a new one there only when it is
 whole. So if the manifest has not grown since its length was read, everything that its copy names was linked. The caller
 keeps writes away meanwhile; background work continues, and the tables that it is writing may be linked too: no manifest
-names them, and whoever opens the checkpoint deletes them.
+names them, and the store that opens the checkpoint deletes them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LOG: Final = re.compile(r"(\d+)\.log")
 
 
 def link_checkpoint(database: Path, into: Path) -> bool:
-    """Make a checkpoint in a new folder; False if background work changed the manifest during each attempt.
+    """Make a checkpoint in a new folder; False if the manifest changed during each attempt.
 
     The current log must hold all writes. Raises ``OSError``, also where the folder exists.
     """
