@@ -28,6 +28,7 @@ CLIENT_ARGS ?=
 POSITION_ARGS ?=
 VERSIONS ?=
 GRPCURL_VERSION := v1.9.3
+HELM_VERSION := v3.19.5
 # Generators of the Go client of tests/go; its runtime is in tests/go/go.mod.
 PROTOC_GEN_GO_VERSION := v1.36.12
 PROTOC_GEN_GO_GRPC_VERSION := v1.6.2
@@ -44,7 +45,7 @@ export PYTHON ?=
 # Not --quiet: it drops the warnings that --strict counts.
 MKDOCS = { said=$$(NO_MKDOCS_2_WARNING=true $(BIN)/python -m mkdocs build --strict 2>&1) || { echo "$$said" >&2; exit 1; }; }
 
-.PHONY: help venv demo docs test test-browser test-go test-observability test-stores quick coverage check release format proto proto-baseline lock bench bench-peers bench-spark fault fault-backup fault-client fault-disk fault-mass fault-positions fault-shard fault-spark fuzz soak \
+.PHONY: help venv demo docs test test-browser test-deploy test-go test-observability test-stores quick coverage check release format proto proto-baseline lock bench bench-peers bench-spark fault fault-backup fault-client fault-disk fault-mass fault-positions fault-postgresql fault-shard fault-spark fuzz soak \
 	spark-versions compose-test grpcurl stores clean clean-all java
 
 help: ## list the targets
@@ -86,10 +87,11 @@ lock: ## resolve the dependencies again; UPGRADE=1 takes newer versions
 	$(COMPILE) --output-file protos/requirements.lock protos/requirements.in
 	$(COMPILE) --output-file tests/browser/requirements.lock tests/browser/requirements.in
 	$(COMPILE) --output-file tests/bench/peers/requirements.lock tests/bench/peers/requirements.in
-	if grep -nE '://|(^|[[:space:]=])/' requirements.lock {protos,tests/browser,tests/bench/peers}/requirements.lock; then
+	$(COMPILE) --output-file tests/deploy/requirements.lock tests/deploy/requirements.in
+	if grep -nE '://|(^|[[:space:]=])/' requirements.lock {protos,tests/browser,tests/bench/peers,tests/deploy}/requirements.lock; then
 		echo "forebay: an address or a path got into a lock file, see above." >&2; exit 1
 	fi
-	echo "forebay: wrote requirements.lock and those of protos, tests/browser and tests/bench/peers"
+	echo "forebay: wrote requirements.lock and those of protos, tests/browser, tests/bench/peers and tests/deploy"
 
 java:
 	@.ci/need java
@@ -124,6 +126,14 @@ test-go: venv .tools/go-generators ## test the wire contract with a client in Go
 test-browser: venv .tools/browser/.installed ## test the console in Chromium: each page, at two widths, light and dark, by the rules of axe
 	@.ci/need chromium
 	PYTHONPATH="$(CURDIR)/.tools/browser" $(BIN)/python -m pytest tests/browser $(PYTEST_ARGS)
+
+test-deploy: venv .tools/helm/$(HELM_VERSION)/helm .tools/deploy/.installed ## lint, render and validate the Helm chart, and verify the systemd units
+	@PATH="$(CURDIR)/.tools/helm/$(HELM_VERSION):$$PATH" PYTHONPATH="$(CURDIR)/.tools/deploy" $(BIN)/python -m pytest tests/deploy $(PYTEST_ARGS)
+
+.tools/deploy/.installed: tests/deploy/requirements.lock | venv
+	@echo "forebay: installing the schemas of Kubernetes into .tools/deploy"
+	$(BIN)/python -m pip install --quiet --require-hashes --upgrade --target .tools/deploy -r tests/deploy/requirements.lock
+	touch $@
 
 # Beside .venv, which 50 MB of a browser's driver would slow down for all who never need it.
 .tools/browser/.installed: tests/browser/requirements.lock | venv
@@ -213,6 +223,10 @@ fault-shard: venv ## kill the brokers of a shard KILLS times, each time another 
 fault-positions: venv ## kill consumers with saved positions KILLS times, over three stores, and compare with what they processed
 	@$(BIN)/python -m tests.fault.positions_campaign --kills $(KILLS) $(POSITION_ARGS)
 
+fault-postgresql: venv ## kill a deliverer and the PostgreSQL that it delivers into KILLS times each, and compare the rows
+	@.ci/need postgresql
+	FOREBAY_POSTGRESQL_KILLS=$(KILLS) $(BIN)/python -m pytest tests/stores/test_postgresql_target.py -k kills $(PYTEST_ARGS)
+
 fault-backup: venv ## back a broker up TRIALS times while it works and is killed, and restore what is complete
 	@$(BIN)/python -m tests.fault.backup_campaign --trials $(TRIALS)
 
@@ -252,6 +266,11 @@ grpcurl: .tools/bin/grpcurl ## build grpcurl into .tools/bin
 	else
 		.ci/need go
 	fi
+
+.tools/helm/$(HELM_VERSION)/helm:
+	@.ci/need go "to build Helm"
+	echo "forebay: building Helm $(HELM_VERSION) into .tools/helm (a few minutes)"
+	GOBIN="$(CURDIR)/$(@D)" GOFLAGS=-modcacherw go install helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
 
 # What installs nothing says why; its tests are then skipped, and in CI they fail.
 stores:

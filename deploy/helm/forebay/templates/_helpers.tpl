@@ -1,0 +1,94 @@
+{{- define "forebay.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 50 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "forebay.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" }}
+{{- else if contains (include "forebay.name" .) .Release.Name }}
+{{- .Release.Name | trunc 50 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name (include "forebay.name" .) | trunc 50 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+
+{{- define "forebay.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "forebay.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: broker
+{{- end }}
+
+{{- define "forebay.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{ include "forebay.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{- define "forebay.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create }}
+{{- default (include "forebay.fullname" .) .Values.serviceAccount.name }}
+{{- else }}
+{{- default "default" .Values.serviceAccount.name }}
+{{- end }}
+{{- end }}
+
+{{- define "forebay.tokenSecret" -}}
+{{- if .Values.auth.existingSecret }}
+{{- .Values.auth.existingSecret }}
+{{- else if .Values.auth.tokenHashes }}
+{{- printf "%s-tokens" (include "forebay.fullname" .) }}
+{{- end }}
+{{- end }}
+
+{{- define "forebay.tokenKey" -}}
+{{- ternary .Values.auth.existingSecretKey "tokens" (ne .Values.auth.existingSecret "") }}
+{{- end }}
+
+{{- /* Settings of the broker: those of the user, and above them those of the chart. */ -}}
+{{- define "forebay.settings" -}}
+{{- $auth := .Values.auth }}
+{{- $tokens := include "forebay.tokenSecret" . }}
+{{- $tls := .Values.tls }}
+{{- if not (or $tokens $tls.requireClientCertificate $auth.allowAnonymous) }}
+{{- fail "every caller of the network could read, change and delete every sink: set auth.existingSecret or auth.tokenHashes (with tls.existingSecret), or tls.requireClientCertificate, or auth.allowAnonymous=true where the network itself keeps strangers out" }}
+{{- end }}
+{{- if and $tls.requireClientCertificate (not $tls.existingSecret) }}
+{{- fail "tls.requireClientCertificate is of no use without tls.existingSecret" }}
+{{- end }}
+{{- if and $tokens (not $tls.existingSecret) (not $auth.tokensWithoutTls) }}
+{{- fail "tokens would go unencrypted over the network: set tls.existingSecret, or auth.tokensWithoutTls=true where the network itself encrypts" }}
+{{- end }}
+{{- if and .Values.console.enabled (not (or $tokens $auth.allowAnonymous)) }}
+{{- fail "the console knows callers by their tokens, not by certificates: set auth.existingSecret or auth.tokenHashes besides tls.requireClientCertificate, or console.enabled=false" }}
+{{- end }}
+{{- $ours := dict "data_dir" "/data/broker" "listen" "0.0.0.0:7461" }}
+{{- if .Values.metrics.enabled }}
+{{- $_ := set $ours "metrics_listen" "0.0.0.0:7463" }}
+{{- $_ := set $ours "metrics_allow_anonymous" true }}
+{{- end }}
+{{- if .Values.console.enabled }}
+{{- $_ := set $ours "console_listen" "0.0.0.0:7462" }}
+{{- $_ := set $ours "console_write" .Values.console.write }}
+{{- end }}
+{{- if $auth.allowAnonymous }}{{ $_ := set $ours "allow_anonymous" true }}{{ end }}
+{{- if $tokens }}
+{{- $_ := set $ours "token_hashes_file" "/etc/forebay/tokens/tokens" }}
+{{- $_ := set $ours "tokens_without_tls" $auth.tokensWithoutTls }}
+{{- end }}
+{{- if $tls.existingSecret }}
+{{- $_ := set $ours "tls_server_cert_file" "/etc/forebay/tls/tls.crt" }}
+{{- $_ := set $ours "tls_server_key_file" "/etc/forebay/tls/tls.key" }}
+{{- if $tls.requireClientCertificate }}{{ $_ := set $ours "tls_client_ca_file" "/etc/forebay/tls/ca.crt" }}{{ end }}
+{{- end }}
+{{- toToml (mergeOverwrite (deepCopy .Values.settings) $ours) }}
+{{- end }}
+
+{{- /* The kubelet's gRPC probe speaks no TLS; with TLS the probe is a TCP connection. A broker listens once it serves. */ -}}
+{{- define "forebay.probe" -}}
+{{- if .root.Values.tls.existingSecret }}
+tcpSocket: {port: grpc}
+{{- else }}
+grpc: {port: 7461, service: {{ .service | quote }}}
+{{- end }}
+{{- end }}

@@ -1,0 +1,170 @@
+"""The Helm chart: what it renders is valid for Kubernetes, and the broker accepts the settings in it."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any, Final
+
+import kubernetes_validate  # type: ignore[import-not-found,unused-ignore] # installed by make test-deploy only
+import pytest
+
+from forebay.broker.settings import BrokerSettings, load
+from tests.deploy.conftest import CHART, helm, one, rendered
+
+CASES: Final = sorted((CHART / "ci").glob("*-values.yaml"))
+NAMES: Final = [case.stem.removesuffix("-values") for case in CASES]
+KUBERNETES: Final = ("1.27", "1.30", "1.34")
+"""Versions whose schemas the manifests are checked against: the chart's oldest one, and two newer ones."""
+
+
+def settings_of(manifests: list[dict[str, Any]]) -> str:
+    """Return the content of the rendered broker.toml."""
+    text: str = one(manifests, "ConfigMap")["data"]["broker.toml"]
+    return text
+
+
+def loaded(text: str, folder: Path) -> BrokerSettings:
+    """Return the settings that a broker reads from a broker.toml."""
+    file = folder / "broker.toml"
+    file.write_text(text, encoding="utf-8")
+    return load(file, from_environment=False)
+
+
+def refusal(tmp_path: Path, values: dict[str, Any]) -> str:
+    """Return the error of Helm for values that the chart refuses."""
+    file = tmp_path / "values.yaml"
+    file.write_text(json.dumps(values), encoding="utf-8")
+    done = helm("template", "events", CHART, "--values", file)
+    assert done.returncode != 0
+    return done.stderr
+
+
+def test_every_case_is_there() -> None:
+    assert NAMES == ["anonymous", "mtls", "secret", "tokens"]
+
+
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_the_chart_has_no_finding_of_the_linter(case: Path) -> None:
+    done = helm("lint", "--strict", "--values", case, CHART)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("version", KUBERNETES)
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_every_manifest_is_valid_for_kubernetes(case: Path, version: str) -> None:
+    manifests = rendered(case)
+
+    assert {"ConfigMap", "Service", "StatefulSet"} <= {each["kind"] for each in manifests}
+    for manifest in manifests:
+        kubernetes_validate.validate(manifest, version, strict=True)
+
+
+def test_an_unknown_field_of_a_manifest_is_found() -> None:
+    manifest = one(rendered(CASES[0]), "StatefulSet")
+    manifest["spec"]["template"]["spec"]["containers"][0]["volumeMount"] = []
+
+    with pytest.raises(kubernetes_validate.ValidationError, match="volumeMount"):
+        kubernetes_validate.validate(manifest, KUBERNETES[-1], strict=True)
+
+
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_the_broker_accepts_the_rendered_settings(case: Path, tmp_path: Path) -> None:
+    settings = loaded(settings_of(rendered(case)), tmp_path)
+
+    assert settings.listen == "0.0.0.0:7461"
+    assert settings.data_dir == Path("/data/broker")
+
+
+def test_the_settings_of_the_values_reach_the_broker(tmp_path: Path) -> None:
+    settings = loaded(settings_of(rendered(CHART / "ci" / "anonymous-values.yaml")), tmp_path)
+
+    assert settings.sinks_max == 200_000
+    assert settings.max_broker_bytes == 15_000_000_000
+    assert settings.memory_high_watermark == 0.75
+    assert settings.sink_defaults.partitions == 8
+
+
+@pytest.mark.parametrize("case", ["mtls", "secret"])
+def test_metrics_beside_access_control_are_permitted_by_their_own_setting(case: str, tmp_path: Path) -> None:
+    settings = loaded(settings_of(rendered(CHART / "ci" / f"{case}-values.yaml")), tmp_path)
+
+    assert settings.metrics_listen == "0.0.0.0:7463"
+    assert settings.metrics_allow_anonymous
+    assert not settings.allow_anonymous
+
+
+def test_without_metrics_they_are_not_permitted(tmp_path: Path) -> None:
+    settings = loaded(settings_of(rendered(CHART / "ci" / "tokens-values.yaml")), tmp_path)
+
+    assert not settings.metrics_listen
+    assert not settings.permits_open_metrics
+
+
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_every_file_of_the_settings_is_mounted(case: Path) -> None:
+    manifests = rendered(case)
+    pod = one(manifests, "StatefulSet")["spec"]["template"]["spec"]
+    mounts = [Path(each["mountPath"]) for each in pod["containers"][0]["volumeMounts"]]
+    document = tomllib.loads(settings_of(manifests))
+
+    files = [Path(value) for name, value in document.items() if name.endswith(("_file", "_dir"))]
+
+    assert files
+    assert all(any(file.is_relative_to(mount) for mount in mounts) for file in files), files
+
+
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_every_listening_address_is_a_port_of_the_container_and_of_the_service(case: Path) -> None:
+    manifests = rendered(case)
+    document = tomllib.loads(settings_of(manifests))
+    listening = {int(value.rpartition(":")[2]) for name, value in document.items() if name.endswith("listen")}
+    container = one(manifests, "StatefulSet")["spec"]["template"]["spec"]["containers"][0]
+    services = [each for each in manifests if each["kind"] == "Service" and each["spec"].get("clusterIP") != "None"]
+
+    assert {each["containerPort"] for each in container["ports"]} == listening
+    assert {each["port"] for each in services[0]["spec"]["ports"]} == listening
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({}, "every caller of the network could read"),
+        ({"tls": {"requireClientCertificate": True}}, "is of no use without tls.existingSecret"),
+        ({"auth": {"existingSecret": "hashes"}}, "tokens would go unencrypted"),
+        (
+            {"tls": {"existingSecret": "tls", "requireClientCertificate": True}, "console": {"enabled": True}},
+            "the console knows callers by their tokens",
+        ),
+    ],
+)
+def test_values_that_the_broker_would_refuse_are_refused(values: dict[str, Any], said: str, tmp_path: Path) -> None:
+    assert said in refusal(tmp_path, values)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"settings": {"sink_max": 5}}, "sink_max"),
+        ({"settings": {"data_dir": "/elsewhere"}}, "data_dir"),
+        ({"metric": {"enabled": True}}, "metric"),
+        ({"logLevel": "loud"}, "logLevel"),
+        ({"persistence": {"size": "20 GB"}}, "size"),
+    ],
+)
+def test_values_beside_the_schema_are_refused(values: dict[str, Any], said: str, tmp_path: Path) -> None:
+    assert said in refusal(tmp_path, {"auth": {"allowAnonymous": True}, **values})
+
+
+def test_the_settings_restart_the_broker_and_nothing_else_does(tmp_path: Path) -> None:
+    def checksum(values: dict[str, Any]) -> str:
+        file = tmp_path / "values.yaml"
+        file.write_text(json.dumps({"auth": {"allowAnonymous": True}, **values}), encoding="utf-8")
+        pod = one(rendered(file), "StatefulSet")["spec"]["template"]
+        found: str = pod["metadata"]["annotations"]["checksum/settings"]
+        return found
+
+    assert checksum({"settings": {"sinks_max": 5}}) != checksum({})
+    assert checksum({"service": {"type": "NodePort"}}) == checksum({})
