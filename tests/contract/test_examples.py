@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
-from typer.main import get_command
 
 from forebay.cli import run
-from forebay.cli.app import app
 from forebay.cli.command import EXAMPLE
 from forebay.cli.exits import ExitCode
+from tests.support.terminal.commands import commands
 
-
-def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield every command of the tree with its words."""
-    for name, found in getattr(command, "commands", {}).items():
-        yield from leaves(found, (*path, name))
-    if not hasattr(command, "commands"):
-        yield path, command
-
-
-EVERY: Final = list(leaves(get_command(app)))
+EVERY: Final = commands()
 NAMES: Final = [" ".join(words) for words, _ in EVERY]
 
 

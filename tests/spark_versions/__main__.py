@@ -19,9 +19,12 @@ from tests.spark_versions.environments import MATRIX, ROOT, Environment, prepare
 from tests.spark_versions.jobs import ROWS
 
 
-def ran(environment: Environment, built: Path, folder: Path) -> list[str]:
+def ran(environment: Environment, built: Path, folder: Path, *, any_python: bool) -> list[str]:
     """Run the jobs under one version; returns what is wrong."""
-    python = prepared(environment, built)
+    try:
+        python = prepared(environment, built, any_python=any_python)
+    except LookupError as missing:
+        return [str(missing)]
     with testing.broker() as broker:
         command = [str(python), str(ROOT / "tests/spark_versions/jobs.py"), broker.endpoint, str(folder)]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600, check=False)
@@ -64,7 +67,9 @@ def main() -> int:
     """Run the matrix."""
     parser = argparse.ArgumentParser(description="Run the jobs of users under every supported version of Spark.")
     parser.add_argument("versions", nargs="*", help="only these, for example 4.0.5")
-    wanted = parser.parse_args().versions
+    parser.add_argument("--any-python", action="store_true", help="take the running Python where a version is missing")
+    given = parser.parse_args()
+    wanted = given.versions
     chosen = [one for one in MATRIX if not wanted or one.spark in wanted]
     failed = 0
     with tempfile.TemporaryDirectory() as place:
@@ -72,7 +77,7 @@ def main() -> int:
         for environment in chosen:
             folder = Path(place, environment.spark)
             folder.mkdir()
-            wrong = ran(environment, built, folder)
+            wrong = ran(environment, built, folder, any_python=given.any_python)
             failed += bool(wrong)
             print(f"spark {environment.spark}: {'; '.join(wrong[:1]) or 'ok'}", flush=True)
             print(*wrong[1:], sep="\n", end="\n" if wrong[1:] else "", flush=True)

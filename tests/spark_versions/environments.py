@@ -5,6 +5,7 @@ An environment is made once and kept in `.venvs`; Forebay itself is installed an
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -22,7 +23,7 @@ class Environment:
 
     spark: str
     python: str
-    """Interpreter that is preferred; the running one is taken where it is missing."""
+    """Interpreter that it is made with."""
 
     libraries: tuple[str, ...]
     """Requirements of pip."""
@@ -59,15 +60,20 @@ def wheel(folder: Path) -> Path:
     return built
 
 
-def prepared(environment: Environment, built: Path) -> Path:
-    """Install an environment and the wheel in it; returns its interpreter."""
+def prepared(environment: Environment, built: Path, *, any_python: bool = False) -> Path:
+    """Install an environment and the wheel in it; returns its interpreter.
+
+    Raises:
+        LookupError: the interpreter of that version is nowhere, and ``any_python`` does not allow the running one.
+    """
     done = environment.executable.parents[1] / ".installed"
-    wanted = "\n".join([environment.spark, *environment.libraries])
+    found = interpreter(environment.python)
+    if found is None and not any_python:
+        raise LookupError(f"{environment.python} was not found: install it, or allow the running one with --any-python")
+    wanted = "\n".join([environment.spark, str(found or sys.executable), *environment.libraries])
     if not done.exists() or done.read_text() != wanted:
         shutil.rmtree(environment.executable.parents[1], ignore_errors=True)
-        interpreter = shutil.which(environment.python)
-        found = interpreter if interpreter is not None and _works(interpreter) else sys.executable
-        subprocess.run([found, "-m", "venv", str(environment.executable.parents[1])], check=True)
+        subprocess.run([found or sys.executable, "-m", "venv", str(environment.executable.parents[1])], check=True)
         _install(environment, f"pyspark=={environment.spark}", *environment.libraries)
         done.write_text(wanted)
     _install(environment, "--force-reinstall", "--no-deps", str(built))
@@ -75,11 +81,27 @@ def prepared(environment: Environment, built: Path) -> Path:
     return environment.executable
 
 
-def _works(interpreter: str) -> bool:
-    """Tell whether an interpreter runs: a version manager leaves stand-ins for those it does not have."""
-    return (
-        subprocess.run([interpreter, "-c", "import ensurepip, venv"], capture_output=True, check=False).returncode == 0
+def interpreter(name: str) -> Path | None:
+    """Find an interpreter by its name, for example ``python3.12``: on the path, or installed by pyenv or uv.
+
+    pyenv leaves stand-ins on the path for versions that are installed and not selected; they do not run.
+    """
+    on_path = shutil.which(name)
+    version = name.removeprefix("python")
+    installed = (
+        *Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")).glob(f"versions/{version}*/bin/{name}"),
+        *Path.home().glob(f".local/share/uv/python/cpython-{version}*/bin/{name}"),
     )
+    for candidate in (*([Path(on_path)] if on_path else []), *sorted(installed, reverse=True)):
+        if _works(candidate):
+            return candidate
+    return None
+
+
+def _works(candidate: Path) -> bool:
+    """Tell whether an interpreter runs and can make environments."""
+    command = [str(candidate), "-c", "import ensurepip, venv"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 def _install(environment: Environment, *what: str) -> None:

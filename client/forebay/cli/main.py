@@ -7,10 +7,11 @@ import sys
 from collections.abc import Sequence
 from itertools import pairwise, takewhile
 
+from forebay.cli.exits import ExitCode
 from forebay.cli.extras import needed_for
 from forebay.cli.output import JSON_MESSAGES, write_message, write_problem
 from forebay.cli.report import exit_code, further_lines, known_errors, problem, sentence
-from forebay.text import SafeFormatter
+from forebay.text import SafeFormatter, visible
 
 
 def run(argv: Sequence[str]) -> int:
@@ -30,16 +31,34 @@ def _run(argv: Sequence[str]) -> int:
     """Run a command whose errors are sentences."""
     try:
         with needed_for("the command line", "cli"):
+            from typer import Abort
+            from typer.exceptions import TyperException
+            from typer.rich_utils import rich_abort_error, rich_format_error
+
             from forebay.cli.app import app
-        app(args=list(argv), prog_name="forebay")
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
     except known_errors() as error:
-        write_message(sentence(error))
-        for line in further_lines(error):
-            write_message(line)
-        return exit_code(error)
-    return 0
+        return _reported(error)
+    try:
+        code = app(args=list(argv), prog_name="forebay", standalone_mode=False)
+    except TyperException as error:  # quotes the arguments
+        error.message = visible(error.message)
+        rich_format_error(error)  # type: ignore[arg-type]  # each is of the subclass that Typer does not export
+        return error.exit_code
+    except SystemExit as end:  # the reader of the output went away
+        return end.code if isinstance(end.code, int) else ExitCode.FAILED
+    except Abort:
+        rich_abort_error()
+        return ExitCode.FAILED
+    except known_errors() as error:
+        return _reported(error)
+    return code if isinstance(code, int) else ExitCode.OK
+
+
+def _reported(error: BaseException) -> int:
+    write_message(sentence(error))
+    for line in further_lines(error):
+        write_message(line)
+    return exit_code(error)
 
 
 def _run_for_programs(argv: Sequence[str]) -> int:

@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Any
 
 import pytest
-from typer.main import get_command
 
 from forebay.broker.embedded import BrokerServer
 from forebay.cli import run
-from forebay.cli.app import app
 from forebay.cli.exits import ExitCode
 from forebay.packaging import install_command
+from tests.support.terminal.commands import commands
 
 COMMANDS = (
     "serve",
@@ -118,15 +116,7 @@ def test_a_wrong_command_line_is_wrong_usage(argv: list[str], capsys: pytest.Cap
     assert "Traceback" not in capsys.readouterr().err
 
 
-def leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every command of the tree with its words."""
-    for name, found in getattr(command, "commands", {}).items():
-        yield from leaves(found, (*path, name))
-    if not hasattr(command, "commands"):
-        yield path, command
-
-
-EVERY_COMMAND = list(leaves(get_command(app)))
+EVERY_COMMAND = commands()
 
 
 @pytest.mark.parametrize(("words", "command"), EVERY_COMMAND, ids=[" ".join(words) for words, _ in EVERY_COMMAND])
