@@ -7,18 +7,13 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, islice, pairwise
-from typing import Final, TypeAlias
-
-from google.protobuf.message import DecodeError
+from typing import Final
 
 from forebay.page import numbers
 from forebay.page.count import checked_lengths
-from forebay.page.format import NO_KEY, NO_TIME, Bytes, MalformedPage
+from forebay.page.format import NO_KEY, NO_TIME, Bytes
+from forebay.page.header_pairs import Headers, entries_of, pairs_of
 from forebay.page.runs import Run, runs_of
-from forebay.v1 import record_pb2
-
-Headers: TypeAlias = tuple[tuple[str, bytes], ...]
-"""Names and values in the order of publishing; a name may occur twice."""
 
 _VALUES_AT_ONCE: Final = 64
 """Values of one size that are cut at a time."""
@@ -97,7 +92,7 @@ class _RunReader:
         if self._key_lengths and self._key_lengths[index] != NO_KEY:
             key = bytes(run.keys[self._key_ends[index] : self._key_ends[index + 1]])
         time = self._times[index] if self._times else NO_TIME
-        entries = _entries(run.headers[index]) if run.headers else ()
+        entries = entries_of(run.headers[index]) if run.headers else ()
         headers = tuple((header.key, header.value) for header in islice(entries, headers_max))
         return PageRecord(
             bytes(run.values[self._value_ends[index] : self._value_ends[index + 1]]),
@@ -112,13 +107,9 @@ def _columns(run: Run) -> Columns:
     lengths, key_lengths = checked_lengths(run)
     return Columns(
         _values(lengths, run.values),
-        _keys(key_lengths, bytes(run.keys)) if key_lengths else None,
-        [None if time == NO_TIME else time for time in numbers.read(run.event_times_us, "q")]
-        if run.event_times_us
-        else None,
-        [tuple((header.key, header.value) for header in _entries(entries)) for entries in run.headers]
-        if run.headers
-        else None,
+        _keys(key_lengths, run.keys) if key_lengths else None,
+        _times(numbers.read(run.event_times_us, "q")) if run.event_times_us else None,
+        pairs_of(run.headers) if run.headers else None,
     )
 
 
@@ -140,7 +131,14 @@ def _of_one_size(size: int, column: memoryview) -> list[bytes]:
     return values
 
 
-def _keys(lengths: array[int], joined: bytes) -> list[bytes | None]:
+def _times(times: array[int]) -> list[int | None]:
+    return [None if time == NO_TIME else time for time in times] if NO_TIME in times else [*times]
+
+
+def _keys(lengths: array[int], column: memoryview) -> list[bytes | None]:
+    if NO_KEY not in lengths:
+        return [*_values(lengths, column)]
+    joined = bytes(column)
     keys: list[bytes | None] = []
     at = 0
     for length in lengths:
@@ -150,15 +148,6 @@ def _keys(lengths: array[int], joined: bytes) -> list[bytes | None]:
         keys.append(joined[at : at + length])
         at += length
     return keys
-
-
-def _entries(headers: memoryview) -> Sequence[record_pb2.Header]:
-    if not headers:
-        return ()
-    try:
-        return record_pb2.Headers.FromString(bytes(headers)).entries
-    except DecodeError as error:
-        raise MalformedPage("the headers of a record cannot be parsed") from error
 
 
 def _joined(every: list[Columns]) -> Columns:

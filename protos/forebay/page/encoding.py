@@ -9,8 +9,8 @@ from itertools import chain
 from typing import Final, cast
 
 from forebay.page import numbers
-from forebay.page.columns import Headers
 from forebay.page.format import NO_KEY, NO_TIME, Buffer, MalformedPage
+from forebay.page.header_pairs import Headers
 from forebay.page.varint import encoded
 
 _SHORT: Final = [encoded(length) for length in range(256)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from google.protobuf.message import DecodeError
@@ -32,7 +33,7 @@ class Run:
     event_times_us: memoryview
     """Little-endian 64-bit numbers, ``NO_TIME`` for none; empty when no record has one."""
 
-    headers: tuple[memoryview, ...]
+    headers: tuple[Bytes, ...]
     """A serialized ``Headers`` per record; empty when no record has any."""
 
     def __len__(self) -> int:
@@ -79,27 +80,47 @@ def general_runs(body: Bytes) -> list[Run]:
 
 def _usual_run(run: memoryview, *, headers: bool) -> Run | None:
     columns = [_EMPTY] * len(COLUMN_TAGS)
-    entries: list[memoryview] = []
+    entries: tuple[bytes, ...] = ()
     at = last = 0
     size = len(run)
     while at < size:
         tag = run[at]
-        if tag < last or (tag == last and tag != HEADERS_TAG):
-            return None
-        extent = extent_at(run, at + 1)
+        if tag == HEADERS_TAG and headers:
+            found = _usual_headers(bytes(run[at:]))
+            if found is None:
+                return None
+            entries = found
+            break
+        extent = extent_at(run, at + 1) if tag > last and tag in COLUMN_TAGS else None
         if extent is None:
             return None
-        if tag in COLUMN_TAGS:
-            columns[(tag >> 3) - 1] = run[extent[0] : extent[1]]
-        elif tag == HEADERS_TAG and headers:
-            entries.append(run[extent[0] : extent[1]])
-        else:
-            return None
+        columns[(tag >> 3) - 1] = run[extent[0] : extent[1]]
         last, at = tag, extent[1]
     lengths, values, key_lengths, keys, times = columns
     if lengths.nbytes % 4 or key_lengths.nbytes % 4 or times.nbytes % 8:
         return None
-    return Run(lengths, values, key_lengths, keys, times, tuple(entries))
+    return Run(lengths, values, key_lengths, keys, times, entries)
+
+
+def _usual_headers(fields: bytes) -> tuple[bytes, ...] | None:
+    """Return the headers of each record, of the last fields of a run; None if another field is among them.
+
+    Headers of one size below 128 bytes are divided in C.
+    """
+    size = len(fields)
+    if size > 1 and fields[1] < 0x80 and not size % (step := fields[1] + 2):
+        count = size // step
+        if fields[::step] == bytes((HEADERS_TAG,)) * count and fields[1::step] == fields[1:2] * count:
+            return tuple(chain.from_iterable(struct.iter_unpack(f"2x{step - 2}s", fields)))
+    found: list[bytes] = []
+    at = 0
+    while at < size:
+        extent = extent_at(fields, at + 1) if fields[at] == HEADERS_TAG else None
+        if extent is None:
+            return None
+        found.append(fields[extent[0] : extent[1]])
+        at = extent[1]
+    return tuple(found)
 
 
 def _general_run(run: record_pb2.RecordRun) -> Run:
@@ -109,5 +130,5 @@ def _general_run(run: record_pb2.RecordRun) -> Run:
         memoryview(struct.pack(f"<{len(run.key_lengths)}I", *run.key_lengths)),
         memoryview(run.keys),
         memoryview(struct.pack(f"<{len(run.event_times_us)}q", *run.event_times_us)),
-        tuple(memoryview(entries.SerializeToString()) for entries in run.headers),
+        tuple(entries.SerializeToString() for entries in run.headers),
     )

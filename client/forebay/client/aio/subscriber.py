@@ -54,6 +54,7 @@ class AwaitingSettler:
 
     def __init__(self, state: SubscriptionState) -> None:
         self._state = state
+        self.clock = state.clock
         self.touch = state.touch
 
     def settle(

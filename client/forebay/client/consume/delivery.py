@@ -6,7 +6,7 @@ broker revokes them, or when the connection broke. The records are then redelive
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import repeat
 from typing import Final, Generic, Protocol, TypeVar
@@ -42,8 +42,15 @@ R_co = TypeVar("R_co", covariant=True)
 class Settler(Protocol[R_co]):
     """Receiver of a delivery's answers. Called by the user."""
 
-    def touch(self, delivery: InFlight) -> None:
-        """Record that the user is processing; extend the ack deadline if it is due."""
+    @property
+    def clock(self) -> Callable[[], float]:
+        """Clock of the ack deadlines, in seconds."""
+
+    def touch(self, delivery: InFlight) -> float:
+        """Record that the user is processing; extend the ack deadline if it is due.
+
+        Return the time of ``clock`` from which on an extension may be due again.
+        """
 
     def settle(
         self,
@@ -164,13 +171,18 @@ class DeliveredRange(Generic[R_co]):
         return self._records(unreadable_too=True)
 
     def _records(self, *, unreadable_too: bool) -> Iterator[DeliveredRecord]:
-        touch, in_flight = self._settler.touch, self._in_flight
+        settler, in_flight = self._settler, self._in_flight
+        clock = settler.clock
+        due_at = settler.touch(in_flight)
         for index, page in enumerate(in_flight.pages):
-            for record in self._records_of(page, self._decoded(index)):
+            columns = self._decoded(index)
+            unreadable = {} if unreadable_too else columns.unreadable
+            for record in self._records_of(page, columns):
                 if in_flight.void_from is not None and record.offset >= in_flight.void_from:
                     return
-                touch(in_flight)
-                if record.unreadable and not unreadable_too:
+                if clock() >= due_at:
+                    due_at = settler.touch(in_flight)
+                if unreadable and record.unreadable:
                     raise unreadable_error(page, record.offset, record.unreadable)
                 yield record
 

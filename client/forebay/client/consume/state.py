@@ -51,7 +51,7 @@ class SubscriptionState:
         self._settle_timeout_s = settle_timeout_s
         """Time limit for the results of an answer."""
         self._telemetry = telemetry
-        self._clock = clock
+        self.clock: Final = clock
         self._lock = threading.Lock()
         self._to_send = io.condition(self._lock)
         """The sender waits here."""
@@ -71,7 +71,7 @@ class SubscriptionState:
 
     async def take(self, timeout_s: float | None) -> InFlight | None:
         """Return the next delivery; ``None`` if closed or timed out. Raises the error that ended the stream."""
-        until = None if timeout_s is None else self._clock() + timeout_s
+        until = None if timeout_s is None else self.clock() + timeout_s
         with self._lock:
             delivery = await self._next(until)
         if delivery is not None and delivery.gap is None:
@@ -80,7 +80,7 @@ class SubscriptionState:
 
     async def _next(self, until: float | None) -> InFlight | None:
         while not self._closed:
-            now = self._clock()
+            now = self.clock()
             self._extend(None, now)
             delivery = self._received.take()
             if delivery is not None:
@@ -95,13 +95,13 @@ class SubscriptionState:
             await self._news.wait_for_notify(None if until is None else until - now)
         return None
 
-    def touch(self, delivery: InFlight) -> None:
-        """Extend the ack deadline of a delivery in process, if it is due."""
-        now = self._clock()
-        if now < self._touch_at:  # read without the lock: at worst one more check
-            return
-        with self._lock:
-            self._extend(delivery, now)
+    def touch(self, delivery: InFlight) -> float:
+        """Extend the ack deadline of a delivery in process, if it is due; return the time of the next check."""
+        now = self.clock()
+        if now >= self._touch_at:  # read without the lock: at worst one more check
+            with self._lock:
+                self._extend(delivery, now)
+        return self._touch_at
 
     def submit(
         self,
@@ -114,7 +114,7 @@ class SubscriptionState:
         wait: bool = False,
     ) -> Submitted:
         """Send an answer; ``wait`` if ``results`` will wait for its results."""
-        now = self._clock()
+        now = self.clock()
         with self._lock:
             to_send = ranges if verb is AnswerKind.ACK_UNTIL else _within(delivery.left, ranges)
             is_current = self._stream is not None and self._received.is_current(delivery) and not delivery.stale
@@ -165,10 +165,10 @@ class SubscriptionState:
         """Return the results of an answer, once the broker has answered."""
         if not isinstance(submitted, Answer):
             return submitted
-        until = self._clock() + self._settle_timeout_s
+        until = self.clock() + self._settle_timeout_s
         with self._lock:
             while submitted.results is None:
-                left_s = until - self._clock()
+                left_s = until - self.clock()
                 if left_s <= 0:
                     raise DeadlineExceeded(
                         f"the broker did not answer the {submitted.verb} of partition {submitted.partition} within "
@@ -185,13 +185,13 @@ class SubscriptionState:
 
     async def close(self, timeout_s: float) -> None:
         """Return no more deliveries; wait until all answers have results, or the stream has ended."""
-        until = self._clock() + timeout_s
+        until = self.clock() + timeout_s
         with self._lock:
             self._closed = True
             self._news.notify_all()
             self._to_send.notify()
             while self._stream is not None and not self._answers.is_idle():
-                left_s = until - self._clock()
+                left_s = until - self.clock()
                 if left_s <= 0:
                     break
                 await self._news.wait_for_notify(left_s)
@@ -249,7 +249,7 @@ class SubscriptionState:
     def arrived(self, delivery: InFlight) -> None:
         """Queue a delivery or gap."""
         with self._lock:
-            if self._received.arrived(delivery, self._clock()):
+            if self._received.arrived(delivery, self.clock()):
                 self._news.notify_all()
 
     def pinged(self) -> None:
@@ -261,21 +261,21 @@ class SubscriptionState:
     def assigned(self, message: pb.Assignment) -> None:
         """Apply an assignment of partitions."""
         owners = {one.partition: (one.owner_epoch, one.revision) for one in message.partitions}
-        now = self._clock()
+        now = self.clock()
         with self._lock:
             ended = self._received.assigned(owners)
         self._processed(ended, now, "stale")
 
     def revoked(self, message: pb.Revoked) -> None:
         """Apply a revocation of deliveries."""
-        now = self._clock()
+        now = self.clock()
         with self._lock:
             ended = self._received.revoked(message.partition, message.from_offset, message.revision)
         self._processed(ended, now, "stale")
 
     def resolved(self, results: list[SettleResult]) -> None:
         """Apply the results of the oldest ack or nack."""
-        now = self._clock()
+        now = self.clock()
         with self._lock:
             answer = self._answers.resolved(results)
             ended: list[InFlight] = []
@@ -295,7 +295,7 @@ class SubscriptionState:
 
     def disconnected(self, stream: DeliverStreamState, fatal: ForebayError | None) -> None:
         """Apply the end of the stream; with ``fatal`` there is no other stream."""
-        now = self._clock()
+        now = self.clock()
         with self._lock:
             stream.has_ended = True
             self._stream = None
@@ -311,10 +311,10 @@ class SubscriptionState:
 
     async def pause(self, delay_s: float) -> None:
         """Wait before the next stream, or until closed."""
-        until = self._clock() + delay_s
+        until = self.clock() + delay_s
         with self._lock:
-            while not self._closed and self._clock() < until:
-                await self._news.wait_for_notify(until - self._clock())
+            while not self._closed and self.clock() < until:
+                await self._news.wait_for_notify(until - self.clock())
 
 
 def _within(left: list[Range], ranges: list[Range]) -> list[Range]:

@@ -31,6 +31,7 @@ class BlockingSettler:
 
     def __init__(self, state: SubscriptionState) -> None:
         self._state = state
+        self.clock = state.clock
         self.touch = state.touch
 
     def settle(

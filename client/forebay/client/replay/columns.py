@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from functools import partial
-from itertools import pairwise, repeat
+from itertools import chain, islice, pairwise, repeat
 from typing import Any, Final
 
 from forebay.client.errors import InvalidPage, PageCorrupt, SchemaNotFound
@@ -99,16 +99,21 @@ def wanted_columns(page: StoredPage, columns: Columns) -> Columns:
 
 def decode_records(page: StoredPage) -> Iterator[ReplayedRecord]:
     """Yield the requested records of a page. Raises ``InvalidPage`` at one that cannot be decoded."""
-    for found in records_and_gaps(page):
-        if isinstance(found, Gap):
-            raise unreadable_error(page, found.first_offset, found.detail)
-        yield found
+    columns = wanted_columns(page, whole_columns(page))
+    readable = min(columns.unreadable, default=len(columns))
+    yield from islice(_records(page, columns), readable)
+    if columns.unreadable:
+        raise unreadable_error(page, page.first_offset + readable, columns.unreadable[readable])
+
+
+def _records(page: StoredPage, columns: Columns) -> Iterator[ReplayedRecord]:
+    return map(_REPLAYED, zip(repeat(page.partition), *record_fields(page, columns), strict=False))
 
 
 def records_and_gaps(page: StoredPage) -> Iterator[ReplayedRecord | Gap]:
     """Yield the requested records of a page, and one gap per range that cannot be decoded."""
     columns = wanted_columns(page, whole_columns(page))
-    records = map(_REPLAYED, zip(repeat(page.partition), *record_fields(page, columns), strict=False))
+    records = _records(page, columns)
     if not columns.unreadable:
         yield from records
         return
@@ -138,7 +143,7 @@ def record_fields(page: StoredPage, columns: Columns) -> tuple[Iterable[Any], ..
         repeat(None) if columns.keys is None else columns.keys,
         columns.values,
         repeat(()) if columns.headers is None else columns.headers,
-        repeat(None) if times is None else (None if time is None else convert.from_us(time) for time in times),
+        repeat(None) if times is None else convert.from_us_each(times),
         _accepted_at(page),
     )
 
@@ -148,6 +153,10 @@ def _accepted_at(page: StoredPage) -> Iterator[datetime]:
     parts = page.parts
     place = max(0, bisect_right([part.first_offset for part in parts], page.first_offset) - 1)
     offset = page.first_offset
-    for part, following in pairwise(parts[place:]):
-        yield from repeat(part.accepted_at, following.first_offset - max(offset, part.first_offset))
-    yield from repeat(parts[-1].accepted_at if parts else convert.EPOCH)
+    return chain(
+        chain.from_iterable(
+            repeat(part.accepted_at, following.first_offset - max(offset, part.first_offset))
+            for part, following in pairwise(parts[place:])
+        ),
+        repeat(parts[-1].accepted_at if parts else convert.EPOCH),
+    )

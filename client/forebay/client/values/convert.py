@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import cache, lru_cache, partial
+from itertools import repeat
 from operator import attrgetter
 from types import NoneType
-from typing import Any, Final, Protocol, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Final, Protocol, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
@@ -29,9 +30,9 @@ from forebay.client.values.records import (
     StoredPage,
 )
 from forebay.client.values.schemas import Schema
-from forebay.page.columns import Headers
 from forebay.page.encoding import header_head
 from forebay.page.format import HEADERS_MAX
+from forebay.page.header_pairs import Headers
 from forebay.v1 import buffer_service_pb2, record_pb2
 
 E = TypeVar("E", bound=StrEnum)
@@ -129,6 +130,13 @@ def moment(stamp: Timestamp) -> datetime:
 def from_us(microseconds: int) -> datetime:
     """Return the aware UTC ``datetime`` of microseconds since 1970."""
     return EPOCH + timedelta(microseconds=microseconds)
+
+
+def from_us_each(times: Sequence[int | None]) -> Iterator[datetime | None]:
+    """Iterate over the ``datetime`` of each time, None for a record without one."""
+    if None in times:
+        return (None if time is None else EPOCH + timedelta(0, 0, time) for time in times)
+    return map(EPOCH.__add__, map(timedelta, repeat(0), repeat(0), cast("Sequence[int]", times)))
 
 
 def to_us(event_time: datetime | int) -> int:

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from forebay.client.values.schemas import Schema
-from forebay.page.columns import Headers
+from forebay.page.header_pairs import Headers
 
 HeadersLike = Mapping[str, bytes | str] | Sequence[tuple[str, bytes | str]]
 """Headers as accepted from a caller; text is encoded as UTF-8."""

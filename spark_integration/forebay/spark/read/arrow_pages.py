@@ -21,8 +21,9 @@ from forebay.client.values.records import (
     Encoding,
     StoredPage,
 )
-from forebay.page.columns import Columns, Headers
+from forebay.page.columns import Columns
 from forebay.page.format import NO_KEY, NO_TIME
+from forebay.page.header_pairs import Headers
 from forebay.page.runs import Run
 from forebay.spark.read.ranges import Missing
 from forebay.spark.read.schema import GAP_COLUMN

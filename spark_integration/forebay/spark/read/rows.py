@@ -18,7 +18,8 @@ from forebay.client import Encoding, StoredPage, errors
 from forebay.client.arrow import readable_rows, record_batch
 from forebay.client.replay.columns import decode_columns, wanted_columns, whole_columns
 from forebay.client.replay.rows import VERSION_HEADER
-from forebay.page.columns import Columns, Headers
+from forebay.page.columns import Columns
+from forebay.page.header_pairs import Headers
 from forebay.spark.connection.broker import connect
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.read import EventTimes, ReadOptions, SchemaOptions

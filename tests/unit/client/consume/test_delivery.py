@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -45,12 +47,32 @@ NAMES = {
 class NoSettler:
     """Takes no answers."""
 
-    def touch(self, delivery: InFlight) -> None:
+    clock = staticmethod(time.monotonic)
+
+    def touch(self, delivery: InFlight) -> float:
         """Do nothing."""
+        return math.inf
 
     def settle(self, *_: Any, **__: Any) -> Any:
         """Do nothing."""
         return []
+
+
+class Busy(NoSettler):
+    """Notes when the deadline was checked, at a clock that each record advances."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.checked: list[float] = []
+
+    def clock(self) -> float:
+        """Return the time."""
+        return self.now
+
+    def touch(self, delivery: InFlight) -> float:
+        """Note the time; the next check is due 10 s later."""
+        self.checked.append(self.now)
+        return self.now + 10.0
 
 
 def in_flight(*ranges: tuple[int, int]) -> InFlight:
@@ -109,3 +131,24 @@ def test_a_gap_has_offsets_and_no_records() -> None:
     assert (delivery.first_offset, delivery.last_offset) == (3, 7)
     assert (len(delivery), list(delivery), delivery.valid_ranges) == (0, [], ())
     assert repr(delivery) == "<Gap partition=0 offsets=3-7>"
+
+
+def test_the_deadline_is_checked_at_the_first_record_after_a_check_is_due_however_few_there_are() -> None:
+    settler = Busy()
+
+    for record in Delivery(in_flight((0, 9)), settler):
+        settler.now += 4.0 if record.offset != 7 else 100.0
+
+    assert settler.checked == [0.0, 12.0, 24.0, 128.0]
+
+
+def test_iteration_ends_at_a_record_that_becomes_void_meanwhile() -> None:
+    flying = in_flight((0, 9))
+    seen = []
+
+    for record in Delivery(flying, NoSettler()):
+        seen.append(record.offset)
+        if record.offset == 3:
+            flying.void(5)
+
+    assert seen == [0, 1, 2, 3, 4]

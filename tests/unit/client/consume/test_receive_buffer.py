@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -23,8 +25,10 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 class Nobody:
     """A settler for deliveries that nobody settles."""
 
-    def touch(self, delivery: InFlight) -> None:
-        pass
+    clock = staticmethod(time.monotonic)
+
+    def touch(self, delivery: InFlight) -> float:
+        return math.inf
 
     def settle(self, delivery: InFlight, verb: AnswerKind, ranges: list[Range], **_: Any) -> list[SettleResult]:
         return []

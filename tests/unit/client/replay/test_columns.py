@@ -13,8 +13,8 @@ from forebay.client import Encoding, InvalidPage, PageCorrupt, PagePart, StoredP
 from forebay.client.publish.pages import EncodedPage, encode_columns
 from forebay.client.replay.columns import checked_body, decode_columns, decode_records, runs
 from forebay.page import varint
-from forebay.page.columns import Headers
 from forebay.page.crc32 import crc32
+from forebay.page.header_pairs import Headers
 from forebay.v1 import record_pb2
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
+import time
 from typing import Final
 
 import pyarrow as pa
@@ -247,8 +249,11 @@ def test_a_delivery_yields_what_cannot_be_decoded_only_where_that_is_asked_for()
 class NoSettler:
     """Takes no answers."""
 
-    def touch(self, delivery: InFlight) -> None:
+    clock = staticmethod(time.monotonic)
+
+    def touch(self, delivery: InFlight) -> float:
         """Do nothing."""
+        return math.inf
 
     def settle(self, *_: object, **__: object) -> list[SettleResult]:
         """Do nothing."""
