@@ -51,7 +51,7 @@ def deliverer(endpoint: str, sink: str) -> str:
     except ForebayError as error:
         return str(error)
     if not any(subscription.consumers for subscription in subscriptions):
-        return f"nobody consumes {sink}"
+        return f"{sink} has no consumer"
     partitions = [partition for subscription in subscriptions for partition in subscription.partitions]
     # A nack counts too: the target may be away, and the deliverer is at work as long as it says so.
     answered = sum(one.acked + one.dead_lettered + one.redelivered for one in partitions)

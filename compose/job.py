@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 SCHEMA: Final = "tick bigint, entity string, sensor string, taken_at timestamp, fields map<string, double>"
-LOOK_S: Final = 1
+POLL_S: Final = 1
 
 
 def take(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -96,7 +96,7 @@ def main() -> int:
         .trigger(processingTime="1 second")
         .start()
     )
-    while not stopping.is_set() and not query.awaitTermination(LOOK_S):
+    while not stopping.is_set() and not query.awaitTermination(POLL_S):
         pass
     written = ticks_written(query, options.rate)
     query.stop()

@@ -12,7 +12,7 @@ from google.rpc import error_details_pb2, status_pb2
 from forebay.broker.core.settings import Ordering, Overflow, SinkSettings
 from forebay.broker.embedded import BrokerServer
 from forebay.client import Client, ClientSettings
-from forebay.contract import CHECKS, Check, Outcome, Result, run
+from forebay.contract import CHECKS, Check, CheckOutcome, Result, run
 from forebay.v1 import buffer_service_pb2, dead_letter_service_pb2, epoch_service_pb2, record_pb2, sink_service_pb2
 from tests.support.calls.wire_fake import WireFake
 from tests.support.proxies.altered import AlteredBroker, Parrot
@@ -33,15 +33,15 @@ def results(endpoint: str, *areas: str) -> list[Result]:
 def failed(endpoint: str, *areas: str) -> set[str]:
     """Names of the checks that fail."""
     found = results(endpoint, *areas)
-    assert {one.outcome for one in found} <= {Outcome.OK, Outcome.FAILED}
-    return {one.check for one in found if one.outcome is Outcome.FAILED}
+    assert {one.outcome for one in found} <= {CheckOutcome.OK, CheckOutcome.FAILED}
+    return {one.check for one in found if one.outcome is CheckOutcome.FAILED}
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=[f"{check.area}: {check.name}" for check in CHECKS])
 def test_the_broker_obeys_the_contract(broker: BrokerServer, check: Check) -> None:
     [result] = run(broker.endpoint, ClientSettings(), [check], time_limit_s=60)
 
-    assert (result.outcome, result.detail) == (Outcome.OK, "")
+    assert (result.outcome, result.detail) == (CheckOutcome.OK, "")
 
 
 def test_a_check_has_a_name_of_its_own() -> None:
@@ -78,7 +78,7 @@ def test_a_broker_that_implements_nothing_passes_no_check() -> None:
     with WireFake() as fake:
         found = results(fake.address)
 
-    assert {one.outcome for one in found} == {Outcome.FAILED}
+    assert {one.outcome for one in found} == {CheckOutcome.FAILED}
     assert all(one.detail for one in found)
 
 
@@ -87,7 +87,7 @@ def test_a_broker_that_accepts_everything_and_does_nothing_passes_no_check_of_re
     with Parrot(message) as parrot:
         found = results(parrot.endpoint)
 
-    passed = {(one.area, one.check) for one in found if one.outcome is not Outcome.FAILED}
+    passed = {(one.area, one.check) for one in found if one.outcome is not CheckOutcome.FAILED}
     # A field with the number 1 and the value 1 is a status of health: SERVING.
     assert passed <= ({("health", "the broker and its readiness are SERVING")} if message == b"\x08\x01" else set())
 

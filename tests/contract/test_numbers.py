@@ -10,7 +10,7 @@ from google.protobuf import message_factory
 from google.protobuf.descriptor import FieldDescriptor
 
 from forebay.broker.rpc import convert
-from forebay.broker.rpc.requests.reading import reader_of
+from forebay.broker.rpc.requests.reader import reader_of
 from forebay.errors.reasons import Reason
 from forebay.v1 import record_pb2
 from tests.support.refusals import refusal

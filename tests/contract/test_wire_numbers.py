@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from forebay.broker.core.delivery.lane import Outcome
+from forebay.broker.core.delivery.lane import SettleOutcome
 from forebay.broker.core.delivery.redelivery import State
-from forebay.broker.core.partition.explanation import Place, RecordState, Wait
+from forebay.broker.core.partition.explanation import RecordPlace, RecordState, Wait
 from forebay.broker.core.partition.pages import DropReason, Durability, Encoding
 from forebay.broker.core.settings import BufferMode
 from forebay.v1 import buffer_service_pb2, record_pb2, sink_pb2, sink_service_pb2
@@ -23,8 +23,8 @@ from forebay.v1 import buffer_service_pb2, record_pb2, sink_pb2, sink_service_pb
         (DropReason, record_pb2.DropReason, "DROP_REASON_"),
         (State, sink_service_pb2.DeliveryState, "DELIVERY_STATE_"),
         (BufferMode, sink_pb2.BufferMode, "BUFFER_MODE_"),
-        (Outcome, buffer_service_pb2.SettleOutcome, "SETTLE_OUTCOME_"),
-        (Place, sink_service_pb2.RecordPlace, "RECORD_PLACE_"),
+        (SettleOutcome, buffer_service_pb2.SettleOutcome, "SETTLE_OUTCOME_"),
+        (RecordPlace, sink_service_pb2.RecordPlace, "RECORD_PLACE_"),
         (RecordState, sink_service_pb2.RecordState, "RECORD_STATE_"),
         (Wait, sink_service_pb2.WaitReason, "WAIT_REASON_"),
     ],

@@ -27,7 +27,7 @@ import grpc
 
 from forebay.broker.storage.journal import Journal
 from forebay.broker.storage.records.epochs.epoch import STAGE_ORDER
-from forebay.broker.storage.records.epochs.placing import PLACING
+from forebay.broker.storage.records.epochs.large_commit import LARGE_COMMIT
 from forebay.broker.storage.records.pages.due import DUE
 from forebay.broker.storage.records.pages.entry import ENTRY, decode_entry
 from forebay.broker.storage.store.contract import Family
@@ -231,7 +231,7 @@ class Campaign:
         """Return True if a commit had begun to write ahead and was not complete."""
         store = RocksStore(self._store)
         try:
-            return bool(store.scan(Family.META, *PLACING.under(), SLICE))
+            return bool(store.scan(Family.META, *LARGE_COMMIT.under(), SLICE))
         finally:
             store.close()
 
@@ -261,7 +261,7 @@ class Campaign:
             names, stored = Counter(named_pages(store)), set(stored_pages(store))
             self._expect(set(names) == stored, f"{len(stored)} pages are stored, {len(names)} have a name")
             self._expect(set(names.values()) == {1}, "a page has two names")
-            self._expect(not store.scan(Family.META, *PLACING.under(), SLICE), "a note is left")
+            self._expect(not store.scan(Family.META, *LARGE_COMMIT.under(), SLICE), "a note is left")
             self._expect(not store.scan(Family.META, *DUE.under(), SLICE), "a page is to be reclaimed")
             of_epochs = len(store.scan(Family.META, *STAGE_ORDER.under(), 1 << 20))
             expected = self.report.epochs * self._size.partitions

@@ -36,7 +36,7 @@ _OVER: Final = "Internal error from Core"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CallOutcome:
     """Outcome of a call."""
 
     method: str
@@ -55,7 +55,7 @@ class Caller:
         self._methods = methods
         self._chance = chance
 
-    async def call(self) -> Outcome:
+    async def call(self) -> CallOutcome:
         """Make one call of any kind, and return what became of it."""
         method = self._chance.one(*self._methods)
         if method.client_streaming:
@@ -74,7 +74,7 @@ class Caller:
         if not self._chance.once_in(10) and "incarnation" in method.input_type.fields_by_name:
             request.ClearField("incarnation")
 
-    async def _answer(self, method: MethodDescriptor, data: bytes) -> Outcome:
+    async def _answer(self, method: MethodDescriptor, data: bytes) -> CallOutcome:
         call: Any = self._channel.unary_unary(name_of(method), bytes, bytes)(data, timeout=TIMEOUT_S)
         if self._chance.once_in(30):
             asyncio.get_running_loop().call_later(self._chance.random.random() / 50, call.cancel)
@@ -82,13 +82,13 @@ class Caller:
             self._learn(method, await call)
         return await _outcome(method, call, [data])
 
-    async def _answers(self, method: MethodDescriptor, data: bytes) -> Outcome:
+    async def _answers(self, method: MethodDescriptor, data: bytes) -> CallOutcome:
         call: Any = self._channel.unary_stream(name_of(method), bytes, bytes)(data, timeout=TIMEOUT_S)
         await self._read(method, call, self._chance.one(0.05, 0.2), self._chance.one(1, 3, 20))
         call.cancel()
         return await _outcome(method, call, [data])
 
-    async def _stream(self, method: MethodDescriptor) -> Outcome:
+    async def _stream(self, method: MethodDescriptor) -> CallOutcome:
         chance = self._chance
         call: Any = self._channel.stream_stream(name_of(method), bytes, bytes)(timeout=TIMEOUT_S)
         sent = [wire(chance, each) for each in self._messages(method)]
@@ -175,15 +175,15 @@ def name_of(method: MethodDescriptor) -> str:
     return f"/{method.containing_service.full_name}/{method.name}"
 
 
-async def _outcome(method: MethodDescriptor, call: Any, requests: Sequence[bytes]) -> Outcome:
+async def _outcome(method: MethodDescriptor, call: Any, requests: Sequence[bytes]) -> CallOutcome:
     code: grpc.StatusCode = await call.code()
     details = str(await call.details() or "")
     if details == _OVER:
-        return Outcome(name_of(method), grpc.StatusCode.CANCELLED.name, "", details, requests)
+        return CallOutcome(name_of(method), grpc.StatusCode.CANCELLED.name, "", details, requests)
     found = next(
         (value for key, value in await call.trailing_metadata() or () if key == "grpc-status-details-bin"), b""
     )
-    return Outcome(name_of(method), code.name, _reason(found), details, requests)
+    return CallOutcome(name_of(method), code.name, _reason(found), details, requests)
 
 
 def _reason(details: bytes) -> str:

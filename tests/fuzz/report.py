@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Final
 
-from tests.fuzz.calls import Outcome
+from tests.fuzz.calls import CallOutcome
 
 SHOWN_MAX: Final = 2_000
 FINDINGS_MAX: Final = 20
@@ -37,7 +37,7 @@ class Report:
     """Of the broker, at equal intervals."""
     descriptors: list[int] = field(default_factory=list)
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: CallOutcome) -> None:
         """Take a call in."""
         self.calls[outcome.method, outcome.reason or outcome.code] += 1
         if outcome.code in _SILENT or outcome.details.startswith(TOO_LARGE):

@@ -27,7 +27,7 @@ from forebay.broker.rpc.pages import requests as page_requests
 from forebay.broker.rpc.pages.bounds import count_records
 from forebay.broker.rpc.pages.plain_records import records_at
 from forebay.broker.rpc.pages.rows import json_rows, shown_rows
-from forebay.broker.rpc.requests.reading import reader_of
+from forebay.broker.rpc.requests.reader import reader_of
 from forebay.broker.rpc.sinks import convert as sinks
 from forebay.broker.settings import SettingsError, load
 from forebay.broker.storage.records import header

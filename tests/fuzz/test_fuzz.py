@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fuzz.calls import Outcome
+from tests.fuzz.calls import CallOutcome
 from tests.fuzz.report import MIB, Report
 from tests.fuzz.running import Options, run
 from tests.support.rules.services import METHODS
@@ -26,9 +26,9 @@ def test_a_minute_of_calls_of_every_kind_finds_nothing(tmp_path: Path) -> None:
     assert sum(count for (_, reason), count in report.calls.items() if reason == "OK") > report.total / 20
 
 
-def outcome(code: str, reason: str = "", details: str = "") -> Outcome:
+def outcome(code: str, reason: str = "", details: str = "") -> CallOutcome:
     """Outcome of a call."""
-    return Outcome("/s/M", code, reason, details, [b"\x01"])
+    return CallOutcome("/s/M", code, reason, details, [b"\x01"])
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def outcome(code: str, reason: str = "", details: str = "") -> Outcome:
         (outcome("INVALID_ARGUMENT"), "without a reason"),
     ],
 )
-def test_a_call_that_ends_as_none_may_is_a_finding(found: Outcome, kind: str) -> None:
+def test_a_call_that_ends_as_none_may_is_a_finding(found: CallOutcome, kind: str) -> None:
     report = Report(1)
 
     report.add(found)

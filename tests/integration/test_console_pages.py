@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from forebay.broker.console.pages.tail import LOOKED_AT
+from forebay.broker.console.pages.tail import RECORDS_PER_POLL
 from forebay.broker.core.access.credentials import token_credential
 from forebay.broker.embedded import BrokerServer
 from forebay.client import Client, ClientSettings, EpochCommit, Record, Stage, arrow
@@ -134,12 +134,12 @@ def test_a_tail_counts_what_came_too_fast_for_it(server: BrokerServer) -> None:
     with Client(server.endpoint) as client:
         client.sinks.create("orders")
         with asked(server, "/events/sinks/orders/tail") as events:
-            client.publish("orders", [Record(b"x%d" % n) for n in range(LOOKED_AT + 50)])
+            client.publish("orders", [Record(b"x%d" % n) for n in range(RECORDS_PER_POLL + 50)])
             _, content = next_event(events)
 
-    assert f"{LOOKED_AT + 50} records since" in content
+    assert f"{RECORDS_PER_POLL + 50} records since" in content
     assert "50 of them too fast" in content
-    assert f"x{LOOKED_AT + 49}" in content
+    assert f"x{RECORDS_PER_POLL + 49}" in content
 
 
 def test_a_tail_ends_with_its_sink(server: BrokerServer) -> None:

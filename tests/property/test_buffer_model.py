@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from forebay.broker.core.delivery.lane import Answer, Outcome
+from forebay.broker.core.delivery.lane import Answer, SettleOutcome
 from forebay.broker.core.errors import SinkFull, StoreFenced
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import DEFAULTS, Overflow, SinkSettings
@@ -162,7 +162,7 @@ class BufferMachine(BufferDriver):
                 whole = [Range(first, end)]
                 results = await self.hand.subscription.ack(partition, self.answer(partition), whole, until=True)
                 settled = model.states[end - 1] != PENDING
-                assert results[-1][2] is (Outcome.ALREADY_SETTLED if settled else Outcome.OK)
+                assert results[-1][2] is (SettleOutcome.ALREADY_SETTLED if settled else SettleOutcome.OK)
                 for offset in range(end):
                     if model.states[offset] == PENDING:
                         model.acked(offset)
@@ -182,7 +182,7 @@ class BufferMachine(BufferDriver):
                 epoch, revision, offset = void[which % len(void)]
                 asked = [Range(offset, offset + 1)]
                 results = await self.hand.subscription.ack(partition, Answer(epoch, revision), asked)
-                assert [outcome for _, _, outcome in results] == [Outcome.STALE]
+                assert [outcome for _, _, outcome in results] == [SettleOutcome.STALE]
 
         self.run(work())
 

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from forebay.broker.core.dead_letters.letters import Filter
-from forebay.broker.core.delivery.lane import Outcome
+from forebay.broker.core.delivery.lane import SettleOutcome
 from forebay.broker.core.errors import BrokerError
 from forebay.broker.core.partition.position import At, Position
 from forebay.broker.core.partition.ranges import Range
@@ -92,7 +92,7 @@ class History:
         chosen = (await self.in_flight())[place : place + count]
         for offset in chosen:
             value = (await stored(self.broker, self.buffer))[offset]
-            if await self.taker.ack(offset, offset + 1) == [Outcome.OK]:
+            if await self.taker.ack(offset, offset + 1) == [SettleOutcome.OK]:
                 self.done[value] += 1
 
     async def reject(self, place: int, count: int) -> None:

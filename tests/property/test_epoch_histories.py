@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from forebay.broker.core.delivery.lane import Answer, Outcome
+from forebay.broker.core.delivery.lane import Answer, SettleOutcome
 from forebay.broker.core.epochs.values import Claim, Content, Wanted
 from forebay.broker.core.errors import (
     EpochContentConflict,
@@ -37,7 +37,7 @@ from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.commit import group
 from forebay.broker.runtime.delivery.events import Delivered
 from forebay.broker.runtime.epochs import placement
-from forebay.broker.runtime.epochs.commits import Outcome as Committed
+from forebay.broker.runtime.epochs.commits import CommitResult as Committed
 from forebay.broker.storage.records.accepted import AcceptedInMemory
 from forebay.broker.storage.store.contract import Store
 from forebay.broker.storage.store.memory import MemoryStore
@@ -348,7 +348,7 @@ class History:
         lane = hand.subscription.lanes[partition]
         ranges = [Range(offset, offset + 1) for offset, _ in found]
         results = await hand.subscription.ack(partition, Answer(lane.owner_epoch, lane.revision), ranges)
-        assert {outcome for _, _, outcome in results} == {Outcome.OK}
+        assert {outcome for _, _, outcome in results} == {SettleOutcome.OK}
         for offset, _ in found:
             model.records[offset].acked = True
 

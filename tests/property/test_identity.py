@@ -15,10 +15,10 @@ from typing import Any, Final
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from forebay.broker.core.delivery.lane import Answer, Outcome
+from forebay.broker.core.delivery.lane import Answer, SettleOutcome
 from forebay.broker.core.errors import SinkFull
 from forebay.broker.core.partition.cursor import Cursor
-from forebay.broker.core.partition.explanation import Place, RecordState
+from forebay.broker.core.partition.explanation import RecordPlace, RecordState
 from forebay.broker.core.partition.pages import DropReason
 from forebay.broker.core.partition.position import At, Position
 from forebay.broker.core.partition.ranges import Range
@@ -36,7 +36,7 @@ from tests.support.pages.samples import page
 NAMES: Final = ("default", "audit")
 REJECTED: Final = int(DropReason.REJECTED_BY_TARGET)
 OPEN: Final = {RecordState.PENDING, RecordState.IN_FLIGHT}
-STORED: Final = {Place.RECENT, Place.DISK}
+STORED: Final = {RecordPlace.RECENT, RecordPlace.DISK}
 VERBS: Final = {
     **{"append": 5, "take": 6, "ack": 4, "drop": 3, "nack": 1, "purge": 1, "purge early": 1},
     **{"seek": 1, "leave": 1, "pause": 1, "resume": 2, "stop": 1, "kill": 1, "damage": 1, "clock": 1},
@@ -156,7 +156,7 @@ class History:
         else:
             results, became = await subscription.discard(0, answer, ranges, reason="never"), RecordState.DROPPED
         for _, part, outcome in results:
-            if outcome is Outcome.OK:
+            if outcome is SettleOutcome.OK:
                 self.truth[name] |= dict.fromkeys(range(part.first, part.end), became)
                 if verb == "drop":
                     self.rejected[name] |= set(range(part.first, part.end))
@@ -186,10 +186,10 @@ class History:
         log, subscription = self.buffer.logs[0], self.buffer.subscription(name)
         before = log.records
         found = [(await explained(self.buffer, subscription, 0, offset)).explanation for offset in range(end + 1)]
-        assert found[-1].place is Place.NOT_ASSIGNED
+        assert found[-1].place is RecordPlace.NOT_ASSIGNED
         assert log.records <= sum(one.place in STORED for one in found) <= before, "pages are trimmed meanwhile"
         assert sum(one.state in OPEN for one in found) == cursor.pending(end)
-        assert not any(one.place is Place.MISSING for one in found)
+        assert not any(one.place is RecordPlace.MISSING for one in found)
         for one in found[:-1]:
             true = self.truth[name].get(one.offset)
             if one.state in OPEN:

@@ -92,8 +92,8 @@ async def followed(steps: list[tuple[str, object, int]]) -> None:
         readers = {name: Readers((await broker.create(name, settings))[0]) for name in SINKS}
         for step, what, amount in steps:
             await _do(broker, readers, made, step, what, amount)
-            assert broker.tail.size <= broker.tail.bytes_max
-        broker.tail.restart()
+            assert broker.read_cache.size <= broker.read_cache.bytes_max
+        broker.read_cache.restart()
         await broker.set_realtime(True)
         for each in readers.values():
             await each.append(1)
@@ -101,7 +101,7 @@ async def followed(steps: list[tuple[str, object, int]]) -> None:
             await each.replay(each.appended)
             await each.steps.aclose()
             assert each.taken == each.replayed == list(range(each.appended))
-            assert broker.tail.failures <= len(made)
+            assert broker.read_cache.failures <= len(made)
     finally:
         await broker.close()
 
@@ -123,7 +123,7 @@ async def _do(
     elif step == "fail":
         made[-1].fail(str(what), MemoryError("injected"))
     else:
-        broker.tail.restart()
+        broker.read_cache.restart()
 
 
 @given(STEPS)

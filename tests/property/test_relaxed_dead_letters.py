@@ -14,7 +14,7 @@ from typing import Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forebay.broker.core.delivery.answers import Answer, Outcome
+from forebay.broker.core.delivery.answers import Answer, SettleOutcome
 from forebay.broker.core.delivery.in_flight import InFlight
 from forebay.broker.core.delivery.lane import Lane
 from forebay.broker.core.partition.cursor import Cursor, Settlement
@@ -95,7 +95,7 @@ class History:
 
     def reject(self, at: int, count: int) -> None:
         for part, outcome in self.lane.judge(self.answer(), self.part(at, count)):
-            if outcome is Outcome.OK:
+            if outcome is SettleOutcome.OK:
                 self.lane.begin_transfer([part], self.now, END, answered=True)
                 self.set_out.append(part)
 

@@ -12,8 +12,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
-from forebay.broker.core.delivery.lane import Answer, Outcome
-from forebay.broker.core.delivery.leased_sets import Part, Wanted
+from forebay.broker.core.delivery.lane import Answer, SettleOutcome
+from forebay.broker.core.delivery.leased_sets import LeasedPart, Wanted
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import SECOND_US, Ordering, SinkSettings
 from tests.property.test_buffer_model import PLACES, QUIET, SETTINGS, BufferInMemory, BufferMachine, BufferOnDisk
@@ -96,7 +96,10 @@ class Relaxed(BufferMachine):
                 asked, answer = [Range(offset, offset + 1)], Answer(epoch, revision)
                 [(_, _, outcome)] = await self.hand.subscription.ack(number, answer, asked)
                 settled = partition.states[offset] != PENDING
-                assert outcome in {Outcome.STALE, Outcome.ALREADY_SETTLED if settled else Outcome.STALE}
+                assert outcome in {
+                    SettleOutcome.STALE,
+                    SettleOutcome.ALREADY_SETTLED if settled else SettleOutcome.STALE,
+                }
 
         self.run(work())
 
@@ -129,7 +132,7 @@ class Relaxed(BufferMachine):
 
     # -- sets
 
-    def taken(self, holder: str, found: list[Part]) -> set[tuple[int, int]]:
+    def taken(self, holder: str, found: list[LeasedPart]) -> set[tuple[int, int]]:
         """Set of a holder according to the broker's answer, from which the model learns."""
         self.until[holder] = self.clock.now + LEASE_S
         has = {(part.partition, offset) for part in found for each in part.ranges for offset in range(*each)}
@@ -161,7 +164,7 @@ class Relaxed(BufferMachine):
             partition, lane = self.model[number], self.hand.subscription.lanes[number]
             before = self.held(holder)
             found = await self.hand.subscription.leasing.lease_again(
-                holder, [Part(number, 0, (Range(first, first + count),))], LEASE_S
+                holder, [LeasedPart(number, 0, (Range(first, first + count),))], LEASE_S
             )
             self.notice()
             asked = range(first, min(first + count, lane.cursor.sent))
@@ -179,7 +182,7 @@ class Relaxed(BufferMachine):
             end = min(first + count, len(partition.states))
             if first < end:
                 sent = lane.cursor.sent
-                part = Part(number, 0, (Range(first, end),))
+                part = LeasedPart(number, 0, (Range(first, end),))
                 results = await self.hand.subscription.leasing.settle(holder, [part])
                 assert [offset for _, each, _ in results for offset in range(*each)] == list(range(first, end))
                 for _, each, outcome in results:

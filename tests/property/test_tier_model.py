@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from forebay.broker.core.delivery.lane import Answer, Outcome
+from forebay.broker.core.delivery.lane import Answer, SettleOutcome
 from forebay.broker.core.errors import OffsetTrimmed, SinkFull
 from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.partition.pages import DropReason, Durability, Entry
@@ -160,7 +160,7 @@ class History:
         lane = self.hand.subscription.lanes[at]
         ranges = [Range(offset, offset + 1) for offset in chosen]
         results = await self.hand.subscription.ack(at, Answer(lane.owner_epoch, lane.revision), ranges)
-        assert {outcome for _, _, outcome in results} == {Outcome.OK}
+        assert {outcome for _, _, outcome in results} == {SettleOutcome.OK}
         for offset in chosen:
             self.model[at].records[offset].acked = True
         self.flying[at] -= set(chosen)

@@ -33,8 +33,8 @@ from forebay.broker.runtime.publish.writers import Writers, lost_epochs
 from forebay.broker.runtime.read.page_cache import PageCache
 from forebay.broker.runtime.read.pages import Pages
 from forebay.broker.runtime.read.quarantine import Quarantine
+from forebay.broker.runtime.read.read_cache import MakeCache, ReadCache
 from forebay.broker.runtime.read.realtime import Realtime
-from forebay.broker.runtime.read.tail import MakeCache, Tail
 from forebay.broker.runtime.resources.ballast import BallastKeeper
 from forebay.broker.runtime.resources.memory import MemoryGuard, Reading, measure
 from forebay.broker.runtime.resources.quota import Quota
@@ -155,7 +155,7 @@ def build(
     journal, start_count = found.journal, found.start_count
     ending = asyncio.Event()
     supervisor = Supervisor(ending)
-    tail = Tail(bounds.tail_bytes, page_cache)
+    read_cache = ReadCache(bounds.tail_bytes, page_cache)
     stream_memory = StreamMemory(bounds.stream_bytes, clock.monotonic, on_shed=instruments.stream_shed)
     youngest = max((stored.age_us for sink in found.sinks for stored in sink.tails.values()), default=0)
     age = AgeClock(clock, found.age, max_step_us=bounds.clock_step_us, at_least_us=youngest)
@@ -172,7 +172,7 @@ def build(
     committer = Committer(
         journal,
         clock,
-        tail,
+        read_cache,
         start_count=start_count,
         waiting_bytes_max=bounds.waiting_bytes,
         disk_reserve_bytes=bounds.disk_reserve,
@@ -180,10 +180,10 @@ def build(
         on_synced=instruments.synced,
     )
     realtime = Realtime(
-        tail, committer, tail_bytes=bounds.tail_bytes, configured=bounds.realtime, chosen=found.realtime
+        read_cache, committer, tail_bytes=bounds.tail_bytes, configured=bounds.realtime, chosen=found.realtime
     )
     reclaimer = Reclaimer(journal, committer, found.due, supervisor)
-    pages = Pages(journal, tail, committer.call, clock)
+    pages = Pages(journal, read_cache, committer.call, clock)
     memory = MemoryGuard(
         measure_memory,
         high_watermark=bounds.memory_high_watermark,
@@ -263,7 +263,7 @@ def build(
         committer=committer,
         reclaimer=reclaimer,
         pages=pages,
-        tail=tail,
+        read_cache=read_cache,
         realtime=realtime,
         quarantine=quarantine,
         quota=quota,

@@ -22,7 +22,7 @@ from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-from forebay.broker.exporting import Exporting, ExportingError, wanted
+from forebay.broker.exporter_selection import ExporterSelection, ExporterSelectionInvalid, selected_exporters
 from forebay.broker.log_export import ExportHandler
 
 _log: Final = logging.getLogger(__name__)
@@ -65,11 +65,12 @@ class Exporters:
                 _log.warning("an exporter did not end in order error=%s", type(error).__name__)
 
 
-def export(exporting: Exporting, *, service: str, instance: str = "") -> Exporters:
+def export(exporting: ExporterSelection, *, service: str, instance: str = "") -> Exporters:
     """Create the exporters and start them.
 
-    ``OTEL_SERVICE_NAME`` and ``OTEL_RESOURCE_ATTRIBUTES`` take precedence over the arguments. Raises ``ExportingError``
-    for an invalid variable or name, and OSError if the address for Prometheus cannot be bound.
+    ``OTEL_SERVICE_NAME`` and ``OTEL_RESOURCE_ATTRIBUTES`` take precedence over the arguments. Raises
+    ``ExporterSelectionInvalid`` for an invalid variable or name, and OSError if the address for Prometheus cannot be
+    bound.
     """
     resource = _resource(service, instance)
     endpoint = _prometheus(*exporting.prometheus) if exporting.prometheus is not None else None
@@ -79,7 +80,7 @@ def export(exporting: Exporting, *, service: str, instance: str = "") -> Exporte
         meters = MeterProvider(metric_readers=readers, resource=resource, shutdown_on_exit=False)
         tracers = _tracers(exporting.traces, resource, at_exit=False)
         loggers = _loggers(exporting.logs, resource)
-    except ExportingError:
+    except ExporterSelectionInvalid:
         if endpoint is not None:
             endpoint.close()
         raise
@@ -98,7 +99,7 @@ def tracer_provider() -> TracerProvider:
 
     Its spans go to the exporters of the ``OTEL_…`` variables.
     """
-    return _tracers(wanted(os.environ).traces, _resource(CLIENT_SERVICE, ""), at_exit=True)
+    return _tracers(selected_exporters(os.environ).traces, _resource(CLIENT_SERVICE, ""), at_exit=True)
 
 
 def meter_provider() -> MeterProvider:
@@ -106,7 +107,7 @@ def meter_provider() -> MeterProvider:
 
     Its metrics go to the exporters of the ``OTEL_…`` variables.
     """
-    readers = [PeriodicExportingMetricReader(_made("metrics", name)) for name in wanted(os.environ).metrics]
+    readers = [PeriodicExportingMetricReader(_made("metrics", name)) for name in selected_exporters(os.environ).metrics]
     return MeterProvider(metric_readers=readers, resource=_resource(CLIENT_SERVICE, ""))
 
 
@@ -139,14 +140,16 @@ def _made(signal: str, name: str) -> Any:
     """A new exporter by its registered name; it reads its own variables."""
     found = next(iter(entry_points(group=f"opentelemetry_{signal}_exporter", name=name)), None)
     if found is None:
-        raise ExportingError(
+        raise ExporterSelectionInvalid(
             f"no exporter of {signal} is installed under the name {name!r}, which "
             f"OTEL_{signal.upper()}_EXPORTER or OTEL_EXPORTER_OTLP_PROTOCOL asks for"
         )
     try:
         return found.load()()
     except ValueError as error:
-        raise ExportingError(f"the exporter {name!r} cannot be made of its OTEL_ variables: {error}") from error
+        raise ExporterSelectionInvalid(
+            f"the exporter {name!r} cannot be made of its OTEL_ variables: {error}"
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,9 +176,9 @@ OF_BROKER: Final[dict[Metric, Callable[[Broker], float | None]]] = {
     Metric("forebay.storage.write.stall", GAUGE, "1", "1: the store slows writes, 2: it stops them, 0: neither"): (
         _write_stall
     ),
-    Metric("forebay.tail.size", GAUGE, "By", "Newest pages kept in memory"): lambda broker: broker.tail.size,
+    Metric("forebay.tail.size", GAUGE, "By", "Newest pages kept in memory"): lambda broker: broker.read_cache.size,
     Metric("forebay.realtime.failures", COUNTER, "{failure}", "Failures of the memory for the newest pages"): (
-        lambda broker: broker.tail.failures
+        lambda broker: broker.read_cache.failures
     ),
     Metric(
         "forebay.storage.read.failures",

@@ -340,7 +340,7 @@ def load(config: Path | None = None, /, *, from_environment: bool = True, **give
         filed = tomllib.loads(config.read_text()) if config is not None else {}
         environment = EnvSettingsSource(BrokerSettings)() if from_environment else {}
         kind = BrokerSettings if from_environment else FileSettings
-        settings = kind(**_plain(_over(_over(filed, environment), chosen)))
+        settings = kind(**_plain(_merged(_merged(filed, environment), chosen)))
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
@@ -395,12 +395,12 @@ def _check_security(settings: BrokerSettings) -> None:
             )
 
 
-def _over(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
+def _merged(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
     """``low`` with ``high`` on top of it, table by table."""
     merged = dict(low)
     for name, value in high.items():
         below = merged.get(name)
-        merged[name] = _over(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+        merged[name] = _merged(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
     return merged
 
 

@@ -16,8 +16,8 @@ from opentelemetry.metrics import Meter
 from opentelemetry.trace import SpanKind, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from forebay.broker.core.partition.pages import Entry, Part
-from forebay.broker.exporting import Exporting, ExportingError, wanted
+from forebay.broker.core.partition.pages import Entry, PagePart
+from forebay.broker.exporter_selection import ExporterSelection, ExporterSelectionInvalid, selected_exporters
 from forebay.broker.figures import GAUGES
 from forebay.broker.gauges import Gauges
 from forebay.broker.runtime.broker import Broker
@@ -78,7 +78,7 @@ class OpenTelemetryInstruments(Instruments):
 
     # -- events
 
-    def add(self, metric: Metric, amount: float, labels: tuple[str, ...] = (), *, part: Part | None = None) -> None:
+    def add(self, metric: Metric, amount: float, labels: tuple[str, ...] = (), *, part: PagePart | None = None) -> None:
         add, series = self._made[metric]
         if part is not None and part.traceparent.endswith(_SAMPLED):
             add(amount, series.of(labels), context=_PROPAGATOR.extract({"traceparent": part.traceparent}))
@@ -122,7 +122,7 @@ def _instrument(meter: Meter, metric: Metric) -> Callable[..., None]:
     ).record
 
 
-def _context(part: Part) -> trace.SpanContext | None:
+def _context(part: PagePart) -> trace.SpanContext | None:
     if not part.traceparent:
         return None
     context = trace.get_current_span(_PROPAGATOR.extract({"traceparent": part.traceparent})).get_span_context()
@@ -133,14 +133,15 @@ def instruments(settings: BrokerSettings, *, instance: str = "") -> OpenTelemetr
     """The broker's instruments: with exporters where the environment or ``metrics_listen`` asks for them.
 
     ``instance`` distinguishes brokers that send to one place. Raises OSError when the Prometheus address cannot be had
-    and ``ExportingError`` when an ``OTEL_…`` variable is wrong, or opens metrics to a network that the settings do not.
+    and ``ExporterSelectionInvalid`` when an ``OTEL_…`` variable is wrong, or opens metrics to a network without a
+    setting that permits it.
     """
-    exporting = wanted(os.environ)
+    exporting = selected_exporters(os.environ)
     if settings.metrics_listen:
         exporting = exporting.with_prometheus(*address(settings.metrics_listen))
     if exporting.prometheus is not None:
         _check_openness(*exporting.prometheus, settings)
-    if exporting == Exporting():
+    if exporting == ExporterSelection():
         return OpenTelemetryInstruments(metrics.get_meter(SCOPE), trace.get_tracer(SCOPE))
     # The SDK is only needed where something is exported.
     from forebay.broker.exporters import export  # noqa: PLC0415
@@ -160,7 +161,7 @@ def _check_openness(host: str, port: int, settings: BrokerSettings) -> None:
     if is_loopback(f"{host}:{port}"):
         return
     if not settings.permits_open_metrics:
-        raise ExportingError(f"OTEL_EXPORTER_PROMETHEUS_HOST = {host!r}: {OPEN_METRICS}")
+        raise ExporterSelectionInvalid(f"OTEL_EXPORTER_PROMETHEUS_HOST = {host!r}: {OPEN_METRICS}")
     _log.warning(
         "METRICS ARE OPEN: every caller that reaches %s:%d may read names and figures of all sinks and subscriptions "
         "there, without a token and unencrypted",

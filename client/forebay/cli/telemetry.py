@@ -18,13 +18,13 @@ def exporting(service: str) -> Iterator[None]:
     ``OTEL_SERVICE_NAME`` overrides ``service``. Does nothing if no variable enables export. Pending data is sent at the
     end, within 5 s. Raises `CommandFailed` for an invalid variable.
     """
-    from forebay.broker.exporting import Exporting, ExportingError, wanted
+    from forebay.broker.exporter_selection import ExporterSelection, ExporterSelectionInvalid, selected_exporters
 
     try:
-        asked = wanted(os.environ)
-    except ExportingError as error:
+        asked = selected_exporters(os.environ)
+    except ExporterSelectionInvalid as error:
         raise CommandFailed(str(error), ExitCode.USAGE) from error
-    if asked == Exporting():
+    if asked == ExporterSelection():
         yield
         return
     try:
@@ -33,7 +33,7 @@ def exporting(service: str) -> Iterator[None]:
 
             from forebay.broker.exporters import export
         exporters = export(asked, service=service)
-    except (ExportingError, OSError) as error:
+    except (ExporterSelectionInvalid, OSError) as error:
         raise CommandFailed(str(error), ExitCode.USAGE) from error
     trace.set_tracer_provider(exporters.tracers)
     metrics.set_meter_provider(exporters.meters)

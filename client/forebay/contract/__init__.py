@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from forebay.contract.check import Check
 from forebay.contract.sinks import PREFIX
-from forebay.contract.suite import Outcome, Result, run
+from forebay.contract.suite import CheckOutcome, Result, run
 from forebay.contract.table import AREAS, CHECKS
 from forebay.contract.violation import Violation
 
-__all__ = ["AREAS", "CHECKS", "PREFIX", "Check", "Outcome", "Result", "Violation", "run"]
+__all__ = ["AREAS", "CHECKS", "PREFIX", "Check", "CheckOutcome", "Result", "Violation", "run"]

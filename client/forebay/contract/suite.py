@@ -26,7 +26,7 @@ CLEANUP_S: Final = 5.0
 """Time limit of the deletion of the sinks of one check."""
 
 
-class Outcome(StrEnum):
+class CheckOutcome(StrEnum):
     """Outcome of a check."""
 
     OK = "ok"
@@ -48,7 +48,7 @@ class Result:
 
     area: str
     check: str
-    outcome: Outcome
+    outcome: CheckOutcome
     seconds: float
     detail: str = ""
     """The violation, the error or the missing right; empty if the check is OK."""
@@ -75,7 +75,7 @@ def run(
         for check in checks:
             begun = clock()
             if begun >= ends_at:
-                yield Result(check.area, check.name, Outcome.NOT_RUN, 0.0, f"{time_limit_s:g} s are over")
+                yield Result(check.area, check.name, CheckOutcome.NOT_RUN, 0.0, f"{time_limit_s:g} s are over")
                 continue
             wire.ends_at = min(ends_at, begun + CHECK_S)
             sinks = Sinks(wire, f"{prefix}{unique}")
@@ -84,32 +84,32 @@ def run(
             finally:
                 wire.ends_at = clock() + CLEANUP_S
                 left = sinks.delete()
-            if left and outcome is Outcome.OK:
+            if left and outcome is CheckOutcome.OK:
                 name, refusal = left[0]
                 denied = refusal.status in {code.name for code in ACCESS}
-                outcome = Outcome.DENIED if denied else Outcome.FAILED
+                outcome = CheckOutcome.DENIED if denied else CheckOutcome.FAILED
                 detail = f"sink {name} was left behind: {refusal}"
             yield Result(check.area, check.name, outcome, clock() - begun, detail)
     finally:
         wire.close()
 
 
-def _outcome(check: Check, trial: Trial) -> tuple[Outcome, str]:
+def _outcome(check: Check, trial: Trial) -> tuple[CheckOutcome, str]:
     try:
         check.act(trial)
     except Violation as violation:
-        return Outcome.FAILED, str(violation)
+        return CheckOutcome.FAILED, str(violation)
     except OutOfTime:
-        return Outcome.FAILED, "the time for the check is over"
+        return CheckOutcome.FAILED, "the time for the check is over"
     except grpc.RpcError as error:
         failed: Any = error
         refusal = of_call(failed)
         if failed.code() in ACCESS:
-            return Outcome.DENIED, _missing(refusal)
+            return CheckOutcome.DENIED, _missing(refusal)
         if failed.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-            return Outcome.FAILED, "no answer in time"
-        return Outcome.FAILED, f"a call failed: {refusal}"
-    return Outcome.OK, ""
+            return CheckOutcome.FAILED, "no answer in time"
+        return CheckOutcome.FAILED, f"a call failed: {refusal}"
+    return CheckOutcome.OK, ""
 
 
 def _missing(refusal: Refusal) -> str:

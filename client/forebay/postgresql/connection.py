@@ -49,7 +49,7 @@ _REFUSED_AT_LOGIN: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DatabaseAddress:
     """Database to connect to."""
 
     database: str
@@ -85,7 +85,7 @@ class TimedConnection(psycopg.Connection[tuple[Any, ...]]):
 
 
 def connect(
-    place: Place, *, ends_at: float, timeout_s: float, application: str, credentials: Mapping[str, str]
+    place: DatabaseAddress, *, ends_at: float, timeout_s: float, application: str, credentials: Mapping[str, str]
 ) -> TimedConnection:
     """Connect; ``credentials`` are ``user`` and ``password`` where the place names none.
 

@@ -80,7 +80,7 @@ class QueryProgress(StreamingQueryListener):
         self._targets: list[Target] = [
             write_options({**(options or {}), "sink": sink}, os.environ).target for sink in sinks
         ]
-        self._tell = report
+        self._report = report
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         """Ignore the start of a query; called by Spark."""
@@ -95,7 +95,7 @@ class QueryProgress(StreamingQueryListener):
         """Report a micro-batch with the state of the sinks; called by Spark after each micro-batch."""
         found = event.progress
         sinks = [state for target in self._targets if (state := _state(target, str(found.id))) is not None]
-        self._tell(
+        self._report(
             Progress(
                 query_id=str(found.id),
                 name=found.name,

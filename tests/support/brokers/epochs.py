@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from forebay.broker.core.epochs.values import Claim, Content, EpochCheck, TokenPart, Wanted
 from forebay.broker.runtime.broker import Broker
-from forebay.broker.runtime.epochs.commits import Outcome
+from forebay.broker.runtime.epochs.commits import CommitResult
 from forebay.broker.runtime.epochs.stage import StageSession
 from forebay.broker.runtime.sink.buffer import Buffer
 from tests.support.pages.samples import page, values
@@ -46,7 +46,7 @@ async def stage(buffer: Buffer, of: Claim, token: str, *pages: Sequence[bytes], 
     return session
 
 
-async def commit(broker: Broker, *found: Wanted) -> Outcome:
+async def commit(broker: Broker, *found: Wanted) -> CommitResult:
     """Commit epochs of the sinks that their claims name."""
     return await broker.epochs.commit([(broker.sink(each.claim.sink), each) for each in found])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from forebay.broker.core.delivery.lane import Answer, Lane, Outcome
+from forebay.broker.core.delivery.lane import Answer, Lane, SettleOutcome
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.runtime.delivery.events import Assigned, Delivered, GapMet, Revoked
 from tests.support.brokers.running import Hand, delivered_values
@@ -34,14 +34,14 @@ class Taker(Hand):
         events = await self.take_all(partition)
         return [offset for event in events if isinstance(event, Delivered) for offset, _ in delivered_values(event)]
 
-    async def ack(self, first: int, end: int, partition: int = 0) -> list[Outcome]:
+    async def ack(self, first: int, end: int, partition: int = 0) -> list[SettleOutcome]:
         """Settle a range; what became of its parts."""
         results = await self.subscription.ack(partition, self.answer(partition), [Range(first, end)])
         return [outcome for _, _, outcome in results]
 
     async def nack(
         self, first: int, end: int, partition: int = 0, *, delay_s: float | None = 0.0, reason: str = ""
-    ) -> list[Outcome]:
+    ) -> list[SettleOutcome]:
         """Give a range back; what became of its parts."""
         results = await self.subscription.retry(
             partition, self.answer(partition), [Range(first, end)], delay_s=delay_s, reason=reason

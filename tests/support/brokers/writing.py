@@ -9,8 +9,8 @@ from typing import Any
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
-from forebay.broker.runtime.publish.stored import Stored
-from forebay.broker.runtime.publish.writers import Session, Writers
+from forebay.broker.runtime.publish.result import PublishResult
+from forebay.broker.runtime.publish.writers import Writers, WriterSession
 from forebay.broker.storage.store.memory import MemoryStore
 from tests.support.brokers.running import running
 from tests.support.pages.samples import page
@@ -31,7 +31,7 @@ async def writers_of(broker: Broker, **settings: Any) -> Writers:
     return broker.writers["orders"]
 
 
-async def publish(session: Session, sequence: int, *found: bytes, partition: int = 0) -> Stored:
+async def publish(session: WriterSession, sequence: int, *found: bytes, partition: int = 0) -> PublishResult:
     """Publish values and wait for what became of them."""
     session.arrived(partition, sequence)
     return await (await session.publish(page(*found, partition=partition), sequence))

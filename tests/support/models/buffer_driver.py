@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from hypothesis.stateful import RuleBasedStateMachine
 
-from forebay.broker.core.delivery.lane import Answer, Outcome
+from forebay.broker.core.delivery.lane import Answer, SettleOutcome
 from forebay.broker.core.errors import OffsetTrimmed, SinkFull
 from forebay.broker.core.partition.pages import Gap
 from forebay.broker.core.partition.ranges import Range
@@ -22,7 +22,7 @@ from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.commit.group import Append
 from forebay.broker.runtime.delivery.events import Delivered, GapMet, Revoked
-from forebay.broker.runtime.publish.writers import Session
+from forebay.broker.runtime.publish.writers import WriterSession
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.storage.records.accepted import AcceptedInMemory
 from forebay.broker.storage.store.contract import Store
@@ -86,7 +86,7 @@ class BufferDriver(RuleBasedStateMachine):
             await self.broker.create("orders", chosen)
         self.buffer: Buffer = self.broker.sink("orders")
         await self.join()
-        self.session: Session | None = None
+        self.session: WriterSession | None = None
 
     async def join(self) -> None:
         self.hand = Hand(self.buffer.subscription("default"))
@@ -153,7 +153,7 @@ class BufferDriver(RuleBasedStateMachine):
 
     # -- the idempotent writer
 
-    async def writer(self) -> Session:
+    async def writer(self) -> WriterSession:
         if self.session is None:
             epoch = getattr(self, "epoch", None)
             self.session = await self.broker.writers["orders"].open("w", epoch)
@@ -213,7 +213,7 @@ class BufferDriver(RuleBasedStateMachine):
     async def acked(self, at: int, offsets: list[int]) -> None:
         ranges = [Range(offset, offset + 1) for offset in offsets]
         results = await self.hand.subscription.ack(at, self.answer(at), ranges)
-        assert {outcome for _, _, outcome in results} <= {Outcome.OK}
+        assert {outcome for _, _, outcome in results} <= {SettleOutcome.OK}
         for offset in offsets:
             self.model[at].acked(offset)
         self.notice()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from forebay.broker.core.delivery.lane import HOLES_MAX, Lane, Outcome
+from forebay.broker.core.delivery.lane import HOLES_MAX, Lane, SettleOutcome
 from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.runtime.delivery.events import Delivered, GapMet
@@ -107,16 +107,16 @@ class RelaxedPartition(Partition):
             assert self.free(offset), f"{offset} was leased and is not free"
             self.leased[offset] = holder
 
-    def settled_by(self, holder: str, offset: int, outcome: Outcome, sent: int) -> None:
+    def settled_by(self, holder: str, offset: int, outcome: SettleOutcome, sent: int) -> None:
         """A holder has settled a record, or was told why not."""
         if self.states[offset] != PENDING:
-            assert outcome is Outcome.ALREADY_SETTLED
+            assert outcome is SettleOutcome.ALREADY_SETTLED
         elif offset in self.in_flight or self.leased.get(offset, holder) != holder:
-            assert outcome is Outcome.STALE, f"{offset} was settled under somebody else"
+            assert outcome is SettleOutcome.STALE, f"{offset} was settled under somebody else"
         elif offset >= sent:
-            assert outcome is Outcome.UNKNOWN
+            assert outcome is SettleOutcome.UNKNOWN
         else:
-            assert outcome is Outcome.OK
+            assert outcome is SettleOutcome.OK
             self.acked(offset)
 
     def acked(self, offset: int) -> None:

@@ -7,7 +7,7 @@ import zlib
 import pyarrow as pa
 
 from forebay.arrow import coded, encode_batches, encode_schema
-from forebay.broker.core.partition.pages import Body, Encoding, Entry, Incoming, Part
+from forebay.broker.core.partition.pages import Body, Encoding, Entry, Incoming, PagePart
 from forebay.broker.core.writes import SchemaRecord
 from forebay.v1 import record_pb2
 
@@ -48,7 +48,7 @@ def page(batch: pa.RecordBatch = BATCH, *, version: int = 1, partition: int = 0)
     return Incoming(partition, Encoding.ARROW, batch.num_rows, zlib.crc32(data), data)
 
 
-def stored(base: int = 10, data: bytes | None = None, parts: tuple[Part, ...] = ()) -> tuple[Entry, Body]:
+def stored(base: int = 10, data: bytes | None = None, parts: tuple[PagePart, ...] = ()) -> tuple[Entry, Body]:
     """A page of three rows as it stands in the log."""
     data = body() if data is None else data
     return Entry(base, 3, 1, False, len(data), Encoding.ARROW, 50, 0, 0, 0, parts), Body(zlib.crc32(data), data)

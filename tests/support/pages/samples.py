@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 
-from forebay.broker.core.partition.pages import Encoding, Entry, Incoming, Part
+from forebay.broker.core.partition.pages import Encoding, Entry, Incoming, PagePart
 from forebay.broker.core.writes import SchemaRecord
 from forebay.page.format import Bytes
 from forebay.v1 import record_pb2
@@ -24,7 +24,7 @@ def entry(base: int, count: int = 1, *, number: int | None = None, size: int | N
         age_us=age_us,
         bytes_before=0,
         pages_before=0,
-        parts=(Part(base, age_us),),
+        parts=(PagePart(base, age_us),),
     )
 
 

@@ -13,7 +13,7 @@ from forebay.broker.core.epochs.values import EpochRecord, ProducerRecord
 from forebay.broker.core.partition.account import Totals
 from forebay.broker.core.partition.cursor import Cursor
 from forebay.broker.core.partition.log import Head, Tail
-from forebay.broker.core.partition.pages import Body, DropReason, Entry, Gap, Incoming, Part
+from forebay.broker.core.partition.pages import Body, DropReason, Entry, Gap, Incoming, PagePart
 from forebay.broker.core.partition.position import EARLIEST
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.partition.reservation import Reserve
@@ -89,7 +89,7 @@ def fill(store: Store) -> None:
             size, number = len(data), (1 << 40) + page * 10 + sink
             before = sum(len(body_of(sink, earlier)) for earlier in range(page))
             base, at = page * RECORDS, 1_000_000 + page
-            entry = Entry(base, RECORDS, number, page % 2 == 1, size, 1, at, page, before, page, (Part(base, at),))
+            entry = Entry(base, RECORDS, number, page % 2 == 1, size, 1, at, page, before, page, (PagePart(base, at),))
             pages.append(PageWrite(sink, 0, entry, Body(zlib.crc32(data), data)))
         tails = [PutTail(one.sink, 0, _tail_behind(one.entry)) for one in pages]
         journal.commit(pages, [*(PutEntry(one.sink, 0, one.entry) for one in pages), *tails])

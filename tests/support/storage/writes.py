@@ -11,7 +11,7 @@ from forebay.broker.core.epochs.values import EpochPart, EpochRecord, ProducerRe
 from forebay.broker.core.partition.account import Totals
 from forebay.broker.core.partition.cursor import Cursor
 from forebay.broker.core.partition.log import Head, Tail
-from forebay.broker.core.partition.pages import Body, DropReason, Entry, Gap, Part
+from forebay.broker.core.partition.pages import Body, DropReason, Entry, Gap, PagePart
 from forebay.broker.core.partition.position import EARLIEST, At, Position
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.partition.reservation import Held, Reserve
@@ -25,7 +25,7 @@ from forebay.broker.core.writes import (
     DropEpoch,
     DropEpochStages,
     DropGap,
-    DropPlacing,
+    DropLargeCommit,
     DropPosition,
     DropProducer,
     DropQuarantine,
@@ -46,9 +46,9 @@ from forebay.broker.core.writes import (
     PutGap,
     PutHead,
     PutHeld,
+    PutLargeCommit,
     PutMarks,
     PutPlaced,
-    PutPlacing,
     PutPosition,
     PutProducer,
     PutQuarantine,
@@ -90,7 +90,7 @@ PUTS: Final[tuple[Write, ...]] = (
     PutTotals(1, "default", 0, Totals()),
     PutSchema(1, SchemaRecord(1, 7, b"schema", "{}")),
     PutMarks(1, 0, (Mark(1, 2),)),
-    PutPlacing(1, (("p", 3),)),
+    PutLargeCommit(1, (("p", 3),)),
     PutWriter(1, "w", 77),
     PutSlot(1, "w", 77, 0, Slot(3, 9, 40, 10)),
     PutEntry(1, 0, ENTRY),
@@ -110,7 +110,7 @@ PUTS: Final[tuple[Write, ...]] = (
 
 _BIG: Final = 1 << 56
 _TRACE: Final = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-_PARTS: Final = (Part(70, 71, _TRACE), *(Part(70 + at, 80 + at, "t") for at in range(1, 18)))
+_PARTS: Final = (PagePart(70, 71, _TRACE), *(PagePart(70 + at, 80 + at, "t") for at in range(1, 18)))
 FULL: Final[tuple[Write, ...]] = (
     PutSink(SinkRecord(5, "orders-ü", "cafe", replace(DEFAULTS, partitions=3), 7, "by hand", "request"), fresh=True),
     PutSink(SinkRecord(6, "b", "", DEFAULTS, -7)),
@@ -134,7 +134,7 @@ FULL: Final[tuple[Write, ...]] = (
     PutSchema(5, SchemaRecord(2, -7, b"arrow", '{"ü": 1}')),
     PutMarks(5, 1, (Mark(1, 2), Mark(3, -4))),
     PutMarks(5, 2, ()),
-    PutPlacing(5, (("p", 3), ("q", 4))),
+    PutLargeCommit(5, (("p", 3), ("q", 4))),
     PutWriter(5, "wü", 77),
     PutSlot(5, "wü", 77, 1, Slot(1_000, 9, 40, 10)),
     PutEntry(5, 1, Entry(70, 20, 71, True, 72, 2, 73, -74, 75, 76, _PARTS)),
@@ -152,7 +152,7 @@ FULL: Final[tuple[Write, ...]] = (
     PutGap(5, 1, Gap(3, 4, DropReason.LOST_IN_CRASH, 3, 0, 0, at_most=True)),
     PutDue(Due(5, 1, True, 1, 2, 3)),
     PutDue(Due(5, WHOLE_SINK, False, 0, 0, 0)),
-    PutQuarantine(5, 1, Entry(70, 20, 71, True, 72, 2, 73, 74, 75, 76, (Part(70, 71, _TRACE),))),
+    PutQuarantine(5, 1, Entry(70, 20, 71, True, 72, 2, 73, 74, 75, 76, (PagePart(70, 71, _TRACE),))),
     PutAge(1, 2, b"a boot", 3),
     PutStage(5, StageRecord(_BIG, "pü", "w", 3, "token", "run", 1)),
     PutStaged(5, _BIG, 1, 2, StagedPage(1, True, 2, 3, 8, 9, _TRACE)),
@@ -170,7 +170,7 @@ FULL: Final[tuple[Write, ...]] = (
     DropWriter(5, "wü"),
     DropEntry(5, 1, 70),
     DropEntriesFrom(5, 1, 70),
-    DropPlacing(5),
+    DropLargeCommit(5),
     DropGap(5, 1, 1),
     DropGap(5, 1, 1, "audit"),
     DropStages(5, 3, 3),

@@ -29,7 +29,7 @@ from forebay.client.positions.saver import PositionSaver
 from forebay.client.positions.schedule import SaveSchedule
 from forebay.client.positions.store import PositionStore, open_store
 from tests.support.positions.conformance import KEY, Opened, PositionStoreConformance
-from tests.support.positions.opening import no_channels
+from tests.support.positions.no_channels import no_channels
 from tests.support.processes.backed_up_broker import BackedUpBroker
 from tests.support.processes.broker import Launcher
 from tests.support.stores.server import StoreServer, free_port

@@ -11,6 +11,7 @@ import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.trace import TracerProvider
 
+from forebay.broker.exporter_selection import ExporterSelection, ExporterSelectionInvalid
 from forebay.broker.exporters import (
     METRICS_CONNECTIONS_MAX,
     Exporters,
@@ -19,9 +20,8 @@ from forebay.broker.exporters import (
     meter_provider,
     tracer_provider,
 )
-from forebay.broker.exporting import Exporting, ExportingError
 
-NOTHING = Exporting(prometheus=("127.0.0.1", 0))
+NOTHING = ExporterSelection(prometheus=("127.0.0.1", 0))
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +65,7 @@ def test_an_address_that_is_taken_is_named() -> None:
         port = taken.getsockname()[1]
 
         with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{port} for metrics"):
-            export(Exporting(prometheus=("127.0.0.1", port)), service="a")
+            export(ExporterSelection(prometheus=("127.0.0.1", port)), service="a")
 
 
 def test_names_of_the_environment_win_over_ours(variables: pytest.MonkeyPatch) -> None:
@@ -83,15 +83,15 @@ def test_names_of_the_environment_win_over_ours(variables: pytest.MonkeyPatch) -
 
 
 def test_an_exporter_that_is_not_installed_is_named() -> None:
-    with pytest.raises(ExportingError, match="no exporter of traces is installed under the name 'nowhere'"):
-        export(Exporting(traces=("nowhere",), prometheus=("127.0.0.1", 0)), service="a")
+    with pytest.raises(ExporterSelectionInvalid, match="no exporter of traces is installed under the name 'nowhere'"):
+        export(ExporterSelection(traces=("nowhere",), prometheus=("127.0.0.1", 0)), service="a")
 
 
 def test_a_variable_that_the_exporter_cannot_read_is_an_error_of_ours(variables: pytest.MonkeyPatch) -> None:
     variables.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "soon")
 
-    with pytest.raises(ExportingError, match="soon"):
-        export(Exporting(traces=("otlp_proto_grpc",)), service="a")
+    with pytest.raises(ExporterSelectionInvalid, match="soon"):
+        export(ExporterSelection(traces=("otlp_proto_grpc",)), service="a")
 
 
 def test_an_end_does_not_wait_for_ever_for_a_stuck_call(caplog: pytest.LogCaptureFixture) -> None:

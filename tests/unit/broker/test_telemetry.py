@@ -14,10 +14,10 @@ from forebay.broker import series
 from forebay.broker.core.delivery.lane import Answer
 from forebay.broker.core.delivery.leased_sets import Wanted
 from forebay.broker.core.errors import SinkFull, StoreFenced
-from forebay.broker.core.partition.pages import TRACES_MAX, Body, Part
+from forebay.broker.core.partition.pages import TRACES_MAX, Body, PagePart
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import Ordering, Overflow, SinkSettings
-from forebay.broker.exporting import ExportingError
+from forebay.broker.exporter_selection import ExporterSelectionInvalid
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.delivery.events import Delivered
@@ -158,7 +158,7 @@ async def test_a_page_keeps_the_first_publishers_now_as_after_a_restart(seen: Ob
 
 
 async def test_no_span_is_linked_to_what_is_no_context(seen: Observed) -> None:
-    parts = tuple(Part(0, 0, text) for text in ("", "?", "00-0-0-00", TRACE.format(0, 1)))
+    parts = tuple(PagePart(0, 0, text) for text in ("", "?", "00-0-0-00", TRACE.format(0, 1)))
     pages = ((replace(entry(0), parts=parts), Body(0, b"")),)
     event = Delivered(0, 1, 0, pages, (Range(0, 1),), (), resend=False)
 
@@ -259,7 +259,7 @@ async def test_depth_and_lag_are_reported_as_they_are_now(seen: Observed) -> Non
         assert seen.values("forebay.subscription.lag.size") == {(): list(entries)[-1].size}
         assert seen.values("forebay.subscription.lag.age") == {(): 4.0}
         assert seen.values("forebay.reader.mode") == {(): 1}
-        assert seen.values("forebay.tail.size") == {(): broker.tail.size}
+        assert seen.values("forebay.tail.size") == {(): broker.read_cache.size}
 
 
 @pytest.mark.slow
@@ -427,7 +427,9 @@ def test_a_variable_does_not_open_metrics_that_the_settings_keep_closed(monkeypa
     monkeypatch.setenv("OTEL_EXPORTER_PROMETHEUS_HOST", "0.0.0.0")
     monkeypatch.setenv("OTEL_EXPORTER_PROMETHEUS_PORT", "0")
 
-    with pytest.raises(ExportingError, match=r"OTEL_EXPORTER_PROMETHEUS_HOST = '0\.0\.0\.0'.*metrics_allow_anonymous"):
+    with pytest.raises(
+        ExporterSelectionInvalid, match=r"OTEL_EXPORTER_PROMETHEUS_HOST = '0\.0\.0\.0'.*metrics_allow_anonymous"
+    ):
         instruments(load())
 
 

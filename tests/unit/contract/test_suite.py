@@ -10,7 +10,7 @@ import pytest
 
 from forebay.broker.embedded import BrokerServer
 from forebay.client import Client, ClientSettings
-from forebay.contract import Check, Outcome, Result, run
+from forebay.contract import Check, CheckOutcome, Result, run
 from forebay.contract.trial import Trial
 from forebay.contract.violation import Violation
 from tests.support.calls.wire_fake import WireFake
@@ -38,7 +38,7 @@ def passes(trial: Trial) -> None:
     trial.stats(trial.sinks.create())
 
 
-def outcomes(found: Sequence[Result]) -> list[tuple[str, Outcome]]:
+def outcomes(found: Sequence[Result]) -> list[tuple[str, CheckOutcome]]:
     return [(one.check, one.outcome) for one in found]
 
 
@@ -48,7 +48,11 @@ def test_each_check_has_a_result_and_sinks_that_are_deleted() -> None:
 
         found = list(run(broker.endpoint, ClientSettings(), checks, time_limit_s=60))
 
-        assert outcomes(found) == [("first", Outcome.OK), ("second", Outcome.FAILED), ("third", Outcome.OK)]
+        assert outcomes(found) == [
+            ("first", CheckOutcome.OK),
+            ("second", CheckOutcome.FAILED),
+            ("third", CheckOutcome.OK),
+        ]
         assert found[1].detail == "the offset is 4, must be 3"
         assert list(client.sinks.list()) == []
 
@@ -74,7 +78,7 @@ def test_no_check_begins_after_the_time_limit() -> None:
         checks = [check("first", slow), check("second", slow), check("third", slow)]
         found = list(run(fake.address, ClientSettings(), checks, time_limit_s=10, clock=clock))
 
-    assert [one.outcome for one in found] == [Outcome.OK, Outcome.OK, Outcome.NOT_RUN]
+    assert [one.outcome for one in found] == [CheckOutcome.OK, CheckOutcome.OK, CheckOutcome.NOT_RUN]
     assert found[2].detail == "10 s are over"
 
 
@@ -88,7 +92,7 @@ def test_a_check_that_uses_up_its_time_fails() -> None:
     with WireFake() as fake:
         [result] = run(fake.address, ClientSettings(), [check("slow", slow)], time_limit_s=100, clock=clock)
 
-    assert (result.outcome, result.detail) == (Outcome.FAILED, "the time for the check is over")
+    assert (result.outcome, result.detail) == (CheckOutcome.FAILED, "the time for the check is over")
 
 
 def test_a_sink_that_cannot_be_deleted_fails_its_check() -> None:
@@ -98,7 +102,7 @@ def test_a_sink_that_cannot_be_deleted_fails_its_check() -> None:
     with WireFake() as fake:
         [result] = run(fake.address, ClientSettings(), [check("claims", claims)], time_limit_s=10)
 
-    assert result.outcome is Outcome.FAILED
+    assert result.outcome is CheckOutcome.FAILED
     assert "was left behind: UNIMPLEMENTED" in result.detail
 
 
@@ -116,7 +120,7 @@ def test_a_broker_that_does_not_answer_ends_a_check_and_not_the_run() -> None:
         [result] = run(fake.address, ClientSettings(), [silent], time_limit_s=1)
 
     assert asked
-    assert (result.outcome, result.detail) == (Outcome.FAILED, "no answer in time")
+    assert (result.outcome, result.detail) == (CheckOutcome.FAILED, "no answer in time")
 
 
 @pytest.mark.parametrize("time_limit_s", [1, 50])
@@ -126,5 +130,5 @@ def test_a_broker_that_is_away_fails_the_checks_in_time(time_limit_s: float) -> 
 
     found = list(run(address, ClientSettings(), [check("away", passes)], time_limit_s=time_limit_s))
 
-    assert [one.outcome for one in found] == [Outcome.FAILED]
+    assert [one.outcome for one in found] == [CheckOutcome.FAILED]
     assert "UNAVAILABLE" in found[0].detail

@@ -277,7 +277,7 @@ class SinkSettings:
             yield "retry_backoff_max_us", f"at least {least.wire_name} = {least.text(self.retry_backoff_min_us)}"
 
     @property
-    def forgets(self) -> bool:
+    def may_lose(self) -> bool:
         """True if a crash may lose accepted records."""
         return self.buffer_mode != BufferMode.DISK or not self.fsync
 

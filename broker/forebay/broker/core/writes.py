@@ -255,7 +255,7 @@ class DropEntriesFrom(PartitionWrite):
 
 
 @dataclass(frozen=True, slots=True)
-class PutPlacing(Write):
+class PutLargeCommit(Write):
     """Begin a commit that writes entries behind the ends of the partitions of a sink.
 
     Its last batch moves these ends.
@@ -267,7 +267,7 @@ class PutPlacing(Write):
 
 
 @dataclass(frozen=True, slots=True)
-class DropPlacing(Write):
+class DropLargeCommit(Write):
     """End a commit: the ends are moved, or the entries are deleted."""
 
     sink: int

@@ -8,12 +8,12 @@ from typing import Final, cast
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from forebay.broker.core.delivery.lane import Outcome
+from forebay.broker.core.delivery.lane import SettleOutcome
 from forebay.broker.core.errors import BrokerError, InvalidValue
 from forebay.broker.core.partition.pages import TRACEPARENT_MAX, Body, Durability, Entry, Gap, Incoming
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.rpc.requests.numbers import NUMBER_MAX, TIME_S, check_number
-from forebay.broker.runtime.publish.stored import Stored
+from forebay.broker.runtime.publish.result import PublishResult
 from forebay.errors.reasons import Reason
 from forebay.page.format import Bytes
 from forebay.v1 import buffer_service_pb2 as pb
@@ -62,7 +62,7 @@ def traceparent(metadata: Iterable[tuple[str, str | bytes]] | None) -> str:
     return ""
 
 
-def receipt(sink: str, partition: int, stored: Stored) -> record_pb2.Receipt:
+def receipt(sink: str, partition: int, stored: PublishResult) -> record_pb2.Receipt:
     """Return the receipt for a page."""
     message = record_pb2.Receipt(
         sink=sink, partition=partition, durability=durability(stored.durability), duplicate=stored.duplicate
@@ -140,7 +140,7 @@ def check_count(ranges: int) -> None:
         raise InvalidValue(Reason.INVALID_RANGE, "ranges", f"{ranges} ranges", f"1 to {RANGES_MAX}")
 
 
-def results(found: Iterable[tuple[int, Range, Outcome]]) -> list[pb.SettleResult]:
+def results(found: Iterable[tuple[int, Range, SettleOutcome]]) -> list[pb.SettleResult]:
     """Return results for the wire."""
     return [
         pb.SettleResult(

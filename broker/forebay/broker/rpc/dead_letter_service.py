@@ -29,39 +29,45 @@ class DeadLetterServicer(pb_grpc.DeadLetterServiceServicer):
         self._broker = broker
 
     async def ListDeadLetters(self, request: pb.ListDeadLettersRequest, context: Any) -> pb.ListDeadLettersResponse:
-        box = DeadLetterOperations(self._broker, request.sink)
+        dead_letters = DeadLetterOperations(self._broker, request.sink)
         size = _bounded(request.page_size, *LIST)
-        found, after = await box.list(filter_of(request.filter), size, _position(box, request.page_token))
+        found, after = await dead_letters.list(
+            filter_of(request.filter), size, _position(dead_letters, request.page_token)
+        )
         letters = [dead_letter(partition, letter) for partition, letter in found]
-        return pb.ListDeadLettersResponse(dead_letters=letters, next_page_token=_token(box, after))
+        return pb.ListDeadLettersResponse(dead_letters=letters, next_page_token=_token(dead_letters, after))
 
     async def RedriveDeadLetters(
         self, request: pb.RedriveDeadLettersRequest, context: Any
     ) -> pb.RedriveDeadLettersResponse:
         self._broker.check_serving()
-        box = DeadLetterOperations(self._broker, request.sink, request.incarnation, ends=request.end_offsets)
+        dead_letters = DeadLetterOperations(self._broker, request.sink, request.incarnation, ends=request.end_offsets)
         size = _bounded(request.max_records, *REDRIVE)
-        done = await box.redrive(filter_of(request.filter), size, _position(box, request.page_token))
-        return pb.RedriveDeadLettersResponse(redriven=done.records, next_page_token=_token(box, done.next))
+        done = await dead_letters.redrive(filter_of(request.filter), size, _position(dead_letters, request.page_token))
+        return pb.RedriveDeadLettersResponse(redriven=done.records, next_page_token=_token(dead_letters, done.next))
 
     async def PurgeDeadLetters(self, request: pb.PurgeDeadLettersRequest, context: Any) -> pb.PurgeDeadLettersResponse:
         self._broker.check_serving()
-        box = DeadLetterOperations(self._broker, request.sink, request.incarnation, ends=request.end_offsets)
+        dead_letters = DeadLetterOperations(self._broker, request.sink, request.incarnation, ends=request.end_offsets)
         size = _bounded(request.max_records, *PURGE)
-        done = await box.purge(filter_of(request.filter), size, _position(box, request.page_token))
-        return pb.PurgeDeadLettersResponse(purged=done.records, next_page_token=_token(box, done.next))
+        done = await dead_letters.purge(filter_of(request.filter), size, _position(dead_letters, request.page_token))
+        return pb.PurgeDeadLettersResponse(purged=done.records, next_page_token=_token(dead_letters, done.next))
 
 
 def _bounded(requested: int, default: int, most: int) -> int:
     return min(requested or default, most)
 
 
-def _position(box: DeadLetterOperations, token: str) -> Position | None:
-    return Position.parse(place_of(box.record, token)) if token and box.record is not None else None
+def _position(dead_letters: DeadLetterOperations, token: str) -> Position | None:
+    return Position.parse(place_of(dead_letters.record, token)) if token and dead_letters.record is not None else None
 
 
-def _token(box: DeadLetterOperations, position: Position | None) -> str:
-    return page_token(box.record, position.text()) if position is not None and box.record is not None else ""
+def _token(dead_letters: DeadLetterOperations, position: Position | None) -> str:
+    return (
+        page_token(dead_letters.record, position.text())
+        if position is not None and dead_letters.record is not None
+        else ""
+    )
 
 
 def filter_of(message: pb.DeadLetterFilter) -> Filter:

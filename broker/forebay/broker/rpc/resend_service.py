@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from forebay.broker.core.delivery.leased_sets import Part, Wanted, checked_holder, lease_us
+from forebay.broker.core.delivery.leased_sets import LeasedPart, Wanted, checked_holder, lease_us
 from forebay.broker.core.errors import BrokerError
 from forebay.broker.core.settings import SECOND_US
 from forebay.broker.rpc import convert
@@ -68,14 +68,14 @@ def _wanted(request: pb.LeaseResendsRequest) -> Wanted:
     return Wanted(request.max_records, request.max_bytes or None, before_due=request.before_due).checked()
 
 
-def _parts(named: Sequence[pb.ResendRanges]) -> list[Part]:
+def _parts(named: Sequence[pb.ResendRanges]) -> list[LeasedPart]:
     """Return the parts that a request names, checked: each partition once."""
     if not named or len({one.partition for one in named}) != len(named):
         raise BrokerError(Reason.INVALID_RANGE, "name each partition once, with at least one range", field="partitions")
-    return [Part(one.partition, one.account, tuple(convert.ranges(one.ranges))) for one in named]
+    return [LeasedPart(one.partition, one.account, tuple(convert.ranges(one.ranges))) for one in named]
 
 
-def _ranges(part: Part) -> pb.ResendRanges:
+def _ranges(part: LeasedPart) -> pb.ResendRanges:
     return pb.ResendRanges(
         partition=part.partition,
         account=part.account,

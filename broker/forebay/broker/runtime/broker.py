@@ -33,8 +33,8 @@ from forebay.broker.runtime.positions import Positions
 from forebay.broker.runtime.publish.writers import Writers
 from forebay.broker.runtime.read.pages import Pages
 from forebay.broker.runtime.read.quarantine import Quarantine
+from forebay.broker.runtime.read.read_cache import ReadCache
 from forebay.broker.runtime.read.realtime import Realtime
-from forebay.broker.runtime.read.tail import Tail
 from forebay.broker.runtime.resources.memory import MemoryGuard
 from forebay.broker.runtime.resources.quota import Quota
 from forebay.broker.runtime.resources.stop_steps import StopSteps
@@ -84,7 +84,7 @@ class Broker:
     committer: Committer
     reclaimer: Reclaimer
     pages: Pages
-    tail: Tail
+    read_cache: ReadCache
     realtime: Realtime
     quarantine: Quarantine
     quota: Quota

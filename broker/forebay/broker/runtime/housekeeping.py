@@ -135,7 +135,7 @@ class Housekeeping:
         self._memory.check()
 
     async def _restart_tail(self) -> None:
-        self._pages.tail.restart()
+        self._pages.read_cache.restart()
 
     async def _check_streams(self) -> None:
         self._stream_memory.check()

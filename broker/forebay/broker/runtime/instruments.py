@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from forebay.broker.core.partition.pages import DropReason, Entry, Part
+from forebay.broker.core.partition.pages import DropReason, Entry, PagePart
 from forebay.broker.runtime import metrics
 from forebay.broker.runtime.commit.committer import Synced
 from forebay.broker.runtime.delivery.events import Delivered
@@ -62,7 +62,7 @@ class Instruments:
     wants_lag: bool = False
     """True if ``measured`` is to be called: with many sinks it is costly, so only while it is read."""
 
-    def add(self, metric: Metric, amount: float, labels: tuple[str, ...] = (), *, part: Part | None = None) -> None:
+    def add(self, metric: Metric, amount: float, labels: tuple[str, ...] = (), *, part: PagePart | None = None) -> None:
         """Add to a counter, or to the values of a histogram; ``labels`` as the metric names them.
 
         ``part``: of the page that was measured; its trace is the exemplar of the value.

@@ -27,7 +27,7 @@ from forebay.broker.runtime.publish.writers import Writers
 from forebay.broker.runtime.read.quarantine import Quarantine
 from forebay.broker.runtime.resources.supervision import Supervisor
 from forebay.broker.runtime.sink.buffer import Buffer
-from forebay.broker.runtime.sink.recovery import Found, SinkRecovery, Stored
+from forebay.broker.runtime.sink.recovery import Found, RepairableSink, SinkRecovery
 from forebay.broker.runtime.sink.state import Sink
 from forebay.errors.reasons import Reason
 
@@ -36,7 +36,7 @@ MakeBuffer = Callable[[SinkRecord, Sequence[PartitionLog], Found], Buffer]
 MakeWriters = Callable[[Buffer, dict[str, int]], Writers]
 
 
-class StoredSink(Stored, Protocol):
+class StoredSink(RepairableSink, Protocol):
     """Sink as a store found it."""
 
     @property
@@ -258,7 +258,7 @@ class Sinks:
 
     async def _finish(self, buffer: Buffer) -> None:
         await buffer.delete()
-        self._quarantine.forget(buffer.record.id)
+        self._quarantine.remove_sink(buffer.record.id)
         if buffer.name not in self.running:  # else the figures are those of the sink that was recreated
             self._instruments.forgotten(buffer.name)
         self._on_deleted()

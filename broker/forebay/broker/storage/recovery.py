@@ -27,7 +27,7 @@ from forebay.broker.core.writes import (
     NUMBER_BITS,
     DropEntriesFrom,
     DropEpochStages,
-    DropPlacing,
+    DropLargeCommit,
     Due,
     PutAge,
     PutDue,
@@ -35,7 +35,7 @@ from forebay.broker.core.writes import (
     Write,
 )
 from forebay.broker.storage.errors import REMEDY, StoreCorrupt, StoreError, StoreUnreadable
-from forebay.broker.storage.records.epochs.placing import PLACING
+from forebay.broker.storage.records.epochs.large_commit import LARGE_COMMIT
 from forebay.broker.storage.records.kind import place_of
 from forebay.broker.storage.records.pages.due import DUE, due_of
 from forebay.broker.storage.records.pages.page import BULK_PAGE
@@ -224,16 +224,16 @@ def _repaired(
 
 def _cut_off(state: State, sinks: Mapping[int, StoredSink]) -> Iterator[Write]:
     """Remove the entries of a commit that a crash has interrupted, behind the ends of a sink's partitions."""
-    for key, value in state.all(PLACING):
-        sink = sinks.get(PLACING.sink_of(key))
+    for key, value in state.all(LARGE_COMMIT):
+        sink = sinks.get(LARGE_COMMIT.sink_of(key))
         if sink is None:
             continue
         _log.info("a commit was interrupted, its pages are still staged sink=%s", sink.record.name)
         for partition in range(sink.partitions):
             yield DropEntriesFrom(sink.record.id, partition, sink.tails.get(partition, Tail()).next_offset)
-        for producer, epoch in PLACING.decoded(value) or ():
+        for producer, epoch in LARGE_COMMIT.decoded(value) or ():
             yield DropEpochStages(sink.record.id, producer, epoch)
-        yield DropPlacing(sink.record.id)
+        yield DropLargeCommit(sink.record.id)
 
 
 def _due(damage: Damage, writes: list[Write]) -> list[Due]:

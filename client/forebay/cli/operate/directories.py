@@ -136,10 +136,10 @@ def _show(title: str, report: Report, output: Output) -> None:
         write_json({"clean": report.clean, **{name: getattr(report, name) for name in report.__slots__}})
         return
     write_table(title, tuple(COLUMNS), rows_of(report.partitions, COLUMNS))
-    told = [
+    findings = [
         *report.damage,
         *(f"{one.sink}/{one.partition}: {what}" for one in report.partitions for what in one.problems),
     ]
-    for line in told:
+    for line in findings:
         write_line(line)
-    write_line("clean" if report.clean else f"{len(told)} findings")
+    write_line("clean" if report.clean else f"{len(findings)} findings")

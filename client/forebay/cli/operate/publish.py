@@ -77,17 +77,17 @@ def publish(
         shown_count(f"publish to {sink}", len(values) if values else None) as advance,
     ):
         waiting: deque[Future[Receipt]] = deque()
-        told: dict[int, Published] = {}
+        published: dict[int, Published] = {}
         for value in found:
             waiting.append(publisher.send(value, key=encoded_key, headers=headers, partition=partition))
             while len(waiting) > UNANSWERED_MAX or (waiting and waiting[0].done()):
-                _count(told, waiting.popleft().result())
+                _count(published, waiting.popleft().result())
                 advance(1)
         publisher.flush()
         for future in waiting:
-            _count(told, future.result())
+            _count(published, future.result())
             advance(1)
-    results = [told[number] for number in sorted(told)]
+    results = [published[number] for number in sorted(published)]
     if output is Output.JSON:
         write_json({"sink": sink, "records": sum(part.records for part in results), "partitions": results})
         return
@@ -136,11 +136,11 @@ def _headers(pairs: Sequence[str]) -> list[tuple[str, bytes | str]]:
     return headers
 
 
-def _count(told: dict[int, Published], receipt: Receipt) -> None:
-    known = told.get(receipt.partition)
+def _count(published: dict[int, Published], receipt: Receipt) -> None:
+    known = published.get(receipt.partition)
     firsts = [receipt.first_offset, known.first_offset if known else None]
     lasts = [receipt.last_offset, known.last_offset if known else None]
-    told[receipt.partition] = Published(
+    published[receipt.partition] = Published(
         receipt.partition,
         1 + (known.records if known else 0),
         min((offset for offset in firsts if offset is not None), default=None),

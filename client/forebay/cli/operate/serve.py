@@ -111,7 +111,7 @@ def serve(
     Changed certificates and credentials are loaded within seconds, and immediately on SIGHUP.
     """
     with needed_for("a broker", "broker"):
-        from forebay.broker.exporting import ExportingError
+        from forebay.broker.exporter_selection import ExporterSelectionInvalid
         from forebay.broker.server import serve as run
         from forebay.broker.settings import SettingsError, load
     if config is not None and not config.is_file():
@@ -155,7 +155,7 @@ def serve(
             on_metrics=partial(beside.__setitem__, "metrics"),
             on_console=partial(beside.__setitem__, "console"),
         )
-    except (ExportingError, SettingsError) as error:
+    except (ExporterSelectionInvalid, SettingsError) as error:
         raise CommandFailed(str(error), ExitCode.USAGE) from error
     except OSError as error:
         raise CommandFailed(str(error)) from error

@@ -93,18 +93,18 @@ class PostgresqlTarget:
         attributes = {**settings.span_attributes, "db.operation.batch.size": len(batch)}
         with client_span(f"COPY {settings.table}", attributes, self._tracers) as span:
             try:
-                connection = self._take(ends_at)
+                connection = self._acquire(ends_at)
                 self._write(connection, batch)
             except RowInvalid as invalid:
                 failed(span, type(invalid).__name__)
-                self._give(connection)
+                self._release(connection)
                 return Reject(classification.shorten(str(invalid)), exact=len(batch) == 1)
             except psycopg.Error as error:
                 if error.sqlstate:
                     span.set_attribute("db.response.status_code", error.sqlstate)
                 failed(span, error.sqlstate or type(error).__name__)
                 return self._failed(connection, error, batch)
-        self._give(connection)
+        self._release(connection)
         return Delivered()
 
     def close(self) -> None:
@@ -202,7 +202,7 @@ class PostgresqlTarget:
         ).fetchall()
         return int(count)
 
-    def _take(self, ends_at: float) -> TimedConnection:
+    def _acquire(self, ends_at: float) -> TimedConnection:
         """Return an idle connection, or a new one."""
         with self._lock:
             connection = self._idle.pop() if self._idle else None
@@ -222,7 +222,7 @@ class PostgresqlTarget:
         connection.ends_at = ends_at
         return connection
 
-    def _give(self, connection: TimedConnection | None) -> None:
+    def _release(self, connection: TimedConnection | None) -> None:
         with self._lock:
             if connection is not None and not connection.closed and not self._closed:
                 self._idle.append(connection)
@@ -238,7 +238,7 @@ class PostgresqlTarget:
             # After a time-out, the answer would be taken for that of the next statement.
             if isinstance(error, errors.OperationalError | errors.InterfaceError):
                 connection.close()
-            self._give(connection)
+            self._release(connection)
         reason = _reason(error, self._settings.shown)
         if isinstance(error, _REJECTED):
             return Reject(reason, exact=len(batch) == 1)

@@ -11,7 +11,7 @@ from forebay.client.positions.options import Credentials
 from forebay.deliver.batch import BatchLimits
 from forebay.deliver.errors import InvalidOption
 from forebay.deliver.targets.options import TargetDescription, TargetOption
-from forebay.postgresql import PASSWORD_VARIABLE, TABLE_NAME, USER_VARIABLE, Place
+from forebay.postgresql import PASSWORD_VARIABLE, TABLE_NAME, USER_VARIABLE, DatabaseAddress
 
 TARGET: Final = "postgresql"
 Kind = TypeVar("Kind", bound=StrEnum)
@@ -91,7 +91,7 @@ _PORT: Final = 5_432
 class PostgresqlSettings:
     """Settings of the PostgreSQL target."""
 
-    place: Place
+    place: DatabaseAddress
     table: str
     """Table that rows are written to: ``TABLE`` or ``SCHEMA.TABLE``."""
 
@@ -181,7 +181,7 @@ def settings_of(
     )
 
 
-def _place(url: str, sslmode: str, sslrootcert: str) -> Place:
+def _place(url: str, sslmode: str, sslrootcert: str) -> DatabaseAddress:
     form = "must be postgresql://USER@HOST:PORT/DATABASE"
     try:
         parts = urlsplit(url)
@@ -195,7 +195,7 @@ def _place(url: str, sslmode: str, sslrootcert: str) -> Place:
     database = unquote(parts.path).strip("/")
     if parts.scheme not in {"postgresql", "postgres"} or not database or "/" in database or parts.query:
         raise InvalidOption(TARGET, "url", form)
-    return Place(database, parts.hostname or "", port, unquote(parts.username or ""), sslmode, sslrootcert)
+    return DatabaseAddress(database, parts.hostname or "", port, unquote(parts.username or ""), sslmode, sslrootcert)
 
 
 def _choice(option: str, text: str, kind: type[Kind]) -> Kind:

@@ -37,7 +37,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _SavedPosition:
     """Partition that is taken over."""
 
     bounds: Bounds
@@ -74,7 +74,7 @@ class SavedPositions:
         """
         self._take_over(client, found, default, has_checkpoint=False)
         start = dict(self._started)
-        self._tell(start, default, "its start position")
+        self._log_start(start, default, "its start position")
         return start
 
     def resume(self, client: Client, found: SinkView, checkpoint: Mapping[int, int]) -> dict[int, int]:
@@ -87,7 +87,7 @@ class SavedPositions:
         self._take_over(client, found, checkpoint, has_checkpoint=True)
         later = {partition: max(offset, checkpoint.get(partition, 0)) for partition, offset in self._started.items()}
         if not owned:
-            self._tell(later, checkpoint, "Spark's checkpoint")
+            self._log_start(later, checkpoint, "Spark's checkpoint")
         return {**checkpoint, **later}
 
     def save(self, committed: Mapping[int, int]) -> None:
@@ -131,12 +131,12 @@ class SavedPositions:
         read = {partition: saver.read(self._key(partition)) for partition in new}
         known = {one for one, (saved, _) in read.items() if saved and saved.incarnation == found.incarnation}
         order = openings(new, known.union(self._started))
-        places: dict[int, _Place] = {}
+        places: dict[int, _SavedPosition] = {}
         starts: dict[int, int] = {}
         for one in sorted(order):
             bounds = new[one.partition]
             start = bounds.earliest if one.is_added and not has_checkpoint else own.get(one.partition, 0)
-            places[one.partition] = _Place(bounds, start, *read[one.partition])
+            places[one.partition] = _SavedPosition(bounds, start, *read[one.partition])
             starts[one.partition] = self._start(places[one.partition], has_checkpoint)
         for one in order:  # behind the last decision, so that a refusal leaves nothing behind
             self._started[one.partition] = self._claim(
@@ -146,7 +146,7 @@ class SavedPositions:
     def _key(self, partition: int) -> PositionKey:
         return PositionKey(self._options.namespace, self._options.name, self._sink, partition)
 
-    def _claim(self, saver: PositionSaver, place: _Place, start: int, has_checkpoint: bool) -> int:
+    def _claim(self, saver: PositionSaver, place: _SavedPosition, start: int, has_checkpoint: bool) -> int:
         """Take a partition over; returns another start if its position was written meanwhile."""
         key = self._key(place.bounds.partition)
         for _ in range(TAKE_OVER_TRIES):
@@ -163,7 +163,7 @@ class SavedPositions:
             facts={"partition": str(key.partition), "consumer": key.consumer},
         )
 
-    def _start(self, place: _Place, has_checkpoint: bool) -> int:
+    def _start(self, place: _SavedPosition, has_checkpoint: bool) -> int:
         saved, bounds, own = place.saved, place.bounds, place.own
         if saved is None:
             return own
@@ -178,7 +178,7 @@ class SavedPositions:
         )
         return own
 
-    def _tell(self, start: Mapping[int, int], own: Mapping[int, int], what: str) -> None:
+    def _log_start(self, start: Mapping[int, int], own: Mapping[int, int], what: str) -> None:
         """Log which of both positions is used."""
         saved = {partition: offset for partition, offset in start.items() if offset != own.get(partition, 0)}
         if saved:

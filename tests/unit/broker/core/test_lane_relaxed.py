@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from forebay.broker.core.delivery.in_flight import InFlight
-from forebay.broker.core.delivery.lane import HOLES_MAX, Answer, Lane, Outcome, Results, Revocation
+from forebay.broker.core.delivery.lane import HOLES_MAX, Answer, Lane, Results, Revocation, SettleOutcome
 from forebay.broker.core.delivery.redelivery import State
 from forebay.broker.core.delivery.retry_scheduler import DeliverySource
 from forebay.broker.core.partition.cursor import Cursor, Settlement
@@ -17,7 +17,12 @@ from forebay.broker.core.settings import DEFAULTS, Ordering
 
 NOW = 1_000.0
 NEXT = 1_000_000
-OK, ALREADY, STALE, UNKNOWN = Outcome.OK, Outcome.ALREADY_SETTLED, Outcome.STALE, Outcome.UNKNOWN
+OK, ALREADY, STALE, UNKNOWN = (
+    SettleOutcome.OK,
+    SettleOutcome.ALREADY_SETTLED,
+    SettleOutcome.STALE,
+    SettleOutcome.UNKNOWN,
+)
 LIVE, PARKED = DeliverySource.LIVE, DeliverySource.RETRY
 
 

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.broker.core.delivery.lane import Outcome
-from forebay.broker.core.partition.pages import TRACEPARENT_MAX, Body, DropReason, Durability, Entry, Gap, Part
+from forebay.broker.core.delivery.lane import SettleOutcome
+from forebay.broker.core.partition.pages import TRACEPARENT_MAX, Body, DropReason, Durability, Entry, Gap, PagePart
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.rpc import convert
-from forebay.broker.runtime.publish.stored import Stored
+from forebay.broker.runtime.publish.result import PublishResult
 from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2
@@ -42,14 +42,14 @@ def test_durations_come_back_as_they_went(microseconds: int) -> None:
 
 
 def test_a_receipt_names_both_ends_and_how_safe_the_records_are() -> None:
-    message = convert.receipt("orders", 3, Stored(10, 5, duplicate=False))
+    message = convert.receipt("orders", 3, PublishResult(10, 5, duplicate=False))
 
     assert (message.sink, message.partition, message.first_offset, message.last_offset) == ("orders", 3, 10, 14)
     assert (message.durability, message.duplicate) == (record_pb2.DURABILITY_DISK, False)
 
 
 def test_a_receipt_for_a_forgotten_duplicate_has_no_offsets() -> None:
-    message = convert.receipt("orders", 0, Stored(None, 5, duplicate=True))
+    message = convert.receipt("orders", 0, PublishResult(None, 5, duplicate=True))
 
     assert (message.HasField("first_offset"), message.HasField("last_offset"), message.duplicate) == (
         False,
@@ -74,7 +74,7 @@ def test_a_page_from_the_wire_is_taken_as_it_is() -> None:
 
 
 def test_a_stored_page_has_the_publish_call_of_each_part() -> None:
-    parts = (Part(10, 1_000_000, "t"), Part(12, 2_000_000))
+    parts = (PagePart(10, 1_000_000, "t"), PagePart(12, 2_000_000))
     entry = Entry(10, 4, 99, True, 5, 1, 1_000_000, 0, 0, 0, parts)
 
     head = convert.page_head(entry, Body(7, b"bytes"))
@@ -108,8 +108,8 @@ def test_no_range_one_upside_down_and_too_many_are_refused(wanted: list[record_p
         convert.ranges(wanted)
 
 
-@pytest.mark.parametrize("outcome", list(Outcome))
-def test_outcomes_have_the_numbers_of_the_wire(outcome: Outcome) -> None:
+@pytest.mark.parametrize("outcome", list(SettleOutcome))
+def test_outcomes_have_the_numbers_of_the_wire(outcome: SettleOutcome) -> None:
     [message] = convert.results([(2, Range(5, 2**64), outcome)])
 
     assert (message.partition, message.range) == (2, offsets(5, 2**64 - 1))

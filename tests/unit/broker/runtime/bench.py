@@ -11,7 +11,7 @@ from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.commit.committer import Committer, Synced
 from forebay.broker.runtime.commit.group import Append, AppendQueue
-from forebay.broker.runtime.read.tail import Tail
+from forebay.broker.runtime.read.read_cache import ReadCache
 from forebay.broker.storage.journal import Journal
 from forebay.broker.storage.recovery import recover
 from forebay.broker.storage.store.memory import MemoryStore
@@ -23,7 +23,7 @@ class Bench:
 
     def __init__(self, store: MemoryStore, *, waiting_bytes_max: int, reserve: int) -> None:
         self.journal: Journal = recover(store).journal
-        self.tail = Tail(1 << 20)
+        self.read_cache = ReadCache(1 << 20)
         self.fenced: list[StoreFenced] = []
         self.synced: list[Synced] = []
         self.confirmed: list[int] = []
@@ -33,7 +33,7 @@ class Bench:
         self.committer = Committer(
             self.journal,
             FakeClock(),
-            self.tail,
+            self.read_cache,
             start_count=1,
             waiting_bytes_max=waiting_bytes_max,
             disk_reserve_bytes=reserve,

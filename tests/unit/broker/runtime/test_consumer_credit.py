@@ -126,7 +126,7 @@ async def test_a_consumer_without_room_in_memory_is_sent_nothing_until_there_is_
         taker = join(buffer)
         taker.consumer.memory = memory.share()
         with memory.share() as other:
-            other.take(1 << 20)
+            other.acquire(1 << 20)
             nothing = await taker.all_offsets()
 
         assert nothing == []

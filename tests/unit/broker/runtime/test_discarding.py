@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 
 import pytest
 
-from forebay.broker.core.delivery.lane import Outcome
+from forebay.broker.core.delivery.lane import SettleOutcome
 from forebay.broker.core.delivery.redelivery import State
 from forebay.broker.core.partition.gaps import DETAIL_MAX
 from forebay.broker.core.partition.pages import DropReason
@@ -39,7 +39,7 @@ async def test_a_dropped_record_is_settled_counted_and_has_the_subscription_s_ow
         results = await drop(taker, (2, 3))
 
         log, cursor = buffer.logs[0], taker.lane().cursor
-        assert [outcome for _, _, outcome in results] == [Outcome.OK]
+        assert [outcome for _, _, outcome in results] == [SettleOutcome.OK]
         assert (cursor.dropped, cursor.acked, cursor.pending(5)) == (1, 0, 4)
         assert cursor.balances(5)
         assert log.head.dropped == ((REJECTED, 1),)
@@ -79,7 +79,7 @@ async def test_nothing_is_revoked_and_the_others_in_flight_stay() -> None:
         assert taker.told_revoked() == []
         assert taker.lane().resend.state is State.FLOWING
         found = await taker.ack(0, 4)
-        assert found == [Outcome.OK, Outcome.ALREADY_SETTLED, Outcome.OK, Outcome.OK]
+        assert found == [SettleOutcome.OK, SettleOutcome.ALREADY_SETTLED, SettleOutcome.OK, SettleOutcome.OK]
 
 
 async def test_only_what_is_in_flight_under_a_current_answer_is_dropped() -> None:
@@ -94,8 +94,8 @@ async def test_only_what_is_in_flight_under_a_current_answer_is_dropped() -> Non
         results = await taker.subscription.discard(0, old, [Range(0, 4)], reason="x")
         undelivered = await drop(taker, (2, 4))
 
-        assert [outcome for _, _, outcome in results] == [Outcome.ALREADY_SETTLED, Outcome.STALE]
-        assert [outcome for _, _, outcome in undelivered] == [Outcome.UNKNOWN]
+        assert [outcome for _, _, outcome in results] == [SettleOutcome.ALREADY_SETTLED, SettleOutcome.STALE]
+        assert [outcome for _, _, outcome in undelivered] == [SettleOutcome.UNKNOWN]
         assert (buffer.logs[0].rejections.all(), buffer.logs[0].head.dropped) == ([], ())
 
 

@@ -15,11 +15,11 @@ from forebay.broker.runtime import housekeeping
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.epochs import placement
-from forebay.broker.runtime.epochs.commits import Outcome
+from forebay.broker.runtime.epochs.commits import CommitResult
 from forebay.broker.runtime.resources import slices
 from forebay.broker.runtime.sink.statistics import sink_state
 from forebay.broker.storage.records.epochs.epoch import EPOCH, STAGE_ORDER
-from forebay.broker.storage.records.epochs.placing import PLACING
+from forebay.broker.storage.records.epochs.large_commit import LARGE_COMMIT
 from forebay.broker.storage.records.pages.entry import ENTRY
 from forebay.broker.storage.store.contract import Family, Operation, Put, PutAll
 from forebay.broker.storage.store.memory import MemoryStore
@@ -51,7 +51,7 @@ def elsewhere(found: Claim) -> Claim:
     return replace(found, sink="others", write_name="others")
 
 
-async def on_its_way(broker: Broker, store: HeldStore) -> asyncio.Task[Outcome]:
+async def on_its_way(broker: Broker, store: HeldStore) -> asyncio.Task[CommitResult]:
     """A commit of the token `a` whose batch waits for its sync."""
     buffer, _ = await broker.create("orders", SinkSettings())
     await stage(buffer, claim(), "a", [b"1"])
@@ -138,7 +138,7 @@ async def test_a_large_commit_that_is_cut_off_at_any_batch_is_all_there_or_is_ma
         found = [await stored(other, partition=partition) for partition in range(3)]
         assert [len(values) for values in found] == [6, 3, 3]
         assert found[1] == found[2] == [b"1", b"2", b"3"]
-        assert again.scan(Family.META, *PLACING.under(), 10) == []
+        assert again.scan(Family.META, *LARGE_COMMIT.under(), 10) == []
     assert wrong_names(again.reopen()) == []
 
 

@@ -10,7 +10,7 @@ from forebay.broker.core.errors import (
 )
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.publish import writers as publishing
-from forebay.broker.runtime.publish.stored import Stored
+from forebay.broker.runtime.publish.result import PublishResult
 from forebay.broker.storage.store.memory import MemoryStore
 from tests.support.brokers.held_store import HeldStore
 from tests.support.brokers.writing import publish, writers
@@ -82,7 +82,7 @@ async def test_epochs_never_come_again_not_even_of_a_forgotten_writer() -> None:
             for _ in range(2):
                 session = await at.open("w", None)
                 epochs.append(session.epoch)
-                await session.forget()
+                await session.remove()
         store = store.reopen()
 
     assert epochs == sorted(set(epochs))
@@ -98,7 +98,7 @@ async def test_a_new_epoch_knows_nothing_of_the_pages_of_the_one_before() -> Non
         resumed = await at.open("w", epoch)
         stored = await publish(resumed, 0, b"a")
 
-    assert stored == Stored(1, 1, duplicate=False)
+    assert stored == PublishResult(1, 1, duplicate=False)
 
 
 # -- how long writers are remembered
@@ -110,7 +110,7 @@ async def test_a_writer_that_closed_is_forgotten_when_its_pages_are_durable() ->
         session = await at.open("w", None)
         store.hold()
         result = await session.publish(page(b"a"), 0)
-        closing = asyncio.ensure_future(session.forget())
+        closing = asyncio.ensure_future(session.remove())
         await store.reached()
         store.let_go()
         await closing
@@ -165,7 +165,7 @@ async def test_a_window_without_use_is_read_again_when_it_is_needed() -> None:
 
         resumed = await at.open("w", session.epoch)
 
-        assert await publish(resumed, 0, b"a") == Stored(0, 1, duplicate=True)
+        assert await publish(resumed, 0, b"a") == PublishResult(0, 1, duplicate=True)
 
 
 async def test_a_draining_broker_answers_duplicates_and_takes_nothing_new() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from forebay.broker.core.errors import OffsetAhead, OffsetTrimmed
 from forebay.broker.runtime.clock import FakeClock
-from tests.support.brokers.reading import sink
+from tests.support.brokers.replayed_sink import replayed_sink
 from tests.support.brokers.taker import Taker
 from tests.support.pages.samples import page
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_without_a_start_it_begins_at_the_earliest_record() -> None:
-    async with sink() as at:
+    async with replayed_sink() as at:
         empty = await at.start()
         await at.fill(3)
 
@@ -22,7 +22,7 @@ async def test_without_a_start_it_begins_at_the_earliest_record() -> None:
 
 
 async def test_an_offset_beyond_the_end_is_reported_with_where_the_end_is() -> None:
-    async with sink() as at:
+    async with replayed_sink() as at:
         await at.fill(3)
 
         assert await at.start(offset=3) == 3
@@ -33,7 +33,7 @@ async def test_an_offset_beyond_the_end_is_reported_with_where_the_end_is() -> N
 
 
 async def test_an_offset_that_was_trimmed_is_reported_with_what_is_left() -> None:
-    async with sink() as at:
+    async with replayed_sink() as at:
         await at.fill(4)
         taker = Taker(at.buffer.subscription(""))
         await taker.all_offsets()
@@ -51,7 +51,7 @@ async def test_an_offset_that_was_trimmed_is_reported_with_what_is_left() -> Non
 
 async def test_a_time_finds_the_first_record_accepted_since() -> None:
     clock = FakeClock()
-    async with sink(clock=clock) as at:
+    async with replayed_sink(clock=clock) as at:
         began = clock.wall
         for _ in range(20):
             await at.fill(1)
@@ -66,7 +66,7 @@ async def test_a_time_finds_the_first_record_accepted_since() -> None:
 
 async def test_a_time_finds_its_place_inside_a_joined_page() -> None:
     clock = FakeClock()
-    async with sink(clock=clock, buffer_page_size=100) as at:
+    async with replayed_sink(clock=clock, buffer_page_size=100) as at:
         began = clock.wall
         appends = []
         for _ in range(4):
@@ -80,7 +80,7 @@ async def test_a_time_finds_its_place_inside_a_joined_page() -> None:
 
 async def test_a_time_is_found_far_behind_what_is_in_memory() -> None:
     clock = FakeClock()
-    async with sink(clock=clock) as at:
+    async with replayed_sink(clock=clock) as at:
         began = clock.wall
         appends = []
         for _ in range(1_500):

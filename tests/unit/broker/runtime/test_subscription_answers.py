@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from forebay.broker.core.delivery.lane import Outcome
+from forebay.broker.core.delivery.lane import SettleOutcome
 from forebay.broker.core.delivery.redelivery import State
 from forebay.broker.core.errors import InvalidPartition
 from forebay.broker.core.partition.ranges import Range
@@ -15,7 +15,12 @@ from tests.support.brokers.running import move, running
 from tests.support.brokers.taker import Taker
 
 pytestmark = pytest.mark.anyio
-OK, ALREADY, STALE, UNKNOWN = Outcome.OK, Outcome.ALREADY_SETTLED, Outcome.STALE, Outcome.UNKNOWN
+OK, ALREADY, STALE, UNKNOWN = (
+    SettleOutcome.OK,
+    SettleOutcome.ALREADY_SETTLED,
+    SettleOutcome.STALE,
+    SettleOutcome.UNKNOWN,
+)
 
 
 def join(buffer: Buffer, name: str = "a") -> Taker:
@@ -145,7 +150,7 @@ async def test_a_rejection_that_is_too_late_stops_nothing() -> None:
 
         results = await buffer.subscription("").reject(0, taker.answer(), [Range(2, 3)], reason="too late")
 
-        assert [outcome for _, _, outcome in results] == [Outcome.ALREADY_SETTLED]
+        assert [outcome for _, _, outcome in results] == [SettleOutcome.ALREADY_SETTLED]
         assert buffer.record.paused is None
 
 

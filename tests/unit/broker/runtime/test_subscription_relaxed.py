@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from forebay.broker.core.delivery import sender
-from forebay.broker.core.delivery.lane import Answer, Outcome
+from forebay.broker.core.delivery.lane import Answer, SettleOutcome
 from forebay.broker.core.partition.pages import DropReason
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import Ordering, Overflow
@@ -88,7 +88,7 @@ async def test_a_page_that_went_to_the_retry_queue_long_ago_is_read_from_the_sto
 
         assert isinstance(event, Delivered)
         assert delivered_values(event) == [(1, b"x" * 10)]
-        assert await taker.ack(1, 2) == [Outcome.OK]
+        assert await taker.ack(1, 2) == [SettleOutcome.OK]
 
 
 async def test_a_queued_record_that_overflow_drops_is_reported_as_a_gap() -> None:
@@ -141,7 +141,7 @@ async def test_a_queued_page_that_is_damaged_becomes_a_gap() -> None:
         await taker.all_offsets()
 
         assert taker.told_gaps() == [(1, 2)]
-        assert await taker.ack(0, 3) == [Outcome.OK, Outcome.ALREADY_SETTLED, Outcome.OK]
+        assert await taker.ack(0, 3) == [SettleOutcome.OK, SettleOutcome.ALREADY_SETTLED, SettleOutcome.OK]
 
 
 async def test_pulls_take_what_went_to_the_retry_queue_too() -> None:

@@ -13,7 +13,7 @@ from forebay.client import InvalidArgument
 from forebay.client.positions import store as registry
 from forebay.client.positions.store import StoreContext, open_store, redacted, schemes
 from forebay.client.positions.stores.memory import MemoryPositions
-from tests.support.positions.opening import no_channels
+from tests.support.positions.no_channels import no_channels
 
 
 def test_a_store_is_opened_by_the_scheme_of_its_url() -> None:

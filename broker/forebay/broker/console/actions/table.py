@@ -140,14 +140,14 @@ class _Chosen:
 
 async def _chosen(broker: Broker, buffer: Buffer, error_contains: str) -> _Chosen:
     wanted = dead.DeadLetterFilter(error_contains=error_contains)
-    box = broker.sinks.get(dead_letter_sink_name(buffer.name))
-    ends = {log.number: log.tail.next_offset for log in box.logs} if box is not None else {}
+    dead_letter_sink = broker.sinks.get(dead_letter_sink_name(buffer.name))
+    ends = {log.number: log.tail.next_offset for log in dead_letter_sink.logs} if dead_letter_sink is not None else {}
     asked = dead.ListDeadLettersRequest(sink=buffer.name, filter=wanted, page_size=EXAMINED)
     found = await DeadLetterServicer(broker).ListDeadLetters(asked, None)
     number = len(found.dead_letters)
     more = " or more" if found.next_page_token else ""
     whose = f" whose error contains {error_contains!r}" if error_contains else ""
-    incarnation = box.record.incarnation if box is not None else ""
+    incarnation = dead_letter_sink.record.incarnation if dead_letter_sink is not None else ""
     return _Chosen(wanted, incarnation, ends, f"{count(number)}{more} dead letters{whose}", number > 0)
 
 

@@ -57,9 +57,9 @@ class LetterList:
 async def letters(source: PageSource, request: Request) -> Page:
     """Return the oldest dead letters of a sink, grouped by the words of the target."""
     name = source.named(request, Right.REPLAY)
-    box = DeadLetterOperations(source.broker, name)
+    dead_letters = DeadLetterOperations(source.broker, name)
     try:
-        found, _ = await box.list(Filter(), LETTERS, None)
+        found, _ = await dead_letters.list(Filter(), LETTERS, None)
     except BrokerError as error:
         raise refused(error) from error
     groups: dict[str, list[Letter]] = {}

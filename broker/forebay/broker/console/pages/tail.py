@@ -19,10 +19,10 @@ from forebay.broker.rpc.buffer.peek import peek
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.v1 import buffer_service_pb2 as pb
 
-LOOK_S: Final = 1.0
+POLL_S: Final = 1.0
 """Time between two looks."""
 
-LOOKED_AT: Final = 200
+RECORDS_PER_POLL: Final = 200
 """Records of a partition that are read at a time; older ones of that time are skipped, and counted."""
 
 KEPT: Final = 100
@@ -32,7 +32,7 @@ PARTITIONS_MAX: Final = 32
 """Partitions of a tail without a chosen one; of a larger sink it has the first ones."""
 
 
-class Tail:
+class LiveTail:
     """Records that came since a page was opened."""
 
     def __init__(
@@ -64,7 +64,7 @@ class Tail:
 
     @property
     def offsets(self) -> tuple[int, ...]:
-        """Offsets at which the next look begins."""
+        """Offsets at which the next poll begins."""
         return tuple(self._next.values())
 
     @property
@@ -72,19 +72,19 @@ class Tail:
         """Number of partitions that are followed."""
         return len(self._next)
 
-    async def look(self) -> bool:
+    async def poll(self) -> bool:
         """Read what is new, and return whether anything is. Raises ``BrokerError``."""
         buffer = self._source.broker.sink(self._name, self._incarnation)
         before = self.seen
         for partition in self._next:
-            await self._look_at(buffer, partition)
+            await self._poll_partition(buffer, partition)
         return self.seen > before
 
-    async def _look_at(self, buffer: Buffer, partition: int) -> None:
+    async def _poll_partition(self, buffer: Buffer, partition: int) -> None:
         end, start = buffer.logs[partition].tail.next_offset, self._next[partition]
         if end <= start:
             return
-        first = max(start, end - LOOKED_AT)
+        first = max(start, end - RECORDS_PER_POLL)
         self.seen += end - start
         self.skipped += first - start
         self._next[partition] = end
@@ -99,34 +99,34 @@ async def tail(source: PageSource, request: Request) -> Page:
     following = _tail(source, request)
     begin = following.offsets
     try:
-        await following.look()
+        await following.poll()
     except BrokerError as error:
         raise refused(error) from error
     return _page(source, request, following, begin)
 
 
 async def follow_tail(source: PageSource, request: Request) -> AsyncGenerator[Page | None, None]:
-    """Yield the page after each look that found something, None after the others."""
+    """Yield the page after each poll that found something, None after the others."""
     following = _tail(source, request)
     begin = following.offsets
     while not source.ended.is_set():
         try:
-            async with asyncio.timeout(LOOK_S):
+            async with asyncio.timeout(POLL_S):
                 await source.ended.wait()
         except TimeoutError:
             request.state.principal = source.admit(request)
             source.named(request, Right.REPLAY)
             try:
-                found = await following.look()
+                found = await following.poll()
             except BrokerError as error:
                 raise refused(error) from error
             yield _page(source, request, following, begin) if found else None
 
 
-def _tail(source: PageSource, request: Request) -> Tail:
+def _tail(source: PageSource, request: Request) -> LiveTail:
     name = source.named(request, Right.REPLAY)
     try:
-        return Tail(source, name, optional_number(request, "partition"), searched(request), _after(request))
+        return LiveTail(source, name, optional_number(request, "partition"), searched(request), _after(request))
     except BrokerError as error:
         raise refused(error) from error
 
@@ -139,7 +139,7 @@ def _after(request: Request) -> list[int]:
     return [int(part) for part in parts]
 
 
-def _page(source: PageSource, request: Request, following: Tail, begin: Sequence[int]) -> Page:
+def _page(source: PageSource, request: Request, following: LiveTail, begin: Sequence[int]) -> Page:
     name, partition = request.path_params["sink"], optional_number(request, "partition")
     newest = list(reversed(following.records))
     data: dict[str, Any] = {

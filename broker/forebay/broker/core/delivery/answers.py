@@ -22,7 +22,7 @@ NEVER: Final = 1 << 64
 """Above every offset."""
 
 
-class Outcome(IntEnum):
+class SettleOutcome(IntEnum):
     """Outcome of an answered range; the numbers are those of the wire."""
 
     OK = 1
@@ -49,10 +49,10 @@ class Revocation:
     """False in RELAXED order: only the failed records are void, and the consumer need not be notified."""
 
 
-Results = list[tuple[Range, Outcome]]
+Results = list[tuple[Range, SettleOutcome]]
 
 
-def joined(results: Sequence[tuple[Range, Outcome]]) -> Results:
+def joined(results: Sequence[tuple[Range, SettleOutcome]]) -> Results:
     """Return the results with neighbours of one outcome joined."""
     found: Results = []
     for part, outcome in results:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from forebay.broker.core.delivery.answers import Answer, Outcome, Results
+from forebay.broker.core.delivery.answers import Answer, Results, SettleOutcome
 from forebay.broker.core.delivery.in_flight import Flights
 from forebay.broker.core.delivery.leases import Leases
 from forebay.broker.core.delivery.retry_queue import RetryQueue
@@ -34,17 +34,19 @@ def outcomes(
     if fresh.size > 0:
         for part in view.unsettled(fresh):
             if part.first > at:
-                results.append((Range(at, part.first), Outcome.ALREADY_SETTLED))
+                results.append((Range(at, part.first), SettleOutcome.ALREADY_SETTLED))
             for each, flight in flights.within(part):
                 if flight is None:
                     results += _outside_flight(each, queue, leases)
                 else:
-                    results.append((each, Outcome.OK if flight.revision <= answer.revision else Outcome.STALE))
+                    results.append(
+                        (each, SettleOutcome.OK if flight.revision <= answer.revision else SettleOutcome.STALE)
+                    )
             at = part.end
         if at < fresh.end:
-            results.append((Range(at, fresh.end), Outcome.ALREADY_SETTLED))
+            results.append((Range(at, fresh.end), SettleOutcome.ALREADY_SETTLED))
     if requested.end > stale:
-        results.append((Range(max(requested.first, stale), requested.end), Outcome.STALE))
+        results.append((Range(max(requested.first, stale), requested.end), SettleOutcome.STALE))
     return results
 
 
@@ -52,4 +54,4 @@ def _outside_flight(part: Range, queue: RetryQueue, leases: Leases) -> Results:
     leased = [each for each, lease in leases.within(part) if lease] if leases else []
     away = sorted([*queue.within(part), *leased])
     unknown = sets.missing(tuple(away), part)
-    return sorted([(one, Outcome.STALE) for one in away] + [(one, Outcome.UNKNOWN) for one in unknown])
+    return sorted([(one, SettleOutcome.STALE) for one in away] + [(one, SettleOutcome.UNKNOWN) for one in unknown])

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from forebay.broker.core.dead_letters.transfers import Transfers
-from forebay.broker.core.delivery.answers import Answer, History, Outcome, Results, Revocation
+from forebay.broker.core.delivery.answers import Answer, History, Results, Revocation, SettleOutcome
 from forebay.broker.core.delivery.in_flight import Flight, Flights, InFlight
 from forebay.broker.core.delivery.judgement import Judgement, outcomes
 from forebay.broker.core.delivery.lease_manager import LeaseManager
@@ -28,7 +28,7 @@ from forebay.broker.core.partition.cursor import Cursor, Settlement
 from forebay.broker.core.partition.ranges import Range, RangeSet
 from forebay.broker.core.settings import SECOND_US, SinkSettings
 
-__all__ = ["HOLES_MAX", "TRANSFERS_MAX", "Answer", "Lane", "Outcome", "Results", "Revocation"]
+__all__ = ["HOLES_MAX", "TRANSFERS_MAX", "Answer", "Lane", "Results", "Revocation", "SettleOutcome"]
 
 
 class Lane:
@@ -167,7 +167,7 @@ class Lane:
         """Settle everything up to ``requested.end``, delivered or not. Only for the owner."""
         stale = self._stale_from(answer)
         if stale is None or requested.end > next_offset:
-            return [(requested, Outcome.STALE if stale is None else Outcome.UNKNOWN)]
+            return [(requested, SettleOutcome.STALE if stale is None else SettleOutcome.UNKNOWN)]
         end = min(requested.end, max(stale, self.cursor.watermark))
         results: Results = []
         if end > self.cursor.watermark:
@@ -177,12 +177,12 @@ class Lane:
             parts = list(self.view.unsettled(whole)) if self.transfers else [whole]
             self._apply(parts, Settlement.ACKED, now, next_offset)
             self.sender.position = max(self.sender.position, end)
-            before = [(part, Outcome.ALREADY_SETTLED) for part in sets.missing(fresh, below)]
-            results += sorted([(part, Outcome.OK) for part in fresh] + before)
+            before = [(part, SettleOutcome.ALREADY_SETTLED) for part in sets.missing(fresh, below)]
+            results += sorted([(part, SettleOutcome.OK) for part in fresh] + before)
         elif end >= requested.end:
-            results.append((requested, Outcome.ALREADY_SETTLED))
+            results.append((requested, SettleOutcome.ALREADY_SETTLED))
         if requested.end > end:
-            results.append((Range(max(requested.first, end), requested.end), Outcome.STALE))
+            results.append((Range(max(requested.first, end), requested.end), SettleOutcome.STALE))
         return results
 
     def settle_below(self, end: int, now: float, next_offset: int) -> int:
@@ -448,7 +448,7 @@ class Lane:
         """Return the outcome that an answer has for each part of ``requested``; OK for records in flight."""
         stale = self._stale_from(answer)
         if stale is None:
-            return [(requested, Outcome.STALE)]
+            return [(requested, SettleOutcome.STALE)]
         return outcomes(answer, requested, stale, self.view, self.flights, self.retry.queue, self.leases)
 
     def _apply(
@@ -499,4 +499,4 @@ class Lane:
 
 def _taken(results: Results) -> list[Range]:
     """Return the parts that the answer settles."""
-    return [part for part, outcome in results if outcome is Outcome.OK]
+    return [part for part, outcome in results if outcome is SettleOutcome.OK]

@@ -8,7 +8,7 @@ seconds on a monotonic clock and are passed in.
 
 from __future__ import annotations
 
-from forebay.broker.core.delivery.answers import Outcome, Results, joined
+from forebay.broker.core.delivery.answers import Results, SettleOutcome, joined
 from forebay.broker.core.delivery.in_flight import Flight, Flights
 from forebay.broker.core.delivery.leases import Leases
 from forebay.broker.core.delivery.progress import Progress
@@ -138,19 +138,19 @@ class LeaseManager:
         at = requested.first
         for part in self._progress.view.unsettled(requested):
             if part.first > at:
-                results.append((Range(at, part.first), Outcome.ALREADY_SETTLED))
+                results.append((Range(at, part.first), SettleOutcome.ALREADY_SETTLED))
             for each, flight in self._flights.within(part):
                 if flight is not None:
-                    results.append((each, Outcome.STALE))
+                    results.append((each, SettleOutcome.STALE))
                     continue
                 for piece, lease in self._leases.within(each):
-                    results += [(piece, Outcome.STALE)] if lease and lease.holder != holder else self._sent(piece)
+                    results += [(piece, SettleOutcome.STALE)] if lease and lease.holder != holder else self._sent(piece)
             at = part.end
         if at < requested.end:
-            results.append((Range(at, requested.end), Outcome.ALREADY_SETTLED))
+            results.append((Range(at, requested.end), SettleOutcome.ALREADY_SETTLED))
         return joined(results)
 
     def _sent(self, part: Range) -> Results:
         sent = min(max(self._progress.cursor.sent, part.first), part.end)
-        found = [(Range(part.first, sent), Outcome.OK), (Range(sent, part.end), Outcome.UNKNOWN)]
+        found = [(Range(part.first, sent), SettleOutcome.OK), (Range(sent, part.end), SettleOutcome.UNKNOWN)]
         return [(piece, outcome) for piece, outcome in found if piece.size]

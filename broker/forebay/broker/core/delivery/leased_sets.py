@@ -46,7 +46,7 @@ def lease_us(asked_us: int | None, ack_deadline_us: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LeasedPart:
     """Part of a set in one partition, or a part that a holder names."""
 
     partition: int

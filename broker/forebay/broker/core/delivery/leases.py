@@ -70,7 +70,7 @@ class Leases:
         """Return the holders with a leased range; leases without one are removed."""
         held = {flight.number for flight in self._flights}
         for lease in [lease for lease in self._by_holder.values() if lease.number not in held]:
-            self._forget(lease)
+            self._remove(lease)
         return set(self._by_holder)
 
     def of(self, holder: str, cursor: Cursor) -> list[Range]:
@@ -108,7 +108,7 @@ class Leases:
         lease = self._by_holder.get(holder)
         if lease is None:
             return []
-        self._forget(lease)
+        self._remove(lease)
         return self._flights.revoke(lease.number)
 
     @property
@@ -132,5 +132,5 @@ class Leases:
         for holder in list(self._by_holder):
             self.release(holder)
 
-    def _forget(self, lease: Lease) -> None:
+    def _remove(self, lease: Lease) -> None:
         del self._by_holder[lease.holder], self._by_number[lease.number]

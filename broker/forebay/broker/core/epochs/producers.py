@@ -170,7 +170,7 @@ class Producers:
             record = replace(record, run=now.run, ticket=now.ticket)
         self._keep(record)
 
-    def forget(self, producer: str) -> None:
+    def remove(self, producer: str) -> None:
         """Remove a producer."""
         found = self.known.pop(producer, None)
         self._used_us.pop(producer, None)

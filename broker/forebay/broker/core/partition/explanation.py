@@ -19,7 +19,7 @@ from forebay.broker.core.partition.pages import DropReason, Entry, Gap
 from forebay.broker.core.partition.ranges import Range
 
 
-class Place(IntEnum):
+class RecordPlace(IntEnum):
     """Place of a record; the numbers are those of the wire."""
 
     NOT_ASSIGNED = 1
@@ -126,7 +126,7 @@ class Explanation:
     next_offset: int
     """Offset that the next record will get."""
 
-    place: Place
+    place: RecordPlace
     entry: Entry | None
     """Its page, while it is stored."""
 
@@ -169,13 +169,13 @@ def explain(log: PartitionLog, lane: Lane, subscription: str, offset: int, momen
     flight = lane.flights.at(offset) if not lane.view.is_settled(offset) else None
     lease, leased = _lease(lane, offset) or (None, None)
     sent = flight or leased
-    state = None if place is Place.NOT_ASSIGNED else _state(log, lane, subscription, offset)
+    state = None if place is RecordPlace.NOT_ASSIGNED else _state(log, lane, subscription, offset)
     before = sum(part.size for part in lane.view.unsettled(Range(0, min(offset, log.next_offset))))
     return Explanation(
         offset=offset,
         next_offset=log.next_offset,
         place=place,
-        entry=moment.entry if place in {Place.RECENT, Place.DISK, Place.MEMORY} else None,
+        entry=moment.entry if place in {RecordPlace.RECENT, RecordPlace.DISK, RecordPlace.MEMORY} else None,
         gap=log.gap_at(offset),
         rejection=log.rejections.at(subscription, offset),
         state=state,
@@ -185,12 +185,12 @@ def explain(log: PartitionLog, lane: Lane, subscription: str, offset: int, momen
         sent_at=sent.sent_at if sent is not None else None,
         lease=replace(lease) if lease is not None else None,
         attempts=cursor.attempts_of(offset),
-        delivered_before=offset < cursor.sent and place is not Place.NOT_ASSIGNED,
+        delivered_before=offset < cursor.sent and place is not RecordPlace.NOT_ASSIGNED,
         delivery=lane.resend.state,
         waiting=_waiting(lane, offset, place, state, before, moment),
         before=before,
         watermark=cursor.watermark,
-        restored_at_us=_restored_at_us(log, offset) if place in {Place.RECENT, Place.DISK} else None,
+        restored_at_us=_restored_at_us(log, offset) if place in {RecordPlace.RECENT, RecordPlace.DISK} else None,
     )
 
 
@@ -204,20 +204,20 @@ def _lease(lane: Lane, offset: int) -> tuple[Lease, Flight] | None:
     return None if lane.view.is_settled(offset) else lane.leases.at(offset)
 
 
-def _place(log: PartitionLog, offset: int, moment: Moment) -> Place:
+def _place(log: PartitionLog, offset: int, moment: Moment) -> RecordPlace:
     if offset >= log.next_offset:
-        return Place.NOT_ASSIGNED
+        return RecordPlace.NOT_ASSIGNED
     if offset >= log.tail.next_offset:
-        return Place.AWAITING_COMMIT
+        return RecordPlace.AWAITING_COMMIT
     if log.gap_at(offset) is not None:
-        return Place.DROPPED
+        return RecordPlace.DROPPED
     if moment.entry is not None:
         if moment.entry.base in log.held:
-            return Place.MEMORY
-        return Place.RECENT if moment.recent else Place.DISK
+            return RecordPlace.MEMORY
+        return RecordPlace.RECENT if moment.recent else RecordPlace.DISK
     if offset < log.head.earliest or log.pages == 0:
-        return Place.TRIMMED
-    return Place.DISK if moment.unreadable else Place.MISSING
+        return RecordPlace.TRIMMED
+    return RecordPlace.DISK if moment.unreadable else RecordPlace.MISSING
 
 
 # -- state for the subscription
@@ -275,8 +275,10 @@ def _not_dropped(cursor: Cursor) -> RecordState:
 # -- reason why its delivery waits
 
 
-def _waiting(lane: Lane, offset: int, place: Place, state: RecordState | None, before: int, moment: Moment) -> Waiting:
-    if place is Place.NOT_ASSIGNED:
+def _waiting(
+    lane: Lane, offset: int, place: RecordPlace, state: RecordState | None, before: int, moment: Moment
+) -> Waiting:
+    if place is RecordPlace.NOT_ASSIGNED:
         return Waiting(Wait.RECORD)
     if state is RecordState.IN_FLIGHT:
         return Waiting(Wait.ANSWER, lane.deadline(offset))
@@ -287,7 +289,7 @@ def _waiting(lane: Lane, offset: int, place: Place, state: RecordState | None, b
         return Waiting(Wait.NOTHING)
     if lane.view.is_settled(offset):
         return Waiting(Wait.DEAD_LETTER)
-    if place is Place.AWAITING_COMMIT:
+    if place is RecordPlace.AWAITING_COMMIT:
         return Waiting(Wait.COMMIT)
     return (
         _stopped(lane, moment)

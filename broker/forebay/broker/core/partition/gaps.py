@@ -40,9 +40,9 @@ def merged(gaps: list[Gap], *, most: int, settled_to: int) -> tuple[list[Gap], l
     made: list[Gap] = []
     copied = 0
     for first, end in _runs(joins):
-        together = gaps[first - 1 : end]
-        gone += together
-        made.append(reduce(Gap.joined, together))
+        neighbours = gaps[first - 1 : end]
+        gone += neighbours
+        made.append(reduce(Gap.joined, neighbours))
         kept += [*gaps[copied : first - 1], made[-1]]
         copied = end
     return [*kept, *gaps[copied:]], gone, made
@@ -87,7 +87,7 @@ class Rejections:
         """Return per subscription the own gaps that begin at ``offset`` or above it, in order."""
         return [gaps[bisect_left(gaps, offset, key=lambda gap: gap.first) :] for gaps in self._gaps.values() if gaps]
 
-    def forget(self, subscription: str) -> tuple[Gap, ...]:
+    def remove_subscription(self, subscription: str) -> tuple[Gap, ...]:
         """Remove and return the own gaps of a subscription that is deleted."""
         return tuple(self._gaps.pop(subscription, ()))
 

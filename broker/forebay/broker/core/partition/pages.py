@@ -61,7 +61,7 @@ class Body:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PagePart:
     """Part of a page that one publish call brought."""
 
     first: int
@@ -164,17 +164,17 @@ class Entry:
     pages_before: int
     """Pages appended to the partition before it."""
 
-    parts: tuple[Part, ...] = ()
+    parts: tuple[PagePart, ...] = ()
     """Parts that its publishers brought, by offset."""
 
     @property
     def end(self) -> int:
         return self.base + self.count
 
-    def part_of(self, offset: int) -> Part:
+    def part_of(self, offset: int) -> PagePart:
         """Return the part that a record came with; of an entry without parts, one that is the whole page."""
         found = bisect_right(self.parts, offset, key=lambda each: each.first) - 1
-        return self.parts[found] if found >= 0 else Part(self.base, self.accepted_at_us)
+        return self.parts[found] if found >= 0 else PagePart(self.base, self.accepted_at_us)
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ EARLIEST: Final = Position(At.EARLIEST)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StartOffset:
     """Offset at which an account is opened in one partition."""
 
     partition: int
@@ -64,7 +64,7 @@ class Place:
     """Requested records that no longer exist."""
 
 
-def place(position: Position, log: PartitionLog, since: Mapping[int, int], *, or_earliest: bool) -> Place:
+def place(position: Position, log: PartitionLog, since: Mapping[int, int], *, or_earliest: bool) -> StartOffset:
     """Return the place of ``position`` in a partition; ``since`` holds the offset found for a time.
 
     Raises:
@@ -73,17 +73,17 @@ def place(position: Position, log: PartitionLog, since: Mapping[int, int], *, or
     """
     end = log.tail.next_offset
     if position.at is At.LATEST:
-        return Place(log.number, end)
+        return StartOffset(log.number, end)
     if position.at is At.TIME:
-        return Place(log.number, min(end, max(since.get(log.number, 0), log.reachable)))
+        return StartOffset(log.number, min(end, max(since.get(log.number, 0), log.reachable)))
     if position.at is At.EARLIEST or not position.names(log.number):
-        return Place(log.number, log.earliest)
+        return StartOffset(log.number, log.earliest)
     offset = position.number if position.at is At.OFFSET else dict(position.offsets)[log.number]
     if offset > end:
         raise OffsetAhead(offset, log.earliest, end)
     reachable = log.reachable
     if offset >= reachable:
-        return Place(log.number, offset)
+        return StartOffset(log.number, offset)
     if not or_earliest:
         raise OffsetTrimmed(offset, log.earliest, end)
-    return Place(log.number, reachable, Range(offset, reachable))
+    return StartOffset(log.number, reachable, Range(offset, reachable))

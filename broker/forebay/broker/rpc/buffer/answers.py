@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final, TypeVar
 
-from forebay.broker.core.delivery.lane import Answer, Outcome
+from forebay.broker.core.delivery.lane import Answer, SettleOutcome
 from forebay.broker.core.errors import BrokerError, InvalidValue
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import Ordering
@@ -22,7 +22,7 @@ from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2
 
 _T = TypeVar("_T")
-Results = tuple[tuple[int, Range, Outcome], ...]
+Results = tuple[tuple[int, Range, SettleOutcome], ...]
 DELAY_MAX_US: Final = 24 * 3_600 * 1_000_000
 REASON_MAX: Final = 1_024
 SLICE: Final = 64
@@ -114,7 +114,7 @@ async def _in_slices(
         if begun:
             await slices.turn()
         begun.append(settle(some))
-    return begun[0] if len(begun) == 1 else _together(begun)
+    return begun[0] if len(begun) == 1 else _all_results(begun)
 
 
 def _cut(items: Iterable[_T]) -> Iterator[list[_T]]:
@@ -123,5 +123,5 @@ def _cut(items: Iterable[_T]) -> Iterator[list[_T]]:
         yield some
 
 
-async def _together(begun: Sequence[Awaitable[Results]]) -> Results:
+async def _all_results(begun: Sequence[Awaitable[Results]]) -> Results:
     return tuple(result for results in await asyncio.gather(*begun) for result in results)

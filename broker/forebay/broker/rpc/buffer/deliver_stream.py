@@ -13,12 +13,12 @@ from forebay.broker.core.names import ID_FORM, is_id
 from forebay.broker.core.settings import Ordering
 from forebay.broker.rpc import convert
 from forebay.broker.rpc.buffer.answers import Results, acked, extended, in_message, nacked
-from forebay.broker.rpc.buffer.opening import first
+from forebay.broker.rpc.buffer.first_message import first_message
 from forebay.broker.rpc.pages import frames
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.delivery.consumer import Consumer, Credit, Unsent
 from forebay.broker.runtime.delivery.events import Answered, Assigned, Delivered, Event, GapMet, Pinged, Revoked
-from forebay.broker.runtime.delivery.session import Session
+from forebay.broker.runtime.delivery.liveness import StreamLiveness
 from forebay.broker.runtime.delivery.subscription import Subscription
 from forebay.broker.runtime.resources.streams import CreditUse, OpenStream
 from forebay.errors.reasons import Reason
@@ -48,12 +48,12 @@ class DeliverStream:
         """Events to send, each with the number of results that it carries."""
         self._unsent = Unsent()
         self._answers: asyncio.Queue[tuple[int, Awaitable[Results]]] = asyncio.Queue(ANSWERS_MAX)
-        self._owed = 0
+        self._pending_results = 0
         """Results that are pending or unread, one per range of the answers."""
         self._taken = asyncio.Event()
         self._memory = stream.memory = broker.stream_memory.share(self._wake)
         self._consumer: Consumer | None = None
-        self._said_goodbye = False
+        self._closed_by_consumer = False
         """True if the consumer has ended the stream: it has not vanished."""
 
     async def serve(self) -> None:
@@ -66,7 +66,7 @@ class DeliverStream:
             self._consumer.wakeup.set()
 
     async def _serve(self) -> None:
-        request = await first(self._context)
+        request = await first_message(self._context)
         if request is grpc.aio.EOF or request.WhichOneof("request") != "open":
             raise BrokerError(Reason.INVALID_OPEN, "the first message must be `open`", field="open")
         opening = request.open
@@ -93,12 +93,12 @@ class DeliverStream:
         stream.subscription = subscription.name
         stream.credit = lambda: CreditUse(consumer.usage.records, consumer.credit.records)
         if opening.answers_pings:
-            consumer.session = Session(self._broker.bounds.session_timeout_s, self._broker.clock.monotonic())
+            consumer.session = StreamLiveness(self._broker.bounds.session_timeout_s, self._broker.clock.monotonic())
         tasks = [
             asyncio.ensure_future(self._read(subscription, consumer)),
             asyncio.ensure_future(consumer.pump()),
             asyncio.ensure_future(self._send(consumer)),
-            asyncio.ensure_future(self._give_results()),
+            asyncio.ensure_future(self._forward_results()),
             asyncio.ensure_future(self._broker.ended()),
             asyncio.ensure_future(buffer.state.gone.wait()),
             asyncio.ensure_future(self._memory.shed.wait()),
@@ -108,7 +108,7 @@ class DeliverStream:
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             # Records in flight at an end without a fault of the consumer have not failed.
-            orderly = self._said_goodbye or not done.isdisjoint((ended, gone, shed))
+            orderly = self._closed_by_consumer or not done.isdisjoint((ended, gone, shed))
             for task in done:
                 await task
             if self._memory.shed.is_set():
@@ -128,15 +128,15 @@ class DeliverStream:
             consumer.note_message()
             kind = "close" if request is grpc.aio.EOF else request.WhichOneof("request")
             if kind == "ack":
-                owed = self._owing(request.ack)
-                await self._answers.put((owed, await acked(subscription, request.ack)))
+                results = self._count_results(request.ack)
+                await self._answers.put((results, await acked(subscription, request.ack)))
             elif kind == "nack":
-                owed = self._owing(request.nack)
-                await self._answers.put((owed, await nacked(subscription, request.nack)))
+                results = self._count_results(request.nack)
+                await self._answers.put((results, await nacked(subscription, request.nack)))
             elif kind == "extend":
                 await extended(subscription, request.extend)
             elif kind == "close":
-                self._said_goodbye = request is not grpc.aio.EOF
+                self._closed_by_consumer = request is not grpc.aio.EOF
                 consumer.credit = Credit(0, 0)  # nothing more is sent
                 await self._answers.join()
                 await self._outbox.join()
@@ -151,23 +151,23 @@ class DeliverStream:
 
     async def _room_for_results(self) -> None:
         """Wait until the peer has read enough of its pending results."""
-        while self._owed >= RESULTS_MAX:
+        while self._pending_results >= RESULTS_MAX:
             self._taken.clear()
             await self._taken.wait()
-        if self._owed >= RESULTS_AT_EASE:
+        if self._pending_results >= RESULTS_AT_EASE:
             await self._memory.settled()
 
-    def _owing(self, answer: pb.AckRanges | pb.NackRanges) -> int:
+    def _count_results(self, answer: pb.AckRanges | pb.NackRanges) -> int:
         """Count the results of an answer."""
         count = max(1, len(answer.ranges))
-        self._owed += count
-        self._memory.take(count * RESULT_BYTES)
+        self._pending_results += count
+        self._memory.acquire(count * RESULT_BYTES)
         return count
 
-    async def _give_results(self) -> None:
+    async def _forward_results(self) -> None:
         while True:
-            count, results = await self._answers.get()
-            self._outbox.put_nowait((Answered(await results), count))
+            count, answered = await self._answers.get()
+            self._outbox.put_nowait((Answered(await answered), count))
             self._answers.task_done()
 
     def _put(self, event: Event) -> None:
@@ -185,7 +185,7 @@ class DeliverStream:
 
     async def _send(self, consumer: Consumer) -> None:
         while True:
-            event, owed = await self._outbox.get()
+            event, results = await self._outbox.get()
             session, now = consumer.session, self._broker.clock.monotonic
             if session is not None:
                 session.writes(now())
@@ -195,13 +195,13 @@ class DeliverStream:
             self._outbox.task_done()
             self._count(event, -1)
             if isinstance(event, Delivered):
-                self._memory.give(event.size)
+                self._memory.release_pages(event.size)
                 self._stream.count(sum(part.size for part in event.ranges), event.size)
             if isinstance(event, Delivered | GapMet):
                 consumer.wakeup.set()
-            if owed:
-                self._owed -= owed
-                self._memory.release(owed * RESULT_BYTES)
+            if results:
+                self._pending_results -= results
+                self._memory.release(results * RESULT_BYTES)
                 self._taken.set()
 
 
@@ -216,8 +216,10 @@ async def _message(event: Event) -> pb.DeliverResponse | bytes:
     match event:
         case Delivered():
             return frames.delivery(_delivery(event), event.pages)
-        case Revoked(partition, first, revision):
-            return pb.DeliverResponse(revoked=pb.Revoked(partition=partition, from_offset=first, revision=revision))
+        case Revoked(partition, first_message, revision):
+            return pb.DeliverResponse(
+                revoked=pb.Revoked(partition=partition, from_offset=first_message, revision=revision)
+            )
         case GapMet(partition, found):
             return pb.DeliverResponse(gap=convert.gap(partition, found))
         case Answered(results):

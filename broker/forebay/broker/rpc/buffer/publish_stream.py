@@ -15,7 +15,7 @@ from forebay.broker.core.errors import BrokerError, Draining, InvalidValue, Stor
 from forebay.broker.core.names import ID_FORM, is_id
 from forebay.broker.core.publish.writer import WINDOW
 from forebay.broker.rpc import convert
-from forebay.broker.rpc.buffer.opening import first
+from forebay.broker.rpc.buffer.first_message import first_message
 from forebay.broker.rpc.epochs import convert as epochs
 from forebay.broker.rpc.pages.bounds import count_records
 from forebay.broker.rpc.pages.requests import PageRequest
@@ -23,8 +23,8 @@ from forebay.broker.rpc.requests.numbers import NUMBER_MAX
 from forebay.broker.rpc.status import status_of
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.epochs.stage import StageSession
-from forebay.broker.runtime.publish.stored import Stored
-from forebay.broker.runtime.publish.writers import Session
+from forebay.broker.runtime.publish.result import PublishResult
+from forebay.broker.runtime.publish.writers import WriterSession
 from forebay.broker.runtime.resources.stream_memory import Share
 from forebay.broker.runtime.resources.streams import OpenStream
 from forebay.broker.runtime.sink.schemas import Schemas
@@ -55,7 +55,7 @@ class _Unanswered:
     sequence: int
     size: int
     """Bytes of its body."""
-    answer: asyncio.Future[Stored] | BrokerError
+    answer: asyncio.Future[PublishResult] | BrokerError
 
 
 class PublishStream:
@@ -66,7 +66,7 @@ class PublishStream:
         self._context = context
         self._stream = stream
         self._answers: deque[_Unanswered] = deque()
-        self._together = False
+        self._batches_answers = False
         """True if the publisher accepts several answers in a message."""
         self._changed = asyncio.Event()
         self._room = asyncio.Event()
@@ -78,7 +78,7 @@ class PublishStream:
 
     async def serve(self) -> None:
         """Serve until the publisher ends the stream, or raise the reason of its end."""
-        request = await first(self._context)
+        request = await first_message(self._context)
         if not isinstance(request, pb.PublishRequest) or request.WhichOneof("request") != "open":
             raise BrokerError(Reason.INVALID_OPEN, "the first message must be `open`", field="open")
         session, opened = await self._open(request.open)
@@ -90,7 +90,7 @@ class PublishStream:
             finally:
                 session.end()
 
-    async def _until_over(self, session: Session | StageSession) -> None:
+    async def _until_over(self, session: WriterSession | StageSession) -> None:
         tasks = [
             asyncio.ensure_future(self._read(session)),
             asyncio.ensure_future(self._answer()),
@@ -117,7 +117,7 @@ class PublishStream:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _open(self, opening: pb.PublishOpen) -> tuple[Session | StageSession, pb.PublishOpened]:
+    async def _open(self, opening: pb.PublishOpen) -> tuple[WriterSession | StageSession, pb.PublishOpened]:
         staged = opening.HasField("stage")
         if not staged and not is_id(opening.writer_id):
             raise InvalidValue(Reason.INVALID_OPEN, "open.writer_id", quoted(opening.writer_id), ID_FORM)
@@ -125,10 +125,10 @@ class PublishStream:
         buffer = self._broker.sink(opening.sink, opening.incarnation)
         self._sink = self._stream.sink = opening.sink
         self._stream.client_id = opening.stage.write_name or opening.stage.producer if staged else opening.writer_id
-        self._together = opening.answers_together
+        self._batches_answers = opening.answers_together
         self._schemas = buffer.schemas
         epoch = opening.writer_epoch if opening.HasField("writer_epoch") else None
-        session: Session | StageSession
+        session: WriterSession | StageSession
         if staged:
             claim = epochs.claim(opening.sink, opening.stage).checked("open.stage")
             token = checked_token(opening.stage.token, "open.stage.token")
@@ -146,7 +146,7 @@ class PublishStream:
         )
         return session, opened
 
-    async def _read(self, session: Session | StageSession) -> None:
+    async def _read(self, session: WriterSession | StageSession) -> None:
         try:
             while True:
                 await self._room_for_answers()
@@ -156,7 +156,7 @@ class PublishStream:
                 if isinstance(request, PageRequest):
                     await self._page(session, request)
                 elif request.WhichOneof("request") == "close":
-                    await session.forget()
+                    await session.remove()
                     return
                 else:
                     raise BrokerError(
@@ -174,13 +174,13 @@ class PublishStream:
         if len(self._answers) >= UNANSWERED_AT_EASE:
             await self._memory.settled()
 
-    async def _page(self, session: Session | StageSession, request: PageRequest) -> None:
+    async def _page(self, session: WriterSession | StageSession, request: PageRequest) -> None:
         page, incoming = request.page, convert.incoming(request.page, request.body)
         size = len(incoming.body)
         while self._in_flight and self._in_flight + size > IN_FLIGHT_BYTES_MAX:
             self._room.clear()
             await self._room.wait()
-        answer: asyncio.Future[Stored] | BrokerError
+        answer: asyncio.Future[PublishResult] | BrokerError
         session.arrived(incoming.partition, page.sequence)
         try:
             bound = self._broker.bounds.record_bytes
@@ -196,7 +196,7 @@ class PublishStream:
             self._stream.count(incoming.record_count, size)
         self._in_flight += size
         self._answers.append(_Unanswered(page.partition, page.sequence, size, answer))
-        self._memory.take(ANSWER_BYTES)
+        self._memory.acquire(ANSWER_BYTES)
         self._changed.set()
 
     def _count_rows(self, body: Bytes) -> int:
@@ -213,7 +213,7 @@ class PublishStream:
         while True:
             while self._answers:
                 await self._first()
-                answers = list(self._ready(ANSWERS_MAX if self._together else 1))
+                answers = list(self._ready(ANSWERS_MAX if self._batches_answers else 1))
                 self._room.set()
                 if len(answers) == 1:
                     response = pb.PublishResponse(answer=answers[0])

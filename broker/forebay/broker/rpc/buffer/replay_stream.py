@@ -81,5 +81,5 @@ class ReplayStream:
                     await self._context.write(pb.ReplayResponse(gap=convert.gap(request.partition, step)))
                 else:
                     await self._context.write(frames.replay_pages(step.pages))
-                    stream.memory.give(step.size)
+                    stream.memory.release_pages(step.size)
                     stream.count(sum(entry.count for entry, _ in step.pages), step.size)

@@ -29,7 +29,7 @@ from forebay.broker.rpc.transport.answer_memory import AnswerMemory, HangUp, bec
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.delivery.events import Delivered
 from forebay.broker.runtime.delivery.subscription import Subscription
-from forebay.broker.runtime.publish.stored import Stored
+from forebay.broker.runtime.publish.result import PublishResult
 from forebay.broker.runtime.resources.streams import StreamKind
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.errors.reasons import Reason
@@ -94,7 +94,7 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
                 await append.done
                 count = append.page.record_count
                 level = buffer.tier.level(partition, append.first, append.first + count)
-                stored = Stored(append.first, count, duplicate=False, durability=level)
+                stored = PublishResult(append.first, count, duplicate=False, durability=level)
                 receipts.append(convert.receipt(request.sink, partition, stored))
         return pb.PublishBatchResponse(receipts=receipts)
 

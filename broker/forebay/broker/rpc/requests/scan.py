@@ -10,7 +10,7 @@ from typing import Final
 
 from forebay.broker.core.errors import InvalidRequest, RequestTooLarge
 from forebay.broker.rpc.requests.bounds import Bounds
-from forebay.broker.rpc.requests.shapes import Place, Shape
+from forebay.broker.rpc.requests.shapes import CountedField, Shape
 
 _VARINT, _FIXED64, _DELIMITED, _FIXED32 = 0, 1, 2, 5
 _SHIFT_MAX: Final = 63
@@ -75,7 +75,7 @@ class _Scan:
         if at > end:
             raise _damaged()
 
-    def _count(self, place: Place, count: int) -> None:
+    def _count(self, place: CountedField, count: int) -> None:
         self._left -= count
         if self._left < 0:
             bound = self._bounds.elements_max

@@ -23,7 +23,7 @@ _DELIMITED: Final = frozenset({FieldDescriptor.TYPE_MESSAGE, FieldDescriptor.TYP
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CountedField:
     """Field whose occurrences count."""
 
     path: str
@@ -40,7 +40,7 @@ class Place:
 class Shape:
     """Counted fields of a message, by number."""
 
-    places: dict[int, Place] = field(default_factory=dict)
+    places: dict[int, CountedField] = field(default_factory=dict)
 
 
 def shape_of(message: Any, path: str = "", around: tuple[Any, ...] = ()) -> Shape:
@@ -55,5 +55,5 @@ def shape_of(message: Any, path: str = "", around: tuple[Any, ...] = ()) -> Shap
             found = shape_of(each.message_type, name, (*around, message))
             inside = found if found.places else None
         packed = 0 if each.type in _DELIMITED else _PACKED_BYTES.get(each.type, 1)
-        shape.places[each.number] = Place(name, inside, packed)
+        shape.places[each.number] = CountedField(name, inside, packed)
     return shape

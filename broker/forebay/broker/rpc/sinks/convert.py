@@ -17,7 +17,7 @@ from forebay.broker.runtime.sink.statistics import LaneState, PartitionState, Si
 from forebay.v1 import record_pb2, sink_pb2
 from forebay.v1 import sink_service_pb2 as pb
 
-LANES_TOGETHER: Final = 256
+LANES_PER_TURN: Final = 256
 """Lane states converted to messages before other tasks get a turn."""
 _BY_FIELD: Final = {setting.wire_name: setting for setting in SETTINGS}
 """Settings by the names of their fields, which the paths of a mask name too."""
@@ -84,8 +84,8 @@ async def stats(buffer: Buffer, state: SinkState, at_us: int) -> pb.SinkStats:
         subscription = message.subscriptions.add(
             name=each.name, consumers=each.consumers, settled_per_s=each.settled_per_s
         )
-        for first in range(0, len(each.lanes), LANES_TOGETHER):
-            subscription.partitions.extend(_lane(lane) for lane in each.lanes[first : first + LANES_TOGETHER])
+        for first in range(0, len(each.lanes), LANES_PER_TURN):
+            subscription.partitions.extend(_lane(lane) for lane in each.lanes[first : first + LANES_PER_TURN])
             await slices.turn()
     return message
 

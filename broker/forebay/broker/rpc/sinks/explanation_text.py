@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from forebay.broker.core.backups.values import Restored
-from forebay.broker.core.partition.explanation import Explanation, Place, RecordState, Wait
+from forebay.broker.core.partition.explanation import Explanation, RecordPlace, RecordState, Wait
 from forebay.broker.core.partition.pages import DropReason, Gap
 from forebay.broker.runtime.read.explanation import Explained
 
@@ -50,12 +50,12 @@ _WAITS: Final = {
 def text(explained: Explained, subscription: str, restored: Restored | None = None) -> str:
     """Return an explanation of a record as text; ``restored`` names the backup of the last restore."""
     found = explained.explanation
-    if found.place is Place.NOT_ASSIGNED:
+    if found.place is RecordPlace.NOT_ASSIGNED:
         return f"No record has offset {found.offset} yet: the next one gets {found.next_offset}."
     sentences = [_where(found, restored), _done(explained, subscription)]
     if (
         found.state in {RecordState.PENDING, RecordState.IN_FLIGHT, RecordState.LEASED}
-        and found.place is not Place.AWAITING_COMMIT
+        and found.place is not RecordPlace.AWAITING_COMMIT
     ):
         waiting = found.waiting
         until = "" if waiting.until is None else _time(explained.wall_us(waiting.until))
@@ -72,18 +72,18 @@ def text(explained: Explained, subscription: str, restored: Restored | None = No
 
 def _where(found: Explanation, restored: Restored | None) -> str:
     if found.entry is not None:
-        memory = ", and in memory" if found.place is Place.RECENT else ""
+        memory = ", and in memory" if found.place is RecordPlace.RECENT else ""
         return f"It is on disk{memory}, in the page of offsets {found.entry.base} to {found.entry.end - 1}."
-    if found.place is Place.DROPPED and found.gap is not None:
+    if found.place is RecordPlace.DROPPED and found.gap is not None:
         return _dropped(found.gap, restored)
     return _PLACES[found.place](found)
 
 
-_PLACES: Final[dict[Place, Callable[[Explanation], str]]] = {
-    Place.DISK: lambda _: "It is on disk; its page is not known while the index cannot be read.",
-    Place.AWAITING_COMMIT: lambda _: "It waits for the batch that makes it durable.",
-    Place.TRIMMED: lambda _: "Every subscription had settled it, and its page was deleted.",
-    Place.MISSING: lambda _: "It should be stored, but the index has no entry of its page: the store is damaged.",
+_PLACES: Final[dict[RecordPlace, Callable[[Explanation], str]]] = {
+    RecordPlace.DISK: lambda _: "It is on disk; its page is not known while the index cannot be read.",
+    RecordPlace.AWAITING_COMMIT: lambda _: "It waits for the batch that makes it durable.",
+    RecordPlace.TRIMMED: lambda _: "Every subscription had settled it, and its page was deleted.",
+    RecordPlace.MISSING: lambda _: "It should be stored, but the index has no entry of its page: the store is damaged.",
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from forebay.broker.core.errors import BrokerError
-from forebay.broker.core.partition.position import EARLIEST, At, Place, Position
+from forebay.broker.core.partition.position import EARLIEST, At, Position, StartOffset
 from forebay.broker.core.writes import SubscriptionRecord
 from forebay.broker.rpc.convert import timestamp, timestamp_us
 from forebay.broker.runtime.broker import Broker
@@ -120,7 +120,7 @@ def subscription(sink: str, record: SubscriptionRecord) -> pb.Subscription:
     )
 
 
-def places(found: Sequence[Place]) -> list[pb.SubscriptionPlace]:
+def places(found: Sequence[StartOffset]) -> list[pb.SubscriptionPlace]:
     """Return the places where accounts were opened, for the wire."""
     messages = []
     for where in found:

@@ -46,6 +46,6 @@ def becomes(share: Share, size: int) -> None:
     """
     more = size * COPIES - share.held
     if more > 0:
-        share.take(more)
+        share.acquire(more)
     else:
         share.release(-more)

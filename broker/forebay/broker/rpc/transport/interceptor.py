@@ -19,7 +19,7 @@ import grpc.aio
 from forebay.broker.core.errors import BrokerError, InvalidRequest
 from forebay.broker.core.resources.unread import Intake
 from forebay.broker.rpc.pages.frames import serialized
-from forebay.broker.rpc.requests.reading import Read, reader_of
+from forebay.broker.rpc.requests.reader import Read, reader_of
 from forebay.broker.rpc.status import code_of, status_of
 from forebay.broker.rpc.transport import peers
 from forebay.broker.runtime.resources.connections import Caller, Connections

@@ -168,11 +168,11 @@ class Backups:
             raise BrokerError(Reason.BACKUP_RUNNING, backup=self._running.job.progress.backup)
         job = self._engine.job(full=full, at_us=self._clock.wall_us(), busy=_Traffic(self._committer).is_busy)
         task = asyncio.get_running_loop().create_task(self._run(job), name="forebay-backup-run")
-        task.add_done_callback(self._over)
+        task.add_done_callback(self._ended)
         self._running = _Running(job, task)
         return self._running
 
-    def _over(self, task: asyncio.Task[BackupSummary]) -> None:
+    def _ended(self, task: asyncio.Task[BackupSummary]) -> None:
         self._running = None
         self._progressed.fire()
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
@@ -198,7 +198,7 @@ class Backups:
             now = self._clock.monotonic()
             if now - notified_at >= PROGRESS_S:
                 notified_at = now
-                loop.call_soon_threadsafe(self._look, job)
+                loop.call_soon_threadsafe(self._report_progress, job)
 
         try:
             await self._call(job.prepare)
@@ -213,7 +213,7 @@ class Backups:
         finally:
             await self._call(job.remove)
 
-    def _look(self, job: Job) -> None:
+    def _report_progress(self, job: Job) -> None:
         """Notify the readers of the progress, and stop the backup where appends need its room."""
         free = self._committer.free_bytes
         if self._disk_reserve_bytes and free < self._disk_reserve_bytes:

@@ -26,7 +26,7 @@ from forebay.broker.runtime.commit.group import BULK_BYTES, Append, Group, Queue
 from forebay.broker.runtime.commit.lone import LoneGroups, is_lone
 from forebay.broker.runtime.commit.pulse import Pulse
 from forebay.broker.runtime.commit.store import Journal
-from forebay.broker.runtime.read.tail import Tail
+from forebay.broker.runtime.read.read_cache import ReadCache
 
 _T = TypeVar("_T")
 _log: Final = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class Committer:
         self,
         journal: Journal,
         clock: Clock,
-        tail: Tail,
+        read_cache: ReadCache,
         *,
         start_count: int,
         waiting_bytes_max: int,
@@ -71,7 +71,7 @@ class Committer:
     ) -> None:
         self._journal = journal
         self._clock = clock
-        self._tail = tail
+        self._read_cache = read_cache
         self._number = start_count << NUMBER_BITS
         self._waiting_bytes_max = waiting_bytes_max
         self._disk_reserve_bytes = disk_reserve_bytes
@@ -302,7 +302,7 @@ class Committer:
             self.check_disk()
         self.recent_s.append(now - began)
         self._on_synced(Synced(now - began, len(group.pages), group.size, written))
-        self._tail.add(group.pages)
+        self._read_cache.add(group.pages)
         logs: list[PartitionLog] = []
         for share in group.shares:
             self.waiting_bytes -= share.size

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from forebay.broker.core.partition.log import PartitionLog, Tail
-from forebay.broker.core.partition.pages import TRACES_MAX, Body, Encoding, Entry, Incoming, Part
+from forebay.broker.core.partition.pages import TRACES_MAX, Body, Encoding, Entry, Incoming, PagePart
 from forebay.broker.core.writes import PageWrite, PutEntry, PutSlot, PutTail, Write
 from forebay.page.format import PAGE_BYTES_MAX
 
@@ -224,10 +224,10 @@ def page_of(run: list[Append], tail: Tail, *, number: int, bulk: bool) -> tuple[
     return entry, body, after
 
 
-def _parts(run: list[Append]) -> tuple[Part, ...]:
+def _parts(run: list[Append]) -> tuple[PagePart, ...]:
     """Return a part per append; only the first ones keep their trace context, as in the store."""
-    kept = [Part(a.first, a.accepted_at_us, a.page.traceparent) for a in run[:TRACES_MAX]]
-    return (*kept, *(Part(a.first, a.accepted_at_us) for a in run[TRACES_MAX:]))
+    kept = [PagePart(a.first, a.accepted_at_us, a.page.traceparent) for a in run[:TRACES_MAX]]
+    return (*kept, *(PagePart(a.first, a.accepted_at_us) for a in run[TRACES_MAX:]))
 
 
 def _runs(appends: list[Append]) -> Iterable[list[Append]]:

@@ -48,7 +48,7 @@ class Reservations:
 
         The caller must not cancel it, and calls again when it is done.
         """
-        if not self._sink.settings.forgets:
+        if not self._sink.settings.may_lose:
             return None
         needed = self._sink.logs[partition].next_offset + records
         found = self._reserves.get(partition)

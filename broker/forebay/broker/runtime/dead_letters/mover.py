@@ -16,7 +16,7 @@ from forebay.broker.core.dead_letters.breaker import Breaker
 from forebay.broker.core.dead_letters.letters import RejectionReason, is_dead_letter_sink
 from forebay.broker.core.delivery import answers as core
 from forebay.broker.core.delivery.answers import joined
-from forebay.broker.core.delivery.lane import Answer, Outcome
+from forebay.broker.core.delivery.lane import Answer, SettleOutcome
 from forebay.broker.core.errors import (
     BrokerError,
     BrokerFull,
@@ -42,7 +42,7 @@ from forebay.broker.runtime.delivery.ownership import Ownership
 from forebay.broker.runtime.resources.supervision import Supervisor, detached
 
 _log: Final = logging.getLogger(__name__)
-Results = tuple[tuple[int, Range, Outcome], ...]
+Results = tuple[tuple[int, Range, SettleOutcome], ...]
 
 
 class DeadLetterMover:
@@ -105,11 +105,11 @@ class DeadLetterMover:
     def reject(self, partition: int, answer: Answer, ranges: Sequence[Range], reason: str) -> Awaitable[Results]:
         """Move records that a consumer has in flight; the result is available when the batch is durable."""
         lane = self._lanes.checked(partition)
-        results: list[tuple[int, Range, Outcome]] = []
+        results: list[tuple[int, Range, SettleOutcome]] = []
         taken: list[Range] = []
         for some in [ranges] if are_apart(ranges) else [[requested] for requested in ranges]:
             found = self._rejected([each for requested in some for each in joined(lane.judge(answer, requested))])
-            held = [part for part, outcome in found if outcome is Outcome.OK]
+            held = [part for part, outcome in found if outcome is SettleOutcome.OK]
             self._begin_transfer(partition, held, answered=True)
             taken += held
             results += [(partition, part, outcome) for part, outcome in found]
@@ -124,14 +124,14 @@ class DeadLetterMover:
         """Return the outcomes of rejections: OK as far as the breaker admits records."""
         found: core.Results = []
         for part, outcome in judged:
-            if outcome is not Outcome.OK:
+            if outcome is not SettleOutcome.OK:
                 found.append((part, outcome))
                 continue
             held = Range(part.first, part.first + self._judge(part.size))
             if held.size:
-                found.append((held, Outcome.OK))
+                found.append((held, SettleOutcome.OK))
             if held.end < part.end:
-                found.append((Range(held.end, part.end), Outcome.STALE))
+                found.append((Range(held.end, part.end), SettleOutcome.STALE))
         return found
 
     def failed(self, partition: int, kind: str, why: str) -> None:
@@ -205,29 +205,29 @@ class DeadLetterMover:
             await asyncio.wait([request.done])
             request.done.result()
         moved = union(*(request.moved for request in requests))
-        found: list[tuple[int, Range, Outcome]] = []
+        found: list[tuple[int, Range, SettleOutcome]] = []
         for _, part, outcome in results:
-            if outcome is Outcome.OK:
+            if outcome is SettleOutcome.OK:
                 found += [(partition, *each) for each in self._outcomes(partition, part, moved)]
             else:
                 found.append((partition, part, outcome))
         return await self.join(partition, tuple(found))
 
-    def _outcomes(self, partition: int, part: Range, moved: Sequence[Range]) -> list[tuple[Range, Outcome]]:
+    def _outcomes(self, partition: int, part: Range, moved: Sequence[Range]) -> list[tuple[Range, SettleOutcome]]:
         """Return the outcomes of held records."""
         cursor = self._lanes[partition].cursor
-        found: list[tuple[Range, Outcome]] = []
+        found: list[tuple[Range, SettleOutcome]] = []
         at = part.first
         for here in [*common(moved, part), Range(part.end, part.end)]:
             for left in cursor.unsettled(Range(at, here.first)):
                 if left.first > at:
-                    found.append((Range(at, left.first), Outcome.ALREADY_SETTLED))
-                found.append((left, Outcome.STALE))
+                    found.append((Range(at, left.first), SettleOutcome.ALREADY_SETTLED))
+                found.append((left, SettleOutcome.STALE))
                 at = left.end
             if at < here.first:
-                found.append((Range(at, here.first), Outcome.ALREADY_SETTLED))
+                found.append((Range(at, here.first), SettleOutcome.ALREADY_SETTLED))
             if here.size:
-                found.append((here, Outcome.OK))
+                found.append((here, SettleOutcome.OK))
             at = here.end
         return joined(found)
 
@@ -235,7 +235,9 @@ class DeadLetterMover:
         """Delay an answer about records in transfer until their outcome is known."""
         lane, committer = self._lanes[partition], self._committer
         moving = {
-            part for _, part, outcome in results if outcome is Outcome.ALREADY_SETTLED and lane.transfers.within(part)
+            part
+            for _, part, outcome in results
+            if outcome is SettleOutcome.ALREADY_SETTLED and lane.transfers.within(part)
         }
         if not moving:
             return results
@@ -315,5 +317,5 @@ def _end(requests: Sequence[Request], why: BrokerError) -> None:
             request.done.exception()  # retrieved: the caller may be gone
 
 
-def _settled_or_stale(settled: bool) -> Outcome:
-    return Outcome.ALREADY_SETTLED if settled else Outcome.STALE
+def _settled_or_stale(settled: bool) -> SettleOutcome:
+    return SettleOutcome.ALREADY_SETTLED if settled else SettleOutcome.STALE

@@ -127,9 +127,9 @@ class Accounts:
 
     # -- delivery marks
 
-    def forget_marks(self) -> None:
+    def remove_marks(self) -> None:
         """Remove the delivery marks after a durable deletion."""
-        self._marks.forget(self._lane_names.values())
+        self._marks.remove(self._lane_names.values())
         self._lane_names = {}
 
     def delivered_cursors(self) -> list[PutCursor]:

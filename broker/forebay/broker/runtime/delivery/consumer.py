@@ -22,7 +22,7 @@ from forebay.broker.core.partition.ranges import Range
 from forebay.broker.runtime.delivery.accounts import Accounts
 from forebay.broker.runtime.delivery.events import Delivered, Event, GapMet, Pinged
 from forebay.broker.runtime.delivery.lanes import Lanes
-from forebay.broker.runtime.delivery.session import PINGS_PER_TIMEOUT, Session
+from forebay.broker.runtime.delivery.liveness import PINGS_PER_TIMEOUT, StreamLiveness
 from forebay.broker.runtime.delivery.source import Source
 from forebay.broker.runtime.read.pages import EntryReader
 from forebay.broker.runtime.resources.stream_memory import Share
@@ -74,7 +74,7 @@ class _Room:
 
     def __exit__(self, *_: object) -> None:
         if self._size:
-            self._memory.give(self._size)
+            self._memory.release_pages(self._size)
 
 
 class Consumer:
@@ -101,7 +101,7 @@ class Consumer:
         self.memory = Share()
         """Memory of the stream; the sender of the events releases it."""
         self.wakeup = asyncio.Event()
-        self.session: Session | None = None
+        self.session: StreamLiveness | None = None
         """Session of a consumer that answers pings."""
         self.closed: Exception | None = None
         """Error with which the broker ended it, if it did."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from forebay.broker.core.delivery.answers import Outcome
+from forebay.broker.core.delivery.answers import SettleOutcome
 from forebay.broker.core.partition.pages import Body, Durability, Entry, Gap
 from forebay.broker.core.partition.ranges import Range
 
@@ -59,7 +59,7 @@ class Assigned:
 class Answered:
     """Results of one ack or nack."""
 
-    results: tuple[tuple[int, Range, Outcome], ...]
+    results: tuple[tuple[int, Range, SettleOutcome], ...]
 
 
 @dataclass(frozen=True, slots=True)

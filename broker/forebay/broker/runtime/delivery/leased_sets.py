@@ -11,8 +11,8 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from forebay.broker.core.delivery.lane import Outcome
-from forebay.broker.core.delivery.leased_sets import HOLDERS_MAX, Part, Room, Wanted
+from forebay.broker.core.delivery.lane import SettleOutcome
+from forebay.broker.core.delivery.leased_sets import HOLDERS_MAX, LeasedPart, Room, Wanted
 from forebay.broker.core.errors import BrokerError, SubscriptionNotFound
 from forebay.broker.core.partition.pages import Entry
 from forebay.broker.core.partition.ranges import Range
@@ -27,7 +27,7 @@ from forebay.broker.runtime.sink.retention.removal import Removal
 from forebay.errors.reasons import Reason
 
 _log: Final = logging.getLogger(__name__)
-Results = tuple[tuple[int, Range, Outcome], ...]
+Results = tuple[tuple[int, Range, SettleOutcome], ...]
 
 
 class LeasedSets:
@@ -58,7 +58,7 @@ class LeasedSets:
         self._leased: set[int] = set()
         """Partitions with a lease: a sweep checks only these, out of perhaps a thousand."""
 
-    async def lease(self, holder: str, wanted: Wanted, duration_s: float) -> list[Part]:
+    async def lease(self, holder: str, wanted: Wanted, duration_s: float) -> list[LeasedPart]:
         """Extend the set of a holder, or lease one for it; returns its set.
 
         Raises ``ORDERING_STRICT``, ``TOO_MANY_STREAMS``, ``SinkNotFound``, ``SubscriptionNotFound``, ``StoreFenced``.
@@ -69,7 +69,7 @@ class LeasedSets:
                 await self._take(holder, until, wanted)
             return await self._answer(holder)
 
-    async def lease_again(self, holder: str, named: Sequence[Part], duration_s: float) -> list[Part]:
+    async def lease_again(self, holder: str, named: Sequence[LeasedPart], duration_s: float) -> list[LeasedPart]:
         """Extend the set of a holder, and lease the named ranges that are idle; returns its set.
 
         Ranges that were leased before a seek are not leased again. Raises as ``lease``, and ``InvalidPartition``.
@@ -83,7 +83,7 @@ class LeasedSets:
                     await self._take_named(holder, until, part, requested)
             return await self._answer(holder)
 
-    async def settle(self, holder: str, parts: Sequence[Part]) -> Results:
+    async def settle(self, holder: str, parts: Sequence[LeasedPart]) -> Results:
         """Settle the records of a holder in one batch; returns the outcomes when it is durable.
 
         Raises ``InvalidPartition``, and then nothing was settled, and ``StoreFenced``.
@@ -95,7 +95,7 @@ class LeasedSets:
         touched: list[int] = []
         for part, lane in zip(parts, lanes, strict=True):
             if part.account != self._accounts.number(part.partition):
-                found.append(tuple((part.partition, requested, Outcome.STALE) for requested in part.ranges))
+                found.append(tuple((part.partition, requested, SettleOutcome.STALE) for requested in part.ranges))
                 continue
             end, before = self._lanes.log(part.partition).tail.next_offset, lane.cursor.acked
             became = [one for requested in part.ranges for one in lane.settle_leased(holder, requested, now, end)]
@@ -104,7 +104,7 @@ class LeasedSets:
                 touched.append(part.partition)
                 self._accounts.acked(part.partition, lane.cursor.acked - before)
         await self._write(touched)
-        joined: list[tuple[int, Range, Outcome]] = []
+        joined: list[tuple[int, Range, SettleOutcome]] = []
         for part, results in zip(parts, found, strict=True):
             joined += await self._dead_letters.join(part.partition, results)
         return tuple(joined)
@@ -156,16 +156,16 @@ class LeasedSets:
         if self._lanes.deleted:
             raise SubscriptionNotFound(self._lanes.sink.name, self._lanes.name)
 
-    def _held(self, holder: str) -> list[Part]:
-        found: list[Part] = []
+    def _held(self, holder: str) -> list[LeasedPart]:
+        found: list[LeasedPart] = []
         for partition, lane in enumerate(self._lanes):
             ranges = lane.lease_manager.leased_to(holder)
             if ranges:
                 attempts = lane.cursor.attempts_within(ranges)
-                found.append(Part(partition, self._accounts.number(partition), tuple(ranges), attempts))
+                found.append(LeasedPart(partition, self._accounts.number(partition), tuple(ranges), attempts))
         return found
 
-    async def _answer(self, holder: str) -> list[Part]:
+    async def _answer(self, holder: str) -> list[LeasedPart]:
         """Return the set of a holder once the failures that it depends on are durable."""
         await self._removal.confirmed()
         self._check_alive()
@@ -206,7 +206,7 @@ class LeasedSets:
                 return
             at = entries[-1].end
 
-    async def _take_named(self, holder: str, until: float, part: Part, requested: Range) -> None:
+    async def _take_named(self, holder: str, until: float, part: LeasedPart, requested: Range) -> None:
         partition = part.partition
         lane, reader, at = self._lanes[partition], self._source.entry_reader(partition), requested.first
         while at < requested.end and lane.sender.idle_in(Range(at, requested.end)):

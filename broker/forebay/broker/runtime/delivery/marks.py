@@ -83,7 +83,7 @@ class DeliveryMarks:
         if place is not None:
             self._counts.note(place + 2, end)
 
-    def forget(self, lanes: Iterable[LaneName]) -> None:
+    def remove(self, lanes: Iterable[LaneName]) -> None:
         """Remove lanes that are durably deleted."""
         for lane in lanes:
             place = self._places.pop(lane, None)

@@ -23,7 +23,7 @@ ANSWER_BYTES: Final = 8 << 20
 """Bytes of pages after which a call takes no more; the last page may be as large again."""
 PULLERS_MAX: Final = 1_024
 """Leases of one subscription: every id that pulls has one until it expires."""
-LOOK_S: Final = 1.0
+POLL_S: Final = 1.0
 """Longest sleep of a waiting call before it checks again, woken or not."""
 ROOM_S: Final = 10.0
 """Wait of a call that finds no memory for an available record: the slowest reader is ended before."""
@@ -87,9 +87,9 @@ class Puller:
             if taken or now >= until:
                 return taken
             timer = self.consumer.next_timer(began)
-            looked_at_next = min(until, now + LOOK_S, timer if timer is not None else until)
+            next_poll = min(until, now + POLL_S, timer if timer is not None else until)
             try:
-                async with asyncio.timeout(max(0.0, looked_at_next - now)):
+                async with asyncio.timeout(max(0.0, next_poll - now)):
                     await self.consumer.wakeup.wait()
             except TimeoutError:
                 continue

@@ -83,7 +83,7 @@ class Source:
 
     def is_recent(self, entry: Entry) -> bool:
         """Return whether a page is among the most recent ones, which are in memory."""
-        return self._pages.tail.has(self._sink.id, entry.number)
+        return self._pages.read_cache.has(self._sink.id, entry.number)
 
     def read_from(self, partition: int, *, realtime: bool) -> None:
         """Note where the last delivery was read; a switch is counted."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 from forebay.broker.core.dead_letters.breaker import Breaker
 from forebay.broker.core.dead_letters.letters import RecordCodec
 from forebay.broker.core.delivery.judgement import Judgement
-from forebay.broker.core.delivery.lane import Answer, Lane, Outcome
+from forebay.broker.core.delivery.lane import Answer, Lane, SettleOutcome
 from forebay.broker.core.partition.cursor import Settlement
 from forebay.broker.core.partition.gaps import DETAIL_MAX
 from forebay.broker.core.partition.log import PartitionLog
@@ -43,7 +43,7 @@ from forebay.broker.runtime.sink.retention.removal import Removal
 from forebay.broker.runtime.sink.schemas import Schemas
 from forebay.broker.runtime.sink.state import Sink
 
-Results = tuple[tuple[int, Range, Outcome], ...]
+Results = tuple[tuple[int, Range, SettleOutcome], ...]
 
 
 class Subscription:
@@ -240,7 +240,7 @@ class Subscription:
         now, end = self.now(), log.tail.next_offset
         found = lane.settle_all(answer, ranges, Settlement.DROPPED, now, end)
         results = tuple((partition, part, outcome) for part, outcome in found)
-        dropped = [part for part, outcome in found if outcome is Outcome.OK]
+        dropped = [part for part, outcome in found if outcome is SettleOutcome.OK]
         if not dropped:
             return self._answered(partition, results, changed=False)
         lane.pop_settled_ages()

@@ -27,7 +27,7 @@ from forebay.broker.core.names import ID_FORM, checked_request_id, is_id
 from forebay.broker.core.partition.account import Totals, opened
 from forebay.broker.core.partition.cursor import Cursor
 from forebay.broker.core.partition.log import PartitionLog
-from forebay.broker.core.partition.position import EARLIEST, At, Place, Position, place
+from forebay.broker.core.partition.position import EARLIEST, At, Position, StartOffset, place
 from forebay.broker.core.writes import DropGap, DropSubscription, PutSubscription, SubscriptionRecord, Write
 from forebay.broker.runtime.commit.committer import Committer
 from forebay.broker.runtime.delivery.lanes import DEFAULT_SUBSCRIPTION
@@ -139,7 +139,7 @@ class Subscriptions:
 
     async def create(
         self, name: str, start: Position, *, or_earliest: bool, request_id: str = ""
-    ) -> tuple[SubscriptionRecord, Sequence[Place], bool]:
+    ) -> tuple[SubscriptionRecord, Sequence[StartOffset], bool]:
         """Create a subscription; returns the existing one, without places, if it has the same start.
 
         A subscription that the request of the same id created is returned as created.
@@ -173,7 +173,7 @@ class Subscriptions:
         _log.info("subscription was created sink=%s subscription=%s start=%s", self._sink.name, name, start.at.name)
         return record, places, True
 
-    def _begin(self, record: SubscriptionRecord, places: Sequence[Place]) -> list[Write]:
+    def _begin(self, record: SubscriptionRecord, places: Sequence[StartOffset]) -> list[Write]:
         sink = self._sink
         lanes = [Lane(opened(where.start, sink.logs[where.partition].gaps), sink.settings) for where in places]
         self._records[record.name] = record
@@ -199,14 +199,16 @@ class Subscriptions:
         del self._records[name]
         subscription.end(SubscriptionNotFound(sink.name, name))
         own_gaps: list[Write] = [
-            DropGap(sink.id, log.number, gap.first, name) for log in sink.logs for gap in log.rejections.forget(name)
+            DropGap(sink.id, log.number, gap.first, name)
+            for log in sink.logs
+            for gap in log.rejections.remove_subscription(name)
         ]
         dropped = DropSubscription(sink.id, name, len(sink.logs))
         deleted = self._committer.write([dropped, *own_gaps])
 
         def durable(over: asyncio.Future[None]) -> None:
             if over.exception() is None:  # until then a crash restores the subscription
-                subscription.accounts.forget_marks()
+                subscription.accounts.remove_marks()
 
         deleted.add_done_callback(durable)
         for log in sink.logs:  # their batches are written after this one
@@ -217,7 +219,7 @@ class Subscriptions:
 
     async def seek(
         self, name: str, to: Position, *, partition: int | None, or_earliest: bool, incarnation: str = ""
-    ) -> Sequence[Place]:
+    ) -> Sequence[StartOffset]:
         """Move a subscription in one partition, those that ``to`` names, or all; returns its new places.
 
         Raises:

@@ -22,7 +22,7 @@ from forebay.broker.core.writes import NUMBER_BITS, Due, PutEpoch, PutEpochStage
 from forebay.broker.runtime.commit.committer import Committer
 from forebay.broker.runtime.commit.reclaimer import Reclaimer
 from forebay.broker.runtime.epochs import placement
-from forebay.broker.runtime.epochs.placement import EntriesAhead, EntriesTogether, Placement
+from forebay.broker.runtime.epochs.placement import EntriesAhead, EntriesInBatch, Placement
 from forebay.broker.runtime.epochs.stage import Stage
 from forebay.broker.runtime.epochs.staging import are_few
 from forebay.broker.runtime.read.pages import Pages
@@ -32,12 +32,12 @@ from forebay.errors.reasons import Reason
 
 _log: Final = logging.getLogger(__name__)
 Target = tuple[Buffer, Wanted]
-STAGES_TOGETHER: Final = 128
+STAGES_PER_TURN: Final = 128
 """Stages whose pages of one partition are placed before the loop yields to other tasks."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CommitResult:
     """Result of a commit."""
 
     epochs: tuple[EpochRecord, ...]
@@ -68,14 +68,14 @@ class Epochs:
         self._reclaimer = reclaimer
         self._pages = pages
         self._ticket = start_count << NUMBER_BITS
-        self._commits: set[asyncio.Task[Outcome]] = set()
+        self._commits: set[asyncio.Task[CommitResult]] = set()
 
     def take_ticket(self) -> int:
         """Return a number above all earlier ones, over all starts."""
         self._ticket += 1
         return self._ticket
 
-    async def commit(self, targets: Sequence[Target]) -> Outcome:
+    async def commit(self, targets: Sequence[Target]) -> CommitResult:
         """Commit epochs together. Continues to the end if the caller leaves.
 
         Raises ``STAGED_INCOMPLETE``, ``EPOCH_FENCED``, ``EPOCH_CONFLICT``, ``EpochContentConflict``,
@@ -83,10 +83,10 @@ class Epochs:
         """
         task = asyncio.get_running_loop().create_task(self._commit(targets), name="forebay-commit-epoch")
         self._commits.add(task)
-        task.add_done_callback(self._over)
+        task.add_done_callback(self._ended)
         return await asyncio.shield(task)
 
-    def _over(self, task: asyncio.Task[Outcome]) -> None:
+    def _ended(self, task: asyncio.Task[CommitResult]) -> None:
         self._commits.discard(task)
         if not task.cancelled():
             task.exception()  # retrieved: the caller may be gone
@@ -95,7 +95,7 @@ class Epochs:
         """Wait for the commits in progress."""
         await asyncio.gather(*self._commits, return_exceptions=True)
 
-    async def _commit(self, targets: Sequence[Target]) -> Outcome:
+    async def _commit(self, targets: Sequence[Target]) -> CommitResult:
         buffers = {buffer.record.id: buffer for buffer, _ in targets}
         async with AsyncExitStack() as held:
             for _, buffer in sorted(buffers.items()):
@@ -114,7 +114,7 @@ class Epochs:
                 await self._wake_readers(each, slices)
         for each in placed:
             _log.debug("epoch was committed sink=%s epoch=%d", each.buffer.name, each.record.epoch)
-        return Outcome(tuple(each.record for each in placed), already=False)
+        return CommitResult(tuple(each.record for each in placed), already=False)
 
     def _is_new(self, targets: Sequence[Target]) -> bool:
         """Return True if all epochs are to be committed, False if all are committed already."""
@@ -131,12 +131,12 @@ class Epochs:
                 raise BrokerError(Reason.EPOCH_CONFLICT, why, producer=wanted.claim.producer, epoch=wanted.claim.epoch)
         return True
 
-    async def _already(self, targets: Sequence[Target]) -> Outcome:
+    async def _already(self, targets: Sequence[Target]) -> CommitResult:
         await self._remember_repeats(targets)
         found = [await self._committed(buffer, wanted) for buffer, wanted in targets]
         for buffer, wanted in targets:  # stages of a later run for the same epoch
             buffer.staging.discard(buffer.staging.leftover(wanted.claim))
-        return Outcome(tuple(found), already=True)
+        return CommitResult(tuple(found), already=True)
 
     async def _remember_repeats(self, targets: Sequence[Target]) -> None:
         """Store the tokens of a repeated epoch, to detect a second write of the same run under its name."""
@@ -205,7 +205,7 @@ class Epochs:
             if ahead is not None:
                 await ahead.begin((each.buffer.record.id, each.record) for each in placed)
             for each, stages in zip(placed, found, strict=True):
-                await self._place(each, stages, at_us, tails, slices, ahead or EntriesTogether(writes))
+                await self._place(each, stages, at_us, tails, slices, ahead or EntriesInBatch(writes))
                 writes.append(PutEpoch(each.buffer.record.id, each.record))
             if ahead is not None:
                 writes += await ahead.end(sinks)
@@ -251,7 +251,7 @@ class Epochs:
         at_us: int,
         tails: dict[tuple[int, int], Tail],
         slices: Slices,
-        entries: EntriesAhead | EntriesTogether,
+        entries: EntriesAhead | EntriesInBatch,
     ) -> None:
         """Assign offsets to the pages of an epoch, behind those of earlier epochs. Consumes the stages."""
         buffer, sink = placed.buffer, placed.buffer.record.id
@@ -266,8 +266,8 @@ class Epochs:
             tail, accepted_at_us = tails.get((sink, partition), log.decided), log.accept_time(at_us)
             placing = Placement(sink, log, tail, accepted_at_us, buffer.state.age.now_us())
             here = of_partition.pop(partition)
-            for at in range(0, len(here), STAGES_TOGETHER):
-                for write, size in placing.place(here[at : at + STAGES_TOGETHER]):
+            for at in range(0, len(here), STAGES_PER_TURN):
+                for write, size in placing.place(here[at : at + STAGES_PER_TURN]):
                     await entries.put(write, size)
                 await slices.turn()
             for write, size in placing.rest():

@@ -12,8 +12,8 @@ from typing import Final
 
 from forebay.broker.core.epochs.values import EpochPart, EpochRecord, StagedPage
 from forebay.broker.core.partition.log import RECENT_MAX, PartitionLog, Tail
-from forebay.broker.core.partition.pages import Entry, Part
-from forebay.broker.core.writes import DropPlacing, PutPlaced, PutPlacing, Write
+from forebay.broker.core.partition.pages import Entry, PagePart
+from forebay.broker.core.writes import DropLargeCommit, PutLargeCommit, PutPlaced, Write
 from forebay.broker.runtime.commit.committer import Committer
 from forebay.broker.runtime.epochs.stage import Stage
 
@@ -48,7 +48,7 @@ class EntriesAhead:
         epochs: dict[int, list[tuple[str, int]]] = {}
         for number, record in placed:
             epochs.setdefault(number, []).append((record.producer, record.epoch))
-        await self._committer.write([PutPlacing(sink, tuple(found)) for sink, found in sorted(epochs.items())])
+        await self._committer.write([PutLargeCommit(sink, tuple(found)) for sink, found in sorted(epochs.items())])
 
     async def put(self, write: Write, size: int) -> None:
         """Add a write of ``size`` entries to the next batch."""
@@ -71,10 +71,10 @@ class EntriesAhead:
         """Return the writes of the last batch, which makes the others durable, when all are written."""
         await self._flush()
         await self._flush()
-        return [DropPlacing(sink) for sink in sinks]
+        return [DropLargeCommit(sink) for sink in sinks]
 
 
-class EntriesTogether:
+class EntriesInBatch:
     """Entries of a small commit, which are written in its single batch."""
 
     def __init__(self, writes: list[Write]) -> None:
@@ -154,7 +154,7 @@ class Placement:
         pages_before = self.tail.appended_pages - len(pages)
         found: list[Entry] = []
         for page in pages:
-            parts = (Part(end, self._accepted_at_us, page.traceparent),)
+            parts = (PagePart(end, self._accepted_at_us, page.traceparent),)
             facts = (page.number, page.bulk, page.size, page.encoding, self._accepted_at_us, self._age_us)
             found.append(Entry(end, page.count, *facts, bytes_before, pages_before, parts))
             end += page.count

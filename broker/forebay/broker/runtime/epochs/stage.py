@@ -17,7 +17,7 @@ from forebay.broker.core.errors import (
 from forebay.broker.core.partition.pages import Body, Entry, Incoming
 from forebay.broker.core.writes import PageWrite, PutStage, PutStaged
 from forebay.broker.runtime.commit.group import Append, Group, Share
-from forebay.broker.runtime.publish.stored import Stored, done_with, pass_on
+from forebay.broker.runtime.publish.result import PublishResult, done_with, pass_on
 from forebay.broker.runtime.sink.state import Sink
 from forebay.errors.reasons import Reason
 
@@ -189,7 +189,7 @@ class StageSession:
         if sequence == 0:
             self._begun.add(partition)
 
-    async def publish(self, page: Incoming, sequence: int) -> asyncio.Future[Stored]:
+    async def publish(self, page: Incoming, sequence: int) -> asyncio.Future[PublishResult]:
         """Admit a checked page; the future is done when it is durable.
 
         Raises as ``publishing.Session.publish``.
@@ -211,28 +211,28 @@ class StageSession:
         append = await self._append(self, page, sequence)
         key = (page.partition, sequence)
         self.stage.waiting[key] = append
-        result: asyncio.Future[Stored] = asyncio.get_running_loop().create_future()
+        result: asyncio.Future[PublishResult] = asyncio.get_running_loop().create_future()
 
         def confirm(done: asyncio.Future[None]) -> None:
             failure = done.exception()
             if failure is None:  # otherwise it stays, so that a duplicate fails as its original did
                 self.stage.waiting.pop(key, None)
-            pass_on(result, failure, Stored(None, page.record_count, duplicate=False, staged=True))
+            pass_on(result, failure, PublishResult(None, page.record_count, duplicate=False, staged=True))
 
         append.done.add_done_callback(confirm)
         return result
 
-    def _joined(self, page: Incoming, sequence: int) -> asyncio.Future[Stored]:
+    def _joined(self, page: Incoming, sequence: int) -> asyncio.Future[PublishResult]:
         """Answer a duplicate when its original is durable."""
         loop = asyncio.get_running_loop()
-        stored = Stored(None, page.record_count, duplicate=True, staged=True)
+        stored = PublishResult(None, page.record_count, duplicate=True, staged=True)
         original = self.stage.waiting.get((page.partition, sequence))
         crc32 = original.page.crc32 if original is not None else self.stage.pages[page.partition][sequence].crc32
         if crc32 != page.crc32:
             raise BrokerError(Reason.SEQUENCE_CONFLICT, partition=page.partition, sequence=sequence)
         if original is None:
             return done_with(loop, stored)
-        result: asyncio.Future[Stored] = loop.create_future()
+        result: asyncio.Future[PublishResult] = loop.create_future()
         original.done.add_done_callback(lambda done: pass_on(result, done.exception(), stored))
         return result
 
@@ -252,5 +252,5 @@ class StageSession:
             self.stage.session = None
             self.stage.active = self._sink.now()
 
-    async def forget(self) -> None:
+    async def remove(self) -> None:
         """Do nothing: the publisher has staged everything."""

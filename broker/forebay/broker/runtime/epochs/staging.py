@@ -276,7 +276,7 @@ class Staging:
         self._quota.remove(stage.size)
         for partition, pages in stage.pages.items():
             yield from due_runs(self._sink.id, partition, pages)
-            self._pages.tail.drop(self._sink.id, [page.number for page in pages])
+            self._pages.read_cache.drop(self._sink.id, [page.number for page in pages])
 
     def _discard_many(self, gone: list[Stage]) -> asyncio.Future[None]:
         """Remove stages now, and delete their names in batches between those of other tasks."""
@@ -288,7 +288,7 @@ class Staging:
                 self._quota.remove(stage.size)
         task = asyncio.get_running_loop().create_task(self._delete_names(stored), name="forebay-discard")
         self._discards.add(task)
-        task.add_done_callback(self._over)
+        task.add_done_callback(self._discarded)
         return task
 
     async def _delete_names(self, stages: list[Stage]) -> None:
@@ -308,7 +308,7 @@ class Staging:
         for stage in stages:  # the sink is deleted, and their bytes with it
             self._quota.remove(stage.size)
 
-    def _over(self, task: asyncio.Task[None]) -> None:
+    def _discarded(self, task: asyncio.Task[None]) -> None:
         self._discards.discard(task)
         if not task.cancelled() and (failure := task.exception()) is not None:
             _log.error("staged pages were not discarded sink=%s cause=%s", self._sink.name, failure)
@@ -341,7 +341,7 @@ class Staging:
             self.discard(stage for stage in self.stages if self._is_spent(stage.record))
         oldest_us = self._sink.age.now_us() - self._sink.settings.staging_ttl_us
         for record in self.producers.idle({producer for producer, _ in active}, self.spent, oldest_us):
-            self.producers.forget(record.producer)
+            self.producers.remove(record.producer)
             if record.epoch is not None:
                 self._committer.write([DropProducer(self._sink.id, record.producer)])
 

@@ -17,7 +17,7 @@ from forebay.broker.core.partition.pages import Incoming
 from forebay.broker.core.publish.writer import Forgotten, Slot, WriterWindow
 from forebay.broker.core.writes import DropWriter, PutSlot, PutWriter
 from forebay.broker.runtime.commit.committer import Committer
-from forebay.broker.runtime.publish.stored import Stored, done_with, pass_on
+from forebay.broker.runtime.publish.result import PublishResult, done_with, pass_on
 from forebay.broker.runtime.read.pages import Pages
 from forebay.broker.runtime.sink.buffer import Buffer
 
@@ -34,14 +34,14 @@ class _Writer:
     windows: dict[int, WriterWindow] | None = None
     """None while no stream has needed the windows: they are read when one resumes."""
     waiting: dict[tuple[int, int], asyncio.Future[None]] = field(default_factory=dict)
-    session: Session | None = None
+    session: WriterSession | None = None
 
 
-class Session:
+class WriterSession:
     """One publish stream."""
 
     def __init__(
-        self, buffer: Buffer, writer_id: str, writer: _Writer, drop: Callable[[str, Session], Awaitable[None]]
+        self, buffer: Buffer, writer_id: str, writer: _Writer, drop: Callable[[str, WriterSession], Awaitable[None]]
     ) -> None:
         """``drop`` removes the writer of a session."""
         self._buffer = buffer
@@ -64,7 +64,7 @@ class Session:
         if self.fenced is None and windows is not None and partition < len(self._buffer.logs):
             _window(windows, partition).arrived(sequence)
 
-    async def publish(self, page: Incoming, sequence: int) -> asyncio.Future[Stored]:
+    async def publish(self, page: Incoming, sequence: int) -> asyncio.Future[PublishResult]:
         """Admit a checked page; the future is done when it is durable.
 
         Raises an error of ``core.errors`` if it is not admitted; ``WriterFenced`` ends the stream.
@@ -80,7 +80,7 @@ class Session:
         verdict = window.judge(page.partition, sequence, page.crc32)
         loop = asyncio.get_running_loop()
         if isinstance(verdict, Forgotten):
-            return done_with(loop, Stored(None, page.record_count, duplicate=True))
+            return done_with(loop, PublishResult(None, page.record_count, duplicate=True))
         if isinstance(verdict, Slot):
             return self._joined(page.partition, verdict)
         if buffer.state.draining:
@@ -94,7 +94,7 @@ class Session:
         append = await buffer.append(page, slot_at, check=self._check)
         writer.waiting[page.partition, sequence] = append.done
         writer.active = buffer.state.now()
-        result: asyncio.Future[Stored] = loop.create_future()
+        result: asyncio.Future[PublishResult] = loop.create_future()
 
         def confirm(done: asyncio.Future[None]) -> None:
             failure = done.exception()
@@ -102,23 +102,23 @@ class Session:
                 writer.waiting.pop((page.partition, sequence), None)
                 window.confirm(sequence)
             level = buffer.tier.level(page.partition, append.first, append.first + page.record_count)
-            pass_on(result, failure, Stored(append.first, page.record_count, duplicate=False, durability=level))
+            pass_on(result, failure, PublishResult(append.first, page.record_count, duplicate=False, durability=level))
 
         append.done.add_done_callback(confirm)
         return result
 
-    def _joined(self, partition: int, slot: Slot) -> asyncio.Future[Stored]:
+    def _joined(self, partition: int, slot: Slot) -> asyncio.Future[PublishResult]:
         """Answer a duplicate when its original is durable."""
         loop = asyncio.get_running_loop()
         original = self._writer.waiting.get((partition, slot.sequence))
 
-        def stored() -> Stored:
+        def stored() -> PublishResult:
             level = self._buffer.tier.level(partition, slot.first, slot.first + slot.count)
-            return Stored(slot.first, slot.count, duplicate=True, durability=level)
+            return PublishResult(slot.first, slot.count, duplicate=True, durability=level)
 
         if original is None:
             return done_with(loop, stored())
-        result: asyncio.Future[Stored] = loop.create_future()
+        result: asyncio.Future[PublishResult] = loop.create_future()
         original.add_done_callback(lambda done: pass_on(result, done.exception(), stored()))
         return result
 
@@ -136,7 +136,7 @@ class Session:
         if self._writer.session is self:
             self._writer.session = None
 
-    async def forget(self) -> None:
+    async def remove(self) -> None:
         """Remove a writer that announced that it will not reconnect."""
         await self._drop(self.writer_id, self)
 
@@ -186,7 +186,7 @@ class Writers:
         window = writer.windows.get(put.partition)
         return window is not None and window.knows(put.slot)
 
-    async def open(self, writer_id: str, epoch: int | None) -> Session:
+    async def open(self, writer_id: str, epoch: int | None) -> WriterSession:
         """Open a stream: with a new epoch, durably issued, or with the epoch to resume.
 
         An epoch that was lost with what came after a backup is resumed with an empty window: none of its pages is
@@ -212,7 +212,7 @@ class Writers:
             raise WriterFenced(writer_id, writer.epoch, current.epoch if current else None)
         if writer.session is not None:
             writer.session.fence(writer.epoch)
-        session = Session(self.buffer, writer_id, writer, self.forget)
+        session = WriterSession(self.buffer, writer_id, writer, self.remove)
         writer.session = session
         writer.active = self.buffer.state.now()
         return session
@@ -230,13 +230,13 @@ class Writers:
         old = self._writers.pop(writer_id, None)
         if old is not None and old.session is not None:
             old.session.fence(epoch)
-        self._forget_idlest(WRITERS_MAX - 1)
+        self._evict_idlest(WRITERS_MAX - 1)
         writer = self._writers[writer_id] = _Writer(epoch, self.buffer.state.now())
         await self._committer.write([PutWriter(self.buffer.record.id, writer_id, epoch)])
         writer.windows = {}
         return writer
 
-    def _forget_idlest(self, left: int) -> None:
+    def _evict_idlest(self, left: int) -> None:
         while len(self._writers) > left:
             idle = [(writer.active, name) for name, writer in self._writers.items() if writer.session is None]
             if not idle:
@@ -257,7 +257,7 @@ class Writers:
         del self._writers[writer_id]
         return self._committer.write([DropWriter(self.buffer.record.id, writer_id)])
 
-    async def forget(self, writer_id: str, session: Session) -> None:
+    async def remove(self, writer_id: str, session: WriterSession) -> None:
         """Drop a writer whose stream is ``session``."""
         writer = self._writers.get(writer_id)
         if writer is not None and writer.session is session:

@@ -47,7 +47,7 @@ class PageCache:
         self._shares: dict[int, _Share] = {}
         self._largest: list[tuple[int, int]] = []
         """Heap of negative recorded sizes and sinks; entries that are no longer recorded are stale."""
-        self._over: set[int] = set()
+        self._sinks_over_limit: set[int] = set()
         """Sinks that may hold more than their bound."""
 
     def add(self, pages: Sequence[PageWrite]) -> None:
@@ -58,7 +58,7 @@ class PageCache:
     def _add(self, sink: int, number: int, body: Body) -> None:
         size = len(body.data) + PAGE_BYTES
         limit = min(self._limits.get(sink, self.bytes_max), self.bytes_max)
-        if size > limit or self.size > self.bytes_max or sink in self._over:
+        if size > limit or self.size > self.bytes_max or sink in self._sinks_over_limit:
             return  # the last two: it is being relieved
         share = self._shares.get(sink)
         if share is None:
@@ -106,11 +106,11 @@ class PageCache:
 
     def limit_changed(self, sink: int) -> None:
         """Apply a changed bound of a sink; ``relieve`` evicts what is above it."""
-        self._over.add(sink)
+        self._sinks_over_limit.add(sink)
 
     def relieve(self, pages_max: int) -> bool:
         """Evict up to ``pages_max`` pages that are above a bound; returns True if none is left."""
-        for sink in list(self._over):
+        for sink in list(self._sinks_over_limit):
             share, limit = self._shares.get(sink), self._limits.get(sink, self.bytes_max)
             while share is not None and share.pages and share.size > limit:
                 if pages_max == 0:
@@ -119,7 +119,7 @@ class PageCache:
                 pages_max -= 1
             if share is not None and not share.pages:
                 del self._shares[sink]
-            self._over.discard(sink)
+            self._sinks_over_limit.discard(sink)
         while self.size > self.bytes_max:
             if pages_max == 0:
                 return False

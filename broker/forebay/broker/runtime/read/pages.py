@@ -1,4 +1,4 @@
-"""Lookup of pages: entries from memory or the index, bodies from the tail or the store.
+"""Lookup of pages: entries from memory or the index, bodies from the read cache or the store.
 
 Reads run in four threads of their own; everything else happens on the loop. A reader asks for one position at a time
 and gets the next item there: a page, a gap, or nothing yet.
@@ -24,8 +24,8 @@ from forebay.broker.core.partition.pages import Body, Entry, Gap
 from forebay.broker.core.partition.repair import IndexDamaged, Survey
 from forebay.broker.runtime.clock import Clock
 from forebay.broker.runtime.commit.store import Journal
+from forebay.broker.runtime.read.read_cache import ReadCache
 from forebay.broker.runtime.read.read_holds import ReadHolds
-from forebay.broker.runtime.read.tail import Tail
 from forebay.errors.reasons import Reason
 
 _log: Final = logging.getLogger(__name__)
@@ -52,14 +52,14 @@ class Pages:
     def __init__(
         self,
         journal: Journal,
-        tail: Tail,
+        read_cache: ReadCache,
         in_commit_thread: Callable[[Callable[[], object]], Awaitable[object]],
         clock: Clock,
     ) -> None:
         self.journal = journal
         self.holds = ReadHolds()
         self._clock = clock
-        self.tail = tail
+        self.read_cache = read_cache
         self._in_commit_thread = in_commit_thread
         self._rewriting = asyncio.Lock()
         """Held while the index is rewritten."""
@@ -171,7 +171,7 @@ class Pages:
         They end before the page of a failed read. Raises ``ReadFailed`` if that is the first one.
         """
         numbers = [entry.number for entry in entries]
-        found = self.tail.found(sink, numbers)
+        found = self.read_cache.found(sink, numbers)
         if self.held:
             found = [self.held.get(number, body) for number, body in zip(numbers, found, strict=True)]
         missing = [index for index, body in enumerate(found) if body is None]

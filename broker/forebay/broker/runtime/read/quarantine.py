@@ -59,7 +59,7 @@ class Quarantine:
             writes += [DropQuarantine(oldest.sink, oldest.partition, page.number), PutDue(due[-1])]
         return writes, due
 
-    def forget(self, sink: int) -> None:
+    def remove_sink(self, sink: int) -> None:
         """Remove the pages of a deleted sink."""
         self._kept = deque(one for one in self._kept if one.sink != sink)
         self.size = sum(one.entry.size for one in self._kept)

@@ -54,7 +54,7 @@ class ReadAhead(Generic[_T]):
             return
         self._named_to = soon[-1].end
         pages, numbers = self._pages, [entry.number for entry in soon if entry.bulk]
-        found = zip(numbers, pages.tail.found(self._sink, numbers), strict=True)
+        found = zip(numbers, pages.read_cache.found(self._sink, numbers), strict=True)
         wanted = [number for number, body in found if body is None and number not in pages.held]
         if wanted:
             hint = pages.call(pages.journal.prefetch, self._sink, self._partition, wanted)

@@ -100,7 +100,7 @@ class ReadHolds:
             _log.warning("reads work again sink=%d partition=%d failures=%d", sink, partition, hold.failures)
             self.on_over(sink, partition)
 
-    def forget(self, sink: int, partitions: Collection[int]) -> None:
+    def remove(self, sink: int, partitions: Collection[int]) -> None:
         """Remove a deleted sink."""
         for partition in partitions:
             self._held.pop((sink, partition), None)

@@ -9,7 +9,7 @@ from typing import Final
 
 from forebay.broker.core.writes import PutRealtime
 from forebay.broker.runtime.commit.committer import Committer
-from forebay.broker.runtime.read.tail import Tail
+from forebay.broker.runtime.read.read_cache import ReadCache
 
 _log: Final = logging.getLogger(__name__)
 
@@ -18,16 +18,16 @@ class Realtime:
     """Switch of one broker: a stored choice, or else its settings. Used on the loop."""
 
     def __init__(
-        self, tail: Tail, committer: Committer, *, tail_bytes: int, configured: bool, chosen: bool | None
+        self, read_cache: ReadCache, committer: Committer, *, tail_bytes: int, configured: bool, chosen: bool | None
     ) -> None:
-        self._tail = tail
+        self._read_cache = read_cache
         self._committer = committer
         self._tail_bytes = tail_bytes
         self._configured = configured
         self.chosen = chosen
         """Stored choice; None without one."""
         self._overloaded = False
-        tail.bound(self._bound)
+        read_cache.bound(self._bound)
 
     @property
     def enabled(self) -> bool:
@@ -43,12 +43,12 @@ class Realtime:
     def relieve(self, overloaded: bool, on_freed: Callable[[], None]) -> None:
         """Free the memory while the process uses too much; ``on_freed`` is called when it is free."""
         self._overloaded = overloaded
-        self._tail.bound(self._bound, on_freed)
+        self._read_cache.bound(self._bound, on_freed)
 
     def _chosen(self, enabled: bool | None) -> None:
         self.chosen = enabled
-        self._tail.restart()
-        self._tail.bound(self._bound)
+        self._read_cache.restart()
+        self._read_cache.bound(self._bound)
         _log.info("realtime was switched enabled=%s chosen=%s", self.enabled, enabled is not None)
 
     @property

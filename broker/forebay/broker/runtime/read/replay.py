@@ -158,7 +158,7 @@ class Replay:
             self._ahead.hint(entries, chosen[-1].end, stop)
         await self._memory.room(filling.size)
         step = await self._read(position, chosen)
-        self._memory.give(filling.size - (step.size if isinstance(step, Batch) else 0))
+        self._memory.release_pages(filling.size - (step.size if isinstance(step, Batch) else 0))
         return step
 
     async def _read(self, position: int, chosen: list[Entry]) -> Batch | Gap | None:

@@ -22,10 +22,10 @@ from forebay.broker.runtime.resources.sockets import Accepted
 from forebay.errors.reasons import Reason
 
 _log: Final = logging.getLogger(__name__)
-LOOK_S: Final = 1.0
+CHECK_S: Final = 1.0
 """Interval between two checks."""
 
-BUSY_LOOK_S: Final = 0.1
+BUSY_CHECK_S: Final = 0.1
 """Interval after a check that found too many."""
 
 GROWTH_BYTES: Final = 32 << 20
@@ -249,18 +249,18 @@ class Connections:
 
     async def run(self, sockets: FindsSockets) -> None:
         """Check until it is cancelled: once a second, and soon if there were too many or the process grows."""
-        full_at = self._clock() - LOOK_S
+        full_at = self._clock() - CHECK_S
         while True:
             now = self._clock()
-            is_full = now - full_at >= LOOK_S
+            is_full = now - full_at >= CHECK_S
             full_at = now if is_full else full_at
             busy = await self.check(sockets, is_full=is_full)
             self._hurry.clear()
-            until = self._clock() + (BUSY_LOOK_S if busy else LOOK_S)
+            until = self._clock() + (BUSY_CHECK_S if busy else CHECK_S)
             grown = self._resident() + GROWTH_BYTES
             while self._clock() < until and self._resident() < grown:
                 try:
-                    async with asyncio.timeout(BUSY_LOOK_S):
+                    async with asyncio.timeout(BUSY_CHECK_S):
                         await self._hurry.wait()
                         break
                 except TimeoutError:
@@ -277,7 +277,7 @@ class Connections:
         scan = await asyncio.to_thread(self._scan, sockets, busy, is_full=is_full)
         now = self._clock()
         self._update(scan, now)
-        self._forget(before)
+        self._remove_callers(before)
         self._count()
         if self._doomed:
             doomed, self._doomed = self._doomed, set()
@@ -353,7 +353,7 @@ class Connections:
             state.pop(inode, None)
         self._holding.discard(inode)
 
-    def _forget(self, before: set[Address]) -> None:
+    def _remove_callers(self, before: set[Address]) -> None:
         """Remove callers that were known before the check and whose connection it did not find."""
         if self._open:
             for address in before - self._by_address.keys():

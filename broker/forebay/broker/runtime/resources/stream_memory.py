@@ -68,10 +68,10 @@ class Share:
             self._room.clear()
             await self._room.wait()
 
-    def take(self, size: int) -> None:
+    def acquire(self, size: int) -> None:
         """Count ``size`` bytes that are held already, whether they fit or not."""
         if self._memory is not None:
-            self._memory.take(self, self._account, size)
+            self._memory.acquire(self, self._account, size)
 
     async def settled(self) -> None:
         """Wait until the held memory fits again: a stream with memory continues only if others have room."""
@@ -79,14 +79,14 @@ class Share:
             self._room.clear()
             await self._room.wait()
 
-    def give(self, size: int) -> None:
+    def release_pages(self, size: int) -> None:
         """Release the memory of pages that the peer received, or that are not sent."""
         self.release(size * COPIES)
 
     def release(self, size: int) -> None:
-        """Release bytes counted by ``take``."""
+        """Release bytes counted by ``acquire``."""
         if self._memory is not None:
-            self._memory.give(self._account, size)
+            self._memory.release(self._account, size)
             self._room.set()
 
     def end(self) -> None:
@@ -126,9 +126,9 @@ class StreamMemory:
         self._beginning: dict[Share, int] = {}
         """Streams that hold nothing and wait for room, in order, with the requested bytes."""
         self._going_on: dict[Share, int] = {}
-        """Streams that hold memory and wait for more; the others take precedence."""
+        """Streams that hold memory and wait for more; the others acquire precedence."""
         self._called: set[Share] = set()
-        """Streams that were woken and have not retried yet: they take precedence."""
+        """Streams that were woken and have not retried yet: they acquire precedence."""
         self._shares: dict[StreamShare, Share] = {}
         self._peak = 0
         self._calmed_at = now()
@@ -155,12 +155,12 @@ class StreamMemory:
         self._going_on[share] = 0
         return False
 
-    def take(self, share: Share, account: StreamShare, size: int) -> None:
-        """See ``Share.take``."""
+    def acquire(self, share: Share, account: StreamShare, size: int) -> None:
+        """See ``Share.acquire``."""
         self._shares[account] = share
         self.budget.add(account, size, self._now())
 
-    def give(self, account: StreamShare, size: int) -> None:
+    def release(self, account: StreamShare, size: int) -> None:
         """See ``Share.release``."""
         self.budget.remove(account, size, self._now())
         self._wake()

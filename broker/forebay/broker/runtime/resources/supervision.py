@@ -166,13 +166,13 @@ class SupervisedWork:
         loop = asyncio.get_running_loop()
         self._began = loop.time()
         task = loop.create_task(self._work(), name=f"forebay-{self._name}")
-        task.add_done_callback(self._over)
+        task.add_done_callback(self._ended)
         return task
 
     def _again(self) -> None:
         self._task = self._begin()
 
-    def _over(self, task: asyncio.Task[None]) -> None:
+    def _ended(self, task: asyncio.Task[None]) -> None:
         error = EndedEarly("it was cancelled") if task.cancelled() else task.exception() or EndedEarly("it returned")
         if self._stopped or not self._on_failure(self._name, error):
             return

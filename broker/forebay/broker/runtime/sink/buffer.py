@@ -84,7 +84,7 @@ class Buffer:
         own_restored_at_us = restored_at_us if record.created_at_us <= restored_at_us else 0
         self.state = state = Sink(record, logs, clock, age)
         self._pages = pages
-        pages.tail.limit(record.id, record.settings.realtime_bytes)
+        pages.read_cache.limit(record.id, record.settings.realtime_bytes)
         quota.add(sum(log.size for log in state.logs))
         self.subscriptions: dict[str, Subscription] = {}
         self.offsets = Reservations(state, committer, slots, found.reserves)
@@ -223,16 +223,16 @@ class Buffer:
     @property
     def serves_from_memory(self) -> bool:
         """True if memory keeps new pages, for readers at the head."""
-        return self._pages.tail.serves(self.state.id)
+        return self._pages.read_cache.serves(self.state.id)
 
     @property
     def tail_bytes(self) -> int:
         """Memory of the newest pages."""
-        return self._pages.tail.size_of(self.state.id)
+        return self._pages.read_cache.size_of(self.state.id)
 
     def is_in_memory(self, log: PartitionLog, entry: Entry) -> bool:
         """Return whether memory holds a page."""
-        return entry.base in log.held or self._pages.tail.has(self.state.id, entry.number)
+        return entry.base in log.held or self._pages.read_cache.has(self.state.id, entry.number)
 
     def sweep(self) -> None:
         """End expired leases of pulling consumers and sets, and check retained pages."""

@@ -67,16 +67,16 @@ class SinkControl:
     def change(self, settings: SinkSettings) -> asyncio.Future[None]:
         """Apply new settings from now on. Additional partitions are added."""
         sink = self._sink
-        forgets = sink.record.settings.forgets
+        may_lose = sink.record.settings.may_lose
         sink.record = replace(sink.record, settings=settings)
-        self._pages.tail.limit(sink.id, settings.realtime_bytes)
+        self._pages.read_cache.limit(sink.id, settings.realtime_bytes)
         self._grow(settings.partitions)
         for subscription in self._subscriptions.values():
             subscription.change(settings)
         for log in sink.logs:
             self._removal.trim_now(log.number)
         put = [PutSink(sink.record)]
-        if forgets and not settings.forgets:
+        if may_lose and not settings.may_lose:
             return self._offsets.end(put)
         return self._committer.write(put)
 

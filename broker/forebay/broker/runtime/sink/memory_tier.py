@@ -162,7 +162,7 @@ class MemoryTier:
         """Return whether a page is on disk, or about to be."""
         return entry.number not in self._held or entry.number in self._leaving
 
-    def forget(self, entries: Sequence[Entry]) -> None:
+    def remove(self, entries: Sequence[Entry]) -> None:
         """Release the memory of pages that left the log."""
         for entry in entries:
             self._release(entry.number)
@@ -218,7 +218,7 @@ class MemoryTier:
                 log = logs[page.partition]
                 if log.held.pop(page.entry.base, None) is not None:
                     log.synced = max(log.synced, page.entry.end)
-                    self._pages.tail.add([stored])
+                    self._pages.read_cache.add([stored])
                 self._release(page.entry.number)
 
         written.add_done_callback(done)

@@ -43,7 +43,7 @@ WIPED_PAGES: Final = 1_000
 """Index entries removed in one batch."""
 
 
-class Stored(Protocol):
+class RepairableSink(Protocol):
     """State of a sink that a start may have to repair."""
 
     @property
@@ -98,7 +98,9 @@ class SinkRecovery:
         self._accepted = accepted
         self._at_us = at_us
 
-    def recover(self, stored: Stored, settings: SinkSettings, subscriptions: Mapping[str, int]) -> RecoveredSink:
+    def recover(
+        self, stored: RepairableSink, settings: SinkSettings, subscriptions: Mapping[str, int]
+    ) -> RecoveredSink:
         """Return the recovered state of a sink, and write it. Blocks. Raises ``StoreFenced``.
 
         ``subscriptions`` holds the creation times by name.
@@ -121,7 +123,7 @@ class SinkRecovery:
         return standing
 
     def _recover(
-        self, stored: Stored, settings: SinkSettings, names: list[str], partition: int, standing: RecoveredSink
+        self, stored: RepairableSink, settings: SinkSettings, names: list[str], partition: int, standing: RecoveredSink
     ) -> None:
         sink = stored.record.id
         tail, head = stored.tails.get(partition, Tail()), stored.heads.get(partition, Head())
@@ -165,7 +167,7 @@ class SinkRecovery:
             _log.warning("records are lost sink=%s partition=%d reason=%s %s=%d first=%d end=%d", *place)
 
     def _mark_delivered(
-        self, stored: Stored, subscriptions: Mapping[str, int], partition: int, standing: RecoveredSink
+        self, stored: RepairableSink, subscriptions: Mapping[str, int], partition: int, standing: RecoveredSink
     ) -> None:
         """Mark records as possibly delivered before; with unknown marks, all unsettled ones."""
         sink, end = stored.record.id, standing.tails.get(partition, Tail()).next_offset

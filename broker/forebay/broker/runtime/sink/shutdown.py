@@ -85,8 +85,8 @@ class Shutdown:
         await self._committer.write([DropSink(sink.id)])
         self._offsets.free_slots()
         for subscription in self._subscriptions.values():
-            subscription.accounts.forget_marks()
+            subscription.accounts.remove_marks()
         whole = [Due(sink.id, WHOLE_SINK, bulk, 0, 0, 0) for bulk in (True, False)]
         self._reclaimer.add(whole)
-        self._pages.holds.forget(sink.id, range(len(sink.logs)))
-        self._pages.tail.forget(sink.id)
+        self._pages.holds.remove(sink.id, range(len(sink.logs)))
+        self._pages.read_cache.evict_sink(sink.id)

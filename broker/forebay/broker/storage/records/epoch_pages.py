@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from forebay.broker.core.epochs.values import EpochPart, EpochRecord, StagePart
-from forebay.broker.core.partition.pages import Entry, Part
+from forebay.broker.core.partition.pages import Entry, PagePart
 from forebay.broker.core.partition.ranges import Range, common
 from forebay.broker.storage.journal import Journal
 from forebay.broker.storage.pages_between import pages_between
@@ -78,7 +78,7 @@ class EpochPages:
             end = base + records
             if len(found) == count and sum(page[2] for page in found) == records:
                 for number, bulk, held, size, encoding in found:
-                    yield Entry(base, held, number, bulk, size, encoding, at_us, 0, 0, 0, (Part(base, at_us),))
+                    yield Entry(base, held, number, bulk, size, encoding, at_us, 0, 0, 0, (PagePart(base, at_us),))
                     base += held
             base = end
 

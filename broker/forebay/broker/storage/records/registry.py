@@ -12,7 +12,7 @@ from typing import Any, Final
 from forebay.broker.core.writes import WHOLE_SINK, DropSink, Due, Write
 from forebay.broker.storage.errors import StoreCorrupt
 from forebay.broker.storage.records.epochs.epoch import EPOCH, STAGE_ORDER
-from forebay.broker.storage.records.epochs.placing import PLACING
+from forebay.broker.storage.records.epochs.large_commit import LARGE_COMMIT
 from forebay.broker.storage.records.epochs.producer import PRODUCER
 from forebay.broker.storage.records.epochs.stage import STAGE, STAGED_PAGE
 from forebay.broker.storage.records.journal_position import JOURNAL_POSITION
@@ -41,7 +41,7 @@ KINDS: Final[tuple[Kind[Any], ...]] = (
     *(BULK_PAGE, SMALL_PAGE, ENTRY, SINK_COPY),
     *(STORE_ID, START, HIGHEST, NEXT_SINK, AGE, COUNTING, STOPPED, POSITION, RESTORED, REALTIME, JOURNAL_POSITION),
     *(SINK, TAIL, HEAD, CURSOR, WRITER, SLOT, GAP, DUE, QUARANTINE, SUBSCRIPTION, TOTALS, RESERVE, MARKS, HELD),
-    *(STAGE, STAGED_PAGE, PRODUCER, EPOCH, SCHEMA, PLACING, STAGE_ORDER),
+    *(STAGE, STAGED_PAGE, PRODUCER, EPOCH, SCHEMA, LARGE_COMMIT, STAGE_ORDER),
 )
 BY_PREFIX: Final = {kind.prefix: kind for kind in KINDS if kind.family is Family.META}
 OF_SINKS: Final = tuple(kind for kind in BY_PREFIX.values() if kind.layout.startswith("sink "))

@@ -46,7 +46,7 @@ from forebay.broker.storage.records.partitions.tail import TAIL
 from forebay.broker.storage.records.registry import BY_PREFIX
 from forebay.broker.storage.records.sinks.writer import SLOT
 from forebay.broker.storage.repair.damage import Damage
-from forebay.broker.storage.repair.survey import Place, SurveyingJournal, survey, walk
+from forebay.broker.storage.repair.survey import SurveyedPartition, SurveyingJournal, survey, walk
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.stored_sink import StoredSink
 
@@ -85,7 +85,7 @@ class PartitionRepair:
         """
         bad = {RESERVE.parts(key) for key in self._damage.keys(RESERVE)}
         for number, sink in sinks.items():
-            if sink.record.settings.corrected()[0].forgets:
+            if sink.record.settings.corrected()[0].may_lose:
                 places = [(number, partition) for partition in range(sink.partitions) if partition not in sink.reserves]
                 bad |= {place for place in places if self._state.is_lost(RESERVE.key(*place))}
         writes: list[Write] = []
@@ -141,7 +141,7 @@ class PartitionRepair:
             earliest = self._first_base(number, partition, tail.next_offset if tail is not None else ends)
         end = tail.next_offset if tail is not None and not missing else None
         most, due = self._numbers_max, self._due(number, partition)
-        place = Place(number, partition, earliest=earliest, end=end, gaps=gaps, numbers_max=most, due=due)
+        place = SurveyedPartition(number, partition, earliest=earliest, end=end, gaps=gaps, numbers_max=most, due=due)
         found = self._state.index(lambda: survey(self._journal, place))
         bad_cursors = self._bad_cursors(sink, partition, head)
         above = max(found.end, ends, tail.next_offset + missing if tail is not None else missing)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from forebay.broker.core.partition.pages import Entry, Gap, Part
+from forebay.broker.core.partition.pages import Entry, Gap, PagePart
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.partition.repair import Survey, uncovered
 from forebay.broker.core.writes import Due
@@ -25,7 +25,7 @@ from forebay.broker.storage.store.contract import Family
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SurveyedPartition:
     """Partition to survey, with its known bounds."""
 
     sink: int
@@ -54,7 +54,7 @@ class SurveyingJournal(Journal):
         self, sink: int, partition: int, earliest: int, end: int, gaps: Sequence[Gap], known: Sequence[Entry]
     ) -> Survey:
         """Survey a partition; see ``survey``."""
-        return survey(self, Place(sink, partition, earliest=earliest, end=end, gaps=gaps, known=known))
+        return survey(self, SurveyedPartition(sink, partition, earliest=earliest, end=end, gaps=gaps, known=known))
 
 
 def walk(journal: Journal, sink: int, partition: int) -> Iterator[tuple[int, Entry | None]]:
@@ -67,7 +67,7 @@ def walk(journal: Journal, sink: int, partition: int) -> Iterator[tuple[int, Ent
             yield base, None
 
 
-def survey(journal: Journal, place: Place, *, look: Callable[[Entry], None] = lambda _: None) -> Survey:
+def survey(journal: Journal, place: SurveyedPartition, *, look: Callable[[Entry], None] = lambda _: None) -> Survey:
     """Survey a partition; ``look`` is called with every entry. Blocks while it reads.
 
     Raises ``IndexDamaged`` where the index has to be rewritten first.
@@ -111,7 +111,7 @@ def uncovered_by(gaps: Sequence[Gap]) -> Callable[[int], bool]:
 @dataclass(slots=True)
 class _Counting:
     journal: Journal
-    place: Place
+    place: SurveyedPartition
     epochs: EpochPages
     at: int
     entries: int = 0
@@ -199,7 +199,7 @@ class _Counting:
                     *times,
                     max(0, before[0] - len(value) + HEADER_BYTES),
                     max(0, before[1] - 1),
-                    (Part(base, times[0]),),
+                    (PagePart(base, times[0]),),
                 )
 
 

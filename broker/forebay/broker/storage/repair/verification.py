@@ -17,7 +17,7 @@ from forebay.broker.core.partition.pages import DropReason, Entry, Gap
 from forebay.broker.core.partition.repair import IndexDamaged, Survey
 from forebay.broker.core.partition.reservation import highest
 from forebay.broker.storage.recovery import Recovered
-from forebay.broker.storage.repair.survey import Place, survey
+from forebay.broker.storage.repair.survey import SurveyedPartition, survey
 from forebay.broker.storage.stored_sink import StoredSink
 
 _PAGES = 16
@@ -90,7 +90,7 @@ def _check(recovered: Recovered, sink: StoredSink, partition: int, cursors: Mapp
             read()
 
     due = [one for one in recovered.due if (one.sink, one.partition) == (number, partition)]
-    place = Place(number, partition, head.earliest, tail.next_offset, [*gaps, *gone], due=due)
+    place = SurveyedPartition(number, partition, head.earliest, tail.next_offset, [*gaps, *gone], due=due)
     found = survey(journal, place, look=look)
     read()
     bad = sum(entry.count for entry in damaged)

@@ -19,7 +19,7 @@ from forebay.broker.storage.replication.record import Header, RecordKind
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ReaderPosition:
     """Place of a reader between two groups."""
 
     position: int = 0
@@ -38,7 +38,7 @@ class Place:
 class History:
     """Reader's state. Records are taken in the order of their positions, without a gap."""
 
-    place: Place = field(default_factory=Place)
+    place: ReaderPosition = field(default_factory=ReaderPosition)
     endpoint: str = ""
     """Endpoint of the owner, as its fence names it."""
 
@@ -50,21 +50,21 @@ class History:
         Raises ``FrameDamaged``.
         """
         before = self.place
-        after = Place(before.position + 1, before.epoch, before.owner, before.group, before.released)
+        after = ReaderPosition(before.position + 1, before.epoch, before.owner, before.group, before.released)
         batch: Batch | None = None
         if header.kind is RecordKind.FENCE:
             if header.epoch > before.epoch:
-                after = Place(after.position, header.epoch, header.owner)
+                after = ReaderPosition(after.position, header.epoch, header.owner)
                 self.endpoint = bytes(body).decode(errors="replace")
                 self._chunks = []
         elif (header.epoch, header.owner) == (before.epoch, before.owner):
             if header.kind is RecordKind.RELEASE:
-                after = Place(after.position, before.epoch, before.owner, before.group, released=True)
+                after = ReaderPosition(after.position, before.epoch, before.owner, before.group, released=True)
             elif header.group == before.group and header.chunk == len(self._chunks):
                 self._chunks.append(bytes(body))
                 if len(self._chunks) == header.chunks:
                     frame = self._chunks[0] if header.chunks == 1 else b"".join(self._chunks)
                     batch, self._chunks = decode_batch(frame), []
-                    after = Place(after.position, before.epoch, before.owner, before.group + 1)
+                    after = ReaderPosition(after.position, before.epoch, before.owner, before.group + 1)
         self.place = after
         return batch

@@ -13,7 +13,7 @@ from forebay.broker.storage.records.journal_position import JOURNAL_POSITION, Jo
 from forebay.broker.storage.records.pages.page import BULK_PAGE
 from forebay.broker.storage.records.store import HIGHEST
 from forebay.broker.storage.replication.batch import Batch
-from forebay.broker.storage.replication.history import Place
+from forebay.broker.storage.replication.history import ReaderPosition
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.rocks.store import RocksStore
 
@@ -34,7 +34,7 @@ class Replica:
         self.store: Final = store
         self.journal = ""
         """Identity of the journal; empty before the first batch."""
-        self.place = Place()
+        self.place = ReaderPosition()
         """Place of the last applied batch."""
         [stored] = store.get_many(Family.META, [JOURNAL_POSITION.key()])
         if stored is None:
@@ -45,7 +45,7 @@ class Replica:
         if found is None:
             raise ReplicaUnusable("its position in the journal is damaged; use an empty directory, which is filled")
         self.journal = found.journal
-        self.place = Place(found.position, found.epoch, bytes.fromhex(found.owner), found.group)
+        self.place = ReaderPosition(found.position, found.epoch, bytes.fromhex(found.owner), found.group)
         self._remove_partial()
 
     def _remove_partial(self) -> None:
@@ -54,7 +54,7 @@ class Replica:
         highest, _ = (HIGHEST.decoded(stored) if stored is not None else None) or (0, 0)
         self.store.remove_bulk_from(BULK_PAGE.key(highest + 1, 0, 0))
 
-    def apply(self, batch: Batch, place: Place) -> None:
+    def apply(self, batch: Batch, place: ReaderPosition) -> None:
         """Apply the next batch of the journal, which ends at ``place``. Raises ``StoreError``."""
         position = JournalPosition(self.journal, place.position, place.epoch, place.owner.hex(), place.group)
         noted = JOURNAL_POSITION.put(JOURNAL_POSITION.key(), position)

@@ -14,7 +14,7 @@ from typing import Final
 
 from forebay.broker.storage.errors import StoreCorrupt, StoreFailed
 from forebay.broker.storage.replication.batch import Batch, encode
-from forebay.broker.storage.replication.history import Place
+from forebay.broker.storage.replication.history import ReaderPosition
 from forebay.broker.storage.replication.owner import Fenced, Owner
 from forebay.broker.storage.replication.replica import Replica
 from forebay.broker.storage.store.contract import Family, Marks, Operation, Value, WriteStall
@@ -53,7 +53,7 @@ class ReplicatedStore:
             position = self.owner.append(encode(batch))
         except Fenced as fenced:
             raise StoreFailed("append to the journal", str(fenced)) from fenced
-        self._replica.apply(batch, Place(position, self.owner.epoch, self.owner.identity, self.owner.groups))
+        self._replica.apply(batch, ReaderPosition(position, self.owner.epoch, self.owner.identity, self.owner.groups))
         self._failed = False
 
     def ingest(self, items: Sequence[tuple[bytes, Value]]) -> None:

@@ -26,7 +26,7 @@ from forebay.postgresql import (
     PASSWORD_VARIABLE,
     TABLE_NAME,
     USER_VARIABLE,
-    Place,
+    DatabaseAddress,
     TimedConnection,
     connect,
     is_refused,
@@ -183,7 +183,7 @@ def open_store(context: StoreContext) -> PostgresqlPositions:
     database = unquote(url.path).strip("/")
     if not database or "/" in database:
         raise invalid_setting("store", redacted(url), "postgresql://USER@HOST:PORT/DATABASE")
-    place = Place(
+    place = DatabaseAddress(
         database,
         url.hostname or "",
         url.port,

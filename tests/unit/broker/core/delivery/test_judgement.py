@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.broker.core.delivery.answers import NEVER, Answer, Outcome
+from forebay.broker.core.delivery.answers import NEVER, Answer, SettleOutcome
 from forebay.broker.core.delivery.in_flight import Flight, Flights
 from forebay.broker.core.delivery.judgement import outcomes
 from forebay.broker.core.delivery.leases import Leases
@@ -20,7 +20,7 @@ def page(first: int, end: int, *, revision: int = 0) -> Flight:
     return Flight(first, first, end, 100, end - first, age_us=0, revision=revision)
 
 
-def judged(requested: Range, *, stale: int = NEVER) -> list[tuple[int, int, Outcome]]:
+def judged(requested: Range, *, stale: int = NEVER) -> list[tuple[int, int, SettleOutcome]]:
     """Outcomes in a lane with two records of each state: see the test below."""
     cursor, _ = Cursor().settle(Range(0, 2), Settlement.ACKED)
     cursor, _ = cursor.settle(Range(4, 6), Settlement.ACKED)
@@ -35,23 +35,23 @@ def judged(requested: Range, *, stale: int = NEVER) -> list[tuple[int, int, Outc
 
 def test_each_state_of_a_record_has_its_outcome() -> None:
     assert judged(Range(0, 14)) == [
-        (0, 2, Outcome.ALREADY_SETTLED),
-        (2, 4, Outcome.OK),
-        (4, 6, Outcome.ALREADY_SETTLED),
-        (6, 8, Outcome.STALE),  # it was sent again, under a later revision
-        (8, 10, Outcome.STALE),  # it waits for its retry
-        (10, 12, Outcome.STALE),  # it is leased
-        (12, 14, Outcome.UNKNOWN),  # it was never sent
+        (0, 2, SettleOutcome.ALREADY_SETTLED),
+        (2, 4, SettleOutcome.OK),
+        (4, 6, SettleOutcome.ALREADY_SETTLED),
+        (6, 8, SettleOutcome.STALE),  # it was sent again, under a later revision
+        (8, 10, SettleOutcome.STALE),  # it waits for its retry
+        (10, 12, SettleOutcome.STALE),  # it is leased
+        (12, 14, SettleOutcome.UNKNOWN),  # it was never sent
     ]
 
 
 def test_from_the_first_revoked_offset_on_an_answer_is_stale() -> None:
     assert judged(Range(1, 14), stale=3) == [
-        (1, 2, Outcome.ALREADY_SETTLED),
-        (2, 3, Outcome.OK),
-        (3, 14, Outcome.STALE),
+        (1, 2, SettleOutcome.ALREADY_SETTLED),
+        (2, 3, SettleOutcome.OK),
+        (3, 14, SettleOutcome.STALE),
     ]
-    assert judged(Range(5, 9), stale=2) == [(5, 9, Outcome.STALE)]
+    assert judged(Range(5, 9), stale=2) == [(5, 9, SettleOutcome.STALE)]
 
 
 @given(st.integers(0, 14), st.integers(1, 14), st.integers(0, 20))

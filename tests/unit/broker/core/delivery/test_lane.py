@@ -7,7 +7,7 @@ import pytest
 
 from forebay.broker.core.delivery import answers as answers_module
 from forebay.broker.core.delivery.in_flight import InFlight
-from forebay.broker.core.delivery.lane import HOLES_MAX, Answer, Lane, Outcome, Results, Revocation
+from forebay.broker.core.delivery.lane import HOLES_MAX, Answer, Lane, Results, Revocation, SettleOutcome
 from forebay.broker.core.delivery.redelivery import State
 from forebay.broker.core.partition.cursor import Cursor, Settlement
 from forebay.broker.core.partition.ranges import Range
@@ -15,7 +15,12 @@ from forebay.broker.core.settings import DEFAULTS, Ordering
 
 NOW = 1_000.0
 NEXT = 1_000
-OK, ALREADY, STALE, UNKNOWN = Outcome.OK, Outcome.ALREADY_SETTLED, Outcome.STALE, Outcome.UNKNOWN
+OK, ALREADY, STALE, UNKNOWN = (
+    SettleOutcome.OK,
+    SettleOutcome.ALREADY_SETTLED,
+    SettleOutcome.STALE,
+    SettleOutcome.UNKNOWN,
+)
 
 
 class Held:
@@ -313,7 +318,7 @@ def test_the_lowest_of_several_nacked_ranges_is_the_one_that_failed() -> None:
 
 
 @pytest.mark.parametrize(("first", "end", "outcome"), [(0, 2, ALREADY), (10, 12, UNKNOWN)])
-def test_a_nack_of_what_is_not_in_flight_fails_nothing(first: int, end: int, outcome: Outcome) -> None:
+def test_a_nack_of_what_is_not_in_flight_fails_nothing(first: int, end: int, outcome: SettleOutcome) -> None:
     held = Held()
     held.send(10)
     held.ack(0, 2)

@@ -10,7 +10,7 @@ import pytest
 
 from forebay.broker.core.delivery import lease_manager
 from forebay.broker.core.delivery.in_flight import InFlight
-from forebay.broker.core.delivery.lane import Answer, Lane, Outcome, Results
+from forebay.broker.core.delivery.lane import Answer, Lane, Results, SettleOutcome
 from forebay.broker.core.delivery.redelivery import State
 from forebay.broker.core.partition.cursor import Cursor, Settlement
 from forebay.broker.core.partition.ranges import Range
@@ -20,7 +20,12 @@ NOW = 1_000.0
 UNTIL = 1_060.0
 NEXT = 1_000
 PAGE = Range(0, 20)
-OK, ALREADY, STALE, UNKNOWN = Outcome.OK, Outcome.ALREADY_SETTLED, Outcome.STALE, Outcome.UNKNOWN
+OK, ALREADY, STALE, UNKNOWN = (
+    SettleOutcome.OK,
+    SettleOutcome.ALREADY_SETTLED,
+    SettleOutcome.STALE,
+    SettleOutcome.UNKNOWN,
+)
 
 
 class Failing:

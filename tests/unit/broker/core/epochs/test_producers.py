@@ -290,7 +290,7 @@ def test_a_producer_that_is_forgotten_gives_its_name_back() -> None:
     producers = Producers("orders")
     commit(producers, CLAIM, "a")
 
-    producers.forget("query")
+    producers.remove("query")
 
     assert producers.known == {}
     assert not producers.stage(OTHER)

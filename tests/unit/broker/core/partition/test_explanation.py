@@ -14,7 +14,7 @@ from forebay.broker.core.partition.explanation import (
     Explanation,
     Moment,
     Owner,
-    Place,
+    RecordPlace,
     RecordState,
     Wait,
     Waiting,
@@ -79,7 +79,7 @@ class Asked:
 def test_an_offset_that_no_record_has_waits_for_one() -> None:
     found = Asked().ask(100)
 
-    assert (found.place, found.state, found.waiting) == (Place.NOT_ASSIGNED, None, Waiting(Wait.RECORD))
+    assert (found.place, found.state, found.waiting) == (RecordPlace.NOT_ASSIGNED, None, Waiting(Wait.RECORD))
     assert (found.next_offset, found.before, found.delivered_before) == (100, 100, False)
 
 
@@ -90,17 +90,17 @@ def test_a_record_that_waits_for_its_batch_says_so() -> None:
     found = requested.ask(104)
 
     assert (found.place, found.state, found.waiting.reason) == (
-        Place.AWAITING_COMMIT,
+        RecordPlace.AWAITING_COMMIT,
         RecordState.PENDING,
         Wait.COMMIT,
     )
-    assert requested.ask(105).place is Place.NOT_ASSIGNED
+    assert requested.ask(105).place is RecordPlace.NOT_ASSIGNED
 
 
 def test_a_stored_record_is_on_disk_or_among_the_recent_pages() -> None:
     requested = Asked()
 
-    assert (requested.ask(55).place, requested.ask(55, recent=True).place) == (Place.DISK, Place.RECENT)
+    assert (requested.ask(55).place, requested.ask(55, recent=True).place) == (RecordPlace.DISK, RecordPlace.RECENT)
     assert requested.ask(55).entry == entry(50, 10)
 
 
@@ -110,7 +110,7 @@ def test_a_dropped_record_is_in_its_gap() -> None:
 
     found = requested.ask(55)
 
-    assert (found.place, found.entry) == (Place.DROPPED, None)
+    assert (found.place, found.entry) == (RecordPlace.DROPPED, None)
     assert found.gap == Gap(50, 60, DropReason.OVERFLOW, 5, 100, 1)
 
 
@@ -122,7 +122,7 @@ def test_a_trimmed_record_is_gone_because_it_was_settled() -> None:
 
     found = requested.ask(3)
 
-    assert (found.place, found.state, found.waiting.reason) == (Place.TRIMMED, RecordState.ACKED, Wait.NOTHING)
+    assert (found.place, found.state, found.waiting.reason) == (RecordPlace.TRIMMED, RecordState.ACKED, Wait.NOTHING)
 
 
 def test_a_record_whose_page_the_index_does_not_name_is_missing() -> None:
@@ -130,7 +130,7 @@ def test_a_record_whose_page_the_index_does_not_name_is_missing() -> None:
 
     found = explain(requested.log, requested.lane, "default", 55, Moment(NOW, OWNER, None, None, recent=False))
 
-    assert found.place is Place.MISSING
+    assert found.place is RecordPlace.MISSING
 
 
 # -- what the subscription has done with it
@@ -193,7 +193,7 @@ def test_a_record_that_was_acked_before_its_page_was_dropped_is_acked() -> None:
     requested.settle(0, 10)
     requested.drop(0)
 
-    assert (requested.ask(5).place, requested.ask(5).state) == (Place.DROPPED, RecordState.ACKED)
+    assert (requested.ask(5).place, requested.ask(5).state) == (RecordPlace.DROPPED, RecordState.ACKED)
 
 
 def test_a_record_below_the_account_s_start_is_not_the_subscription_s() -> None:
@@ -230,7 +230,7 @@ def test_a_record_that_the_subscription_dropped_is_still_stored_for_others() -> 
 
     found = requested.ask(3)
 
-    assert (found.place, found.state, found.gap) == (Place.DISK, RecordState.DROPPED, None)
+    assert (found.place, found.state, found.gap) == (RecordPlace.DISK, RecordState.DROPPED, None)
     assert found.rejection is not None
     assert (found.rejection.detail, found.rejection.at_us) == ("no such column", 9)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from forebay.broker.core.errors import InvalidPage, RecordTooLarge
-from forebay.broker.core.partition.pages import TRACEPARENT_MAX, DropReason, Entry, Gap, Incoming, Part
+from forebay.broker.core.partition.pages import TRACEPARENT_MAX, DropReason, Entry, Gap, Incoming, PagePart
 from forebay.errors.reasons import Reason
 from forebay.page.format import PAGE_BYTES_MAX, PAGE_FRAMING_BYTES, PAGE_RECORDS_MAX, Bytes
 from tests.support.refusals import refusal
@@ -93,7 +93,7 @@ def test_a_gap_is_cut_to_the_reader_s_position() -> None:
 
 @pytest.mark.parametrize(("offset", "index"), [(10, 0), (12, 0), (13, 1), (17, 1), (18, 2), (19, 2)])
 def test_a_record_belongs_to_the_last_part_that_begins_no_later(offset: int, index: int) -> None:
-    parts = (Part(10, 100, "a"), Part(13, 130), Part(18, 180, "c"))
+    parts = (PagePart(10, 100, "a"), PagePart(13, 130), PagePart(18, 180, "c"))
     entry = Entry(10, 10, 1, False, 50, 1, 100, 7, 0, 0, parts)
 
     assert entry.part_of(offset) == parts[index]
@@ -102,4 +102,4 @@ def test_a_record_belongs_to_the_last_part_that_begins_no_later(offset: int, ind
 def test_a_page_without_parts_is_one_part() -> None:
     entry = Entry(10, 10, 1, False, 50, 1, 100, 7, 0, 0)
 
-    assert entry.part_of(15) == Part(10, 100)
+    assert entry.part_of(15) == PagePart(10, 100)

@@ -5,7 +5,7 @@ import pytest
 from forebay.broker.core.errors import OffsetAhead, OffsetTrimmed
 from forebay.broker.core.partition.log import Head, PartitionLog, Tail
 from forebay.broker.core.partition.pages import DropReason, Gap
-from forebay.broker.core.partition.position import EARLIEST, At, Place, Position, place
+from forebay.broker.core.partition.position import EARLIEST, At, Position, StartOffset, place
 from forebay.broker.core.partition.ranges import Range
 
 
@@ -31,7 +31,7 @@ def test_the_earliest_is_what_is_stored_and_the_latest_the_end() -> None:
 
 @pytest.mark.parametrize("offset", [40, 41, 99, 100])
 def test_an_offset_that_is_stored_or_the_end_is_taken_as_it_is(offset: int) -> None:
-    assert place(at(offset), log_of(), {}, or_earliest=False) == Place(2, offset)
+    assert place(at(offset), log_of(), {}, or_earliest=False) == StartOffset(2, offset)
 
 
 @pytest.mark.parametrize("or_earliest", [True, False])
@@ -46,7 +46,7 @@ def test_an_offset_that_was_trimmed_is_refused_or_becomes_the_earliest_with_a_wo
     with pytest.raises(OffsetTrimmed):
         place(at(39), log_of(), {}, or_earliest=False)
 
-    assert place(at(10), log_of(), {}, or_earliest=True) == Place(2, 40, Range(10, 40))
+    assert place(at(10), log_of(), {}, or_earliest=True) == StartOffset(2, 40, Range(10, 40))
 
 
 def test_a_gap_that_reaches_up_to_what_is_stored_can_be_begun_in() -> None:
@@ -56,7 +56,7 @@ def test_a_gap_that_reaches_up_to_what_is_stored_can_be_begun_in() -> None:
     assert start_of(at(27), log) == 27
     with pytest.raises(OffsetTrimmed):
         place(at(15), log, {}, or_earliest=False)
-    assert place(at(15), log, {}, or_earliest=True) == Place(2, 25, Range(15, 25))
+    assert place(at(15), log, {}, or_earliest=True) == StartOffset(2, 25, Range(15, 25))
 
 
 def test_an_empty_log_can_be_begun_in_the_gap_that_ends_it() -> None:

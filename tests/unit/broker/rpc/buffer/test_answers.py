@@ -10,7 +10,7 @@ from typing import TypeVar
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from forebay.broker.core.delivery.lane import Outcome
+from forebay.broker.core.delivery.lane import SettleOutcome
 from forebay.broker.core.delivery.redelivery import State
 from forebay.broker.core.errors import InvalidPartition
 from forebay.broker.core.partition.ranges import Range
@@ -66,7 +66,7 @@ async def test_an_ack_settles_its_ranges() -> None:
     async with taken() as taker:
         results = await (await acked(taker.subscription, ack(taker, (0, 1), (3, 3))))
 
-        assert [outcome for _, _, outcome in results] == [Outcome.OK, Outcome.OK]
+        assert [outcome for _, _, outcome in results] == [SettleOutcome.OK, SettleOutcome.OK]
         assert taker.lane().cursor.acked == 3
 
 
@@ -84,8 +84,8 @@ async def test_a_range_up_to_the_highest_offset_there_can_be_is_answered() -> No
         results = await (await acked(taker.subscription, ack(taker, (0, 2**63 - 1))))
         until = await (await acked(taker.subscription, ack(taker, (0, 2**63 - 1), until=True)))
 
-        assert [outcome for _, _, outcome in results] == [Outcome.OK, Outcome.UNKNOWN]
-        assert [outcome for _, _, outcome in until] == [Outcome.UNKNOWN]
+        assert [outcome for _, _, outcome in results] == [SettleOutcome.OK, SettleOutcome.UNKNOWN]
+        assert [outcome for _, _, outcome in until] == [SettleOutcome.UNKNOWN]
 
 
 async def test_an_answer_about_a_partition_that_does_not_exist_is_refused() -> None:
@@ -126,7 +126,7 @@ async def test_the_longest_delay_is_a_day() -> None:
     async with taken() as taker:
         results = await (await nacked(taker.subscription, nack(taker, (0, 0), seconds=24 * 3_600)))
 
-        assert [outcome for _, _, outcome in results] == [Outcome.OK]
+        assert [outcome for _, _, outcome in results] == [SettleOutcome.OK]
 
 
 async def test_a_dead_letter_moves_the_record_with_its_reason() -> None:
@@ -136,7 +136,7 @@ async def test_a_dead_letter_moves_the_record_with_its_reason() -> None:
 
         results = await (await nacked(taker.subscription, request))
 
-        assert [outcome for _, _, outcome in results] == [Outcome.OK]
+        assert [outcome for _, _, outcome in results] == [SettleOutcome.OK]
         assert taker.lane().cursor.dead_lettered == 1
 
 
@@ -176,7 +176,9 @@ async def beside(work: Awaitable[T]) -> tuple[T, int]:
 
 
 def all_ok(results: Results) -> bool:
-    return [(part.first, outcome) for _, part, outcome in results] == [(first, Outcome.OK) for first, _ in SCATTERED]
+    return [(part.first, outcome) for _, part, outcome in results] == [
+        (first, SettleOutcome.OK) for first, _ in SCATTERED
+    ]
 
 
 @pytest.mark.slow
@@ -248,9 +250,9 @@ async def test_what_is_settled_while_a_nack_is_examined_is_not_returned(monkeypa
         results = await (await nacking)
 
         assert not early
-        assert [outcome for _, _, outcome in await settled] == [Outcome.OK]
+        assert [outcome for _, _, outcome in await settled] == [SettleOutcome.OK]
         assert [outcome for _, _, outcome in results[:3]] == [
-            *[Outcome.ALREADY_SETTLED] * 2,
-            Outcome.OK,
+            *[SettleOutcome.ALREADY_SETTLED] * 2,
+            SettleOutcome.OK,
         ]
         assert taker.lane().cursor.attempts == ((4, 1),)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from forebay.arrow import encode_batches, encode_schema, json_rows
 from forebay.broker.core.dead_letters.letters import PlainRecord
-from forebay.broker.core.partition.pages import Body, Encoding, Entry, Part
+from forebay.broker.core.partition.pages import Body, Encoding, Entry, PagePart
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.writes import SchemaRecord
 from forebay.broker.rpc.buffer.peek import (
@@ -130,7 +130,7 @@ def records(*values: bytes, headers: int = 0) -> tuple[Entry, Body]:
         run.headers.add().entries.extend([record_pb2.Header(key=f"{number}") for number in range(headers)])
         run.headers.extend([record_pb2.Headers()] * (len(values) - 1))
     data = record_pb2.RecordPage(runs=[run]).SerializeToString()
-    parts = (Part(10, 7), Part(12, 9))
+    parts = (PagePart(10, 7), PagePart(12, 9))
     return Entry(10, len(values), 1, False, len(data), Encoding.RECORDS, 50, 0, 0, 0, parts), Body(0, data)
 
 

@@ -9,16 +9,16 @@ import pytest
 
 from forebay.broker.core.errors import StoreFenced
 from forebay.broker.rpc.buffer.publish_stream import PublishStream, _Unanswered
-from forebay.broker.runtime.publish.stored import Stored
+from forebay.broker.runtime.publish.result import PublishResult
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_what_is_durable_is_answered_also_when_the_store_has_failed_behind_it() -> None:
     loop = asyncio.get_running_loop()
-    stored: asyncio.Future[Stored] = loop.create_future()
-    stored.set_result(Stored(0, 1, duplicate=False))
-    lost: asyncio.Future[Stored] = loop.create_future()
+    stored: asyncio.Future[PublishResult] = loop.create_future()
+    stored.set_result(PublishResult(0, 1, duplicate=False))
+    lost: asyncio.Future[PublishResult] = loop.create_future()
     lost.set_exception(StoreFenced("on purpose"))
     stream = PublishStream(cast("Any", None), cast("Any", None), cast("Any", None))
     stream._answers.extend([_Unanswered(0, 5, 10, stored), _Unanswered(0, 6, 10, lost)])

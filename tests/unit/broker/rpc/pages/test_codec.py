@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.broker.core.dead_letters.letters import PlainRecord
-from forebay.broker.core.partition.pages import Body, Part
+from forebay.broker.core.partition.pages import Body, PagePart
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.rpc.pages.bounds import count_records
 from forebay.broker.rpc.pages.codec import PageCodec
@@ -46,7 +46,7 @@ def test_a_page_of_records_is_one_that_a_publisher_could_have_sent(records: list
 
 def test_each_record_keeps_the_time_and_the_trace_of_its_part() -> None:
     page = PageCodec().page([PlainRecord(b"a"), PlainRecord(b"b"), PlainRecord(b"c")], 0, "")
-    parts = (Part(10, 100, "first"), Part(12, 200, "second"))
+    parts = (PagePart(10, 100, "first"), PagePart(12, 200, "second"))
 
     found = PageCodec().cut(replace(entry(10, 3), parts=parts), Body(0, page.body), [Range(11, 13)], no_schema)
 

@@ -3,13 +3,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.broker.core.partition.pages import Body, Entry, Part
+from forebay.broker.core.partition.pages import Body, Entry, PagePart
 from forebay.broker.rpc.pages import frames
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2
 
 NUMBERS = st.integers(0, 2**50)
-PARTS = st.builds(Part, NUMBERS, NUMBERS, st.sampled_from(["", "00-trace-01"]))
+PARTS = st.builds(PagePart, NUMBERS, NUMBERS, st.sampled_from(["", "00-trace-01"]))
 ENTRIES = st.builds(
     Entry,
     base=NUMBERS,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.broker.core.errors import InvalidPage
-from forebay.broker.core.partition.pages import Body, Encoding, Entry, Incoming, Part
+from forebay.broker.core.partition.pages import Body, Encoding, Entry, Incoming, PagePart
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.rpc.pages.bounds import count_records
 from forebay.broker.rpc.pages.records import pages_of, placed
@@ -37,7 +37,7 @@ def checked(records: list[record_pb2.Record]) -> list[Incoming]:
     ]
 
 
-def stored(page: Incoming, base: int = 0, parts: tuple[Part, ...] = ()) -> tuple[Entry, Body]:
+def stored(page: Incoming, base: int = 0, parts: tuple[PagePart, ...] = ()) -> tuple[Entry, Body]:
     """A page as it stands in the log."""
     entry = Entry(base, page.record_count, 1, False, len(page.body), page.encoding, 50, 0, 0, 0, parts)
     return entry, Body(page.crc32, page.body)
@@ -117,7 +117,7 @@ def test_only_what_is_asked_for_comes_out_of_a_page() -> None:
 
 def test_a_record_was_accepted_when_its_part_of_the_page_was() -> None:
     [page] = checked([record_pb2.Record(value=b"x") for _ in range(4)])
-    parts = (Part(100, 7), Part(101, 8), Part(103, 9))
+    parts = (PagePart(100, 7), PagePart(101, 8), PagePart(103, 9))
 
     found = list(placed(*stored(page, 100, parts), Range(0, 200), no_schema))
 

@@ -12,7 +12,7 @@ import pytest
 from forebay.arrow import encode_schema
 from forebay.arrow.ipc import unvalidated_rows
 from forebay.broker.core.errors import InvalidPage, SchemaNotFound
-from forebay.broker.core.partition.pages import Part
+from forebay.broker.core.partition.pages import PagePart
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.writes import SchemaRecord
 from forebay.broker.rpc.pages.codec import PageCodec
@@ -40,7 +40,7 @@ def test_rows_with_a_dictionary_are_the_same_objects() -> None:
 
 
 def test_a_row_as_a_record_names_its_schema_and_keeps_when_it_was_accepted() -> None:
-    entry, data = stored(10, parts=(Part(10, 7), Part(12, 9)))
+    entry, data = stored(10, parts=(PagePart(10, 7), PagePart(12, 9)))
 
     found = list(placed(entry, data, Range(11, 13), schema_of))
 
@@ -53,7 +53,7 @@ def test_a_row_as_a_record_names_its_schema_and_keeps_when_it_was_accepted() -> 
 
 
 def test_a_row_is_cut_out_for_a_dead_letter() -> None:
-    entry, data = stored(10, parts=(Part(10, 7, "trace"),))
+    entry, data = stored(10, parts=(PagePart(10, 7, "trace"),))
 
     [cut] = PageCodec().cut(entry, data, [Range(11, 12)], schema_of)
 

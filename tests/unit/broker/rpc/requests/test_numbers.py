@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from forebay.broker.rpc.requests.numbers import NUMBER_MAX, check_number, numbers_of
-from forebay.broker.rpc.requests.reading import PUBLISH, reader_of
+from forebay.broker.rpc.requests.reader import PUBLISH, reader_of
 from forebay.client.publish.pages import EncodedPage, frame_publish_page
 from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as pb

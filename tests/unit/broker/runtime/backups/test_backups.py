@@ -154,7 +154,7 @@ async def test_a_backup_gives_way_where_the_device_has_no_room_for_appends() -> 
         waiting = asyncio.ensure_future(refused(backups))
         await asyncio.get_running_loop().run_in_executor(None, engine.copying.wait)
         assert backups._running is not None
-        backups._look(backups._running.job)
+        backups._report_progress(backups._running.job)
 
         error = await waiting
 

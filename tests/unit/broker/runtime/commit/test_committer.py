@@ -26,12 +26,12 @@ async def test_an_append_is_answered_when_its_sync_has_returned_and_not_before()
         await store.reached()
 
         assert not append.done.done()
-        assert (at.log.tail.next_offset, at.log.recent, at.tail.size) == (0, [], 0)
+        assert (at.log.tail.next_offset, at.log.recent, at.read_cache.size) == (0, [], 0)
         store.let_go()
         await append.done
 
         assert (at.log.tail.next_offset, at.confirmed, at.committer.waiting_bytes) == (1, [0], 0)
-        assert at.tail.size == len(append.page.body) + PAGE_BYTES
+        assert at.read_cache.size == len(append.page.body) + PAGE_BYTES
 
 
 async def test_all_that_comes_during_a_sync_shares_the_next_one() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from forebay.broker.core.partition.log import PartitionLog, Tail
-from forebay.broker.core.partition.pages import DropReason, Gap, Part
+from forebay.broker.core.partition.pages import DropReason, Gap, PagePart
 from forebay.broker.core.publish.writer import Slot
 from forebay.broker.core.writes import PutEntry, PutGap, PutSlot, PutTail, Write
 from forebay.broker.runtime.commit.group import (
@@ -68,7 +68,7 @@ async def test_small_appends_of_a_partition_become_one_page_in_the_order_of_thei
     [written] = group.pages
     assert stored(group) == [[b"0", b"x", b"1", b"x", b"2", b"x"]]
     assert (written.entry.base, written.entry.count, written.entry.number) == (0, 6, 100)
-    assert written.entry.parts == (Part(0, 0, "trace 0"), Part(2, 1, "trace 1"), Part(4, 2, "trace 2"))
+    assert written.entry.parts == (PagePart(0, 0, "trace 0"), PagePart(2, 1, "trace 1"), PagePart(4, 2, "trace 2"))
     assert written.body.crc32 == zlib.crc32(written.body.data)
     assert (len(line.waiting), line.size) == (0, 0)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from forebay.broker.core.dead_letters.letters import Filter
-from forebay.broker.core.delivery.lane import Outcome
+from forebay.broker.core.delivery.lane import SettleOutcome
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.runtime.broker import Broker
@@ -36,7 +36,7 @@ async def orders(**settings: Any) -> AsyncIterator[tuple[Broker, Buffer]]:
 async def reject(taker: Taker, *parts: Range, partition: int = 0) -> None:
     answer = taker.answer(partition)
     results = await taker.subscription.reject(partition, answer, list(parts), reason="no such customer")
-    assert {outcome for _, _, outcome in results} == {Outcome.OK}
+    assert {outcome for _, _, outcome in results} == {SettleOutcome.OK}
 
 
 async def test_records_of_more_pages_than_are_read_at_once_keep_their_order() -> None:

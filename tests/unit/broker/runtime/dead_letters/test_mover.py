@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from forebay.broker.core.dead_letters.letters import RejectionReason
-from forebay.broker.core.delivery.lane import Outcome
+from forebay.broker.core.delivery.lane import SettleOutcome
 from forebay.broker.core.delivery.redelivery import State
 from forebay.broker.core.errors import StoreFenced
 from forebay.broker.core.partition.pages import DropReason
@@ -32,7 +32,7 @@ from tests.support.pages.samples import page
 from tests.support.refusals import refusal
 
 pytestmark = pytest.mark.anyio
-OK, SETTLED, STALE = Outcome.OK, Outcome.ALREADY_SETTLED, Outcome.STALE
+OK, SETTLED, STALE = SettleOutcome.OK, SettleOutcome.ALREADY_SETTLED, SettleOutcome.STALE
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
@@ -47,7 +47,7 @@ async def orders(
         yield broker, buffer
 
 
-async def reject(taker: Taker, first: int, end: int, reason: str = "no such customer") -> list[Outcome]:
+async def reject(taker: Taker, first: int, end: int, reason: str = "no such customer") -> list[SettleOutcome]:
     """Reject a range; what became of its parts."""
     results = await taker.subscription.reject(0, taker.answer(), [Range(first, end)], reason=reason)
     return [outcome for _, _, outcome in results]

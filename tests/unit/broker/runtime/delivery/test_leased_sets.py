@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from forebay.broker.core.delivery import leased_sets
-from forebay.broker.core.delivery.lane import Outcome
-from forebay.broker.core.delivery.leased_sets import Part, Wanted
+from forebay.broker.core.delivery.lane import SettleOutcome
+from forebay.broker.core.delivery.leased_sets import LeasedPart, Wanted
 from forebay.broker.core.errors import (
     InvalidPartition,
     SinkNotFound,
@@ -36,7 +36,7 @@ from tests.support.refusals import refusal
 pytestmark = pytest.mark.anyio
 RELAXED = Ordering.RELAXED
 ALL = Wanted(1_000)
-OK, ALREADY, STALE = Outcome.OK, Outcome.ALREADY_SETTLED, Outcome.STALE
+OK, ALREADY, STALE = SettleOutcome.OK, SettleOutcome.ALREADY_SETTLED, SettleOutcome.STALE
 
 
 async def failed(buffer: Buffer, *offsets: int, partition: int = 0, delay_s: float = 0.0) -> Taker:
@@ -55,15 +55,17 @@ async def relaxed(broker: Broker, *, records: int = 4, **settings: Any) -> Buffe
     return buffer
 
 
-async def lease(buffer: Buffer, holder: str = "spark", wanted: Wanted = ALL, duration_s: float = 60.0) -> list[Part]:
+async def lease(
+    buffer: Buffer, holder: str = "spark", wanted: Wanted = ALL, duration_s: float = 60.0
+) -> list[LeasedPart]:
     return await buffer.subscription("").leasing.lease(holder, wanted, duration_s)
 
 
-async def settle(buffer: Buffer, parts: list[Part], holder: str = "spark") -> list[Outcome]:
+async def settle(buffer: Buffer, parts: list[LeasedPart], holder: str = "spark") -> list[SettleOutcome]:
     return [outcome for _, _, outcome in await buffer.subscription("").leasing.settle(holder, parts)]
 
 
-def ranges(parts: list[Part]) -> dict[int, list[tuple[int, int]]]:
+def ranges(parts: list[LeasedPart]) -> dict[int, list[tuple[int, int]]]:
     return {part.partition: [(one.first, one.end) for one in part.ranges] for part in parts}
 
 
@@ -229,9 +231,9 @@ async def test_a_partition_that_is_not_there_is_refused_and_nothing_settled() ->
         found = await lease(buffer)
 
         with pytest.raises(InvalidPartition):
-            await settle(buffer, [*found, Part(7, 0, (Range(0, 1),))])
+            await settle(buffer, [*found, LeasedPart(7, 0, (Range(0, 1),))])
         with pytest.raises(InvalidPartition):
-            await buffer.subscription("").leasing.lease_again("spark", [Part(7, 0, (Range(0, 1),))], 60.0)
+            await buffer.subscription("").leasing.lease_again("spark", [LeasedPart(7, 0, (Range(0, 1),))], 60.0)
 
         assert buffer.subscription("").lanes[0].cursor.acked == 0
 
@@ -350,7 +352,7 @@ async def test_after_a_kill_a_set_is_settled_where_it_is_idle_still_or_taken_aga
 
     async with running(store.reopen()) as again:
         buffer = again.sink("orders")
-        taken = await buffer.subscription("").leasing.lease_again("spark", [Part(0, 0, (Range(1, 3),))], 60.0)
+        taken = await buffer.subscription("").leasing.lease_again("spark", [LeasedPart(0, 0, (Range(1, 3),))], 60.0)
         taker = Taker(buffer.subscription(""))
         delivered = await taker.all_offsets()
 

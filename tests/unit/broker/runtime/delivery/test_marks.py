@@ -176,7 +176,7 @@ def test_the_place_of_a_lane_that_is_gone_is_used_again() -> None:
     marks = DeliveryMarks(counts, stopped=False, damaged=False)
     marks.begin()
     marks.note(LANE, 9)
-    marks.forget([LANE])
+    marks.remove([LANE])
     marks.note(OTHER, 3)
 
     found = DeliveryMarks(counts.killed(), stopped=False, damaged=False)

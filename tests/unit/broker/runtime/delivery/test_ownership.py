@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from forebay.broker.core.delivery.lane import Outcome
+from forebay.broker.core.delivery.lane import SettleOutcome
 from forebay.broker.core.errors import BrokerError
 from forebay.broker.core.partition.position import EARLIEST
 from forebay.broker.core.partition.ranges import Range
@@ -16,7 +16,12 @@ from tests.support.brokers.running import running
 from tests.support.brokers.taker import Taker
 
 pytestmark = pytest.mark.anyio
-OK, ALREADY, STALE, UNKNOWN = Outcome.OK, Outcome.ALREADY_SETTLED, Outcome.STALE, Outcome.UNKNOWN
+OK, ALREADY, STALE, UNKNOWN = (
+    SettleOutcome.OK,
+    SettleOutcome.ALREADY_SETTLED,
+    SettleOutcome.STALE,
+    SettleOutcome.UNKNOWN,
+)
 
 
 def join(buffer: Buffer, name: str = "a") -> Taker:

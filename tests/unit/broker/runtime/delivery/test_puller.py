@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from forebay.broker.core.delivery.lane import Answer, Outcome
+from forebay.broker.core.delivery.lane import Answer, SettleOutcome
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import Overflow, SinkSettings
 from forebay.broker.runtime.clock import FakeClock
@@ -51,7 +51,7 @@ async def pull(at: Subscription, records_max: int = 100, consumer_id: str = "p",
     return [offset for event in taken if isinstance(event, Delivered) for offset, _ in delivered_values(event)]
 
 
-async def ack(at: Subscription, first: int, end: int) -> list[Outcome]:
+async def ack(at: Subscription, first: int, end: int) -> list[SettleOutcome]:
     lane = at.lanes[0]
     results = await at.ack(0, Answer(lane.owner_epoch, lane.revision), [Range(first, end)])
     return [outcome for _, _, outcome in results]
@@ -71,7 +71,7 @@ async def test_what_was_pulled_is_in_flight_until_it_is_answered() -> None:
         at = buffer.subscription("")
         await pull(at, 3)
 
-        assert await ack(at, 0, 3) == [Outcome.OK] * 3
+        assert await ack(at, 0, 3) == [SettleOutcome.OK] * 3
         assert at.lanes[0].cursor.watermark == 3
 
 

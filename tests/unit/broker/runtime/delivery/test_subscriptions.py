@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from forebay.broker.core.delivery.lane import Outcome
+from forebay.broker.core.delivery.lane import SettleOutcome
 from forebay.broker.core.delivery.redelivery import State
 from forebay.broker.core.errors import (
     InvalidSetting,
@@ -120,7 +120,7 @@ async def test_a_deleted_subscription_does_not_come_back_whatever_it_was_doing()
         await subscription.accounts.save(0)
         subscription.leave(taker.consumer)
 
-        assert outcomes == [Outcome.STALE]
+        assert outcomes == [SettleOutcome.STALE]
         assert isinstance(taker.consumer.closed, SubscriptionNotFound)
         with pytest.raises(SubscriptionNotFound):
             Taker(subscription)
@@ -196,7 +196,7 @@ async def test_a_seek_voids_what_is_in_flight_and_raises_the_revision() -> None:
         await seek(buffer, at(2))
         outcomes = [o for _, _, o in await buffer.subscription("").ack(0, late, [Range(0, 4)])]
 
-        assert outcomes == [Outcome.STALE]
+        assert outcomes == [SettleOutcome.STALE]
         assert taker.told_revoked() == [(0, 0, 1)]
         assert await taker.all_offsets() == [2, 3]
 

@@ -9,8 +9,8 @@ import pytest
 
 from forebay.broker.core.epochs.values import StagedPage, StageRecord
 from forebay.broker.core.partition.log import RECENT_MAX, PartitionLog, Tail
-from forebay.broker.core.writes import DropPlacing, PutPlaced, Write
-from forebay.broker.runtime.epochs.placement import AHEAD_BATCH, EntriesTogether, Placement
+from forebay.broker.core.writes import DropLargeCommit, PutPlaced, Write
+from forebay.broker.runtime.epochs.placement import AHEAD_BATCH, EntriesInBatch, Placement
 from forebay.broker.runtime.epochs.stage import Stage
 
 BEFORE = Tail(10, 500, 5, 1, 1)
@@ -93,6 +93,6 @@ def test_a_partition_without_pages_gets_no_write() -> None:
 async def test_the_entries_of_a_small_commit_are_in_its_batch() -> None:
     batch: list[Write] = []
 
-    await EntriesTogether(batch).put(DropPlacing(1), 3)
+    await EntriesInBatch(batch).put(DropLargeCommit(1), 3)
 
-    assert batch == [DropPlacing(1)]
+    assert batch == [DropLargeCommit(1)]

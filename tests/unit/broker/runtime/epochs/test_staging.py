@@ -24,7 +24,7 @@ from forebay.broker.runtime.commit.runs import due_runs
 from forebay.broker.runtime.epochs import staging
 from forebay.broker.runtime.epochs.stage import Stage
 from forebay.broker.runtime.epochs.staging import START_BITS
-from forebay.broker.runtime.publish.stored import Stored
+from forebay.broker.runtime.publish.result import PublishResult
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.memory import MemoryStore
@@ -61,7 +61,7 @@ async def test_a_stage_continues_after_a_restart_where_its_pages_end() -> None:
         assert resumed.next_sequences() == {0: 2, 1: 1}
         again = await (await resumed.publish(page(b"2"), 1))
         new = await (await resumed.publish(page(b"4"), 2))
-        assert (again, new) == (Stored(None, 1, True, staged=True), Stored(None, 1, False, staged=True))
+        assert (again, new) == (PublishResult(None, 1, True, staged=True), PublishResult(None, 1, False, staged=True))
         await commit(broker, wanted(claim(), ("a", [(0, 3, 3), (1, 1, 1)])))
         assert await stored(broker) == [b"1", b"2", b"4"]
     assert wrong_names(store.reopen()) == []

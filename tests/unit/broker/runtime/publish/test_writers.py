@@ -12,7 +12,7 @@ from forebay.broker.core.errors import (
     WriterFenced,
 )
 from forebay.broker.core.publish.writer import WINDOW
-from forebay.broker.runtime.publish.stored import Stored
+from forebay.broker.runtime.publish.result import PublishResult
 from forebay.broker.runtime.publish.writers import EPOCH_BITS, lost_epochs
 from forebay.broker.storage.records.store import RESTORED, START
 from forebay.broker.storage.store.memory import MemoryStore
@@ -35,8 +35,8 @@ async def test_a_repeated_page_is_answered_and_not_stored_again() -> None:
 
         again = await publish(session, 0, b"a", b"b")
 
-        assert first == Stored(0, 2, duplicate=False)
-        assert again == Stored(0, 2, duplicate=True)
+        assert first == PublishResult(0, 2, duplicate=False)
+        assert again == PublishResult(0, 2, duplicate=True)
         assert at.buffer.logs[0].next_offset == 2
 
 
@@ -53,8 +53,8 @@ async def test_it_is_so_after_a_restart_too() -> None:
         new = await publish(resumed, 3, b"3")
 
     assert resumed.next_sequences() == {0: 4}
-    assert again == [Stored(offset, 1, duplicate=True) for offset in range(3)]
-    assert new == Stored(3, 1, duplicate=False)
+    assert again == [PublishResult(offset, 1, duplicate=True) for offset in range(3)]
+    assert new == PublishResult(3, 1, duplicate=False)
 
 
 async def test_a_duplicate_of_a_page_that_waits_is_answered_together_with_it() -> None:
@@ -68,8 +68,8 @@ async def test_a_duplicate_of_a_page_that_waits_is_answered_together_with_it() -
 
         assert not again.done()
         store.let_go()
-        assert await original == Stored(0, 1, duplicate=False)
-        assert await again == Stored(0, 1, duplicate=True)
+        assert await original == PublishResult(0, 1, duplicate=False)
+        assert await again == PublishResult(0, 1, duplicate=True)
 
 
 async def test_a_duplicate_fails_as_its_original_did() -> None:
@@ -105,8 +105,8 @@ async def test_a_duplicate_older_than_the_window_counts_as_success_without_offse
         results = [await session.publish(page(b"x"), sequence) for sequence in range(WINDOW + 1)]
         await asyncio.gather(*results)
 
-        assert await publish(session, 0, b"x") == Stored(None, 1, duplicate=True)
-        assert await publish(session, 1, b"x") == Stored(1, 1, duplicate=True)
+        assert await publish(session, 0, b"x") == PublishResult(None, 1, duplicate=True)
+        assert await publish(session, 1, b"x") == PublishResult(1, 1, duplicate=True)
 
 
 # -- gaps
@@ -133,7 +133,7 @@ async def test_after_a_refusal_later_pages_wait_for_the_refused_one() -> None:
         with refusal(Reason.SEQUENCE_GAP):
             await publish(session, 2, b"d")
 
-        assert await publish(session, 1, b"e") == Stored(1, 1, duplicate=False)
+        assert await publish(session, 1, b"e") == PublishResult(1, 1, duplicate=False)
 
 
 async def test_the_first_page_of_a_writer_stays_the_expected_one_when_it_is_refused() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from forebay.broker.core.errors import InvalidPartition
-from forebay.broker.core.partition.explanation import Place, RecordState, Wait
+from forebay.broker.core.partition.explanation import RecordPlace, RecordState, Wait
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.rpc.sinks.explanation_text import text
 from forebay.broker.runtime.broker import Bounds, Broker
@@ -49,7 +49,7 @@ async def ask(broker: Broker, offset: int, partition: int = 0) -> Explained:
     return await explained(buffer, buffer.subscription(""), partition, offset)
 
 
-async def place(broker: Broker, offset: int) -> Place:
+async def place(broker: Broker, offset: int) -> RecordPlace:
     return (await ask(broker, offset)).explanation.place
 
 
@@ -60,16 +60,20 @@ async def wait(broker: Broker, offset: int) -> Wait:
 async def test_a_page_is_found_in_memory_and_on_disk_also_after_a_restart() -> None:
     store = MemoryStore()
     async with orders(store) as broker:
-        assert await place(broker, 1) is Place.RECENT
+        assert await place(broker, 1) is RecordPlace.RECENT
     async with running(store.reopen()) as broker:
-        assert [await place(broker, offset) for offset in (0, 3, 4)] == [Place.DISK, Place.DISK, Place.NOT_ASSIGNED]
+        assert [await place(broker, offset) for offset in (0, 3, 4)] == [
+            RecordPlace.DISK,
+            RecordPlace.DISK,
+            RecordPlace.NOT_ASSIGNED,
+        ]
     async with orders(tail_bytes=0) as broker:
-        assert await place(broker, 1) is Place.DISK
+        assert await place(broker, 1) is RecordPlace.DISK
 
 
 async def test_a_reader_that_may_not_read_from_memory_finds_it_on_disk() -> None:
     async with orders(realtime=False) as broker:
-        assert await place(broker, 1) is Place.DISK
+        assert await place(broker, 1) is RecordPlace.DISK
 
 
 async def test_a_partition_that_does_not_exist_is_refused() -> None:
@@ -89,8 +93,8 @@ async def test_what_waits_for_its_batch_is_answered_so_at_once() -> None:
         store.let_go()
         await append.done
 
-        assert (found.place, found.waiting.reason) == (Place.AWAITING_COMMIT, Wait.COMMIT)
-        assert await place(broker, 1) is Place.RECENT
+        assert (found.place, found.waiting.reason) == (RecordPlace.AWAITING_COMMIT, Wait.COMMIT)
+        assert await place(broker, 1) is RecordPlace.RECENT
 
 
 async def test_nothing_is_reported_before_it_is_durable() -> None:
@@ -126,7 +130,11 @@ async def test_a_trimmed_record_and_one_whose_index_entry_is_gone_are_distinguis
     after.sync()
 
     async with running(after) as broker:
-        assert [await place(broker, offset) for offset in range(3)] == [Place.TRIMMED, Place.MISSING, Place.DISK]
+        assert [await place(broker, offset) for offset in range(3)] == [
+            RecordPlace.TRIMMED,
+            RecordPlace.MISSING,
+            RecordPlace.DISK,
+        ]
 
 
 async def test_monotonic_times_are_reported_on_the_wall_clock() -> None:
@@ -201,7 +209,7 @@ async def test_a_record_that_cannot_be_read_now_is_reported_with_the_reason_and_
 
         found = await ask(broker, 2)
 
-        assert (found.explanation.place, found.explanation.waiting.reason) == (Place.DISK, Wait.READ_FAILED)
+        assert (found.explanation.place, found.explanation.waiting.reason) == (RecordPlace.DISK, Wait.READ_FAILED)
         assert "I/O error" in found.explanation.waiting.detail
         assert "cannot be read" in text(found, "default")
         assert "I/O error" in text(found, "default")

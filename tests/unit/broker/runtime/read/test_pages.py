@@ -96,7 +96,7 @@ async def test_bodies_of_recent_pages_come_from_memory_and_the_others_from_the_s
 
         old, old_realtime = await pages.bodies(buffer.record.id, 0, entries[:2])
         new, new_realtime = await pages.bodies(buffer.record.id, 0, entries[3:])
-        pages.tail.limit(buffer.record.id, 0)
+        pages.read_cache.limit(buffer.record.id, 0)
         _, asked_not_to = await pages.bodies(buffer.record.id, 0, entries[3:])
 
         assert [values(body.data) for body in [*old, *new] if body is not None] == [[b"0"] * 2, [b"1"] * 2, [b"3"] * 2]

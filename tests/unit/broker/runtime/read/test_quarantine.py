@@ -27,6 +27,6 @@ def test_a_sink_that_is_deleted_takes_its_pages_along() -> None:
     quarantine.keep(1, 0, [entry(1)])
     quarantine.keep(2, 0, [entry(2)])
 
-    quarantine.forget(1)
+    quarantine.remove_sink(1)
 
     assert (quarantine.pages, quarantine.size, quarantine.evicted) == (1, 100, 0)

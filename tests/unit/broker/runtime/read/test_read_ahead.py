@@ -18,7 +18,7 @@ from forebay.broker.storage.records.pages.page import BULK_PAGE
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.page.format import PAGE_BYTES_MAX
 from tests.support.brokers.held_store import Door
-from tests.support.brokers.reading import Reading, sink
+from tests.support.brokers.replayed_sink import ReplayedSink, replayed_sink
 from tests.support.pages.samples import page
 
 pytestmark = pytest.mark.anyio
@@ -55,7 +55,7 @@ class Refusing(Hinted):
         raise StoreFailed("read", "on purpose")
 
 
-async def filled(at: Reading) -> list[bytes]:
+async def filled(at: ReplayedSink) -> list[bytes]:
     """Append large pages together, so that they are bulk; returns the keys of them all."""
     appends = [await at.buffer.append(page(b"x" * SIZE)) for _ in range(PAGES)]
     await asyncio.gather(*(append.done for append in appends))
@@ -63,7 +63,7 @@ async def filled(at: Reading) -> list[bytes]:
     return [BULK_PAGE.key(entry.number, at.buffer.record.id, 0) for entry in entries]
 
 
-async def offsets(at: Reading, end: int | None = None) -> list[int]:
+async def offsets(at: ReplayedSink, end: int | None = None) -> list[int]:
     steps = at.replay(ahead=True).read(0, end, follow=False)
     return [entry.base async for step in steps if isinstance(step, Batch) for entry, _ in step.pages]
 
@@ -76,7 +76,7 @@ async def first_of(steps: AsyncIterator[Batch | Gap]) -> Batch:
 
 async def test_every_page_behind_the_next_step_is_named_once() -> None:
     store = Hinted()
-    async with sink(store, bounds=NOTHING_HELD) as at:
+    async with replayed_sink(store, bounds=NOTHING_HELD) as at:
         stored = await filled(at)
 
         assert await offsets(at) == list(range(PAGES))
@@ -86,7 +86,7 @@ async def test_every_page_behind_the_next_step_is_named_once() -> None:
 
 async def test_nothing_behind_the_end_is_named() -> None:
     store = Hinted()
-    async with sink(store, bounds=NOTHING_HELD) as at:
+    async with replayed_sink(store, bounds=NOTHING_HELD) as at:
         stored = await filled(at)
 
         assert await offsets(at, 6) == list(range(6))
@@ -96,7 +96,7 @@ async def test_nothing_behind_the_end_is_named() -> None:
 
 async def test_what_memory_holds_is_not_named() -> None:
     store = Hinted()
-    async with sink(store, bounds=Bounds(tail_bytes=12 * PAGE_BYTES_MAX)) as at:
+    async with replayed_sink(store, bounds=Bounds(tail_bytes=12 * PAGE_BYTES_MAX)) as at:
         stored = await filled(at)
 
         assert await offsets(at) == list(range(PAGES))
@@ -106,7 +106,7 @@ async def test_what_memory_holds_is_not_named() -> None:
 
 async def test_what_memory_holds_for_others_is_named_where_the_sink_is_read_from_the_store() -> None:
     store = Hinted()
-    async with sink(store, bounds=Bounds(tail_bytes=64 << 20), realtime=False) as at:
+    async with replayed_sink(store, bounds=Bounds(tail_bytes=64 << 20), realtime=False) as at:
         stored = await filled(at)
 
         assert await offsets(at) == list(range(PAGES))
@@ -116,7 +116,7 @@ async def test_what_memory_holds_for_others_is_named_where_the_sink_is_read_from
 
 async def test_pages_that_are_no_bulk_are_not_named() -> None:
     store = Hinted()
-    async with sink(store, bounds=NOTHING_HELD) as at:
+    async with replayed_sink(store, bounds=NOTHING_HELD) as at:
         await at.fill(PAGES, size=SIZE)  # one by one: none is worth a file
 
         assert await offsets(at) == list(range(PAGES))
@@ -126,7 +126,7 @@ async def test_pages_that_are_no_bulk_are_not_named() -> None:
 
 async def test_who_does_not_read_ahead_names_nothing() -> None:
     store = Hinted()
-    async with sink(store, bounds=NOTHING_HELD) as at:
+    async with replayed_sink(store, bounds=NOTHING_HELD) as at:
         await filled(at)
 
         assert [step async for step in at.replay().read(0, None, follow=False)]
@@ -136,7 +136,7 @@ async def test_who_does_not_read_ahead_names_nothing() -> None:
 
 async def test_no_hint_reaches_more_than_eight_mebibytes_behind_what_is_sent() -> None:
     store = Hinted()
-    async with sink(store, bounds=NOTHING_HELD) as at:
+    async with replayed_sink(store, bounds=NOTHING_HELD) as at:
         await filled(at)
 
         await offsets(at)
@@ -147,7 +147,7 @@ async def test_no_hint_reaches_more_than_eight_mebibytes_behind_what_is_sent() -
 
 async def test_no_task_waits_for_a_hint() -> None:
     store = Hinted()
-    async with sink(store, bounds=NOTHING_HELD) as at:
+    async with replayed_sink(store, bounds=NOTHING_HELD) as at:
         await filled(at)
         store.door.close()
 
@@ -163,7 +163,7 @@ async def test_no_task_waits_for_a_hint() -> None:
 
 async def test_a_reader_that_leaves_takes_its_hint_along() -> None:
     store = Hinted()
-    async with sink(store, bounds=NOTHING_HELD) as at:
+    async with replayed_sink(store, bounds=NOTHING_HELD) as at:
         await filled(at)
         store.door.close()
         before = asyncio.all_tasks()
@@ -178,7 +178,7 @@ async def test_a_reader_that_leaves_takes_its_hint_along() -> None:
 
 
 async def test_a_store_that_fails_then_ends_the_replay() -> None:
-    async with sink(Refusing(), bounds=NOTHING_HELD) as at:
+    async with replayed_sink(Refusing(), bounds=NOTHING_HELD) as at:
         await filled(at)
 
         with pytest.raises(StoreFenced, match="on purpose"):

@@ -52,6 +52,6 @@ def test_a_sink_that_is_deleted_leaves_nothing() -> None:
     for sink, partition in [(1, 0), (1, 1), (2, 0)]:
         holds.failed(sink, partition, None, FAILED, 0)
 
-    holds.forget(1, range(2))
+    holds.remove(1, range(2))
 
     assert [(sink, partition) for sink, partition, _ in holds] == [(2, 0)]

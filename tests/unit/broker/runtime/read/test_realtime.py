@@ -24,7 +24,7 @@ pytestmark = pytest.mark.anyio
 
 
 def switch_of(one: Bench, *, configured: bool = True, chosen: bool | None = None) -> Realtime:
-    return Realtime(one.tail, one.committer, tail_bytes=1_000, configured=configured, chosen=chosen)
+    return Realtime(one.read_cache, one.committer, tail_bytes=1_000, configured=configured, chosen=chosen)
 
 
 async def test_a_choice_is_stored_and_in_effect_at_once() -> None:
@@ -33,11 +33,11 @@ async def test_a_choice_is_stored_and_in_effect_at_once() -> None:
         realtime = switch_of(one)
         append = one.append(b"x")
         await append.done
-        assert one.tail.size > 0
+        assert one.read_cache.size > 0
 
         await realtime.choose(False)
 
-        assert (realtime.enabled, one.tail.size, one.tail.bytes_max) == (False, 0, 0)
+        assert (realtime.enabled, one.read_cache.size, one.read_cache.bytes_max) == (False, 0, 0)
     assert recover(store.crash()).realtime is False
 
 
@@ -62,7 +62,7 @@ async def test_a_choice_that_could_not_be_stored_has_no_effect() -> None:
         with pytest.raises(StoreFenced):
             await realtime.choose(False)
 
-        assert (realtime.enabled, one.tail.bytes_max) == (True, 1_000)
+        assert (realtime.enabled, one.read_cache.bytes_max) == (True, 1_000)
 
 
 async def test_the_end_of_an_overload_does_not_switch_on_what_was_switched_off() -> None:
@@ -70,14 +70,14 @@ async def test_the_end_of_an_overload_does_not_switch_on_what_was_switched_off()
         realtime = switch_of(one)
         freed: list[int] = []
 
-        realtime.relieve(True, lambda: freed.append(one.tail.size))
-        overloaded = one.tail.bytes_max
+        realtime.relieve(True, lambda: freed.append(one.read_cache.size))
+        overloaded = one.read_cache.bytes_max
         await realtime.choose(False)
         realtime.relieve(False, lambda: None)
-        off = one.tail.bytes_max
+        off = one.read_cache.bytes_max
         await realtime.choose(True)
 
-        assert (overloaded, freed, off, one.tail.bytes_max) == (0, [0], 0, 1_000)
+        assert (overloaded, freed, off, one.read_cache.bytes_max) == (0, [0], 0, 1_000)
 
 
 async def test_publishing_and_reads_of_the_store_continue_while_the_memory_fails_and_a_choice_ends_it() -> None:
@@ -97,7 +97,12 @@ async def test_publishing_and_reads_of_the_store_continue_while_the_memory_fails
         await asyncio.gather(*(append.done for append in appends))
         taker = Taker(buffer.subscription(""))
         read = await taker.all_offsets()
-        failed = (broker.tail.failure, broker.tail.failures, broker.committer.fenced, buffer.serves_from_memory)
+        failed = (
+            broker.read_cache.failure,
+            broker.read_cache.failures,
+            broker.committer.fenced,
+            buffer.serves_from_memory,
+        )
 
         await broker.realtime.choose(True)
         append = await buffer.append(page(b"x"))
@@ -106,7 +111,7 @@ async def test_publishing_and_reads_of_the_store_continue_while_the_memory_fails
 
         assert failed == ("MemoryError: ", 1, None, False)
         assert (read, again) == ([0, 1, 2, 3, 4], [5])
-        assert (broker.tail.failure, buffer.serves_from_memory) == ("", True)
+        assert (broker.read_cache.failure, buffer.serves_from_memory) == ("", True)
         mode = buffer.subscription("").source.mode_of(0)
         assert mode is not None
         assert (mode.realtime, mode.switches) == (True, 1)

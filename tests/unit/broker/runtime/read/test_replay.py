@@ -15,7 +15,7 @@ from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.errors.reasons import Reason
 from tests.support.brokers.held_store import HeldStore
-from tests.support.brokers.reading import sink
+from tests.support.brokers.replayed_sink import replayed_sink
 from tests.support.brokers.taker import Taker
 from tests.support.pages.samples import page
 from tests.support.refusals import refusal
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_it_reads_whole_pages_up_to_the_end() -> None:
-    async with sink() as at:
+    async with replayed_sink() as at:
         await at.fill(5, records=4)
 
         assert await at.met() == ["0", "4", "8", "12", "16"]
@@ -38,13 +38,13 @@ async def test_it_reads_whole_pages_up_to_the_end() -> None:
 
 
 async def test_an_end_below_the_start_is_refused() -> None:
-    async with sink() as at:
+    async with replayed_sink() as at:
         with refusal(Reason.INVALID_RANGE):
             await at.steps(5, 4)
 
 
 async def test_a_step_is_bounded_in_bytes_and_pages() -> None:
-    async with sink() as at:
+    async with replayed_sink() as at:
         await at.fill(15, size=400 << 10)
         appends = [await at.buffer.append(page(b"x")) for _ in range(MESSAGE_PAGES + 1)]
         await asyncio.gather(*(append.done for append in appends))
@@ -57,7 +57,7 @@ async def test_a_step_is_bounded_in_bytes_and_pages() -> None:
 
 
 async def test_a_partition_much_longer_than_what_is_in_memory_is_read_in_order() -> None:
-    async with sink(bounds=Bounds(tail_bytes=0)) as at:
+    async with replayed_sink(bounds=Bounds(tail_bytes=0)) as at:
         appends = [await at.buffer.append(page(b"x")) for _ in range(1_500)]
         await asyncio.gather(*(append.done for append in appends))
 
@@ -65,7 +65,7 @@ async def test_a_partition_much_longer_than_what_is_in_memory_is_read_in_order()
 
 
 async def test_a_record_of_the_largest_size_is_read_as_it_is() -> None:
-    async with sink(bounds=Bounds(tail_bytes=0)) as at:
+    async with replayed_sink(bounds=Bounds(tail_bytes=0)) as at:
         await at.fill(1, size=8 << 20)
 
         [step] = await at.steps()
@@ -75,7 +75,7 @@ async def test_a_record_of_the_largest_size_is_read_as_it_is() -> None:
 
 
 async def test_gaps_stand_in_their_places_cut_to_where_it_starts() -> None:
-    async with sink(overflow=Overflow.DROP_OLDEST, max_disk_cache=8) as at:
+    async with replayed_sink(overflow=Overflow.DROP_OLDEST, max_disk_cache=8) as at:
         await at.fill(2, records=4)
         taker = Taker(at.buffer.subscription(""))
         await taker.take()
@@ -89,7 +89,7 @@ async def test_gaps_stand_in_their_places_cut_to_where_it_starts() -> None:
 
 async def test_a_damaged_page_becomes_a_gap_between_the_others() -> None:
     store = MemoryStore()
-    async with sink(store, bounds=Bounds(tail_bytes=0)) as at:
+    async with replayed_sink(store, bounds=Bounds(tail_bytes=0)) as at:
         await at.fill(4)
         pages = store.scan(Family.SMALL, *SMALL_PAGE.under(at.buffer.record.id), 10)
         store.damage(Family.SMALL, pages[2][0])
@@ -100,7 +100,7 @@ async def test_a_damaged_page_becomes_a_gap_between_the_others() -> None:
 
 async def test_a_read_that_fails_ends_a_reading_after_what_could_be_read_and_drops_nothing() -> None:
     store = MemoryStore()
-    async with sink(store, bounds=Bounds(tail_bytes=0)) as at:
+    async with replayed_sink(store, bounds=Bounds(tail_bytes=0)) as at:
         await at.fill(4)
         pages = store.scan(Family.SMALL, *SMALL_PAGE.under(at.buffer.record.id), 10)
         store.fail_reads(Family.SMALL, pages[2][0])
@@ -117,7 +117,7 @@ async def test_a_read_that_fails_ends_a_reading_after_what_could_be_read_and_dro
 
 
 async def test_reading_again_settles_nothing() -> None:
-    async with sink() as at:
+    async with replayed_sink() as at:
         await at.fill(3)
 
         await at.met()
@@ -131,7 +131,7 @@ async def test_reading_again_settles_nothing() -> None:
 
 @pytest.mark.parametrize("ahead", [False, True])
 async def test_a_follower_waits_at_the_end_for_what_comes(ahead: bool) -> None:
-    async with sink() as at:
+    async with replayed_sink() as at:
         await at.fill(1)
         steps = at.replay(ahead=ahead).read(0, 3, follow=True)
         first = await anext(steps)
@@ -146,7 +146,7 @@ async def test_a_follower_waits_at_the_end_for_what_comes(ahead: bool) -> None:
 
 
 async def test_a_follower_of_a_sink_that_is_deleted_hears_of_it() -> None:
-    async with sink() as at:
+    async with replayed_sink() as at:
         steps = at.replay().read(0, None, follow=True)
         waiting = asyncio.ensure_future(anext(steps))
         await asyncio.sleep(0)
@@ -158,7 +158,7 @@ async def test_a_follower_of_a_sink_that_is_deleted_hears_of_it() -> None:
 
 
 async def test_a_reader_that_is_overtaken_by_trimming_is_reported() -> None:
-    async with sink() as at:
+    async with replayed_sink() as at:
         await at.fill(600)
         steps = at.replay().read(0, None, follow=False)
         await anext(steps)
@@ -174,7 +174,7 @@ async def test_a_reader_that_is_overtaken_by_trimming_is_reported() -> None:
 
 
 async def test_what_was_trimmed_between_two_gaps_is_not_passed_over_in_silence() -> None:
-    async with sink() as at:
+    async with replayed_sink() as at:
         await at.fill(4)
         taker = Taker(at.buffer.subscription(""))
         await taker.all_offsets()
@@ -200,7 +200,7 @@ async def test_what_was_trimmed_between_two_gaps_is_not_passed_over_in_silence()
 
 
 async def test_the_first_step_is_one_page_when_it_reads_ahead() -> None:
-    async with sink() as at:
+    async with replayed_sink() as at:
         await at.fill(5)
 
         steps = [step async for step in at.replay(ahead=True).read(1, None, follow=False)]
@@ -210,7 +210,7 @@ async def test_the_first_step_is_one_page_when_it_reads_ahead() -> None:
 
 async def test_the_next_step_is_read_while_one_is_made_use_of() -> None:
     store = HeldStore()
-    async with sink(store, bounds=Bounds(tail_bytes=0)) as at:
+    async with replayed_sink(store, bounds=Bounds(tail_bytes=0)) as at:
         await at.fill(3, size=2 << 20)
         steps = at.replay(ahead=True).read(0, None, follow=False)
         await anext(steps)
@@ -224,7 +224,7 @@ async def test_the_next_step_is_read_while_one_is_made_use_of() -> None:
 
 async def test_a_reader_that_leaves_while_it_reads_ahead_leaves_nothing_behind() -> None:
     store = HeldStore()
-    async with sink(store, bounds=Bounds(tail_bytes=0)) as at:
+    async with replayed_sink(store, bounds=Bounds(tail_bytes=0)) as at:
         await at.fill(2, size=2 << 20)
         steps = at.replay(ahead=True).read(0, None, follow=False)
         before = asyncio.all_tasks()
@@ -239,7 +239,7 @@ async def test_a_reader_that_leaves_while_it_reads_ahead_leaves_nothing_behind()
 
 
 async def test_what_is_dropped_while_it_reads_ahead_is_a_gap_behind_what_was_read() -> None:
-    async with sink(overflow=Overflow.DROP_OLDEST, max_disk_cache=2) as at:
+    async with replayed_sink(overflow=Overflow.DROP_OLDEST, max_disk_cache=2) as at:
         await at.fill(2, size=2 << 20)
         steps = at.replay(ahead=True).read(0, None, follow=True)
         await anext(steps)

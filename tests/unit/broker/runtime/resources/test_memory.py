@@ -155,18 +155,18 @@ async def test_over_the_watermark_the_tail_gives_its_memory_up_and_takes_it_agai
         bounds=Bounds(waiting_bytes=SHARE * 100),
         codec=PageCodec(),
         measure_memory=use.read,
-        on_memory=lambda: given_back.append(broker.tail.size),
+        on_memory=lambda: given_back.append(broker.read_cache.size),
     )
     broker.start()
     protected, _ = await broker.create("protected", SinkSettings(buffer_page_size=1))
     bare, _ = await broker.create("bare", SinkSettings(buffer_page_size=1, memory_overload_protection=False))
     await fill(protected, 3)
-    held = broker.tail.size
+    held = broker.read_cache.size
 
     use.used = 900
     broker.memory.check()
     await fill(protected, 1)
-    over = broker.tail.size
+    over = broker.read_cache.size
     store.hold()
     waiting = [await protected.append(page(b"x" * 80))]
     with pytest.raises(MemoryOverloaded):
@@ -180,5 +180,5 @@ async def test_over_the_watermark_the_tail_gives_its_memory_up_and_takes_it_agai
     await fill(protected, 1)
 
     assert (held > 0, over, given_back) == (True, 0, [0])
-    assert broker.tail.size > 0
+    assert broker.read_cache.size > 0
     await broker.close()

@@ -48,7 +48,7 @@ async def test_a_stream_waits_until_another_one_has_given_room() -> None:
     await asyncio.sleep(0)
     assert not waiting.done()
 
-    first.give(PAGES)
+    first.release_pages(PAGES)
     async with asyncio.timeout(5):
         await waiting
 
@@ -63,7 +63,7 @@ async def test_who_is_refused_is_woken_when_there_is_room() -> None:
     second = of_all.share(lambda: woken.append("second"))
     assert not second.reserve(PAGES)
 
-    first.give(PAGES)
+    first.release_pages(PAGES)
 
     assert woken == ["second"]
     assert second.reserve(PAGES)
@@ -79,7 +79,7 @@ async def test_a_beginner_goes_before_a_stream_that_wants_more() -> None:
     beginner = of_all.share(lambda: woken.append("beginner"))
     assert not beginner.reserve(PAGES // 4)
 
-    full.give(PAGES * 3 // 4)
+    full.release_pages(PAGES * 3 // 4)
 
     assert woken[0] == "beginner"
 
@@ -91,7 +91,7 @@ async def test_one_that_was_woken_and_wants_nothing_keeps_no_stream_waiting() ->
     full.reserve(PAGES)
     of_all.share(lambda: woken.append("gone")).reserve(PAGES)
     of_all.share(lambda: woken.append("next")).reserve(PAGES)
-    full.give(PAGES)
+    full.release_pages(PAGES)
     assert woken == ["gone"]
 
     of_all.check()
@@ -103,7 +103,7 @@ async def test_the_end_of_a_stream_gives_everything_back() -> None:
     of_all = memory()
     with of_all.share() as share:
         share.reserve(10)
-        share.take(7)
+        share.acquire(7)
 
     assert of_all.budget.used == 0
 
@@ -144,7 +144,7 @@ async def test_one_look_does_not_end_all_slow_streams() -> None:
 async def test_a_stream_with_results_that_the_peer_does_not_read_continues_only_while_others_have_room() -> None:
     of_all = memory()
     share, other = of_all.share(), of_all.share()
-    share.take(PAGES)
+    share.acquire(PAGES)
     async with asyncio.timeout(5):
         await share.settled()
     other.reserve(PAGES * 3 // 4)
@@ -192,7 +192,7 @@ async def test_whose_turn_it_is_takes_room_though_others_wait_behind() -> None:
     for share in waiting:
         share.reserve(PAGES * 2 // 3)
 
-    full.give(PAGES)
+    full.release_pages(PAGES)
 
     assert [share.reserve(PAGES * 2 // 3) for share in waiting] == [True, False, False]
 

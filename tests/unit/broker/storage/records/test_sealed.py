@@ -17,7 +17,7 @@ from forebay.broker.core.epochs.values import EpochPart, EpochRecord, ProducerRe
 from forebay.broker.core.partition.account import Totals
 from forebay.broker.core.partition.cursor import Cursor
 from forebay.broker.core.partition.log import Head, Tail
-from forebay.broker.core.partition.pages import TRACES_MAX, DropReason, Entry, Gap, Part
+from forebay.broker.core.partition.pages import TRACES_MAX, DropReason, Entry, Gap, PagePart
 from forebay.broker.core.partition.position import At, Position
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.partition.reservation import Held, Reserve
@@ -27,7 +27,7 @@ from forebay.broker.core.settings import DEFAULTS, SinkSettings
 from forebay.broker.core.writes import Due, PutAge, SchemaRecord, SinkRecord, SubscriptionRecord
 from forebay.broker.storage.journal import Journal
 from forebay.broker.storage.records.epochs.epoch import EPOCH, STAGE_ORDER
-from forebay.broker.storage.records.epochs.placing import PLACING
+from forebay.broker.storage.records.epochs.large_commit import LARGE_COMMIT
 from forebay.broker.storage.records.epochs.producer import PRODUCER
 from forebay.broker.storage.records.epochs.stage import STAGE, STAGED_PAGE
 from forebay.broker.storage.records.header import Header
@@ -115,7 +115,7 @@ def entries(base: st.SearchStrategy[int]) -> st.SearchStrategy[Entry]:
     """Entries whose parts have their traces kept."""
 
     def built(at: int) -> st.SearchStrategy[Entry]:
-        parts = tuples(st.builds(Part, U32.map(lambda first: at + first), I64, TRACES), TRACES_MAX)
+        parts = tuples(st.builds(PagePart, U32.map(lambda first: at + first), I64, TRACES), TRACES_MAX)
         return st.builds(Entry, st.just(at), U32, U64, st.booleans(), U64, U8, I64, I64, U64, U64, parts)
 
     return base.flatmap(built)
@@ -159,7 +159,7 @@ VALUES: Final[dict[str, st.SearchStrategy[Any]]] = {
     PRODUCER.name: st.builds(ProducerRecord, TEXTS, TEXTS, TEXTS, U64, st.none() | U63, *LAST_EPOCH),
     EPOCH.name: st.builds(EpochRecord, TEXTS, TEXTS, U63, TEXTS, I64, U32, TEXTS, PARTS, TEXTS),
     SCHEMA.name: st.builds(SchemaRecord, st.just(0), I64, st.binary(max_size=40), TEXTS),
-    PLACING.name: tuples(st.tuples(TEXTS, U63)),
+    LARGE_COMMIT.name: tuples(st.tuples(TEXTS, U63)),
     STAGE_ORDER.name: tuples(st.builds(StagePart, U64, U64, U32), 9),
 }
 """Values of each kind, as they are without what only their key knows."""
@@ -222,9 +222,9 @@ def test_a_schema_gets_its_version_from_its_key(schema: SchemaRecord) -> None:
     assert decode_schema(SCHEMA.codec.encode(schema), schema.version) == schema
 
 
-@given(entry=entries(U63), more=st.lists(st.builds(Part, U32, I64, TRACES), max_size=5))
-def test_an_entry_gets_its_offset_from_its_key_and_keeps_the_first_traces(entry: Entry, more: list[Part]) -> None:
-    first = entry.parts + (Part(entry.base, 0, "t"),) * (TRACES_MAX - len(entry.parts))
+@given(entry=entries(U63), more=st.lists(st.builds(PagePart, U32, I64, TRACES), max_size=5))
+def test_an_entry_gets_its_offset_from_its_key_and_keeps_the_first_traces(entry: Entry, more: list[PagePart]) -> None:
+    first = entry.parts + (PagePart(entry.base, 0, "t"),) * (TRACES_MAX - len(entry.parts))
     beyond = tuple(dataclasses.replace(part, first=entry.base + part.first) for part in more)
 
     found = decode_entry(encode_entry(dataclasses.replace(entry, parts=first + beyond)), entry.base)
@@ -369,7 +369,7 @@ def test_entries_of_placed_pages_are_those_that_each_page_gets_alone(
     end, size = before.next_offset, before.appended_bytes
     for number, (page, entry) in enumerate(zip(pages, found, strict=True)):
         facts = (page.count, page.number, page.bulk, page.size, page.encoding, *times, size)
-        parts = (Part(end, times[0], page.traceparent),)
+        parts = (PagePart(end, times[0], page.traceparent),)
         assert entry == Entry(end, *facts, before.appended_pages + number, parts)
         assert decode_entry(encode_entry(entry), end) == entry
         end += page.count
@@ -388,6 +388,6 @@ def test_epochs_and_producers_that_were_stored_without_their_content_are_read() 
 
 @given(noise=st.binary(max_size=40))
 def test_noise_is_no_epoch(noise: bytes) -> None:
-    for kind in (STAGE, STAGED_PAGE, PRODUCER, EPOCH, STAGE_ORDER, PLACING):
+    for kind in (STAGE, STAGED_PAGE, PRODUCER, EPOCH, STAGE_ORDER, LARGE_COMMIT):
         with pytest.raises(Undecodable):
             kind.codec.decode(noise)

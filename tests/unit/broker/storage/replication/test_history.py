@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from forebay.broker.storage.replication.batch import FrameDamaged
-from forebay.broker.storage.replication.history import History, Place
+from forebay.broker.storage.replication.history import History, ReaderPosition
 from forebay.broker.storage.replication.record import Header, RecordDamaged, RecordKind, decode, encode
 from tests.support.storage.journals import batch_of
 
@@ -97,7 +97,7 @@ def test_a_reader_goes_on_at_the_place_behind_a_batch() -> None:
     before = History()
     for record in (fence_of(1, A), chunk_of(7, 1, A, 0)):
         before.take(*decode(record))
-    assert before.place == Place(2, 1, A, 1)
+    assert before.place == ReaderPosition(2, 1, A, 1)
 
     batch = History(before.place).take(*decode(chunk_of(8, 1, A, 1)))
 

@@ -7,7 +7,7 @@ import pytest
 from forebay.client import InvalidArgument
 from forebay.client.errors import PositionStoreError
 from forebay.client.positions.store import open_store
-from tests.support.positions.opening import no_channels
+from tests.support.positions.no_channels import no_channels
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from forebay.client.errors import PositionStoreError, PositionStoreUnavailable
 from forebay.client.positions.store import open_store
 from forebay.client.positions.stores.directory import LOCK, DirectoryPositions
 from tests.support.positions.conformance import KEY, Opened, PositionStoreConformance
-from tests.support.positions.opening import no_channels
+from tests.support.positions.no_channels import no_channels
 
 
 class TestDirectoryPositions(PositionStoreConformance):

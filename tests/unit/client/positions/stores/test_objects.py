@@ -6,7 +6,7 @@ import pytest
 
 from forebay.client import InvalidArgument
 from forebay.client.positions.store import open_store
-from tests.support.positions.opening import no_channels
+from tests.support.positions.no_channels import no_channels
 
 
 @pytest.mark.parametrize("url", ["s3:///prefix", "gs://user@bucket/prefix", "az://container:80/prefix"])

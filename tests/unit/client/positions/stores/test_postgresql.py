@@ -10,7 +10,7 @@ from forebay.client import InvalidArgument
 from forebay.client.errors import PositionStoreUnavailable
 from forebay.client.positions.store import open_store
 from forebay.client.positions.stores.postgresql import CREATE, PostgresqlOptions
-from tests.support.positions.opening import no_channels
+from tests.support.positions.no_channels import no_channels
 
 
 @pytest.mark.parametrize("url", ["postgresql://host", "postgresql://host/", "postgresql://host/a/b"])

@@ -178,7 +178,7 @@ class Removal:
     ) -> asyncio.Future[None]:
         sink, log = self._sink.id, self._sink.logs[partition]
         stored = [entry for entry in entries if self._tier.is_stored(entry)]
-        self._tier.forget(entries)
+        self._tier.remove(entries)
         self._quota.remove(sum(entry.size for entry in entries))
         if not stored and not writes:  # none of it was ever written
             synced: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -195,7 +195,7 @@ class Removal:
             due = due_runs(sink, partition, stored)
             writes += [PutDue(item) for item in due]
         numbers = [entry.number for entry in stored]
-        self._pages.tail.drop(sink, numbers)
+        self._pages.read_cache.drop(sink, numbers)
         self._pages.holds.worked(sink, partition, numbers)
         synced = self._committer.write(writes)
         synced.add_done_callback(lambda done: None if done.exception() else self._reclaimer.add(due))

@@ -13,7 +13,7 @@ from typing import Final
 
 from forebay.broker.core.epochs.values import StagedPage
 from forebay.broker.core.partition.log import Tail
-from forebay.broker.core.partition.pages import TRACES_MAX, Entry, Part
+from forebay.broker.core.partition.pages import TRACES_MAX, Entry, PagePart
 from forebay.broker.core.writes import DropEntriesFrom, DropEntry, PutEntry, PutPlaced
 from forebay.broker.storage.records.kind import Kind
 from forebay.broker.storage.records.sealed import LAYOUT, SEAL, Codec, opened, seal, text_of, unpack
@@ -60,11 +60,11 @@ def decode_entry(value: bytes, base: int = 0) -> Entry:
     content = opened(value)
     number, bulk, encoding, count, size, accepted, age, bytes_before, pages_before, parts = unpack(_LAYOUT, content)
     at = _LAYOUT.size
-    found: list[Part] = []
+    found: list[PagePart] = []
     for _ in range(parts):
         first, accepted_at, length = unpack(_PART, content, at)
         at += _PART.size
-        found.append(Part(base + first, accepted_at, text_of(content[at : at + length])))
+        found.append(PagePart(base + first, accepted_at, text_of(content[at : at + length])))
         at += length
     return Entry(
         base,

@@ -57,7 +57,7 @@ class BulkDeletions:
                     deleted = deleted.added(first, min(end, highest + b"\0"))  # later files are not affected
             self._replace(batch, deleted)
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Remove the ranges that no file has any more."""
         with self._changing:
             left = KeyRanges.of((first, end) for first, end in self.ranges if self._bulk.meets(first, end))

@@ -348,7 +348,7 @@ class RocksStore:
             self._refuse_fenced("compact")
             if family is Family.BULK:
                 self._bulk.compact(first, end, self._deletions.ranges)
-                self._deletions.forget()
+                self._deletions.clear()
                 return
             table = self._families[family]
             failures = self._database.property_int_value("rocksdb.background-errors")

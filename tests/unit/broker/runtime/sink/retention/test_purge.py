@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from forebay.broker.core.delivery.lane import Outcome
+from forebay.broker.core.delivery.lane import SettleOutcome
 from forebay.broker.core.errors import OffsetAhead, SinkNotFound, StoreFenced
 from forebay.broker.core.partition.pages import DropReason
 from forebay.broker.core.partition.ranges import Range
@@ -284,10 +284,10 @@ async def test_what_is_in_flight_is_revoked_before_it_goes_and_late_answers_sett
 
         assert taker.told_revoked() == [(0, 1, 1)]
         assert [(part.first, part.end, outcome) for _, part, outcome in results] == [
-            (0, 1, Outcome.ALREADY_SETTLED),
-            (1, 4, Outcome.STALE),
+            (0, 1, SettleOutcome.ALREADY_SETTLED),
+            (1, 4, SettleOutcome.STALE),
         ]
-        assert [outcome for _, _, outcome in nacked] == [Outcome.STALE]
+        assert [outcome for _, _, outcome in nacked] == [SettleOutcome.STALE]
         cursor = taker.lane().cursor
         assert (cursor.acked, cursor.dropped, cursor.attempts, taker.consumer.usage.records) == (1, 3, (), 0)
         assert balances(buffer)
@@ -303,7 +303,7 @@ async def test_what_is_not_purged_is_redelivered_under_the_new_revision() -> Non
 
         assert await taker.all_offsets() == [2, 3]
         assert taker.told_gaps() == [(0, 2)]
-        assert await taker.ack(2, 4) == [Outcome.OK, Outcome.OK]
+        assert await taker.ack(2, 4) == [SettleOutcome.OK, SettleOutcome.OK]
 
 
 async def test_nothing_is_sent_between_the_slices_of_a_purge() -> None:

@@ -10,17 +10,17 @@ import pytest
 
 from forebay.broker.core.writes import PageWrite
 from forebay.broker.runtime.read.page_cache import PAGE_BYTES, FailingPageCache
-from forebay.broker.runtime.read.tail import EVICTED_MAX, Tail
+from forebay.broker.runtime.read.read_cache import EVICTED_MAX, ReadCache
 from tests.unit.broker.runtime.read.test_page_cache import stored
 
 MANY = 2 * EVICTED_MAX + 10
-USES: dict[str, Callable[[Tail], object]] = {
-    "add": lambda tail: tail.add([stored(1, 2)]),
-    "found": lambda tail: tail.has(1, 1),
-    "size_of": lambda tail: tail.size_of(1),
-    "drop": lambda tail: tail.drop(1, [1]),
-    "limit_changed": lambda tail: tail.limit(1, 10),
-    "relieve": lambda tail: tail.bound(10),
+USES: dict[str, Callable[[ReadCache], object]] = {
+    "add": lambda cache: cache.add([stored(1, 2)]),
+    "found": lambda cache: cache.has(1, 1),
+    "size_of": lambda cache: cache.size_of(1),
+    "drop": lambda cache: cache.drop(1, [1]),
+    "limit_changed": lambda cache: cache.limit(1, 10),
+    "relieve": lambda cache: cache.bound(10),
 }
 
 
@@ -30,36 +30,36 @@ def pages(count: int, sink: int = 1) -> list[PageWrite]:
 
 @pytest.mark.anyio
 async def test_a_lowered_bound_is_reached_in_turns_of_the_loop() -> None:
-    tail = Tail(1 << 30)
-    tail.add(pages(MANY))
+    cache = ReadCache(1 << 30)
+    cache.add(pages(MANY))
     done = asyncio.Event()
 
-    tail.bound(0, done.set)
-    at_once = tail.size
+    cache.bound(0, done.set)
+    at_once = cache.size
     await done.wait()
 
-    assert (at_once, tail.size) == ((MANY - EVICTED_MAX) * PAGE_BYTES, 0)
+    assert (at_once, cache.size) == ((MANY - EVICTED_MAX) * PAGE_BYTES, 0)
 
 
 @pytest.mark.anyio
 async def test_a_sink_that_is_deleted_leaves_nothing() -> None:
-    tail = Tail(1 << 30)
-    tail.limit(1, 1 << 20)
-    tail.add([*pages(3, sink=1), *pages(3, sink=2)])
+    cache = ReadCache(1 << 30)
+    cache.limit(1, 1 << 20)
+    cache.add([*pages(3, sink=1), *pages(3, sink=2)])
 
-    tail.forget(1)
+    cache.evict_sink(1)
 
-    assert (tail.size_of(1), tail.size, tail.serves(1)) == (0, 3 * PAGE_BYTES, True)
+    assert (cache.size_of(1), cache.size, cache.serves(1)) == (0, 3 * PAGE_BYTES, True)
 
 
 def test_a_sink_is_served_while_neither_bound_is_zero() -> None:
-    tail = Tail(1_000)
-    tail.limit(1, 0)
+    cache = ReadCache(1_000)
+    cache.limit(1, 0)
 
-    assert [tail.serves(1), tail.serves(2)] == [False, True]
-    tail.limit(1, None)
-    tail.bound(0)
-    assert [tail.serves(1), tail.serves(2)] == [False, False]
+    assert [cache.serves(1), cache.serves(2)] == [False, True]
+    cache.limit(1, None)
+    cache.bound(0)
+    assert [cache.serves(1), cache.serves(2)] == [False, False]
 
 
 @pytest.mark.parametrize("operation", USES)
@@ -73,16 +73,16 @@ def test_a_failure_empties_it_and_reaches_no_caller(
         made.append(FailingPageCache(*given))  # type: ignore[arg-type]
         return made[-1]
 
-    tail = Tail(1 << 20, make)
-    tail.add([stored(1, 1)])
+    cache = ReadCache(1 << 20, make)
+    cache.add([stored(1, 1)])
     made[0].fail(operation, error)
 
     with caplog.at_level(logging.ERROR):
         for _ in range(3):
-            USES[operation](tail)
+            USES[operation](cache)
 
-    assert (tail.has(1, 1), tail.size, tail.failures, tail.serves(1)) == (False, 0, 1, False)
-    assert tail.failure.startswith(type(error).__name__)
+    assert (cache.has(1, 1), cache.size, cache.failures, cache.serves(1)) == (False, 0, 1, False)
+    assert cache.failure.startswith(type(error).__name__)
     assert [record.getMessage().split(" cause")[0] for record in caplog.records] == [
         "realtime failed, readers read the store"
     ]
@@ -95,14 +95,14 @@ def test_after_a_failure_it_begins_anew_with_the_bounds_of_now() -> None:
         made.append(FailingPageCache(*given))  # type: ignore[arg-type]
         return made[-1]
 
-    tail = Tail(1 << 20, make)
+    cache = ReadCache(1 << 20, make)
     made[0].fail("add", MemoryError())
-    tail.add(pages(1))
-    tail.limit(1, 0)
-    tail.bound(2 * PAGE_BYTES)
+    cache.add(pages(1))
+    cache.limit(1, 0)
+    cache.bound(2 * PAGE_BYTES)
 
-    tail.restart()
-    tail.restart()
-    tail.add([*pages(4, sink=1), *pages(4, sink=2)])
+    cache.restart()
+    cache.restart()
+    cache.add([*pages(4, sink=1), *pages(4, sink=2)])
 
-    assert (tail.failure, len(made), tail.size_of(1), tail.size_of(2)) == ("", 2, 0, 2 * PAGE_BYTES)
+    assert (cache.failure, len(made), cache.size_of(1), cache.size_of(2)) == ("", 2, 0, 2 * PAGE_BYTES)

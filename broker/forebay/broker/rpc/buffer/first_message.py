@@ -12,7 +12,7 @@ OPEN_S: Final = 30.0
 """Time that a stream has for its first message."""
 
 
-async def first(context: Any, *, within_s: float = OPEN_S) -> Any:
+async def first_message(context: Any, *, within_s: float = OPEN_S) -> Any:
     """Return the first message of a stream; raises ``INVALID_OPEN`` if none arrives in time."""
     waiting = asyncio.timeout(within_s)
     try:

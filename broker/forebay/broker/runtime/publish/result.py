@@ -9,7 +9,7 @@ from forebay.broker.core.partition.pages import Durability
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class PublishResult:
     """Result of a published page."""
 
     first: int | None
@@ -22,14 +22,14 @@ class Stored:
     """True if it gets its offsets when its epoch is committed."""
 
 
-def done_with(loop: asyncio.AbstractEventLoop, stored: Stored) -> asyncio.Future[Stored]:
+def done_with(loop: asyncio.AbstractEventLoop, stored: PublishResult) -> asyncio.Future[PublishResult]:
     """Return a future that is done."""
-    future: asyncio.Future[Stored] = loop.create_future()
+    future: asyncio.Future[PublishResult] = loop.create_future()
     future.set_result(stored)
     return future
 
 
-def pass_on(result: asyncio.Future[Stored], failure: BaseException | None, stored: Stored) -> None:
+def pass_on(result: asyncio.Future[PublishResult], failure: BaseException | None, stored: PublishResult) -> None:
     """Complete a future with the result of the page."""
     if result.done():
         return

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from forebay.broker.core.errors import Draining
-from forebay.broker.runtime.publish.stored import Stored, done_with, pass_on
+from forebay.broker.runtime.publish.result import PublishResult, done_with, pass_on
 
 pytestmark = pytest.mark.anyio
-STORED = Stored(3, 2, duplicate=False)
+STORED = PublishResult(3, 2, duplicate=False)
 
 
 async def test_what_is_known_is_answered_at_once() -> None:
@@ -28,7 +28,7 @@ async def test_a_page_or_what_became_of_it_is_passed_on() -> None:
 
 
 async def test_a_caller_that_has_left_gets_no_answer() -> None:
-    gone: asyncio.Future[Stored] = asyncio.get_running_loop().create_future()
+    gone: asyncio.Future[PublishResult] = asyncio.get_running_loop().create_future()
     gone.cancel()
 
     pass_on(gone, None, STORED)

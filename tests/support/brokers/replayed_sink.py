@@ -17,7 +17,7 @@ from tests.support.brokers.running import running
 from tests.support.pages.samples import page
 
 
-class Reading:
+class ReplayedSink:
     """A sink that joins no pages, and short words for reading it again."""
 
     def __init__(self, broker: Broker, buffer: Buffer) -> None:
@@ -62,10 +62,10 @@ def _apart(steps: list[Batch | Gap]) -> list[object]:
 
 
 @asynccontextmanager
-async def sink(
+async def replayed_sink(
     store: MemoryStore | None = None, clock: FakeClock | None = None, bounds: Bounds | None = None, **settings: Any
-) -> AsyncIterator[Reading]:
+) -> AsyncIterator[ReplayedSink]:
     """A sink that is read again."""
     async with running(store, clock, bounds=bounds) as broker:
         buffer, _ = await broker.create("orders", SinkSettings(**{"buffer_page_size": 1, **settings}))
-        yield Reading(broker, buffer)
+        yield ReplayedSink(broker, buffer)

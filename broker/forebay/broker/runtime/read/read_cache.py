@@ -23,7 +23,7 @@ EVICTED_MAX: Final = 4_096
 MakeCache = Callable[[int, Mapping[int, int]], PageCache]
 
 
-class Tail:
+class ReadCache:
     """Page cache of one broker, whose failures reach no caller. Used on the loop only."""
 
     def __init__(self, bytes_max: int, make: MakeCache = PageCache) -> None:
@@ -84,7 +84,7 @@ class Tail:
         self._try(None, lambda cache: cache.limit_changed(sink))
         self._relieve()
 
-    def forget(self, sink: int) -> None:
+    def evict_sink(self, sink: int) -> None:
         """Remove a deleted sink."""
         self.limit(sink, 0)
         del self._limits[sink]

@@ -18,7 +18,7 @@ WAITED_S: Final = 1.0
 """Wait after which a message that was written proves that the peer reads."""
 
 
-class Session:
+class StreamLiveness:
     """Liveness of one stream, in seconds on a monotonic clock. Used on the loop only."""
 
     def __init__(self, timeout_s: float, now: float) -> None:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from forebay.broker.rpc.buffer.opening import first
+from forebay.broker.rpc.buffer.first_message import first_message
 from forebay.errors.reasons import Reason
 from tests.support.refusals import refusal
 
@@ -26,9 +26,9 @@ class Stream:
 
 
 async def test_the_first_message_is_returned() -> None:
-    assert await first(Stream("open")) == "open"
+    assert await first_message(Stream("open")) == "open"
 
 
 async def test_a_stream_that_says_nothing_is_refused() -> None:
     with refusal(Reason.INVALID_OPEN, match="did not arrive within"):
-        await first(Stream(None), within_s=0.01)
+        await first_message(Stream(None), within_s=0.01)

@@ -8,7 +8,7 @@ from forebay.broker.core.errors import BrokerError
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.delivery.events import Pinged
-from forebay.broker.runtime.delivery.session import Session
+from forebay.broker.runtime.delivery.liveness import StreamLiveness
 from forebay.errors.reasons import Reason
 from tests.support.brokers.one_sink import fill
 from tests.support.brokers.running import running
@@ -24,7 +24,7 @@ def pings(taker: Taker) -> int:
 
 
 def with_session(taker: Taker, clock: FakeClock) -> Taker:
-    taker.consumer.session = Session(TIMEOUT_S, clock.now)
+    taker.consumer.session = StreamLiveness(TIMEOUT_S, clock.now)
     return taker
 
 
@@ -105,7 +105,7 @@ async def test_only_a_consumer_that_vanishes_has_failed_what_it_had_in_flight(
 
 
 def test_a_ping_counts_from_when_it_was_written() -> None:
-    session = Session(TIMEOUT_S, 0.0)
+    session = StreamLiveness(TIMEOUT_S, 0.0)
     assert not session.ping_is_due(4.9)
     assert session.ping_is_due(5.0)
     assert not session.ping_is_due(6.0)
@@ -121,7 +121,7 @@ def test_a_ping_counts_from_when_it_was_written() -> None:
 
 
 def test_a_peer_that_reads_nothing_is_hung_after_some_time_outs_and_one_that_reads_slowly_is_not() -> None:
-    session = Session(TIMEOUT_S, 0.0)
+    session = StreamLiveness(TIMEOUT_S, 0.0)
     session.writes(10.0)
     ends = [session.ends_at]
 

@@ -18,12 +18,12 @@ PROMETHEUS_HOST: Final = "127.0.0.1"
 PROMETHEUS_PORT: Final = 9464
 
 
-class ExportingError(ValueError):
+class ExporterSelectionInvalid(ValueError):
     """An ``OTEL_…`` variable is wrong. The text names it, its value and what is allowed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Exporting:
+class ExporterSelection:
     """Selected exporters of metrics, traces and logs, and their options."""
 
     metrics: tuple[str, ...] = ()
@@ -38,17 +38,17 @@ class Exporting:
     prometheus: tuple[str, int] | None = None
     """Host and port of the endpoint for Prometheus; port 0 selects a free one."""
 
-    def with_prometheus(self, host: str, port: int) -> Exporting:
+    def with_prometheus(self, host: str, port: int) -> ExporterSelection:
         """The same, and an endpoint for Prometheus there."""
         return replace(self, prometheus=(host, port))
 
 
-def wanted(environment: Mapping[str, str]) -> Exporting:
-    """Read the variables. Raises ``ExportingError``."""
+def selected_exporters(environment: Mapping[str, str]) -> ExporterSelection:
+    """Read the variables. Raises ``ExporterSelectionInvalid``."""
     if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
-        return Exporting()
+        return ExporterSelection()
     metrics = _names("METRICS", environment)
-    exporting = Exporting(
+    exporting = ExporterSelection(
         tuple(name for name in metrics if name != "prometheus"),
         _names("TRACES", environment),
         _names("LOGS", environment),
@@ -57,7 +57,7 @@ def wanted(environment: Mapping[str, str]) -> Exporting:
         return exporting
     port = environment.get("OTEL_EXPORTER_PROMETHEUS_PORT", "").strip() or str(PROMETHEUS_PORT)
     if not port.isdigit() or int(port) > 65_535:
-        raise ExportingError(f"OTEL_EXPORTER_PROMETHEUS_PORT = {port!r}: must be a port of 0 to 65535")
+        raise ExporterSelectionInvalid(f"OTEL_EXPORTER_PROMETHEUS_PORT = {port!r}: must be a port of 0 to 65535")
     return exporting.with_prometheus(
         environment.get("OTEL_EXPORTER_PROMETHEUS_HOST", "").strip() or PROMETHEUS_HOST, int(port)
     )
@@ -71,7 +71,7 @@ def _names(signal: str, environment: Mapping[str, str]) -> tuple[str, ...]:
         text = "otlp" if any(environment.get(name, "").strip() for name in endpoints) else "none"
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if "none" in names and len(names) > 1:
-        raise ExportingError(f"{variable} = {text!r}: none must be the only value")
+        raise ExporterSelectionInvalid(f"{variable} = {text!r}: none must be the only value")
     return tuple(_otlp(signal, environment) if name == "otlp" else name for name in names if name != "none")
 
 
@@ -80,6 +80,6 @@ def _otlp(signal: str, environment: Mapping[str, str]) -> str:
         protocol = environment.get(variable, "").strip()
         if protocol:
             if protocol not in PROTOCOLS:
-                raise ExportingError(f"{variable} = {protocol!r}: must be one of {', '.join(PROTOCOLS)}")
+                raise ExporterSelectionInvalid(f"{variable} = {protocol!r}: must be one of {', '.join(PROTOCOLS)}")
             return PROTOCOLS[protocol]
     return PROTOCOLS["grpc"]

@@ -6,7 +6,7 @@ import pytest
 
 from forebay.broker.core.errors import InvalidRequest, RequestTooLarge
 from forebay.broker.rpc.pages.requests import PageRequest
-from forebay.broker.rpc.requests.reading import PUBLISH, reader_of
+from forebay.broker.rpc.requests.reader import PUBLISH, reader_of
 from forebay.client.publish.pages import EncodedPage, frame_publish_page
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import sink_service_pb2

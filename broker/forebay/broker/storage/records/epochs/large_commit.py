@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from forebay.broker.core.writes import DropPlacing, PutPlacing
+from forebay.broker.core.writes import DropLargeCommit, PutLargeCommit
 from forebay.broker.storage.records.kind import Kind
 from forebay.broker.storage.records.sealed import Codec, Undecodable, opened, seal
 
@@ -24,16 +24,16 @@ def _decode(value: bytes) -> Epochs:
     try:
         return tuple((str(producer), int(epoch)) for producer, epoch in json.loads(opened(value)))
     except (ValueError, TypeError) as error:
-        raise Undecodable(f"not a placing commit: {error}") from error
+        raise Undecodable(f"not a large commit: {error}") from error
 
 
-PLACING: Final = Kind(
-    name="placing commit",
+LARGE_COMMIT: Final = Kind(
+    name="large commit",
     prefix=b"\x27",
     layout="sink u32",
     codec=Codec(_encode, _decode),
     lives="while a large commit writes entries behind the ends of the sink's partitions",
     damaged="the entries behind the ends are deleted; the stages of the epochs stay until their producer is dropped",
-    puts=PutPlacing,
-    drops=DropPlacing,
+    puts=PutLargeCommit,
+    drops=DropLargeCommit,
 )
