@@ -18,6 +18,7 @@ from forebay.cli import run
 from forebay.cli.exits import ExitCode
 from forebay.client import Client, ReaderMode, Record, ReplayedRecord, SinkNotFound
 from forebay.errors.reasons import Reason
+from tests.support.calls.eventually import until
 from tests.support.refusals import failure
 
 
@@ -136,6 +137,65 @@ def test_the_lag_of_a_reader_shows_its_mode_and_both_paths(client: Client, capsy
     assert (entry["realtime"]["records"], entry["catch_up"]["records"]) == (0, 1)
     assert entry["catch_up"]["bytes"] > 0
     assert "lag in the store" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_replay_shows_its_position_its_mode_and_both_paths_of_its_lag(
+    client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client.sinks.create("orders")
+    client.publish("orders", [Record(b"first")])
+    endpoint = ["--endpoint", client.endpoints[0]]
+    with client.consumer("orders", "billing", store="memory:shown") as consumer:
+        assert consumer.take(20.0) is not None
+        until(lambda: [one.position for one in client.sinks.stats("orders").replays] == [1])
+        [caught_up] = client.sinks.stats("orders").replays
+        client.realtime.set(False, sink="orders")
+        client.publish("orders", [Record(b"second")])
+        assert consumer.take(20.0) is not None
+        until(lambda: client.sinks.stats("orders").replays[0].position == 2)
+        [switched] = client.sinks.stats("orders").replays
+        assert run(["lag", "orders", "--paths", *endpoint, "-o", "json"]) == ExitCode.OK
+        _, entry = json.loads(capsys.readouterr().out)
+        assert run(["lag", "orders", "--paths", *endpoint]) == ExitCode.OK
+        table = " ".join(capsys.readouterr().out.split())
+        [stream] = [one for found in client.connections() for one in found.streams if one.method == "Replay"]
+        assert run(["connections", *endpoint]) == ExitCode.OK
+
+    assert (caught_up.reader_id, caught_up.partition, caught_up.pending) == ("billing", 0, 0)
+    assert (caught_up.mode, caught_up.mode_switches) == (ReaderMode.REALTIME, 0)
+    assert (switched.mode, switched.mode_switches) == (ReaderMode.CATCH_UP, 1)
+    assert (entry["reader"], entry["position"], entry["mode"], entry["switches"]) == ("billing", 2, "CATCH_UP", 1)
+    assert "replay billing" in table
+    assert (stream.client_id, stream.partition, stream.position, stream.lag_records) == ("billing", 0, 2, 0)
+    assert (stream.mode, stream.mode_switches) == (ReaderMode.CATCH_UP, 1)
+    assert "catch up" in " ".join(capsys.readouterr().out.split())
+    assert client.sinks.stats("orders").replays == ()
+
+
+def test_a_replay_whose_client_does_not_read_shows_what_it_is_behind(client: Client) -> None:
+    client.sinks.create("orders")
+    client.realtime.set(False, sink="orders")
+    with client.consumer("orders", "billing", store="memory:behind", buffer_bytes=1 << 20) as consumer:
+        for _ in range(40):
+            client.publish("orders", [Record(b"x" * 500_000)])
+        assert consumer.take(20.0) is not None
+        [replay] = client.sinks.stats("orders").replays
+        [stream] = [one for found in client.connections() for one in found.streams if one.method == "Replay"]
+
+    assert 0 < replay.pending < 40
+    assert replay.pending == 40 - replay.position
+    assert replay.pending_bytes >= replay.pending * 500_000
+    assert (replay.realtime_lag.records, replay.catch_up_lag.records) == (0, replay.pending)
+    assert replay.catch_up_lag.bytes == replay.pending_bytes
+    assert replay.pending_age_s == replay.catch_up_lag.age_s > 0
+    assert 0 < stream.lag_records <= replay.pending
+
+
+def test_a_name_of_a_reader_with_another_form_is_refused(client: Client) -> None:
+    client.sinks.create("orders")
+
+    with client.replay_pages("orders", partition=0, reader_id="no spaces") as pages, failure(Reason.INVALID_OPEN):
+        next(pages)
 
 
 def test_the_command_says_that_the_broker_is_off_where_a_sink_is_on(

@@ -53,11 +53,24 @@ def _size(records: int, size: int) -> int:
 
 
 def _path_figures(path: str, which: str, of: Callable[[Lag], PathLag]) -> Iterator[LaneFigure]:
-    """Yield the figures of the lag of one path."""
+    """Yield the figures of the lag of one path of subscriptions."""
     name = f"forebay.reader.{path}.lag"
     records = Metric(name, GAUGE, "{record}", f"Records not settled {which}", LANE)
     size = Metric(f"{name}.size", GAUGE, "By", f"Bytes not settled {which}", LANE)
     age = Metric(f"{name}.age", GAUGE, "s", f"Age of the oldest unsettled record {which}", LANE)
+    yield LaneFigure(records, lambda lane: of(lane).records, sum)
+    yield LaneFigure(size, lambda lane: of(lane).size, sum)
+    yield LaneFigure(age, lambda lane: of(lane).age_us / 1e6, max)
+
+
+def _replay_path_figures(path: str, which: str, of: Callable[[Lag], PathLag]) -> Iterator[LaneFigure]:
+    """Yield the figures of the lag of one path, or of both as one, of replays."""
+    name = f"forebay.replay.{path}lag"
+    records = Metric(name, GAUGE, "{record}", f"Records that the slowest replay has not read{which}", PLACE)
+    size = Metric(f"{name}.size", GAUGE, "By", f"Bytes that the slowest replay has not read{which}", PLACE)
+    age = Metric(
+        f"{name}.age", GAUGE, "s", f"Age of the oldest record that the slowest replay has not read{which}", PLACE
+    )
     yield LaneFigure(records, lambda lane: of(lane).records, sum)
     yield LaneFigure(size, lambda lane: of(lane).size, sum)
     yield LaneFigure(age, lambda lane: of(lane).age_us / 1e6, max)
@@ -116,7 +129,38 @@ LANES: Final = (
     *_path_figures("realtime", "that memory holds", lambda lane: lane.in_memory),
     *_path_figures("catchup", "to be read from the store", lambda lane: lane.in_store),
 )
-"""Figures of the lag, as measured by the loop."""
+"""Figures of the lag of subscriptions, as measured by the loop."""
+REPLAYS: Final = (
+    *_replay_path_figures("", "", lambda lane: PathLag(lane.pending, lane.pending_bytes, lane.oldest_age_us)),
+    *_replay_path_figures("realtime.", ", and memory holds", lambda lane: lane.in_memory),
+    *_replay_path_figures("catchup.", ", and the store holds", lambda lane: lane.in_store),
+    LaneFigure(
+        Metric("forebay.replay.mode", GAUGE, "1", "1: the slowest replay reads from memory, 2: from the store", PLACE),
+        lambda lane: None if lane.realtime is None else 1 if lane.realtime else 2,
+        max,
+    ),
+    LaneFigure(
+        Metric("forebay.replay.mode.duration", GAUGE, "s", "Time that the slowest replay has had its mode", PLACE),
+        lambda lane: None if lane.realtime is None else lane.mode_s,
+        max,
+    ),
+    LaneFigure(
+        Metric(
+            "forebay.replay.mode.switches", COUNTER, "{switch}", "Switches of replays between memory and store", PLACE
+        ),
+        lambda lane: lane.mode_switches,
+        sum,
+    ),
+    LaneFigure(
+        Metric("forebay.replay.position", GAUGE, "{record}", "Next offset of the slowest replay", PLACE),
+        lambda lane: lane.watermark,
+        max,
+    ),
+)
+"""Figures of the slowest replay of each partition, as measured by the loop.
+
+Partitions without one have no series.
+"""
 STORED: Final[dict[Metric, Callable[[int, int], int]]] = {
     Metric("forebay.sink.depth", GAUGE, "{record}", "Records stored", PLACE): _records,
     Metric("forebay.sink.size", GAUGE, "By", "Bytes of pages stored", PLACE): _size,
@@ -136,6 +180,11 @@ OF_SINK: Final = (
     SinkFigure(
         Metric("forebay.sink.dead_letters", GAUGE, "{record}", "Records in the dead-letter sink", (SINK,)),
         lambda sink: sink.dead_letters,
+        sum,
+    ),
+    SinkFigure(
+        Metric("forebay.sink.replays", GAUGE, "{replay}", "Open replays", (SINK,)),
+        lambda sink: sink.replays,
         sum,
     ),
 )
@@ -235,6 +284,7 @@ INFO: Final = Metric(
 GAUGES: Final = (
     *STORED,
     *(each.metric for each in LANES),
+    *(each.metric for each in REPLAYS),
     *(each.metric for each in OF_SINK),
     *(SINK_STATE, SUBSCRIPTION_STATE, CONNECTIONS, INFO),
     *OF_BROKER,

@@ -21,6 +21,7 @@ from forebay.broker.figures import (
     LANES,
     OF_BROKER,
     OF_SINK,
+    REPLAYS,
     SINK_STATE,
     STATE,
     STORED,
@@ -48,6 +49,8 @@ class Gauges:
         self._connections: Connections | None = None
         self._lags: dict[tuple[str, str], dict[Metric, Measured]] = {}
         """By sink and subscription, then by metric."""
+        self._replays: dict[str, dict[Metric, Measured]] = {}
+        """By sink, then by metric; sinks without a replay are left out."""
         self._measures: dict[str, SinkMeasure] = {}
         """By sink."""
         self._states: dict[tuple[str, str], str] = {}
@@ -55,6 +58,7 @@ class Gauges:
         observers: dict[Metric, Callable[[], Iterable[Observation]]] = {
             **{metric: partial(self._of_logs, value) for metric, value in STORED.items()},
             **{figure.metric: partial(self._of_lanes, figure) for figure in LANES},
+            **{figure.metric: partial(self._of_replays, figure) for figure in REPLAYS},
             **{metric: partial(self._of_broker, value) for metric, value in OF_BROKER.items()},
             **{figure.metric: partial(self._of_sinks, figure) for figure in OF_SINK},
             SINK_STATE: self._sink_states,
@@ -84,6 +88,12 @@ class Gauges:
         """Take the measurement of a sink."""
         self._measures[sink] = measure
 
+    def replays_measured(self, sink: str, lanes: Sequence[Lag]) -> None:
+        """Take the lag of the slowest replays of a sink."""
+        self._replays.pop(sink, None)
+        if lanes:
+            self._replays[sink] = {each.metric: Measured(lanes, each.value, each.fold) for each in REPLAYS}
+
     def forgotten(self, sink: str, subscription: str | None = None) -> None:
         """Remove the figures of a sink, or those of one of its subscriptions."""
         for key in [key for key in self._lags if key[0] == sink and subscription in {None, key[1]}]:
@@ -91,6 +101,7 @@ class Gauges:
             self._states.pop(key, None)
         if subscription is None:
             self._measures.pop(sink, None)
+            self._replays.pop(sink, None)
 
     def _of_broker(self, value: Callable[[Broker], float | None]) -> Iterable[Observation]:
         found = value(self._broker) if self._broker is not None else None
@@ -118,6 +129,14 @@ class Gauges:
                 continue
             for partition, number in measured.points:
                 folded.add({SINK: sink, PARTITION: str(partition), GROUP: subscription}, number)
+        return folded.observations()
+
+    def _of_replays(self, figure: LaneFigure) -> Iterable[Observation]:
+        self._on_asked()
+        folded = Folded(figure.fold)
+        for sink, figures in list(self._replays.items()):
+            for partition, number in figures[figure.metric].points:
+                folded.add({SINK: sink, PARTITION: str(partition)}, number)
         return folded.observations()
 
     def _of_sinks(self, figure: SinkFigure) -> Iterable[Observation]:

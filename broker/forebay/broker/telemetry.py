@@ -110,6 +110,9 @@ class OpenTelemetryInstruments(Instruments):
     def measured(self, sink: str, subscription: str, lanes: Sequence[Lag], state: str) -> None:
         self._gauges.measured(sink, subscription, lanes, state)
 
+    def replays_measured(self, sink: str, lanes: Sequence[Lag]) -> None:
+        self._gauges.replays_measured(sink, lanes)
+
     def forgotten(self, sink: str, subscription: str | None = None) -> None:
         self._gauges.forgotten(sink, subscription)
 

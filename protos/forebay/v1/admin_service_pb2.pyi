@@ -1,6 +1,8 @@
 import datetime
 
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from forebay.v1 import sink_service_pb2 as _sink_service_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -154,7 +156,7 @@ class Connection(_message.Message):
     def __init__(self, peer: _Optional[str] = ..., opened_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., used_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., open_calls: _Optional[int] = ..., received_bytes: _Optional[int] = ..., sent_bytes: _Optional[int] = ..., unread_bytes: _Optional[int] = ..., streams: _Optional[_Iterable[_Union[ConnectedStream, _Mapping]]] = ...) -> None: ...
 
 class ConnectedStream(_message.Message):
-    __slots__ = ("method", "sink", "subscription", "client_id", "principal", "opened_at", "records", "bytes", "records_per_s", "in_flight", "credit_records", "held_bytes")
+    __slots__ = ("method", "sink", "subscription", "client_id", "principal", "opened_at", "records", "bytes", "records_per_s", "in_flight", "credit_records", "held_bytes", "partition", "position", "lag_records", "mode", "mode_time", "mode_switches")
     METHOD_FIELD_NUMBER: _ClassVar[int]
     SINK_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
@@ -167,6 +169,12 @@ class ConnectedStream(_message.Message):
     IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
     CREDIT_RECORDS_FIELD_NUMBER: _ClassVar[int]
     HELD_BYTES_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    LAG_RECORDS_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    MODE_TIME_FIELD_NUMBER: _ClassVar[int]
+    MODE_SWITCHES_FIELD_NUMBER: _ClassVar[int]
     method: str
     sink: str
     subscription: str
@@ -179,7 +187,13 @@ class ConnectedStream(_message.Message):
     in_flight: int
     credit_records: int
     held_bytes: int
-    def __init__(self, method: _Optional[str] = ..., sink: _Optional[str] = ..., subscription: _Optional[str] = ..., client_id: _Optional[str] = ..., principal: _Optional[str] = ..., opened_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., records: _Optional[int] = ..., bytes: _Optional[int] = ..., records_per_s: _Optional[float] = ..., in_flight: _Optional[int] = ..., credit_records: _Optional[int] = ..., held_bytes: _Optional[int] = ...) -> None: ...
+    partition: int
+    position: int
+    lag_records: int
+    mode: _sink_service_pb2.ReaderMode
+    mode_time: _duration_pb2.Duration
+    mode_switches: int
+    def __init__(self, method: _Optional[str] = ..., sink: _Optional[str] = ..., subscription: _Optional[str] = ..., client_id: _Optional[str] = ..., principal: _Optional[str] = ..., opened_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., records: _Optional[int] = ..., bytes: _Optional[int] = ..., records_per_s: _Optional[float] = ..., in_flight: _Optional[int] = ..., credit_records: _Optional[int] = ..., held_bytes: _Optional[int] = ..., partition: _Optional[int] = ..., position: _Optional[int] = ..., lag_records: _Optional[int] = ..., mode: _Optional[_Union[_sink_service_pb2.ReaderMode, str]] = ..., mode_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., mode_switches: _Optional[int] = ...) -> None: ...
 
 class ListConnectionsResponse(_message.Message):
     __slots__ = ("connections", "next_page_token")

@@ -497,7 +497,7 @@ class ExtendDeadlineResponse(_message.Message):
     def __init__(self, partitions: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ReplayRequest(_message.Message):
-    __slots__ = ("sink", "partition", "start_offset", "start_time", "end_offset", "follow", "incarnation")
+    __slots__ = ("sink", "partition", "start_offset", "start_time", "end_offset", "follow", "incarnation", "reader_id")
     SINK_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     START_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -505,6 +505,7 @@ class ReplayRequest(_message.Message):
     END_OFFSET_FIELD_NUMBER: _ClassVar[int]
     FOLLOW_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    READER_ID_FIELD_NUMBER: _ClassVar[int]
     sink: str
     partition: int
     start_offset: int
@@ -512,7 +513,8 @@ class ReplayRequest(_message.Message):
     end_offset: int
     follow: bool
     incarnation: str
-    def __init__(self, sink: _Optional[str] = ..., partition: _Optional[int] = ..., start_offset: _Optional[int] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_offset: _Optional[int] = ..., follow: bool = ..., incarnation: _Optional[str] = ...) -> None: ...
+    reader_id: str
+    def __init__(self, sink: _Optional[str] = ..., partition: _Optional[int] = ..., start_offset: _Optional[int] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_offset: _Optional[int] = ..., follow: bool = ..., incarnation: _Optional[str] = ..., reader_id: _Optional[str] = ...) -> None: ...
 
 class ReplayResponse(_message.Message):
     __slots__ = ("opened", "pages", "gap")

@@ -196,7 +196,7 @@ class BufferServiceServicer(object):
     def Replay(self, request, context):
         """Reads a partition again and changes nothing.
 
-        - `INVALID_ARGUMENT` / `INVALID_PARTITION`, `INVALID_RANGE`.
+        - `INVALID_ARGUMENT` / `INVALID_PARTITION`, `INVALID_RANGE`; `INVALID_OPEN`: `reader_id` has another form.
         - `OUT_OF_RANGE` / `OFFSET_TRIMMED`, `OFFSET_AHEAD`: `earliest` and `next` in the metadata.
         - `RESOURCE_EXHAUSTED` / `TOO_MANY_STREAMS`; `READER_TOO_SLOW`: nothing was taken for 5 s and others need the memory.
         """

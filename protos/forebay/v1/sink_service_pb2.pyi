@@ -538,7 +538,7 @@ class SubscriptionStats(_message.Message):
     def __init__(self, name: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[SubscriptionPartitionStats, _Mapping]]] = ..., consumers: _Optional[int] = ..., settled_per_s: _Optional[float] = ...) -> None: ...
 
 class SinkStats(_message.Message):
-    __slots__ = ("name", "incarnation", "partitions", "subscriptions", "at", "identity_ok", "staged_tokens", "staged_records", "staged_bytes", "realtime", "tail_bytes", "appended_per_s", "limit_used", "full")
+    __slots__ = ("name", "incarnation", "partitions", "subscriptions", "at", "identity_ok", "staged_tokens", "staged_records", "staged_bytes", "realtime", "tail_bytes", "appended_per_s", "limit_used", "full", "replays")
     NAME_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
@@ -553,6 +553,7 @@ class SinkStats(_message.Message):
     APPENDED_PER_S_FIELD_NUMBER: _ClassVar[int]
     LIMIT_USED_FIELD_NUMBER: _ClassVar[int]
     FULL_FIELD_NUMBER: _ClassVar[int]
+    REPLAYS_FIELD_NUMBER: _ClassVar[int]
     name: str
     incarnation: str
     partitions: _containers.RepeatedCompositeFieldContainer[PartitionStats]
@@ -567,4 +568,31 @@ class SinkStats(_message.Message):
     appended_per_s: float
     limit_used: float
     full: bool
-    def __init__(self, name: _Optional[str] = ..., incarnation: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[PartitionStats, _Mapping]]] = ..., subscriptions: _Optional[_Iterable[_Union[SubscriptionStats, _Mapping]]] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., identity_ok: bool = ..., staged_tokens: _Optional[int] = ..., staged_records: _Optional[int] = ..., staged_bytes: _Optional[int] = ..., realtime: bool = ..., tail_bytes: _Optional[int] = ..., appended_per_s: _Optional[float] = ..., limit_used: _Optional[float] = ..., full: bool = ...) -> None: ...
+    replays: _containers.RepeatedCompositeFieldContainer[ReplayStats]
+    def __init__(self, name: _Optional[str] = ..., incarnation: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[PartitionStats, _Mapping]]] = ..., subscriptions: _Optional[_Iterable[_Union[SubscriptionStats, _Mapping]]] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., identity_ok: bool = ..., staged_tokens: _Optional[int] = ..., staged_records: _Optional[int] = ..., staged_bytes: _Optional[int] = ..., realtime: bool = ..., tail_bytes: _Optional[int] = ..., appended_per_s: _Optional[float] = ..., limit_used: _Optional[float] = ..., full: bool = ..., replays: _Optional[_Iterable[_Union[ReplayStats, _Mapping]]] = ...) -> None: ...
+
+class ReplayStats(_message.Message):
+    __slots__ = ("partition", "reader_id", "position", "mode", "mode_time", "mode_switches", "pending", "pending_bytes", "pending_age", "realtime_lag", "catch_up_lag")
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    READER_ID_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    MODE_TIME_FIELD_NUMBER: _ClassVar[int]
+    MODE_SWITCHES_FIELD_NUMBER: _ClassVar[int]
+    PENDING_FIELD_NUMBER: _ClassVar[int]
+    PENDING_BYTES_FIELD_NUMBER: _ClassVar[int]
+    PENDING_AGE_FIELD_NUMBER: _ClassVar[int]
+    REALTIME_LAG_FIELD_NUMBER: _ClassVar[int]
+    CATCH_UP_LAG_FIELD_NUMBER: _ClassVar[int]
+    partition: int
+    reader_id: str
+    position: int
+    mode: ReaderMode
+    mode_time: _duration_pb2.Duration
+    mode_switches: int
+    pending: int
+    pending_bytes: int
+    pending_age: _duration_pb2.Duration
+    realtime_lag: PathLag
+    catch_up_lag: PathLag
+    def __init__(self, partition: _Optional[int] = ..., reader_id: _Optional[str] = ..., position: _Optional[int] = ..., mode: _Optional[_Union[ReaderMode, str]] = ..., mode_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., mode_switches: _Optional[int] = ..., pending: _Optional[int] = ..., pending_bytes: _Optional[int] = ..., pending_age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., realtime_lag: _Optional[_Union[PathLag, _Mapping]] = ..., catch_up_lag: _Optional[_Union[PathLag, _Mapping]] = ...) -> None: ...

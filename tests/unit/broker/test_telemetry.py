@@ -297,11 +297,37 @@ async def test_what_sinks_beyond_the_series_hold_is_their_sum_as_it_was_measured
         for each in (buffer, other):
             await append(each, b"a", b"b")
         before = [point.value for point in seen.points("forebay.sink.depth")]
-        broker.instruments.sink_measured("other", SinkMeasure(7, 70, "idle", 0.0, 0, None))
+        broker.instruments.sink_measured("other", SinkMeasure(7, 70, "idle", 0.0, 0, None, replays=0))
 
         assert before == [2, 0, 2], "a sink that was not measured yet is looked at"
         assert [point.value for point in seen.points("forebay.sink.depth")] == [2, 0, 7]
         assert seen.points("forebay.sink.size")[-1].value == 70
+
+
+async def test_the_slowest_replay_of_a_partition_reports_its_mode_its_position_and_both_paths_of_its_lag(
+    seen: Observed,
+) -> None:
+    async with observed(seen) as (broker, buffer):
+        await append(buffer, b"a", b"b")
+        with buffer.readers.opened(0, "quick") as quick, buffer.readers.opened(0, "slow") as slow:
+            quick.position, slow.position = 2, 0
+            slow.read_from(realtime=True)
+            slow.read_from(realtime=False)
+            await measure(broker, buffer)
+
+            assert seen.values("forebay.sink.replays", "sink") == {("orders",): 2}
+            assert seen.values("forebay.replay.position", "sink", "partition") == {("orders", "0"): 0}
+            assert seen.values("forebay.replay.lag", "sink", "partition") == {("orders", "0"): 2}
+            assert seen.values("forebay.replay.mode", "sink", "partition") == {("orders", "0"): 2}
+            assert seen.values("forebay.replay.realtime.lag", "sink", "partition") == {("orders", "0"): 2}
+            assert seen.values("forebay.replay.catchup.lag", "sink", "partition") == {("orders", "0"): 0}
+            assert seen.values("forebay.replay.lag.size", "sink", "partition") == {("orders", "0"): buffer.logs[0].size}
+            assert seen.values("forebay.replay.mode.switches", "sink", "partition") == {("orders", "0"): 1}
+
+        await measure(broker, buffer)
+
+        assert seen.values("forebay.sink.replays", "sink") == {("orders",): 0}
+        assert seen.points("forebay.replay.lag") == []
 
 
 async def test_sinks_report_their_state_the_used_part_of_their_limit_and_their_dead_letters(seen: Observed) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from forebay.broker.core.errors import BrokerError
-from forebay.broker.rpc.convert import timestamp
+from forebay.broker.rpc.convert import duration, timestamp
+from forebay.broker.rpc.sinks.convert import reader_mode
 from forebay.broker.rpc.transport import peers
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.resources.connections import Connections, ConnectionState
@@ -51,7 +52,7 @@ def _text(host: str, port: int) -> str:
 
 def _connection(broker: Broker, peer: str, state: ConnectionState | None, streams: list[OpenStream]) -> pb.Connection:
     message = pb.Connection(
-        peer=peer, streams=[_stream(stream) for stream in sorted(streams, key=lambda one: one.opened_at_us)]
+        peer=peer, streams=[_stream(broker, stream) for stream in sorted(streams, key=lambda one: one.opened_at_us)]
     )
     if state is None:
         return message
@@ -66,9 +67,9 @@ def _connection(broker: Broker, peer: str, state: ConnectionState | None, stream
     return message
 
 
-def _stream(stream: OpenStream) -> pb.ConnectedStream:
-    credit = stream.credit()
-    return pb.ConnectedStream(
+def _stream(broker: Broker, stream: OpenStream) -> pb.ConnectedStream:
+    credit, reader = stream.credit(), stream.reader
+    message = pb.ConnectedStream(
         method=stream.kind,
         sink=stream.sink,
         subscription=stream.subscription,
@@ -82,3 +83,11 @@ def _stream(stream: OpenStream) -> pb.ConnectedStream:
         credit_records=credit.records,
         held_bytes=stream.memory.held,
     )
+    if reader is not None:
+        message.partition, message.position = reader.partition, reader.position or 0
+        message.mode, message.mode_switches = reader_mode(reader.realtime), reader.switches
+        message.mode_time.CopyFrom(duration(round(reader.mode_s * SECOND_US)))
+        buffer = broker.sinks.get(stream.sink)
+        if buffer is not None and reader.position is not None and reader.partition < len(buffer.logs):
+            message.lag_records = max(0, buffer.logs[reader.partition].tail.next_offset - reader.position)
+    return message

@@ -27,7 +27,7 @@ from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.runtime.sink.flow_log import FlowLog
 from forebay.broker.runtime.sink.retention import expiry
 from forebay.broker.runtime.sink.retention.expiry import Expirer
-from forebay.broker.runtime.sink.statistics import lag_is_due, sink_lags
+from forebay.broker.runtime.sink.statistics import lag_is_due, replay_lags, sink_lags
 from forebay.broker.runtime.sinks import Sinks
 from forebay.state import flow
 from forebay.state.flow import Flow
@@ -145,13 +145,15 @@ class Housekeeping:
     async def measure(self, buffer: Buffer) -> None:
         """Measure a sink and the lag of its subscriptions, and report them to the instruments."""
         try:
-            found = await sink_lags(buffer)
+            found, replays = await sink_lags(buffer), await replay_lags(buffer)
         except StoreFenced as damage:
             _log.error("lag could not be read sink=%s cause=%s", buffer.name, damage)
             return
         slices = Slices()
         states = {subscription.name: flow_of(subscription) for subscription, _ in found}
         self._instruments.sink_measured(buffer.name, self._measure_of(buffer, states.values()))
+        if not buffer.state.deleted:
+            self._instruments.replays_measured(buffer.name, replays)
         for subscription, lanes in found:
             await slices.turn()
             if not buffer.state.deleted and buffer.subscriptions.get(subscription.name) is subscription:
@@ -167,4 +169,5 @@ class Housekeeping:
             limit_used=demand(sink.settings, sink.live, sink.staged.usage, 0, 0).share(sink.settings),
             staged_bytes=sink.staged.size,
             dead_letters=letters.state.live.records if letters is not None else None,
+            replays=len(buffer.readers),
         )

@@ -55,6 +55,9 @@ class SinkMeasure:
     dead_letters: int | None
     """Records in its dead-letter sink; None without one."""
 
+    replays: int
+    """Open replays."""
+
 
 class Instruments:
     """Events of the runtime. Called on the loop, once per event; calls must be quick and must not fail."""
@@ -132,6 +135,9 @@ class Instruments:
 
     def measured(self, sink: str, subscription: str, lanes: Sequence[Lag], state: str) -> None:
         """Record the lag of a subscription and the state of its flow, once a second."""
+
+    def replays_measured(self, sink: str, lanes: Sequence[Lag]) -> None:
+        """Record the lag of the replay that is furthest behind, of each partition with open replays."""
 
     def dropped(self, sink: str, partition: int, reason: DropReason, records: int) -> None:
         """Count dropped records."""

@@ -12,7 +12,9 @@ from forebay.cli.output import Figure, Output, seconds_text, write_json, write_t
 if TYPE_CHECKING:
     from forebay.client import ConnectedStream, Connection
 
-COLUMNS = ("peer", "call", "sink", "client", "as", "records", "per s", "in flight", "held", "for")
+COLUMNS = ("peer", "call", "sink", "client", "as", "records", "per s", "in flight", "lag", "mode", "held", "for")
+
+_MODES = {"REALTIME": "realtime", "CATCH_UP": "catch up"}
 
 
 def connections(endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Output.TABLE) -> None:
@@ -30,7 +32,7 @@ def _rows(connection: Connection, now: datetime) -> Iterator[tuple[object, ...]]
     if not connection.streams:
         call = f"{connection.open_calls} calls" if connection.open_calls else "idle"
         age = "" if connection.opened_at is None else _age(connection.opened_at, now)
-        yield (connection.peer, call, "", "", "", "", "", "", "", age)
+        yield (connection.peer, call, *[""] * (len(COLUMNS) - 3), age)
     for stream in connection.streams:
         yield _row(connection.peer, stream, now)
 
@@ -38,6 +40,9 @@ def _rows(connection: Connection, now: datetime) -> Iterator[tuple[object, ...]]
 def _row(peer: str, stream: ConnectedStream, now: datetime) -> tuple[object, ...]:
     sink = f"{stream.sink}/{stream.subscription}" if stream.subscription else stream.sink
     is_consumer = stream.method == "Deliver"
+    is_replay = stream.partition is not None
+    if is_replay:
+        sink = f"{sink} [{stream.partition}]"
     return (
         peer,
         stream.method,
@@ -47,6 +52,8 @@ def _row(peer: str, stream: ConnectedStream, now: datetime) -> tuple[object, ...
         stream.records,
         Figure(f"{stream.records_per_s:,.0f}"),
         Figure(f"{stream.in_flight:,}/{stream.credit_records:,}") if is_consumer else "",
+        Figure(f"{stream.lag_records:,} at {stream.position:,}") if is_replay else "",
+        _MODES.get(stream.mode.value, ""),
         stream.held_bytes,
         _age(stream.opened_at, now),
     )

@@ -73,7 +73,7 @@ def lag(
         names = [sink] if sink is not None else [found.name for found in client.sinks.list()]
         found = [client.sinks.stats(name) for name in names]
     if output is Output.JSON:
-        write_json([entry for stats in found for entry in entries(stats)])
+        write_json([entry for stats in found for entry in (*entries(stats), *(replays(stats) if paths else ()))])
     else:
         write_rich(lag_table(found, partitions=partitions, wide=wide, paths=paths))
 
@@ -116,12 +116,33 @@ def entries(stats: SinkStats) -> list[dict[str, Any]]:
     ]
 
 
+def replays(stats: SinkStats) -> list[dict[str, Any]]:
+    """Return the lag of open replays as objects: they have a `reader` instead of a subscription."""
+    return [
+        {
+            "sink": stats.name,
+            "reader": one.reader_id,
+            "partition": one.partition,
+            "records": one.pending,
+            "bytes": one.pending_bytes,
+            "age_s": one.pending_age_s,
+            "mode": one.mode,
+            "mode_s": one.mode_time_s,
+            "switches": one.mode_switches,
+            "position": one.position,
+            "realtime": one.realtime_lag,
+            "catch_up": one.catch_up_lag,
+        }
+        for one in stats.replays
+    ]
+
+
 def path_rows(stats: SinkStats) -> list[tuple[object, ...]]:
     """Return mode and lag of the readers as rows of `PATH_COLUMNS`."""
     return [
         (
             entry["sink"],
-            entry["subscription"],
+            entry["subscription"] if "subscription" in entry else f"replay {entry['reader']}".rstrip(),
             entry["partition"],
             entry["position"],
             entry["mode"],
@@ -130,7 +151,7 @@ def path_rows(stats: SinkStats) -> list[tuple[object, ...]]:
             _path_text(entry["realtime"]),
             _path_text(entry["catch_up"]),
         )
-        for entry in entries(stats)
+        for entry in (*entries(stats), *replays(stats))
     ]
 
 
@@ -157,7 +178,7 @@ def lag_table(found: Sequence[SinkStats], *, partitions: bool, wide: bool, paths
 def _watch(states: Iterable[SinkStats], output: Output, **form: bool) -> None:
     if output is Output.JSON:
         for stats in states:
-            write_json(entries(stats))
+            write_json([*entries(stats), *(replays(stats) if form["paths"] else ())])
         return
     from rich.live import Live
 

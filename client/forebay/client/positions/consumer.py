@@ -42,6 +42,9 @@ from forebay.client.transport.channel import Channels
 from forebay.client.values.records import DropReason, Gap, ReplayedRecord, StoredPage
 from forebay.errors.reasons import Reason
 
+READER_ID_MAX: Final = 64
+"""Characters of the name that the statistics of the sink show."""
+
 
 class Batch:
     """Consecutive records of one partition, or a gap. Not thread-safe, except ``finish``."""
@@ -287,6 +290,7 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
             self._skipped.append(Gap(bounds.partition, *start.skipped, DropReason.TRIMMED, self._wall()))
         options: ReplayOptions = {
             "start": first, "follow": self._settings.follow, "on_gap": "yield", "incarnation": bounds.incarnation,
+            "reader_id": self.name[:READER_ID_MAX],
         }  # fmt: skip
         if not self._settings.follow:
             options["end"] = max(first, bounds.end)

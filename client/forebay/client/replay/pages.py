@@ -76,6 +76,9 @@ class ReplayOptions(TypedDict, total=False):
     Another one raises ``SinkReplaced``.
     """
 
+    reader_id: str
+    """Name of the reader in the statistics of the sink: 1 to 64 of [A-Za-z0-9._-]; by default none."""
+
 
 class PartitionPages:
     """Pages of one partition, for the thread client and for the asyncio client.
@@ -95,6 +98,7 @@ class PartitionPages:
         follow: bool = False,
         on_gap: OnGap = "raise",
         incarnation: str = "",
+        reader_id: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if start is not None and start_time is not None:
@@ -108,6 +112,7 @@ class PartitionPages:
         self._start_time = start_time
         self._end = end
         self._follow = follow
+        self._reader_id = reader_id
         self._on_gap = on_gap
         self._clock = clock
         self._sleep = channels.io.sleep
@@ -206,6 +211,7 @@ class PartitionPages:
             end_offset=self._end,
             follow=self._follow,
             incarnation=self.incarnation,
+            reader_id=self._reader_id,
         )
         if self._next is not None:
             request.start_offset = self._next

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from forebay.client.values.sinks import ReaderMode
+
 
 @dataclass(frozen=True, slots=True)
 class ConnectedStream:
@@ -16,7 +18,7 @@ class ConnectedStream:
     sink: str
     subscription: str
     client_id: str
-    """Id of the writer or the consumer; of a Spark write its name."""
+    """Id of the writer, the consumer or the reader; of a Spark write its name."""
 
     principal: str
     """Name of its credential; ``anonymous`` where the broker has none."""
@@ -37,6 +39,21 @@ class ConnectedStream:
 
     held_bytes: int
     """Memory of the broker that the stream holds, because its client has not read it."""
+
+    partition: int | None = None
+    """Partition of a replay; None for other streams, as are the facts below."""
+
+    position: int = 0
+    """Next offset that a replay gets."""
+
+    lag_records: int = 0
+    """Offsets from ``position`` to the end of the partition."""
+
+    mode: ReaderMode = ReaderMode.UNSPECIFIED
+    """Origin of the last pages of a replay. Of consumers see ``SubscriptionPartitionStats``."""
+
+    mode_time_s: float = 0.0
+    mode_switches: int = 0
 
 
 @dataclass(frozen=True, slots=True)

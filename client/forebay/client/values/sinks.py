@@ -164,6 +164,36 @@ class SubscriptionPartitionStats:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplayStats:
+    """Open replay of a partition: its position, its mode and its lag. It settles nothing."""
+
+    partition: int
+    reader_id: str
+    """Name that its client gave it: that of a consumer; may be empty."""
+
+    position: int
+    """Next offset that it gets."""
+
+    mode: ReaderMode
+    """Origin of its last pages; ``UNSPECIFIED`` before the first one."""
+
+    mode_time_s: float
+    mode_switches: int
+    pending: int
+    """Number of stored records from ``position`` on."""
+
+    pending_bytes: int
+    pending_age_s: float
+    """Age of the oldest of them."""
+
+    realtime_lag: PathLag = PathLag()
+    """Part of the lag that memory holds, by whole pages; ``pending`` is the sum of both parts."""
+
+    catch_up_lag: PathLag = PathLag()
+    """Part of the lag that has to be read from the store."""
+
+
+@dataclass(frozen=True, slots=True)
 class SubscriptionStats:
     """State of a subscription."""
 
@@ -207,6 +237,9 @@ class SinkStats:
 
     full: bool = False
     """A limit of the sink rejected an append, or dropped pages for one, in the last 10 s."""
+
+    replays: tuple[ReplayStats, ...] = ()
+    """Open replays, by partition."""
 
     @property
     def records(self) -> int:

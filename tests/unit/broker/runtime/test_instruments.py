@@ -236,7 +236,7 @@ async def test_the_state_of_sinks_and_subscriptions_is_measured_with_their_lag(m
             await curious_lag(notes, pending=2)
 
         assert notes.states[-1] == ("orders", "default", "no consumer")
-        assert notes.measures["orders"] == SinkMeasure(2, buffer.logs[0].size, "no consumer", 0.5, 0, None)
+        assert notes.measures["orders"] == SinkMeasure(2, buffer.logs[0].size, "no consumer", 0.5, 0, None, replays=0)
 
 
 async def test_an_append_that_finds_no_room_is_reported_with_its_reason() -> None:

@@ -7,12 +7,14 @@ from collections.abc import Coroutine
 from contextlib import aclosing
 from typing import Any
 
-from forebay.broker.core.errors import BrokerError, InvalidPartition
+from forebay.broker.core.errors import BrokerError, InvalidPartition, InvalidValue, quoted
+from forebay.broker.core.names import ID_FORM, is_id
 from forebay.broker.core.partition.pages import Gap
 from forebay.broker.rpc import convert
 from forebay.broker.rpc.pages import frames
 from forebay.broker.rpc.streams import open_stream
 from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.read.readers import Reader
 from forebay.broker.runtime.resources.stream_memory import Share
 from forebay.broker.runtime.resources.streams import OpenStream, StreamKind
 from forebay.broker.runtime.sink.buffer import Buffer
@@ -32,12 +34,15 @@ class ReplayStream:
         buffer = self._broker.sink(request.sink, request.incarnation)
         if request.partition >= len(buffer.logs):
             raise InvalidPartition(request.partition, len(buffer.logs))
+        if request.reader_id and not is_id(request.reader_id):
+            raise InvalidValue(Reason.INVALID_OPEN, "reader_id", quoted(request.reader_id), ID_FORM)
         with (
             open_stream(self._broker, StreamKind.REPLAY, self._context, sink=request.sink) as stream,
             self._broker.stream_memory.share() as memory,
+            buffer.readers.opened(request.partition, request.reader_id) as reader,
         ):
-            stream.memory = memory
-            await self._until_over(self._send(buffer, request, stream), memory)
+            stream.memory, stream.client_id, stream.reader = memory, request.reader_id, reader
+            await self._until_over(self._send(buffer, request, stream, reader), memory)
 
     async def _until_over(self, work: Coroutine[Any, Any, None], memory: Share) -> None:
         tasks: list[asyncio.Future[Any]] = [
@@ -59,8 +64,8 @@ class ReplayStream:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)  # the reader may be gone
 
-    async def _send(self, buffer: Buffer, request: pb.ReplayRequest, stream: OpenStream) -> None:
-        replay = buffer.replay(request.partition, stream.memory, ahead=True)
+    async def _send(self, buffer: Buffer, request: pb.ReplayRequest, stream: OpenStream, reader: Reader) -> None:
+        replay = buffer.replay(request.partition, stream.memory, ahead=True, reader=reader)
         kind = request.WhichOneof("start")
         start = await replay.start_at(
             offset=request.start_offset if kind == "start_offset" else None,

@@ -13,7 +13,7 @@ from forebay.broker.rpc.convert import duration, duration_us, timestamp
 from forebay.broker.runtime.instruments import PathLag
 from forebay.broker.runtime.resources.slices import Slices
 from forebay.broker.runtime.sink.buffer import Buffer
-from forebay.broker.runtime.sink.statistics import LaneState, PartitionState, SinkState
+from forebay.broker.runtime.sink.statistics import LaneState, PartitionState, ReaderState, SinkState
 from forebay.v1 import record_pb2, sink_pb2
 from forebay.v1 import sink_service_pb2 as pb
 
@@ -87,7 +87,26 @@ async def stats(buffer: Buffer, state: SinkState, at_us: int) -> pb.SinkStats:
         for first in range(0, len(each.lanes), LANES_PER_TURN):
             subscription.partitions.extend(_lane(lane) for lane in each.lanes[first : first + LANES_PER_TURN])
             await slices.turn()
+    for first in range(0, len(state.readers), LANES_PER_TURN):
+        message.replays.extend(_replay(reader) for reader in state.readers[first : first + LANES_PER_TURN])
+        await slices.turn()
     return message
+
+
+def _replay(state: ReaderState) -> pb.ReplayStats:
+    return pb.ReplayStats(
+        partition=state.partition,
+        reader_id=state.client_id,
+        position=state.position,
+        mode=reader_mode(state.realtime),
+        mode_time=duration(round(state.mode_s * SECOND_US)),
+        mode_switches=state.mode_switches,
+        pending=state.pending,
+        pending_bytes=state.pending_bytes,
+        pending_age=duration(state.oldest_age_us),
+        realtime_lag=_path(state.in_memory),
+        catch_up_lag=_path(state.in_store),
+    )
 
 
 def _partition(state: PartitionState) -> pb.PartitionStats:
@@ -125,7 +144,7 @@ def _lane(state: LaneState) -> pb.SubscriptionPartitionStats:
         redelivered=state.redelivered,
         state=cast("pb.DeliveryState", int(state.state)),
         reason=state.reason,
-        mode=_MODES[state.realtime],
+        mode=reader_mode(state.realtime),
         mode_switches=state.mode_switches,
         identity_ok=state.balances,
         pages_behind=state.pending_pages,
@@ -153,6 +172,11 @@ def _lane(state: LaneState) -> pb.SubscriptionPartitionStats:
 
 def _path(lag: PathLag) -> pb.PathLag:
     return pb.PathLag(records=lag.records, bytes=lag.size, age=duration(lag.age_us))
+
+
+def reader_mode(realtime: bool | None) -> pb.ReaderMode:
+    """Return the mode of a reader for the wire."""
+    return _MODES[realtime]
 
 
 _MODES: Final = {

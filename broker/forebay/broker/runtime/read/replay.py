@@ -12,6 +12,7 @@ from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.partition.pages import Body, DropReason, Entry, Gap
 from forebay.broker.runtime.read.pages import EntryReader, Pages
 from forebay.broker.runtime.read.read_ahead import ReadAhead
+from forebay.broker.runtime.read.readers import Reader
 from forebay.broker.runtime.resources.stream_memory import Share
 from forebay.broker.runtime.sink.retention.removal import Removal
 from forebay.broker.runtime.sink.state import Sink
@@ -42,8 +43,11 @@ class Replay:
         memory: Share | None = None,
         *,
         ahead: bool = False,
+        reader: Reader | None = None,
     ) -> None:
         """``memory`` counts the pages that are read; the receiver of a step releases it.
+
+        ``reader`` notes the progress.
 
         ``ahead``: the next step is read while the current one is used, see ``ReadAhead``. The first step is then one
         page, for a low latency.
@@ -54,6 +58,7 @@ class Replay:
         self._pages = pages
         self._removal = removal
         self._ahead = ReadAhead[Batch | Gap](pages, sink.id, partition) if ahead else None
+        self._noted = reader
         self._reader = EntryReader(pages, sink.id, self._log)
 
     async def start_at(self, *, offset: int | None, time_us: int | None) -> int:
@@ -105,6 +110,7 @@ class Replay:
         if end is not None and end < start:
             raise BrokerError(Reason.INVALID_RANGE, f"the end {end} is below the start {start}", field="end_offset")
         position = start
+        self._note_position(position)
         stop = end if end is not None or follow else self._log.tail.next_offset
         ahead = self._ahead
         try:
@@ -123,10 +129,15 @@ class Replay:
                 if ahead is not None and (stop is None or position < stop):
                     ahead.begin(self._next(position, stop))
                 yield step
+                self._note_position(position)
                 await asyncio.sleep(0)  # everything may have come from memory: let others run
         finally:
             if ahead is not None:
                 await ahead.close()
+
+    def _note_position(self, position: int) -> None:
+        if self._noted is not None:
+            self._noted.position = position
 
     async def _next(self, position: int, stop: int | None, *, is_first: bool = False) -> Batch | Gap | None:
         log = self._log
@@ -163,7 +174,9 @@ class Replay:
 
     async def _read(self, position: int, chosen: list[Entry]) -> Batch | Gap | None:
         log = self._log
-        bodies, _ = await self._pages.bodies(self._sink.id, log.number, chosen)
+        bodies, from_memory = await self._pages.bodies(self._sink.id, log.number, chosen)
+        if self._noted is not None:
+            self._noted.read_from(realtime=from_memory)
         found = zip(chosen, bodies, strict=False)  # bodies end where a read failed; the next step raises its error
         pages = [(entry, body) for entry, body in found if body is not None]
         if len(pages) < len(chosen):

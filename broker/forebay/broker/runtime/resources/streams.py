@@ -10,6 +10,7 @@ from enum import StrEnum
 from forebay.broker.core.errors import BrokerError
 from forebay.broker.core.resources.rate import RecentRate
 from forebay.broker.runtime.clock import Clock
+from forebay.broker.runtime.read.readers import Reader
 from forebay.broker.runtime.resources.stream_memory import Share
 from forebay.errors.reasons import Reason
 
@@ -52,6 +53,9 @@ class OpenStream:
 
     memory: Share = field(default_factory=Share)
     credit: Callable[[], CreditUse] = CreditUse
+    reader: Reader | None = None
+    """Progress of a replay."""
+
     _rate: RecentRate = field(default_factory=RecentRate)
 
     def count(self, records: int, size: int) -> None:

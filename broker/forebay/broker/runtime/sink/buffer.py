@@ -31,6 +31,7 @@ from forebay.broker.runtime.instruments import Instruments
 from forebay.broker.runtime.read.pages import Pages
 from forebay.broker.runtime.read.quarantine import Quarantine
 from forebay.broker.runtime.read.read_holds import ReadHold
+from forebay.broker.runtime.read.readers import Reader, Readers
 from forebay.broker.runtime.read.replay import Replay
 from forebay.broker.runtime.resources.memory import MemoryGuard
 from forebay.broker.runtime.resources.quota import Quota
@@ -126,6 +127,7 @@ class Buffer:
             restored_at_us=own_restored_at_us,
         )
         self.fronts = Fronts(pages, record.id)
+        self.readers = Readers(clock.monotonic)
         self.schemas = Schemas(state, committer, found.schemas, restored_at_us=own_restored_at_us)
         self.appends = Appends(
             state,
@@ -212,9 +214,11 @@ class Buffer:
         """See ``Subscriptions.get``."""
         return self.subscribing.get(name, incarnation)
 
-    def replay(self, partition: int, memory: Share | None = None, *, ahead: bool = False) -> Replay:
+    def replay(
+        self, partition: int, memory: Share | None = None, *, ahead: bool = False, reader: Reader | None = None
+    ) -> Replay:
         """Return a replay of a partition; see ``Replay``."""
-        return Replay(self.state, partition, self._pages, self.removal, memory, ahead=ahead)
+        return Replay(self.state, partition, self._pages, self.removal, memory, ahead=ahead, reader=reader)
 
     def read_hold(self, partition: int) -> ReadHold | None:
         """Return why reads of a partition fail now; None while they work."""

@@ -19,6 +19,7 @@ from forebay.broker.core.publish.limits import demand
 from forebay.broker.runtime.delivery.source import Mode
 from forebay.broker.runtime.delivery.subscription import Subscription
 from forebay.broker.runtime.instruments import Lag, PathLag
+from forebay.broker.runtime.read.readers import Reader
 from forebay.broker.runtime.resources.slices import Slices
 from forebay.broker.runtime.sink.buffer import Buffer
 
@@ -115,11 +116,37 @@ class SubscriptionState:
 
 
 @dataclass(frozen=True, slots=True)
+class ReaderState:
+    """State of one open replay: its position, its mode, and its lag."""
+
+    partition: int
+    client_id: str
+    position: int
+    """Next offset to be sent."""
+
+    realtime: bool | None
+    """True if its last pages came from memory; None before the first page."""
+
+    mode_s: float
+    mode_switches: int
+    pending: int
+    """Stored records from ``position`` on."""
+
+    pending_bytes: int
+    oldest_age_us: int
+    in_memory: PathLag
+    in_store: PathLag
+
+
+@dataclass(frozen=True, slots=True)
 class SinkState:
     """State of a sink. The figures of one partition, for all subscriptions, are as of one moment."""
 
     partitions: list[PartitionState]
     subscriptions: list[SubscriptionState]
+    readers: list[ReaderState]
+    """Open replays, by partition."""
+
     realtime: bool
     """True if memory keeps new pages."""
 
@@ -142,12 +169,14 @@ async def sink_state(buffer: Buffer) -> SinkState:
     subscriptions = list(buffer.subscriptions.values())
     partitions: list[PartitionState] = []
     lanes: list[list[LaneState]] = [[] for _ in subscriptions]
+    readers: list[ReaderState] = []
     while len(partitions) < len(buffer.logs):  # a partition may be added meanwhile
         log = buffer.logs[len(partitions)]
         lags = await _lags(buffer, log, subscriptions)
         partitions.append(_partition_state(log))
         for subscription, found in zip(subscriptions, lanes, strict=True):
             found.append(_lane_state(buffer, subscription, log, lags))
+        readers += [_reader_state(reader, position, log, lags) for reader, position in buffer.readers.of(log.number)]
         await slices.turn()
     states = zip(subscriptions, lanes, strict=True)
     return SinkState(
@@ -156,6 +185,7 @@ async def sink_state(buffer: Buffer) -> SinkState:
             SubscriptionState(each.name, len(each.owners.consumers), each.accounts.settling.per_s(each.now()), found)
             for each, found in states
         ],
+        readers,
         realtime=buffer.serves_from_memory,
         tail_bytes=buffer.tail_bytes,
         appended_per_s=sink.appended.per_s(sink.now()),
@@ -183,6 +213,37 @@ async def sink_lags(buffer: Buffer) -> list[tuple[Subscription, list[Lag]]]:
             lanes.append(_lag(subscription, log, lags))
         await slices.turn()
     return found
+
+
+async def replay_lags(buffer: Buffer) -> list[Lag]:
+    """Return the lag of the replay that is furthest behind, of each partition with open replays."""
+    subscriptions = list(buffer.subscriptions.values())
+    slices = Slices()
+    found: list[Lag] = []
+    for log in buffer.logs if len(buffer.readers) else ():
+        if not buffer.readers.of(log.number):
+            continue
+        lags = await _lags(buffer, log, subscriptions)
+        states = [_reader_state(reader, position, log, lags) for reader, position in buffer.readers.of(log.number)]
+        if states:  # all may have ended meanwhile
+            found.append(_replay_lag(max(states, key=lambda each: each.pending), buffer.readers.switches(log.number)))
+        await slices.turn()
+    return found
+
+
+def _replay_lag(state: ReaderState, switches: int) -> Lag:
+    return Lag(
+        state.partition,
+        state.pending,
+        state.pending_bytes,
+        state.oldest_age_us,
+        state.realtime,
+        state.position,
+        state.mode_s,
+        switches,
+        state.in_memory,
+        state.in_store,
+    )
 
 
 def _lag(subscription: Subscription, log: PartitionLog, lags: _Lags) -> Lag:
@@ -268,7 +329,8 @@ async def _lags(buffer: Buffer, log: PartitionLog, subscriptions: Sequence[Subsc
     read: dict[int, Entry] = {}
     looks = 0
     while True:
-        standing = {each.lanes[log.number].cursor.watermark for each in subscriptions}
+        standing: set[int] = {each.lanes[log.number].cursor.watermark for each in subscriptions}
+        standing |= {position for _, position in buffer.readers.of(log.number)}
         fronts: dict[int, Entry] = {}
         missing: list[int] = []
         for position in standing:
@@ -283,6 +345,25 @@ async def _lags(buffer: Buffer, log: PartitionLog, subscriptions: Sequence[Subsc
             return _Lags(log, fronts, buffer.state.age.now_us(), partial(buffer.is_in_memory, log))
         looks += 1
         read |= await buffer.fronts.read(log, missing)
+
+
+def _reader_state(reader: Reader, position: int, log: PartitionLog, lags: _Lags) -> ReaderState:
+    end = log.tail.next_offset
+    dropped = sum(max(0, gap.end - max(gap.first, position)) for gap in log.gaps if gap.end > position)
+    pending = max(0, end - position - dropped)
+    size, _, age_us = lags.at(position) if pending else (0, 0, 0)
+    return ReaderState(
+        log.number,
+        reader.client_id,
+        position,
+        reader.realtime,
+        reader.mode_s,
+        reader.switches,
+        pending,
+        size,
+        age_us,
+        *lags.by_path(Cursor(watermark=position), pending),
+    )
 
 
 def _lane_state(buffer: Buffer, subscription: Subscription, log: PartitionLog, lags: _Lags) -> LaneState:
