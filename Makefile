@@ -26,6 +26,7 @@ MASS_ARGS ?=
 ROUNDS ?= 500
 CLIENT_ARGS ?=
 POSITION_ARGS ?=
+BACKUP_ARGS ?=
 VERSIONS ?=
 GRPCURL_VERSION := v1.9.3
 HELM_VERSION := v3.19.5
@@ -228,7 +229,7 @@ fault-postgresql: venv ## kill a deliverer and the PostgreSQL that it delivers i
 	FOREBAY_POSTGRESQL_KILLS=$(KILLS) $(BIN)/python -m pytest tests/stores/test_postgresql_target.py -k kills $(PYTEST_ARGS)
 
 fault-backup: venv ## back a broker up TRIALS times while it works and is killed, and restore what is complete
-	@$(BIN)/python -m tests.fault.backup_campaign --trials $(TRIALS)
+	@$(BIN)/python -m tests.fault.backup_campaign --trials $(TRIALS) $(BACKUP_ARGS)
 
 fault-disk: venv ## damage every kind of stored thing TRIALS times and look at what becomes of it
 	@$(BIN)/python -m tests.fault.disk_campaign --trials $(TRIALS)

@@ -1,6 +1,6 @@
 """Backs a broker up at random moments under load, kills it or the backup now and then, and restores each backup.
 
-    python -m tests.fault.backup_campaign --trials 100 [--seed N] [--folder DIR]
+    python -m tests.fault.backup_campaign --trials 100 [--seed N] [--folder DIR] [--target s3]
 
 A writer commits epochs into two sinks, and publishers append small and large records to a third. Each trial begins one
 backup and lets it end, or kills the broker, or ends the call, or kills the command. What is complete then is restored:
@@ -10,7 +10,8 @@ backup and lets it end, or kills the broker, or ends the call, or kills the comm
 - both sinks have the same epochs, each as a whole, and at least those that were committed before the backup began
 - what was acknowledged before the backup began is there once, and nothing is there that was not sent
 
-What is not complete is listed as incomplete and refused.
+What is not complete is listed as incomplete and refused. With ``--target s3`` the backups go to a MinIO, which is
+killed in mid upload now and then: that backup fails with the target's name, or is complete all the same.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
@@ -35,10 +36,10 @@ from typing import Final
 from forebay.broker.embedded import BrokerServer
 from forebay.broker.settings import load
 from forebay.broker.storage.backup.catalog import find, list_backups, prune
-from forebay.broker.storage.backup.directory_target import DirectoryTarget
 from forebay.broker.storage.backup.errors import BackupNotFound
 from forebay.broker.storage.backup.manifest import Manifest
 from forebay.broker.storage.backup.restore import OnDamage, restore, verify_backup
+from forebay.broker.storage.backup.targets import open_target
 from forebay.broker.storage.recovery import recover
 from forebay.broker.storage.store.rocks.store import RocksStore
 from forebay.client import Backup, BrokerUnavailable, Client, ClientSettings, ForebayError, Gap, Record, RetryPolicy
@@ -46,17 +47,22 @@ from tests.support.campaigns.epoch_writer import PARTITIONS, SINKS, EpochWriter,
 from tests.support.pages.named_pages import wrong_names
 from tests.support.processes.broker import BrokerProcess, Launcher, free_port
 from tests.support.storage.disk_directory import SMALL_STORE
+from tests.support.stores.server import StoreServer
 
 PLAIN: Final = "plain"
 LARGE_BYTES: Final = 90_000
 """Of every third record: groups of these go to bulk files."""
 DELAY_MAX_S: Final = 0.12
-"""Latest moment of a kill after the begin of a backup, which takes about as long."""
+"""Latest moment of a kill after the begin of a backup into a directory, which takes about as long."""
+UPLOAD_DELAY_MAX_S: Final = 0.6
+"""The same for a backup into a server of objects."""
 TRIALS_OF_A_BROKER: Final = 25
 """Trials after which another broker begins with an empty directory: each restore reads all that is stored."""
 PRUNED_EVERY: Final = 10
 """Trials after which old backups are deleted."""
 ENDINGS: Final = ("complete", "complete", "complete", "kill broker", "kill broker", "end call", "kill command")
+KILL_TARGET: Final = "kill target"
+"""One more ending, of backups into a server."""
 ONCE: Final = ClientSettings(retry=RetryPolicy(tries_max=1))
 
 
@@ -121,12 +127,15 @@ def value_of(number: int) -> bytes:
 class Campaign:
     """One broker, its load, and its backups."""
 
-    def __init__(self, launcher: Launcher, folder: Path, seed: int) -> None:
+    def __init__(self, launcher: Launcher, folder: Path, seed: int, *, server: StoreServer | None = None) -> None:
+        """``server`` keeps the backups; without one, a directory does."""
         self._launcher = launcher
         self._folder = folder
         self._chance = random.Random(seed)
         self._listen = f"127.0.0.1:{free_port()}"
-        self._target = DirectoryTarget(folder / "target")
+        self._server = server
+        self._address = str(folder / "target") if server is None else server.url(f"backups-{seed}")
+        self._target = open_target(self._address)
         self._publisher = Publisher(self._listen)
         self._writer = EpochWriter(self._listen, seed)
         self._broker = self._start()
@@ -134,7 +143,7 @@ class Campaign:
 
     def _start(self) -> BrokerProcess:
         broker = self._launcher.start(
-            self._folder / "data", self._listen, backup_target=str(self._folder / "target"), disk_reserve_bytes=0
+            self._folder / "data", self._listen, backup_target=self._address, disk_reserve_bytes=0
         )
         broker.ready()
         return broker
@@ -164,12 +173,12 @@ class Campaign:
         return self.result
 
     def _trial(self, number: int) -> None:
-        ending = self._chance.choice(ENDINGS)
+        ending = self._chance.choice(ENDINGS if self._server is None else (*ENDINGS, KILL_TARGET))
         self.result.trials += 1
         self.result.endings[ending] = self.result.endings.get(ending, 0) + 1
         before = {one.id for one in list_backups(self._target)}
         acked, done = len(self._publisher.acked), self._writer.done
-        delay_s = self._chance.uniform(0.0, DELAY_MAX_S)
+        delay_s = self._chance.uniform(0.0, DELAY_MAX_S if self._server is None else UPLOAD_DELAY_MAX_S)
         made: Backup | None = None
         if ending == "kill command":
             self._command(delay_s)
@@ -207,7 +216,8 @@ class Campaign:
                         elif ended.is_set():
                             break
                 except ForebayError as error:
-                    if ending != "kill broker":
+                    named = ending == KILL_TARGET and self._address.partition("?")[0] in str(error)
+                    if ending != "kill broker" and not named:
                         self.result.wrong.append(f"a backup failed: {error}")
                 finally:
                     events.close()
@@ -221,6 +231,11 @@ class Campaign:
         elif ending == "end call":
             time.sleep(delay_s)
             ended.set()
+        elif ending == KILL_TARGET:
+            assert self._server is not None
+            time.sleep(delay_s)
+            self._server.kill()
+            self._server.start()
         thread.join(120)
         for one in made:
             self.result.longest_stall_s = max(self.result.longest_stall_s, one.stall_s)
@@ -311,20 +326,33 @@ def _values(client: Client, sink: str, partition: int) -> list[bytes]:
         return [record.value for record in replay if not isinstance(record, Gap)]
 
 
+@contextmanager
+def s3_server() -> Iterator[StoreServer]:
+    """Run a MinIO, whose credentials are in the environment of this process and its children."""
+    from tests.support.stores.minio import MinioServer
+    from tests.support.stores.objects import running
+
+    with running(MinioServer) as server:
+        os.environ.update(server.good)
+        yield server
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the campaign; exit code 1 if anything was wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.fault.backup_campaign", description=__doc__)
     parser.add_argument("--trials", type=int, default=100)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--folder", type=Path, default=None, help="directory for data and backups")
+    parser.add_argument("--target", choices=("directory", "s3"), default="directory", help="kind of the target")
     chosen = parser.parse_args(arguments)
     seed = chosen.seed if chosen.seed is not None else random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}", file=sys.stderr)
     result = Result()
-    for begun in range(0, chosen.trials, TRIALS_OF_A_BROKER):
-        with tempfile.TemporaryDirectory(dir=chosen.folder) as name, Launcher() as launcher:
-            trials = min(TRIALS_OF_A_BROKER, chosen.trials - begun)
-            result.add(Campaign(launcher, Path(name), seed + begun).run(trials))
+    with s3_server() if chosen.target == "s3" else nullcontext() as server:
+        for begun in range(0, chosen.trials, TRIALS_OF_A_BROKER):
+            with tempfile.TemporaryDirectory(dir=chosen.folder) as name, Launcher() as launcher:
+                trials = min(TRIALS_OF_A_BROKER, chosen.trials - begun)
+                result.add(Campaign(launcher, Path(name), seed + begun, server=server).run(trials))
     print(json.dumps(asdict(result)))
     return 1 if result.wrong else 0
 

@@ -1,7 +1,8 @@
 """Snapshot of a store between two group commits: its database, and the list of its bulk files.
 
     snapshot/      in the data directory, removed when the backup ends and by the next start
-        FORMAT, synced, db/    as in the data directory; tables are links, the rest are copies
+        RANDOM/    of one backup: the process that reads its accounts may outlive a killed broker for a moment
+            FORMAT, synced, db/    as in the data directory; tables are links, the rest are copies
 
 Files of pages never change but for their release. The caller holds that back until they are copied.
 """
@@ -9,8 +10,10 @@ Files of pages never change but for their release. The caller holds that back un
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -56,13 +59,14 @@ class Snapshot:
     def remove(self) -> None:
         """Delete the snapshot."""
         shutil.rmtree(self.directory, ignore_errors=True)
+        with suppress(OSError):  # another one is left there, which the next start deletes
+            self.directory.parent.rmdir()
 
 
 def take_snapshot(source: SnapshotSource, directory: Path, at_us: int) -> Snapshot:
     """Take a snapshot into a data directory. Called where ``write`` is. Raises ``StoreError``."""
-    into = directory / SNAPSHOT
-    if into.exists():
-        shutil.rmtree(into)
+    (directory / SNAPSHOT).mkdir(DIRECTORY_MODE, exist_ok=True)
+    into = directory / SNAPSHOT / secrets.token_hex(4)
     into.mkdir(DIRECTORY_MODE)
     (into / "FORMAT").write_text(f"{FORMAT}\n", encoding="ascii")
     return Snapshot(into, tuple(source.checkpoint(into)), at_us)

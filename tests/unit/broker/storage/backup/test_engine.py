@@ -81,12 +81,25 @@ def test_the_snapshot_is_gone_after_a_backup_and_at_the_next_start(kept: BackedU
     job = kept.backups.job(full=False, at_us=1, busy=lambda: False)
     job.prepare()
     job.take()
-    assert (kept.directory / "snapshot" / "db" / "CURRENT").exists()
+    assert len(list((kept.directory / "snapshot").glob("*/db/CURRENT"))) == 1
     kept.store.close()
     reopened = type(kept.store)(kept.directory)
     reopened.close()
 
     assert not (kept.directory / "snapshot").exists()
+
+
+def test_a_backup_shares_no_file_with_the_snapshot_that_a_killed_broker_left(kept: BackedUp) -> None:
+    killed = kept.backups.job(full=False, at_us=1, busy=lambda: False)
+    killed.prepare()
+    killed.take()
+    [left] = (kept.directory / "snapshot").iterdir()
+    before = sorted(path.name for path in left.rglob("*"))
+
+    kept.back_up()
+
+    assert sorted(path.name for path in left.rglob("*")) == before
+    assert list((kept.directory / "snapshot").iterdir()) == [left]
 
 
 def test_a_stopped_backup_is_incomplete_and_says_why(kept: BackedUp) -> None:
