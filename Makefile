@@ -209,7 +209,7 @@ spark-versions: java venv ## run users' jobs under every supported version of Sp
 soak: venv ## work a broker with 200 sinks of all kinds for MINUTES: memory flat, disk back, nothing lost
 	@$(BIN)/python -m tests.soak --minutes $(MINUTES)
 
-fuzz: venv ## call every rpc for MINUTES with what nobody expects: a reason for every refusal, nothing grows
+fuzz: venv ## call every rpc for MINUTES with invalid and hostile requests: each gets a typed error, and nothing grows
 	@$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
 
 fault-mass: venv ## 10,000 idle strangers, 1,000 slow readers, 1,000 publishers, incomplete requests and 9,000 sinks on one broker, and what the others notice
@@ -231,7 +231,7 @@ fault-postgresql: venv ## kill a deliverer and the PostgreSQL that it delivers i
 fault-backup: venv ## back a broker up TRIALS times while it works and is killed, and restore what is complete
 	@$(BIN)/python -m tests.fault.backup_campaign --trials $(TRIALS) $(BACKUP_ARGS)
 
-fault-disk: venv ## damage every kind of stored thing TRIALS times and look at what becomes of it
+fault-disk: venv ## damage every kind of stored value TRIALS times and check what a start makes of it
 	@$(BIN)/python -m tests.fault.disk_campaign --trials $(TRIALS)
 
 compose-test: ## start compose/compose.yaml with a container engine and test it

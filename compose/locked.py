@@ -1,11 +1,11 @@
-"""Picks from the lock file what some extras or packages need, versions and hashes included, and writes it out.
+"""Extract the pinned requirements of some extras or packages from the lock file, with their hashes.
 
     python3 compose/locked.py broker cli > broker.txt
     pip install --require-hashes -r broker.txt
 
 pip takes hashes for a whole file or not at all, and the lock file covers every extra: an image would get Spark with
-its broker. What needs what stands in the lock file, behind ``# via``. Standard library only: it runs before anything is
-installed.
+its broker. The lock file names the dependents of a package behind ``# via``. Standard library only:
+it runs before anything is installed.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ if [ -z "${COMPOSE:-}" ]; then
     fi
 fi
 
-# A name of its own: a stack that somebody runs here is not touched.
+# A name of its own: a stack that runs here already is not touched.
 export COMPOSE_PROJECT_NAME="forebay-test-$$"
 export FOREBAY_TAG="test-$$" FOREBAY_PORT=0 FOREBAY_CONSOLE_PORT=0 FOREBAY_METRICS_PORT=0 DOCKER
 # Nor is anything of it started or reached: a profile would bring tools on ports of their own, an address their collector.
@@ -136,7 +136,7 @@ sleep 5
 kill_broker
 [ $SECONDS -ge $outage_ends ] || sleep $((outage_ends - SECONDS))
 behind=$(waiting)
-[ "$behind" -gt 0 ] || lack "nothing waits in the broker although the database is away"
+[ "$behind" -gt 0 ] || lack "nothing waits in the broker although the database is unreachable"
 "$DOCKER" network connect --alias db "$network" "$db"
 say "the database is back; $behind records wait for it"
 

@@ -101,7 +101,7 @@ ROWS: Final[dict[str, Sequence[Panel]]] = {
         ),
         Panel(
             "Lost records",
-            "Records dropped in the shown time, other than by a purge, by age, or by a stop that was told to.",
+            "Records dropped in the shown time, other than by a purge, by age, or by a stop that clears the sink.",
             [
                 (
                     f'sum(increase(<forebay.dropped.records>{{{SINK},reason!~"PURGED|EXPIRED|CLEANED_AT_STOP"}}'
@@ -145,7 +145,7 @@ ROWS: Final[dict[str, Sequence[Panel]]] = {
         ),
         Panel(
             "Age of the oldest waiting record",
-            "It grows by a second per second while a remote system is away, and falls when it is back.",
+            "It grows by a second per second while a remote system is unreachable, and falls afterwards.",
             [(f"max by ({BY_GROUP}) (<forebay.subscription.lag.age>{{{GROUP}}})", OF_GROUP)],
             unit="s",
         ),

@@ -36,7 +36,7 @@ LIVE: Final = {"values", "items", "keys"}
 """Methods that show a dictionary as it changes."""
 
 
-def test_whoever_starts_a_task_is_supervised_or_says_who_notices_its_end() -> None:
+def test_every_start_of_a_task_is_supervised_or_names_what_notices_its_end() -> None:
     found = {path for path, tree in _modules("|".join(STARTERS)) for node in ast.walk(tree) if _starts(node)}
 
     assert found == set(OWN_TASKS)

@@ -65,7 +65,7 @@ def test_every_service_runs_an_image_that_one_service_builds(service: str) -> No
 
 
 @pytest.mark.parametrize("service", sorted(ours()))
-def test_nobody_is_root_or_can_become_it(service: str) -> None:
+def test_no_container_runs_as_root_or_can_become_it(service: str) -> None:
     user = re.findall(r"^USER (\S+)$", stages()[image_of(service)], flags=re.MULTILINE)
     common = (COMPOSE / "compose.yaml").read_text(encoding="utf-8").partition("services:")[0]
 
@@ -77,7 +77,7 @@ def test_nobody_is_root_or_can_become_it(service: str) -> None:
 
 
 @pytest.mark.parametrize("service", sorted(set(ours()) - {"sink"}))
-def test_what_goes_on_has_a_check_of_its_health(service: str) -> None:
+def test_every_long_running_service_has_a_health_check(service: str) -> None:
     in_image = re.findall(r"^HEALTHCHECK .*CMD (\[.*\])$", stages()[image_of(service)], flags=re.MULTILINE)
     in_service = re.findall(r'^      test: \["CMD", (.*)\]$', ours()[service], flags=re.MULTILINE)
     [check] = in_service or in_image
@@ -178,12 +178,12 @@ def test_the_test_of_the_containers_takes_no_port_and_no_profile_of_the_caller()
 
 
 @pytest.mark.parametrize("service", sorted(set(ours()) - {"sink"}))
-def test_what_goes_on_has_limits_of_memory_and_processors(service: str) -> None:
+def test_every_long_running_service_has_limits_of_memory_and_processors(service: str) -> None:
     assert re.search(r"^    mem_limit: \$\{[A-Z]+_MEMORY:-[0-9]+[mg]\}$", ours()[service], flags=re.MULTILINE)
     assert re.search(r"^    cpus: \$\{[A-Z]+_CPUS:-[0-9]+\}$", ours()[service], flags=re.MULTILINE)
 
 
-def test_no_image_is_taken_from_a_registry_where_somebody_else_may_have_its_name() -> None:
+def test_no_image_is_taken_from_a_registry_where_another_owner_may_have_its_name() -> None:
     common = (COMPOSE / "compose.yaml").read_text(encoding="utf-8").partition("services:")[0]
 
     assert "  pull_policy: never\n" in re.sub(r" +#.*", "", common)

@@ -1,7 +1,9 @@
-"""Plain language: the first lines of docstrings, and the words of docstrings and comments.
+"""Plain language: first lines of docstrings, headings, and the words of code, documents and names of tests.
 
 A first line states its fact: a noun phrase or an imperative, at most 100 characters, never an indirect question. A
-banned word is one for which the field always has a better one. In tests only indirect questions are counted.
+banned word is one for which the field always has a better one. In tests only indirect questions are counted. The same
+words are banned in texts that users see (messages, log events, help), in documents, and in the names of tests; headings
+of documents are no questions.
 
 ``OFFENDERS`` counts, per folder, the lines that are still to be rewritten. A count must match exactly: a change that
 removes an offender lowers its number, and no change raises one. ``python -m tests.contract.test_language`` prints the
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import ast
 import io
+import os
 import re
 import sys
 import tokenize
@@ -44,7 +47,7 @@ BANNED: Final = {
     r"anew": "again, recreated, rewritten",
     r"lineups?": "queue",
     r"checks? out": "is intact, is valid",
-    r"goes? on": "continue",
+    r"go(?:es)? on": "continue",
     r"looks? at|looked at": "check, examine, read",
     r"speaks? of": "name, contain",
     r"stands? (?:for|at|in)": "represent, be, contain",
@@ -67,6 +70,19 @@ MAYBE_QUESTION: Final = re.compile(rf"[\"']\s*(?:\\\n\s*)?{QUESTION.pattern}")
 
 CODE: Final = re.compile(r"`+[^`\n]+`+")
 """Names of the code within a text: they are not words of it."""
+
+
+FENCED: Final = re.compile(r"^ *(`{3,})[^\n]*\n(.*?)^ *\1`*[ \t]*$", re.MULTILINE | re.DOTALL)
+"""Block of code in a document: only its comments are language."""
+
+HEADING: Final = re.compile(rf"^#+ ({QUESTION.pattern})(?!-to)", re.MULTILINE)
+"""Heading of a document that begins with a question word; "How-to" is none."""
+
+COMMENT: Final = re.compile(r"(?:^|\s)# (.*)")
+CONFIGURATION: Final = frozenset({".yaml", ".yml", ".toml", ".sh", ".service", ".tpl"})
+"""Suffixes of files with comments and texts for operators."""
+
+NOT_OURS: Final = frozenset({"build", "dist", "htmlcov", "node_modules", "site"})
 
 
 class Offenders(NamedTuple):
@@ -109,6 +125,66 @@ def test_comments_of_the_protos_have_no_banned_word() -> None:
     assert found == []
 
 
+def test_documents_have_no_banned_word_and_no_heading_that_is_a_question() -> None:
+    found = [f"{path.relative_to(ROOT)}:{line}: {text}" for path in documents() for line, text in offences(path)]
+
+    assert found == []
+
+
+def test_texts_that_users_see_have_no_banned_word() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {word}"
+        for path in [*(path for path in sources() if not path.is_relative_to(ROOT / "tests")), *programs()]
+        for line, word in banned_texts(path.read_text(encoding="utf-8"))
+    ]
+
+    assert found == []
+
+
+def test_configuration_that_is_shipped_has_no_banned_word() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}: {word.group()}"
+        for path in walked()
+        if path.suffix in CONFIGURATION or path.name in {"Dockerfile", "Makefile"}
+        for word in BANNED_WORD.finditer(CODE.sub("``", path.read_text(encoding="utf-8")))
+    ]
+
+    assert found == []
+
+
+def test_names_of_tests_have_no_banned_word() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in sources()
+        if path.is_relative_to(ROOT / "tests")
+        for name in re.findall(r"def (test_\w+)", path.read_text(encoding="utf-8"))
+        if BANNED_WORD.search(name.replace("_", " "))
+    ]
+
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("# Title\n\nIt goes\non, `nobody`.\n", [(3, "goes\non")]),
+        ("```sh\nnobody # the job goes on\n```\nNobody.\n", [(2, "goes on"), (4, "Nobody")]),
+        ("# How-to guides\n## How it works\n", [(2, "## How")]),
+    ],
+)
+def test_each_offence_of_a_document_is_found_where_it_is_written(
+    text: str, expected: list[tuple[int, str]], tmp_path: Path
+) -> None:
+    document = tmp_path / "page.md"
+    document.write_text(text, encoding="utf-8")
+
+    assert list(offences(document)) == expected
+
+
+def test_a_banned_word_is_found_in_a_message_and_not_in_a_name() -> None:
+    assert list(banned_texts('x = f"nobody {y}"\nPARKED = "PARKED"\n')) == [(1, "nobody")]
+
+
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
@@ -147,6 +223,49 @@ def sources() -> Iterator[Path]:
         for path in sorted((ROOT / source_root).rglob("*.py")):
             if "_pb2" not in path.name:
                 yield path
+
+
+def walked() -> Iterator[Path]:
+    """Iterate over the files of the repository, without what a command creates."""
+    for folder, folders, files in os.walk(ROOT):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in NOT_OURS)
+        yield from (Path(folder, name) for name in sorted(files))
+
+
+def documents() -> Iterator[Path]:
+    """Iterate over the documents of the repository."""
+    yield from (path for path in walked() if path.suffix == ".md")
+
+
+def programs() -> Iterator[Path]:
+    """Iterate over the programs that are shipped beside the packages."""
+    yield from (path for folder in ("compose", "docs") for path in sorted((ROOT / folder).rglob("*.py")))
+
+
+def offences(document: Path) -> Iterator[tuple[int, str]]:
+    """Iterate over the line number and text of each offence in a document."""
+    text = document.read_text(encoding="utf-8")
+    language = FENCED.sub(lambda block: "\n".join(map(comment_of, block.group().split("\n"))), text)
+    language = CODE.sub(lambda code: "`" * len(code.group()), language)
+    for pattern in (BANNED_WORD, HEADING):
+        for found in pattern.finditer(language):
+            yield language.count("\n", 0, found.start()) + 1, found.group()
+
+
+def comment_of(line: str) -> str:
+    """Return the comment of a line of code, or an empty line."""
+    found = COMMENT.search(line)
+    return found.group(1) if found else ""
+
+
+def banned_texts(source: str) -> Iterator[tuple[int, str]]:
+    """Iterate over the line number and text of each banned word in a string of a module that is no name."""
+    if BANNED_WORD.search(source) is None:
+        return
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and not node.value.isidentifier():
+            for word in BANNED_WORD.finditer(CODE.sub("``", node.value)):
+                yield node.lineno, word.group()
 
 
 def offenders_of(path: Path) -> Iterator[tuple[str, int, str]]:

@@ -79,7 +79,7 @@ def names(file: Any) -> Iterator[str]:
         yield from (oneof.name for oneof in message.oneofs if not oneof.name.startswith("_"))
 
 
-def test_every_proto_is_looked_at() -> None:
+def test_every_proto_is_checked() -> None:
     assert set(FILES) == {path.name for path in PROTOS.glob("*.proto")}
 
 

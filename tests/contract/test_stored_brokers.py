@@ -50,7 +50,7 @@ def read_on(client: Client) -> list[bytes]:
 
 
 @pytest.mark.parametrize("archive", ALL, ids=lambda path: path.name)
-def test_a_broker_serves_the_directory_of_an_earlier_version_and_goes_on(archive: Path, tmp_path: Path) -> None:
+def test_a_broker_serves_the_directory_of_an_earlier_version_and_continues(archive: Path, tmp_path: Path) -> None:
     unpack(archive, tmp_path)
     facts = read_facts(tmp_path)
 

@@ -106,12 +106,12 @@ def test_state_that_cannot_be_read_is_repaired(store: Path, launcher: StoppingLa
         broker.ready()
         with Client(listen, settings=SETTINGS) as client:
             found = delivered(client)
-            mended = client.info().mended
+            repairs = client.info().repairs
             identity_ok = client.sinks.stats("orders").identity_ok
         assert broker.terminate() == 0
 
     assert found == [b"value"]
-    assert mended
+    assert repairs
     assert identity_ok
     assert "damage was repaired" in broker.log.read_text()
 

@@ -87,9 +87,9 @@ def test_what_a_kill_took_from_memory_is_lost_and_no_damage(
     with launcher.start(in_memory / "store", listen) as again:
         again.ready()
         with Client(listen, settings=SETTINGS) as client:
-            found, mended = only(client.sinks.stats(SINK)), client.info().mended
+            found, repairs = only(client.sinks.stats(SINK)), client.info().repairs
 
-    assert (report.clean, mended) == (True, ())
+    assert (report.clean, repairs) == (True, ())
     assert (found.next_offset, found.dropped) == (8, {DropReason.LOST_IN_CRASH: 6})
 
 
@@ -113,9 +113,9 @@ def test_what_a_consumer_dropped_before_a_kill_is_its_own_drop_and_the_rest_is_l
     with launcher.start(in_memory / "store", listen) as again:
         again.ready()
         with Client(listen, settings=SETTINGS) as client:
-            found, mended = only(client.sinks.stats(SINK)), client.info().mended
+            found, repairs = only(client.sinks.stats(SINK)), client.info().repairs
 
-    assert (report.clean, mended) == (True, ())
+    assert (report.clean, repairs) == (True, ())
     assert found.next_offset == 8
     assert found.dropped == {DropReason.LOST_IN_CRASH: 6, DropReason.REJECTED_BY_TARGET: 2}
 

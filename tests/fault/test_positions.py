@@ -147,7 +147,7 @@ def test_what_was_taken_and_not_acked_is_redelivered_after_a_restart_and_what_wa
 
 
 @pytest.mark.slow
-def test_three_pages_taken_without_an_ack_come_again_and_a_hundred_acks_settle_them_once(site: Site) -> None:
+def test_three_pages_without_an_ack_are_redelivered_and_a_hundred_acks_settle_them_once(site: Site) -> None:
     """Three pages, take all, no ack, restart: the same three; ack 100 times; restart: none."""
     site.fill(15, page=5)
     before = site.take(15)

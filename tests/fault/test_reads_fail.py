@@ -107,8 +107,8 @@ def test_a_start_whose_reads_fail_is_refused_and_the_next_one_finds_all(tmp_path
     with serve_command(store, before=before) as broker:
         code = broker.wait()
     with serve_command(store) as broker, Client(broker.ready()) as client:
-        found, mended = values_of(client, SINK), client.info().mended
+        found, repairs = values_of(client, SINK), client.info().repairs
 
     assert code != 0
     assert found == [b"%d" % number for number in range(100)]
-    assert mended == ()
+    assert repairs == ()

@@ -47,7 +47,7 @@ def test_every_record_is_taken_once_after_as_many_redrives_as_it_needs(
     assert found["dead_letters"] == found["redriven"] >= len(RECORDS) // rejecting.EVERY
 
 
-def test_a_record_that_comes_to_stand_twice_is_a_violation(client: Client, places: rejecting.Places) -> None:
+def test_a_record_that_is_stored_twice_is_a_violation(client: Client, places: rejecting.Places) -> None:
     client.publish(rejecting.SINK, [Record(value_of(identity(1, 1), 10))], partition=0)
 
     rejecting.finish(client, places)

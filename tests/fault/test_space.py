@@ -62,7 +62,7 @@ def consume(client: Client) -> int:
     [(200, MIB - 1_000, 8), (100_000, 1_000, 8), (400, 250_000, 1)],
     ids=["200 large pages", "100,000 records", "400 pages through the log"],
 )
-def test_the_room_of_what_was_acked_comes_back_while_the_broker_runs(
+def test_the_room_of_what_was_acked_is_released_while_the_broker_runs(
     records: int, size: int, together: int, tmp_path: Path
 ) -> None:
     store = tmp_path / "store"

@@ -11,7 +11,7 @@ from tests.fault_client.faults import KINDS_OF_FAULT
 
 
 @pytest.mark.slow
-def test_a_publisher_and_a_subscriber_go_on_after_resets_and_a_kill_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_a_publisher_and_a_subscriber_continue_after_resets_and_a_kill_and_nothing_is_lost(tmp_path: Path) -> None:
     kinds = tuple(kind for kind in KINDS_OF_FAULT if kind.name in {"stream reset", "broker killed"})
 
     found = run(2, tmp_path, kinds=kinds, slack_s=40.0)

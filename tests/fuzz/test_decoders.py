@@ -207,7 +207,7 @@ def test_a_client_decodes_a_page_of_rows_or_refuses_it(seed: int) -> None:
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 @MANY
 @given(content=st.binary(max_size=120) | st.sampled_from([b"{}", b"[]", b"null", b'{"settings": 1}', b"\xff" * 40]))
-def test_a_stored_value_with_a_good_checksum_is_decoded_or_told(kind: Kind[Any], content: bytes) -> None:
+def test_a_stored_value_with_a_good_checksum_is_decoded_or_reported(kind: Kind[Any], content: bytes) -> None:
     try:
         kind.codec.decode(seal(content))
     except Undecodable:
@@ -216,7 +216,7 @@ def test_a_stored_value_with_a_good_checksum_is_decoded_or_told(kind: Kind[Any],
 
 @MANY
 @given(value=st.binary(max_size=200))
-def test_the_head_of_a_stored_page_is_decoded_or_told(value: bytes) -> None:
+def test_the_head_of_a_stored_page_is_decoded_or_reported(value: bytes) -> None:
     try:
         header.decode_header(value)
     except header.Damaged:

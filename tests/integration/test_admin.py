@@ -97,7 +97,7 @@ def test_a_fenced_broker_says_so_and_refuses_everything_new() -> None:
         assert health(server.endpoint, READINESS) == "NOT_SERVING"
 
 
-def test_a_partition_whose_reads_fail_is_shown_with_the_reason_and_goes_on_by_itself() -> None:
+def test_a_partition_whose_reads_fail_is_shown_with_the_reason_and_continues_by_itself() -> None:
     store = MemoryStore()
     with (
         BrokerServer.in_memory(store, tail_bytes=0) as server,

@@ -76,7 +76,7 @@ def test_a_cancelled_wait_for_a_receipt_or_a_flush_does_not_recall_the_record(ru
     run(scenario)
 
 
-def test_a_cancelled_close_goes_on_when_it_is_called_again(run: Run) -> None:
+def test_a_cancelled_close_continues_when_it_is_called_again(run: Run) -> None:
     async def scenario(client: aio.Client) -> None:
         publisher = await client.publisher("orders", linger_ms=60_000)
         pending = await publisher.send(b"a")

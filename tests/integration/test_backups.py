@@ -66,7 +66,7 @@ def made(client: Client, *, full: bool = False) -> Backup:
     return last
 
 
-def test_a_broker_backs_itself_up_and_the_restored_one_goes_on(tmp_path: Path, backup: Commands) -> None:
+def test_a_broker_backs_itself_up_and_the_restored_one_continues(tmp_path: Path, backup: Commands) -> None:
     with BrokerServer.on_disk(settings(tmp_path)) as server, Client(server.endpoint) as client:
         client.sinks.create("orders", partitions=2)
         client.publish("orders", [Record(b"%d" % n) for n in range(100)], partition=0)
@@ -191,7 +191,7 @@ def test_consumers_with_saved_positions_continue_after_the_loss_of_the_disk(tmp_
     assert [gap.reason for gaps in told.values() for gap in gaps] == [DropReason.RESTORED] * 2
 
 
-def test_a_reader_that_is_ahead_of_the_backup_is_told_and_continues_behind_the_gap(
+def test_a_reader_that_is_ahead_of_the_backup_is_notified_and_continues_behind_the_gap(
     tmp_path: Path, backup: Commands
 ) -> None:
     with BrokerServer.on_disk(settings(tmp_path)) as server, Client(server.endpoint) as client:
@@ -212,7 +212,7 @@ def test_a_reader_that_is_ahead_of_the_backup_is_told_and_continues_behind_the_g
     assert record.value == b"4"
 
 
-def test_acks_after_the_backup_come_again_as_redelivery(tmp_path: Path, backup: Commands) -> None:
+def test_records_acked_after_the_backup_are_redelivered(tmp_path: Path, backup: Commands) -> None:
     with BrokerServer.on_disk(settings(tmp_path)) as server, Client(server.endpoint) as client:
         client.sinks.create("orders")
         client.publish("orders", [Record(b"1"), Record(b"2")])
@@ -238,7 +238,7 @@ def test_acks_after_the_backup_come_again_as_redelivery(tmp_path: Path, backup: 
     assert "a record that got it after the backup is lost" in explained[2]
 
 
-def test_the_progress_is_told_and_a_call_that_ends_early_leaves_an_incomplete_backup(
+def test_the_progress_is_reported_and_a_call_that_ends_early_leaves_an_incomplete_backup(
     tmp_path: Path, backup: Commands
 ) -> None:
     with BrokerServer.on_disk(settings(tmp_path)) as server, Client(server.endpoint) as client:

@@ -40,7 +40,7 @@ def test_a_full_broker_refuses_every_sink_and_takes_again_what_waits_once_one_is
     assert receipt.first_offset == 0
 
 
-def test_over_the_watermark_of_memory_fewer_bytes_may_wait_and_it_goes_on_by_itself(
+def test_over_the_watermark_of_memory_fewer_bytes_may_wait_and_it_continues_by_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(composition, "measure", lambda: [Reading("process", 99, 100)])

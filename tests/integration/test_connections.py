@@ -88,7 +88,7 @@ def works(publisher: Publisher, subscriber: Subscriber, value: bytes) -> None:
 
 
 @pytest.mark.parametrize("secure", [False, True])
-def test_round_trips_of_half_a_second_do_not_keep_anybody_out(secure: bool, authority: Authority, pair: Pair) -> None:
+def test_round_trips_of_half_a_second_keep_no_client_out(secure: bool, authority: Authority, pair: Pair) -> None:
     settings = trusting(authority.cert) if secure else ClientSettings()
     given: dict[str, Any] = dict(encrypted(pair)) if secure else {}
     with (
@@ -128,7 +128,7 @@ def test_pages_that_are_damaged_on_their_way_are_sent_again_and_stored_once_and_
     ]
 
 
-def test_behind_a_relay_that_ends_tls_a_restart_of_the_broker_ends_nobody(
+def test_behind_a_relay_that_ends_tls_a_restart_of_the_broker_ends_no_client(
     restartable: Callable[..., BrokerServer], authority: Authority, pair: Pair
 ) -> None:
     broker = restartable()
@@ -154,7 +154,7 @@ def until(condition: Callable[[], bool]) -> None:
         threading.Event().wait(0.02)
 
 
-def test_certificates_that_are_missing_for_a_moment_while_the_broker_restarts_end_nobody(
+def test_certificates_that_are_missing_for_a_moment_while_the_broker_restarts_end_no_client(
     restartable: Callable[..., BrokerServer], authority: Authority, pair: Pair, tmp_path: Path
 ) -> None:
     shown = tmp_path / "ca.pem"

@@ -214,7 +214,7 @@ def test_a_stop_of_the_broker_ends_open_pages(server: BrokerServer) -> None:
         assert events.read() is not None
 
 
-def test_more_open_pages_than_allowed_are_told_so(server: BrokerServer) -> None:
+def test_more_open_pages_than_allowed_are_reported(server: BrokerServer) -> None:
     held = [asked(server, "/events/overview") for _ in range(WATCHES_MAX)]
     try:
         for one in held:

@@ -156,7 +156,7 @@ def test_a_large_form_is_refused(server: BrokerServer) -> None:
     assert "at most" in html(server, "/sinks/orders/actions/pause", 413, form={"confirmation": "x" * 70_000})
 
 
-def test_a_console_has_no_actions_unless_it_is_told_so() -> None:
+def test_a_console_has_no_actions_by_default() -> None:
     with BrokerServer.in_memory(console_listen="127.0.0.1:0") as server, Client(server.endpoint) as client:
         client.sinks.create("orders")
 

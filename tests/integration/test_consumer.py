@@ -240,7 +240,7 @@ def test_a_saved_position_that_was_trimmed_is_an_error_that_names_both_numbers(
     assert (refused.value.fact("saved_offset"), refused.value.fact("earliest_offset")) == (0, 4)
 
 
-def test_a_saved_position_that_was_trimmed_goes_on_with_a_gap_by_policy(
+def test_a_saved_position_that_was_trimmed_continues_with_a_gap_by_policy(
     client: Client, consumer: Callable[..., CheckpointedConsumer]
 ) -> None:
     client.sinks.create("orders", buffer_page_size=1)
@@ -407,7 +407,7 @@ def test_with_a_start_point_the_records_of_a_subscription_before_it_are_settled(
         assert unsettled(client) == 0
 
 
-def test_while_the_store_is_away_nothing_of_a_subscription_is_settled(client: Client) -> None:
+def test_while_the_store_is_unreachable_nothing_of_a_subscription_is_settled(client: Client) -> None:
     client.sinks.create("orders")
     publish(client, 4)
     store = FlakyPositions(client.position_store("memory:away"), [None, "before"])

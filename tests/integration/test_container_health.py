@@ -91,7 +91,9 @@ def test_a_slow_deliverer_is_healthy_as_long_as_it_answers(
     assert check("deliverer", client.endpoints[0], "readings") == ""
 
 
-def test_a_deliverer_whose_target_is_away_is_healthy(client: Client, check: Check, deliveries: Subscriber) -> None:
+def test_a_deliverer_whose_target_is_unreachable_is_healthy(
+    client: Client, check: Check, deliveries: Subscriber
+) -> None:
     client.publish("readings", [Record(b"x")])
     check("deliverer", client.endpoints[0], "readings")
     next(deliveries).nack(delay_s=60.0, reason="the target is away", wait=True)

@@ -126,7 +126,7 @@ def test_a_broker_with_a_defect_fails(broker: BrokerServer, capsys: pytest.Captu
     assert json.loads(err.splitlines()[-1])["reason"] == "CONTRACT"
 
 
-def test_a_broker_that_is_away_is_said_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broker_that_is_unreachable_is_said_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     with WireFake() as fake:
         address = fake.address
 

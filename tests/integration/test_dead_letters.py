@@ -60,7 +60,7 @@ def offsets_of(letters: list[DeadLetter]) -> list[int]:
     return [letter.origin_offset for letter in letters]
 
 
-def test_what_a_consumer_rejects_is_there_whole_and_the_rest_goes_on(client: Client) -> None:
+def test_rejected_records_are_there_whole_and_the_rest_is_delivered(client: Client) -> None:
     records = reject(client, 2, 5)
 
     letters = list(client.dead_letters.list("orders"))

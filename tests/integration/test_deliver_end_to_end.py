@@ -113,7 +113,7 @@ def test_everything_arrives_in_order_at_an_http_target(client: Client) -> None:
         assert received(server, lambda _: 200, partition) == values[partition]
 
 
-def test_a_target_that_is_away_at_the_start_gets_everything_once_it_is_there(client: Client) -> None:
+def test_a_target_that_is_unreachable_at_the_start_gets_everything_once_it_is_there(client: Client) -> None:
     impatient_sink(client)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -194,7 +194,7 @@ def test_a_slow_target_that_rejects_is_halved_to_the_end(client: Client) -> None
     assert "offset 0: HTTP 400" in stats.reason
 
 
-def test_a_rejected_record_becomes_a_dead_letter_and_arrives_when_the_cause_is_mended(client: Client) -> None:
+def test_a_rejected_record_becomes_a_dead_letter_and_arrives_when_the_cause_is_repaired(client: Client) -> None:
     impatient_sink(client)
 
     def rule(request: Request) -> int:
@@ -221,7 +221,7 @@ def test_a_rejected_record_becomes_a_dead_letter_and_arrives_when_the_cause_is_m
     assert list(client.dead_letters.list("orders")) == []
 
 
-def test_without_dead_letters_a_rejected_record_stops_the_sink_and_goes_on_after_the_cause_is_mended(
+def test_without_dead_letters_a_rejected_record_stops_the_sink_and_continues_after_the_cause_is_repaired(
     client: Client,
 ) -> None:
     impatient_sink(client, dlq=False)

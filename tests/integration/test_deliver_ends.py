@@ -58,7 +58,7 @@ def test_a_clean_stop_of_the_broker_is_no_failed_try(tmp_path: object) -> None:
                 broker.stop()
 
 
-def test_a_consumer_that_answers_no_ping_is_ended_and_may_come_back(tmp_path: object) -> None:
+def test_a_consumer_that_answers_no_ping_is_ended_and_may_reconnect(tmp_path: object) -> None:
     settings = load(listen="127.0.0.1:0", data_dir=str(tmp_path), session_timeout_s=1.0, disk_reserve_bytes=0)
     with BrokerServer.on_disk(settings) as broker, Client(broker.endpoint) as client:
         fill(client, 1)
@@ -74,7 +74,7 @@ def test_a_consumer_that_answers_no_ping_is_ended_and_may_come_back(tmp_path: ob
                 call.put(pb.DeliverRequest(pong=pb.Pong()))
 
 
-def test_a_delivery_whose_front_was_settled_by_number_may_be_given_back(client: Client) -> None:
+def test_a_delivery_whose_front_was_settled_by_number_may_be_nacked(client: Client) -> None:
     client.sinks.create("orders", max_attempts=3, ack_deadline_s=30.0)
     client.publish("orders", [Record(b"%d" % index) for index in range(10)])
 

@@ -67,7 +67,7 @@ def wait_until_acked(client: Client, count: int) -> None:
 
 
 @pytest.mark.slow
-def test_whoever_is_killed_every_record_is_held_once_and_came_in_order(tmp_path: Path) -> None:
+def test_whichever_process_is_killed_every_record_is_held_once_and_came_in_order(tmp_path: Path) -> None:
     def broker(listen: str) -> list[str]:
         return ["forebay.cli", "serve", "--data-dir", str(tmp_path / "broker"), "--listen", listen, "-o", "json"]
 

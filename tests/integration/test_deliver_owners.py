@@ -73,7 +73,7 @@ def test_each_part_of_an_ack_gets_its_result(broker: BrokerServer, client: Clien
         assert outcomes(call.ack(delivery.owner_epoch - 1, 0, 3, 3)) == [(3, 3, "STALE")]
 
 
-def test_a_nacked_record_comes_again_after_its_delay_and_new_records_do_not_hurry_it(
+def test_a_nacked_record_is_redelivered_after_its_delay_and_new_records_do_not_hurry_it(
     broker: BrokerServer, client: Client
 ) -> None:
     fill(client, 2)
@@ -92,7 +92,7 @@ def test_a_nacked_record_comes_again_after_its_delay_and_new_records_do_not_hurr
         assert again.revision == delivery.revision + 1
 
 
-def test_an_unanswered_delivery_is_revoked_at_its_deadline_and_comes_again(
+def test_an_unanswered_delivery_is_revoked_at_its_deadline_and_redelivered(
     broker: BrokerServer, client: Client
 ) -> None:
     fill(client, 3, ack_deadline_s=0.2, retry_backoff_min_s=0.001, retry_backoff_max_s=0.001)

@@ -26,7 +26,7 @@ def redelivered(client: Client) -> int:
 
 
 @pytest.mark.parametrize("ordering", ["STRICT", "RELAXED"])
-def test_what_nobody_reads_is_not_queued_again_at_every_deadline(ordering: str) -> None:
+def test_unread_deliveries_are_not_queued_again_at_every_deadline(ordering: str) -> None:
     done = threading.Event()
 
     def asks() -> Iterator[pb.DeliverRequest]:

@@ -65,7 +65,7 @@ def test_a_purge_revokes_what_is_in_flight_and_late_acks_settle_nothing(client: 
     assert stats.identity_ok
 
 
-def test_a_purged_sink_is_empty_goes_on_and_stays_so_after_a_restart() -> None:
+def test_a_purged_sink_is_empty_continues_and_stays_so_after_a_restart() -> None:
     store = MemoryStore()
     with BrokerServer.in_memory(store) as server, Client(server.endpoint) as client:
         client.sinks.create("orders")

@@ -27,7 +27,7 @@ def test_a_consumer_that_is_there_gets_the_new_partitions(broker: BrokerServer, 
     assert (delivery.partition, delivery.ranges[0].first_offset) == (2, 0)
 
 
-def test_a_publisher_goes_on_with_the_number_it_was_told_and_a_new_one_uses_them_all(
+def test_a_publisher_continues_with_the_number_it_knows_and_a_new_one_uses_them_all(
     broker: BrokerServer, client: Client
 ) -> None:
     client.sinks.create(SINK)

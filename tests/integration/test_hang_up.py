@@ -79,7 +79,7 @@ def test_a_broker_that_stops_is_not_torn_from_its_stop_by_a_hang_up(tmp_path: Pa
             broker.process.send_signal(signal.SIGHUP)
 
 
-def test_a_deliverer_goes_on_after_a_hang_up(broker: BrokerServer, client: Client, tmp_path: Path) -> None:
+def test_a_deliverer_continues_after_a_hang_up(broker: BrokerServer, client: Client, tmp_path: Path) -> None:
     client.sinks.create("orders")
     client.publish("orders", [Record(b"a")])
     out = tmp_path / "out.jsonl"

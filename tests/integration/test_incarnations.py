@@ -170,7 +170,7 @@ def made_anew(client: Client, proxy: TcpProxy) -> tuple[str, str]:
     return former, made
 
 
-def test_a_publisher_ends_when_its_sink_was_made_anew_while_its_connection_was_broken(
+def test_a_publisher_ends_when_its_sink_was_recreated_while_its_connection_was_broken(
     broker: BrokerServer, client: Client
 ) -> None:
     client.sinks.create("orders")
@@ -188,7 +188,7 @@ def test_a_publisher_ends_when_its_sink_was_made_anew_while_its_connection_was_b
     assert client.sinks.stats("orders").records == 0
 
 
-def test_a_subscriber_ends_when_its_sink_was_made_anew_while_its_connection_was_broken(
+def test_a_subscriber_ends_when_its_sink_was_recreated_while_its_connection_was_broken(
     broker: BrokerServer, client: Client
 ) -> None:
     client.sinks.create("orders")
@@ -203,7 +203,7 @@ def test_a_subscriber_ends_when_its_sink_was_made_anew_while_its_connection_was_
     assert (ended.value.named, ended.value.current) == both
 
 
-def test_a_subscriber_ends_when_its_subscription_was_made_anew_while_its_connection_was_broken(
+def test_a_subscriber_ends_when_its_subscription_was_recreated_while_its_connection_was_broken(
     broker: BrokerServer, client: Client
 ) -> None:
     client.sinks.create("orders")
@@ -269,7 +269,7 @@ def test_offsets_of_a_former_subscription_settle_and_move_nothing_in_its_success
     assert done.acked == 1
 
 
-def test_a_replay_ends_when_its_sink_was_made_anew_while_its_connection_was_broken(
+def test_a_replay_ends_when_its_sink_was_recreated_while_its_connection_was_broken(
     broker: BrokerServer, client: Client
 ) -> None:
     client.sinks.create("orders")
@@ -285,7 +285,7 @@ def test_a_replay_ends_when_its_sink_was_made_anew_while_its_connection_was_brok
     assert (ended.value.named, ended.value.current) == both
 
 
-def test_answers_to_records_that_were_pulled_settle_nothing_in_a_sink_made_anew(client: Client) -> None:
+def test_answers_to_records_that_were_pulled_settle_nothing_in_a_recreated_sink(client: Client) -> None:
     client.sinks.create("orders")
     client.publish("orders", [Record(b"former")])
     pulled = client.pull("orders")
@@ -344,7 +344,7 @@ def test_a_set_that_was_leased_from_a_former_sink_settles_nothing_in_its_success
         client.resends.settle("orders", holder="job", ranges=[former, ResendRanges(1, 0, ((0, 0),), (), "other")])
 
 
-def test_a_list_that_goes_on_in_a_sink_made_anew_is_refused(broker: BrokerServer, client: Client) -> None:
+def test_a_list_that_continues_in_a_recreated_sink_is_refused(broker: BrokerServer, client: Client) -> None:
     client.sinks.create("orders")
     for version in range(2):
         client.schemas.register("orders", b"%d" % version, previous=version)

@@ -196,7 +196,7 @@ def test_a_sink_that_was_made_by_the_call_whose_answer_was_lost_is_its_own(
     assert made == client.sinks.get("orders")
 
 
-def test_a_sink_that_somebody_else_has_made_since_is_not_taken_for_the_own_one(
+def test_a_sink_that_another_process_has_made_since_is_not_taken_for_the_own_one(
     broker: BrokerServer, client: Client
 ) -> None:
     def made_anew() -> None:

@@ -107,7 +107,7 @@ async def nobody_waits() -> AsyncIterator[None]:
 
 
 @pytest.mark.slow
-async def test_such_a_sink_is_there_soon_after_a_start_and_its_statistics_and_sweeps_keep_nobody_waiting(
+async def test_such_a_sink_is_there_soon_after_a_start_and_its_statistics_and_sweeps_block_no_caller(
     store: RocksStore,
 ) -> None:
     with calling_at_most(CALLS_PER_LANE * PARTITIONS * SUBSCRIPTIONS), gc_paused():

@@ -32,7 +32,7 @@ def test_a_look_shows_records_as_they_read_best_and_changes_nothing(client: Clie
     assert client.sinks.stats("orders").subscriptions[0].partitions[0].pending == 3
 
 
-def test_a_look_begins_at_the_first_unsettled_record_or_where_it_is_told(client: Client) -> None:
+def test_a_peek_begins_at_the_first_unsettled_record_or_at_its_offset(client: Client) -> None:
     client.sinks.create("orders")
     client.publish("orders", [Record(b"%d" % number) for number in range(20)])
     client.ack("orders", client.pull("orders", max_records=4))

@@ -66,7 +66,7 @@ def test_answers_come_in_the_order_of_the_pages(call: PublishCall) -> None:
     assert [answer.receipt.first_offset for answer in answers] == [sequence for _, sequence in sent]
 
 
-def test_a_conflict_and_a_gap_are_refused_and_the_stream_goes_on(call: PublishCall) -> None:
+def test_a_conflict_and_a_gap_are_refused_and_the_stream_continues(call: PublishCall) -> None:
     call.publish(0, [b"a"])
 
     with failure(Reason.SEQUENCE_CONFLICT):

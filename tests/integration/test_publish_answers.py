@@ -93,7 +93,7 @@ def test_a_message_has_no_more_answers_than_the_contract_says(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("together", [False, True])
-def test_a_stream_goes_on_when_more_came_than_may_wait_for_answers(
+def test_a_stream_continues_when_more_came_than_may_wait_for_answers(
     monkeypatch: pytest.MonkeyPatch, together: bool
 ) -> None:
     monkeypatch.setattr(publish_stream, "IN_FLIGHT_BYTES_MAX", 3_000)

@@ -49,7 +49,7 @@ def test_records_come_with_all_that_was_published(client: Client) -> None:
     assert (full.offset, full.attempt, full.resend) == (0, 0, False)
 
 
-def test_what_was_pulled_and_acked_does_not_come_again(client: Client) -> None:
+def test_pulled_and_acked_records_are_not_redelivered(client: Client) -> None:
     client.sinks.create("orders")
     client.publish("orders", [Record(b"x")] * 5)
     first = client.pull("orders", max_records=3)
@@ -71,7 +71,7 @@ def test_a_single_record_is_settled_as_a_list_of_one(client: Client) -> None:
     assert [result.outcome for result in client.nack("orders", second)] == [SettleOutcome.OK]
 
 
-def test_what_is_given_back_comes_again_and_says_so(client: Client) -> None:
+def test_nacked_records_are_redelivered_and_flagged(client: Client) -> None:
     client.sinks.create("orders", retry_backoff_min_s=0.001, retry_backoff_max_s=0.001)
     client.publish("orders", [Record(b"x")] * 3)
     records = client.pull("orders")
@@ -116,7 +116,7 @@ def test_an_unanswered_pull_is_given_to_the_next_one_after_the_deadline(client: 
     assert (found[0].offset, found[0].attempt) == (0, 1)
 
 
-def test_more_time_is_given_to_the_owner_and_nobody_else(broker: BrokerServer, client: Client) -> None:
+def test_only_the_owner_gets_more_time(broker: BrokerServer, client: Client) -> None:
     client.sinks.create("orders", partitions=2)
     client.publish("orders", [Record(b"x")], partition=1)
     [record] = client.pull("orders")
@@ -131,7 +131,7 @@ def test_more_time_is_given_to_the_owner_and_nobody_else(broker: BrokerServer, c
     assert list(answer.partitions) == [1]
 
 
-def test_gaps_are_told_on_the_way(broker: BrokerServer, client: Client) -> None:
+def test_gaps_are_reported_on_the_way(broker: BrokerServer, client: Client) -> None:
     client.sinks.create("orders", overflow=Overflow.DROP_OLDEST, max_disk_cache=1, buffer_page_size=1)
     for _ in range(3):
         client.publish("orders", [Record(b"x")])

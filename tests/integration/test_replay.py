@@ -76,7 +76,7 @@ def test_a_time_is_where_the_first_record_accepted_since_stands() -> None:
         assert since(100) == []
 
 
-def test_a_position_that_is_not_there_is_told_with_what_is(client: Client) -> None:
+def test_a_position_that_is_not_there_is_reported_with_what_is(client: Client) -> None:
     fill(client)
     client.ack("orders", client.pull("orders", max_records=30))
     stats_when(client, "orders", lambda stats: stats.partitions[0].earliest_offset == 30)
@@ -185,7 +185,7 @@ def test_followers_that_went_away_leave_nothing_behind(broker: BrokerServer, cli
         assert count() <= before
 
 
-def test_a_follower_is_told_when_the_broker_stops() -> None:
+def test_a_follower_is_notified_when_the_broker_stops() -> None:
     with BrokerServer.in_memory() as server:
         settings = ClientSettings(reattach_timeout_s=0.0)
         with Client(server.endpoint, settings=settings) as client:

@@ -78,7 +78,7 @@ def test_a_set_is_leased_explained_read_and_settled_while_a_consumer_owns_the_pa
     assert stats.subscriptions[0].partitions[0].acked == 7
 
 
-def test_a_set_is_the_same_for_each_call_of_its_holder_and_nobody_elses(client: Client) -> None:
+def test_a_set_is_the_same_for_each_call_of_its_holder_and_for_no_other(client: Client) -> None:
     failed(client, 1, 2, 7)
 
     first, again, other = lease(client), lease(client), lease(client, "job-2")
@@ -98,7 +98,7 @@ def test_a_set_is_no_larger_than_it_may_be(client: Client) -> None:
     assert client.resends.lease("orders", holder="job-2", bytes_max=1).records == 2  # one page always goes
 
 
-def test_what_is_given_back_comes_to_the_consumer_and_has_not_failed(client: Client) -> None:
+def test_released_records_reach_the_consumer_and_have_not_failed(client: Client) -> None:
     failed(client, 1)
     lease(client)
     assert client.pull("orders") == []

@@ -108,7 +108,9 @@ def drill(tmp_path: Path) -> Iterator[Drill]:
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_the_demo_goes_on_after_the_loss_of_its_disk_and_the_report_equals_what_is_known_outside(drill: Drill) -> None:
+def test_the_demo_continues_after_the_loss_of_its_disk_and_the_report_equals_what_is_known_outside(
+    drill: Drill,
+) -> None:
     first = drill.produce("first", 60)
     until(lambda: set(drill.arrivals()) == set(first), timeout_s=READY_S)
     drill.until_settled()

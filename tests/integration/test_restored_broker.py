@@ -186,7 +186,7 @@ def consumed(client: Client, store: str, limit: int = 1_000, **options: Any) -> 
     return numbers, gaps
 
 
-def test_a_position_in_another_store_that_is_ahead_is_told_of_the_gap_and_repeats_nothing(
+def test_a_position_in_another_store_that_is_ahead_gets_the_gap_and_repeats_nothing(
     broker: BackedUpBroker, client: Client, tmp_path: Path
 ) -> None:
     store = f"file://{tmp_path / 'positions'}"
@@ -224,7 +224,7 @@ def test_a_position_in_the_broker_goes_back_with_it_and_the_log_says_what_is_rea
     assert "read again" not in caplog.text
 
 
-def test_at_most_once_a_position_that_went_back_with_the_broker_is_an_error_until_somebody_decides(
+def test_at_most_once_a_position_that_went_back_with_the_broker_is_an_error_until_an_operator_decides(
     broker: BackedUpBroker, client: Client
 ) -> None:
     once: dict[str, Any] = {"guarantee": "at_most_once"}
@@ -240,7 +240,7 @@ def test_at_most_once_a_position_that_went_back_with_the_broker_is_an_error_unti
     assert consumed(client, "broker:", on_misfit="earliest", **once)[0] == [2, 3]
 
 
-def test_a_consumer_without_a_position_in_the_restored_broker_is_told_that_one_may_be_lost(
+def test_a_consumer_without_a_position_in_the_restored_broker_is_warned_that_one_may_be_lost(
     broker: BackedUpBroker, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     publish(client, 0, 1)
@@ -282,7 +282,7 @@ def test_a_consumer_that_stays_open_continues_and_saves_behind_the_gap(
 # -- readers and subscriptions that stay open
 
 
-def test_a_replay_that_stays_open_is_told_of_the_gap_and_continues_behind_it(
+def test_a_replay_that_stays_open_is_notified_of_the_gap_and_continues_behind_it(
     broker: BackedUpBroker, client: Client
 ) -> None:
     publish(client, 0)

@@ -220,7 +220,7 @@ def test_a_revoked_token_ends_a_consumer_that_waits(broker: BrokerServer, file: 
             crm.sinks.stats("orders")
 
 
-def test_a_right_that_is_taken_back_ends_a_publisher_that_is_open(broker: BrokerServer, file: File) -> None:
+def test_a_revoked_right_ends_a_publisher_that_is_open(broker: BrokerServer, file: File) -> None:
     with client_of(broker, "ingest") as ingest:
         publisher = ingest.publisher("orders")
         publisher.send(b"value").result(QUICK_S)
@@ -234,7 +234,7 @@ def test_a_right_that_is_taken_back_ends_a_publisher_that_is_open(broker: Broker
             publisher.close()
 
 
-def test_a_revoked_token_ends_a_replay_that_follows_and_others_go_on(broker: BrokerServer, file: File) -> None:
+def test_a_revoked_token_ends_a_replay_that_follows_and_others_continue(broker: BrokerServer, file: File) -> None:
     with client_of(broker, "audit") as audit, client_of(broker, "ops") as ops:
         follower = iter(audit.replay("orders", partition=0, follow=True))
         other = iter(ops.replay("orders", partition=0, follow=True))

@@ -94,7 +94,7 @@ def test_what_is_wrong_with_a_schema_has_a_class_of_its_own(client: Client) -> N
         client.schemas.get("nowhere")
 
 
-def test_pages_of_rows_come_back_as_batches(client: Client, orders: Publisher) -> None:
+def test_pages_of_rows_are_read_as_batches(client: Client, orders: Publisher) -> None:
     publish(orders, arrow.page(BATCH, 1), arrow.page(BATCH.slice(0, 2), 1, compression="lz4"))
 
     with client.replay_pages("orders", partition=0, start=1) as replay:
@@ -161,7 +161,7 @@ def test_a_row_that_is_rejected_is_a_dead_letter_and_can_be_sent_again(client: C
     assert (record.offset, record.value, record.headers) == (4, JSON[1], VERSION)
 
 
-def test_rows_with_a_dictionary_are_plain_rows_to_everybody(client: Client, orders: Publisher) -> None:
+def test_rows_with_a_dictionary_are_plain_rows_to_every_reader(client: Client, orders: Publisher) -> None:
     publish(orders, arrow.page(BATCH, 1, dictionary=["name"], compression="lz4"))
 
     with client.replay_pages("orders", partition=0) as replay:
@@ -217,9 +217,7 @@ def test_a_page_that_would_fill_the_memory_is_not_decoded_by_who_looks_into_it(c
     ],
     ids=["unknown version", "no version", "nonsense", "another number", "later version", "unknown dictionary"],
 )
-def test_rows_that_nobody_could_read_are_refused(
-    client: Client, orders: Publisher, page: EncodedPage, why: str
-) -> None:
+def test_unreadable_rows_are_refused(client: Client, orders: Publisher, page: EncodedPage, why: str) -> None:
     with pytest.raises(InvalidPage, match=why):
         publish(orders, page)
 
@@ -233,7 +231,7 @@ BAD_TEXT = pa.record_batch({"id": BATCH.column("id"), "name": unchecked_strings(
 """As ``BATCH``, with a name that is not UTF-8: of a writer that does not check what it sends."""
 
 
-def test_rows_that_cannot_be_decoded_stop_nobody(client: Client, orders: Publisher) -> None:
+def test_rows_that_cannot_be_decoded_stop_no_reader(client: Client, orders: Publisher) -> None:
     bad_text = encode_rows(1, 4, encode_batches([BAD_TEXT]))
     publish(orders, ANOTHER_SCHEMA, bad_text, arrow.page(BATCH, 1))
 
@@ -255,7 +253,7 @@ def test_rows_that_cannot_be_decoded_stop_nobody(client: Client, orders: Publish
     assert [one.value for one in replayed if not isinstance(one, Gap)] == [*JSON[:2], JSON[3], *JSON]
 
 
-def test_a_deliverer_makes_dead_letters_of_rows_that_cannot_be_decoded_and_goes_on(
+def test_a_deliverer_makes_dead_letters_of_rows_that_cannot_be_decoded_and_continues(
     client: Client, orders: Publisher, tmp_path: Path
 ) -> None:
     bad_text = encode_rows(1, 4, encode_batches([BAD_TEXT]))
@@ -344,7 +342,7 @@ def test_rejected_rows_that_cannot_be_read_are_dead_letters_the_first_with_the_b
     assert stats.partitions[0].state is not DeliveryState.PAUSED
 
 
-def test_records_and_rows_stand_side_by_side_in_one_sink(client: Client, orders: Publisher) -> None:
+def test_records_and_rows_are_side_by_side_in_one_sink(client: Client, orders: Publisher) -> None:
     orders.send(b"plain", partition=0)
     orders.flush(20)
     publish(orders, arrow.page(BATCH.slice(0, 1), 1))

@@ -71,7 +71,7 @@ def test_rows_are_delivered_and_replayed(client: Client) -> None:
     assert [record.value for record in replayed] == JSON
 
 
-def test_a_look_at_single_rows_names_what_to_install(client: Client) -> None:
+def test_a_peek_at_single_rows_names_what_to_install(client: Client) -> None:
     for call in (client.peek, client.pull):
         with pytest.raises(FailedPrecondition, match=r"pip install 'forebay\[arrow\]'") as refused:
             call("orders", max_records=1)

@@ -83,7 +83,7 @@ def test_so_does_the_environment_and_an_option_wins(
     assert run(["--no-tls", "--token-without-tls", "info"]) == ExitCode.REFUSED
 
 
-def test_who_is_not_let_in_is_told_why_in_one_sentence(
+def test_a_refused_caller_gets_the_reason_in_one_sentence(
     broker: BrokerServer, authority: Authority, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["info", "-e", broker.endpoint]) == ExitCode.REFUSED

@@ -150,14 +150,16 @@ def test_without_a_known_token_every_kind_of_call_is_refused_at_once(
     assert "a-wrong-token" not in f"{error!r}{error.facts}"
 
 
-def test_a_plain_client_of_a_broker_with_tls_is_told_so_at_once(server: Pair, call: Callable[[Client], object]) -> None:
+def test_a_plain_client_of_a_broker_with_tls_gets_an_error_at_once(
+    server: Pair, call: Callable[[Client], object]
+) -> None:
     with BrokerServer.in_memory(**encrypted(server)) as broker:
         error = refused(broker.endpoint, ClientSettings(), call, Reason.HANDSHAKE_FAILED)
 
     assert "the broker requires TLS and this client does not use it" in str(error)
 
 
-def test_a_client_with_tls_of_a_plain_broker_is_told_so_at_once(
+def test_a_client_with_tls_of_a_plain_broker_gets_an_error_at_once(
     authority: Authority, call: Callable[[Client], object]
 ) -> None:
     with BrokerServer.in_memory() as broker:
@@ -195,7 +197,7 @@ def test_a_certificate_for_another_name_is_refused_until_the_name_is_said(author
     assert found == [b"single", b"streamed"]
 
 
-def test_a_client_without_the_certificate_that_is_demanded_is_told_so(
+def test_a_client_without_the_demanded_certificate_gets_an_error_that_says_so(
     authority: Authority, stranger: Authority, server: Pair, call: Callable[[Client], object]
 ) -> None:
     with BrokerServer.in_memory(**encrypted(server, tls_client_ca_file=authority.cert)) as broker:
@@ -206,7 +208,7 @@ def test_a_client_without_the_certificate_that_is_demanded_is_told_so(
     assert "does not accept" in str(other)
 
 
-def test_a_broker_that_is_away_is_waited_for_with_tls_too(authority: Authority, server: Pair) -> None:
+def test_a_broker_that_is_unreachable_is_waited_for_with_tls_too(authority: Authority, server: Pair) -> None:
     store = MemoryStore()
     with (
         BrokerServer.in_memory(store, **encrypted(server)) as broker,

@@ -120,7 +120,7 @@ def test_a_broker_with_an_empty_directory_gets_everything_from_the_journal(shard
         assert values_of(other.endpoint) == [b"1", *LARGE]
 
 
-def test_what_is_published_while_the_journal_is_away_gets_its_receipt_when_it_is_back(
+def test_what_is_published_while_the_journal_is_unreachable_gets_its_receipt_when_it_is_back(
     shard: Shard, tmp_path: Path
 ) -> None:
     with shard.start("a") as owner:
@@ -138,7 +138,7 @@ def test_what_is_published_while_the_journal_is_away_gets_its_receipt_when_it_is
         assert values_of(owner.endpoint) == [b"1", b"2"]
 
 
-def test_a_broker_whose_journal_is_away_ends_when_it_is_asked_to(shard: Shard, tmp_path: Path) -> None:
+def test_a_broker_whose_journal_is_unreachable_ends_when_it_is_asked_to(shard: Shard, tmp_path: Path) -> None:
     with shard.start("a", drain_s=1.0) as owner:
         owner.ready()
         publish(owner.endpoint, [b"1"])

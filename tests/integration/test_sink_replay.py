@@ -90,12 +90,12 @@ def test_a_sink_of_one_partition_needs_no_name_for_it(client: Client) -> None:
     assert records(client.replay("orders", start=3, end=7)) == written[3:7]
 
 
-def test_a_sink_that_is_not_there_is_told(client: Client) -> None:
+def test_a_missing_sink_is_reported(client: Client) -> None:
     with pytest.raises(SinkNotFound):
         next(client.replay("orders"))
 
 
-def test_gaps_of_every_partition_are_told(client: Client) -> None:
+def test_gaps_of_every_partition_are_reported(client: Client) -> None:
     client.sinks.create("orders", partitions=2, overflow=Overflow.DROP_OLDEST, max_disk_cache=4, buffer_page_size=1)
     for number in range(2):
         client.publish("orders", [Record(b"in flight")], partition=number)
@@ -179,7 +179,7 @@ def test_a_stream_opened_ahead_that_broke_is_opened_again() -> None:
         assert offsets(pages) == list(range(0, 20, 2))
 
 
-def test_a_broker_that_is_gone_is_told_when_the_first_page_is_asked_for() -> None:
+def test_a_broker_that_is_gone_is_reported_when_the_first_page_is_asked_for() -> None:
     with BrokerServer.in_memory() as server:
         client = Client(server.endpoint, settings=ClientSettings(reattach_timeout_s=0.0))
         fill(client)

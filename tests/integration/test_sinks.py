@@ -153,7 +153,7 @@ def test_a_page_is_a_hundred_sinks_unless_more_are_asked_for(stub: SinkServiceSt
     assert len(stub.ListSinks(pb.ListSinksRequest(page_size=4_000_000_000)).sinks) == 101
 
 
-def test_a_list_goes_on_though_the_sink_it_stopped_at_is_gone(stub: SinkServiceStub, client: Client) -> None:
+def test_a_list_continues_though_the_sink_it_stopped_at_is_gone(stub: SinkServiceStub, client: Client) -> None:
     for name in "abcd":
         client.sinks.create(name)
     first = stub.ListSinks(pb.ListSinksRequest(page_size=2))

@@ -168,7 +168,7 @@ def test_readers_that_take_nothing_are_ended_when_others_need_the_memory(kind: s
         assert eventually(lambda: streams(server) < slow)
 
 
-def test_a_reader_that_is_ended_and_reads_on_is_told_why() -> None:
+def test_a_reader_that_is_ended_and_reads_on_is_notified_why() -> None:
     slow = 12
     with serving(stream_bytes_max=16 * MIB) as (server, client, stack):
         fill(client, 8)
@@ -225,7 +225,7 @@ def request_of(kind: str, number: int) -> tuple[str, bytes]:
 
 
 @pytest.mark.parametrize("kind", ["pull", "peek"])
-def test_answers_of_single_calls_that_nobody_takes_count_until_the_caller_is_gone(kind: str) -> None:
+def test_unread_answers_of_single_calls_count_until_the_caller_is_gone(kind: str) -> None:
     with serving() as (server, client, _stack):
         fill_with_small_ones(client, 4)
         client.subscriptions.create("orders", "slow-0", start="earliest")

@@ -126,7 +126,7 @@ def test_a_sink_in_memory_takes_no_stage(client: Client) -> None:
         client.publisher("quick", stage=stage_of(client, sink="quick"))
 
 
-def test_a_publisher_goes_on_staging_through_a_broker_that_is_killed_and_the_commit_holds(
+def test_a_publisher_continues_staging_through_a_broker_that_is_killed_and_the_commit_holds(
     launcher: StoppingLauncher, tmp_path: Path
 ) -> None:
     broker = launcher.start(tmp_path / "store", "127.0.0.1:0")

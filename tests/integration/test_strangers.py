@@ -69,7 +69,7 @@ def opened(server: BrokerServer) -> int:
 
 
 @pytest.mark.parametrize("say", [b"", PREFACE], ids=["silent", "preface"])
-def test_strangers_of_one_host_are_closed_beyond_its_bound_and_others_go_on(say: bytes) -> None:
+def test_strangers_of_one_host_are_closed_beyond_its_bound_and_others_continue(say: bytes) -> None:
     with serving(connections_max=64, connections_per_peer_max=16) as (server, client, stack):
         strangers = [connect(server, stack, say=say, source="127.0.0.9") for _ in range(48)]
 
@@ -97,7 +97,7 @@ def test_a_connection_that_never_speaks_is_closed_after_the_time_for_the_handsha
         assert eventually(lambda: is_closed(stranger))
 
 
-def test_descriptors_come_back_when_strangers_leave() -> None:
+def test_descriptors_are_released_when_strangers_leave() -> None:
     with serving() as (server, _, _stack):
         with ExitStack() as strangers:
             for _ in range(32):

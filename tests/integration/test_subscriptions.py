@@ -73,7 +73,7 @@ def test_data_is_kept_until_the_last_subscription_has_settled_it(orders: Client)
     ("start", "expected"),
     [("earliest", [0, 1, 2, 3]), ("latest", []), (2, [2, 3]), ({0: 3}, [3]), ({1: 0}, [0, 1, 2, 3])],
 )
-def test_a_subscription_begins_where_it_was_told_to(
+def test_a_subscription_begins_at_its_requested_position(
     client: Client, start: str | int | dict[int, int], expected: list[int]
 ) -> None:
     client.sinks.create("orders", partitions=2, buffer_page_size=1)

@@ -15,7 +15,9 @@ from tests.soak.samples import Sample, growth
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_nothing_is_lost_and_the_disk_comes_back_when_sinks_of_all_kinds_work_for_a_few_seconds(tmp_path: Path) -> None:
+def test_nothing_is_lost_and_the_disk_space_is_released_when_sinks_of_all_kinds_work_for_a_few_seconds(
+    tmp_path: Path,
+) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     told: list[str] = []
 
@@ -32,7 +34,7 @@ def test_every_setting_that_sinks_have_is_drawn_and_no_other() -> None:
     assert set(DIMENSIONS) & KNOWN <= drawn <= KNOWN
 
 
-def test_memory_that_grows_in_the_second_half_is_told() -> None:
+def test_memory_that_grows_in_the_second_half_is_reported() -> None:
     def at(second: int, private_bytes: int) -> Sample:
         return Sample(second, private_bytes, private_bytes, 0, 0, 0, 0, 0.0, ())
 

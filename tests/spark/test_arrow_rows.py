@@ -69,7 +69,7 @@ def _collected(rows: DataFrame) -> list[T.Row]:
     ],
     ids=str,
 )
-def test_every_type_comes_back_as_it_went(
+def test_every_type_round_trips(
     spark: SparkSession, broker: TestBroker, everything: DataFrame, options: dict[str, str]
 ) -> None:
     write(everything, broker, **options)
@@ -81,7 +81,7 @@ def test_every_type_comes_back_as_it_went(
     assert {page.encoding for page in pages(broker)} == {Encoding.ARROW}
 
 
-def test_places_on_the_earth_come_back(spark: SparkSession, broker: TestBroker) -> None:
+def test_places_on_the_earth_round_trip(spark: SparkSession, broker: TestBroker) -> None:
     rows = spark.sql(
         "select id, st_geomfromwkb(X'0101000000000000000000F03F0000000000000040') as geom,"
         " st_geogfromwkb(X'0101000000000000000000F03F0000000000000040') as geog from range(3)"
@@ -246,16 +246,14 @@ def test_a_stream_of_rows_keeps_one_schema(spark: SparkSession, broker: TestBrok
 VALUES: list[Any] = [Decimal("1.5"), dt.date(2026, 1, 1)]
 
 
-def test_python_values_come_back(spark: SparkSession, broker: TestBroker) -> None:
+def test_python_values_round_trip(spark: SparkSession, broker: TestBroker) -> None:
     schema = T.StructType([T.StructField("a", T.DecimalType(5, 1)), T.StructField("b", T.DateType())])
     write(spark.createDataFrame([tuple(VALUES)], schema), broker)
 
     assert [list(row) for row in read(spark, broker).collect()] == [VALUES]
 
 
-def test_rows_that_become_half_as_large_are_compressed_unless_told_otherwise(
-    spark: SparkSession, broker: TestBroker
-) -> None:
+def test_rows_that_become_half_as_large_are_compressed_by_default(spark: SparkSession, broker: TestBroker) -> None:
     rows = spark.sql("select id, repeat('quite the same text ', 5) as text from range(0, 20000, 1, 2)")
     write(rows, broker)
     compressed = sum(len(page.body) for page in pages(broker))

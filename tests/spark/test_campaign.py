@@ -49,7 +49,7 @@ def test_a_batch_in_two_pieces_a_lost_a_doubled_and_a_foreign_row_are_found() ->
     assert verdict == Verdict(lost=4, doubled=1, foreign=1, torn=frozenset({0}), forgotten=frozenset())
 
 
-def test_a_batch_that_spark_called_committed_and_nobody_sees_is_forgotten() -> None:
+def test_a_batch_that_spark_called_committed_and_no_reader_sees_is_forgotten() -> None:
     verdict = judge(TWO_BATCHES, batches=2, batch_rows=4, looks=[Look(1, ((0, 2), (1, 2)))])
 
     assert verdict.forgotten == {1}

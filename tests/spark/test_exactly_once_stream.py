@@ -79,7 +79,7 @@ def forget_last_entries(folder: Path) -> None:
             (log / name).unlink(missing_ok=True)
 
 
-def test_a_micro_batch_that_is_planned_anew_with_more_rows_is_refused_until_somebody_decides(
+def test_a_micro_batch_that_is_planned_again_with_more_rows_is_refused_until_an_operator_decides(
     spark: SparkSession, broker: TestBroker, tmp_path: Path, input_files: Input
 ) -> None:
     for count in (100, 50):
@@ -227,7 +227,7 @@ def test_a_deleted_checkpoint_is_refused_until_the_name_is_taken_over_or_another
     assert values(broker.endpoint) == sorted(input_files.written * 3)
 
 
-def test_the_same_checkpoint_on_another_sink_goes_on_there_with_whole_batches(
+def test_the_same_checkpoint_on_another_sink_continues_there_with_whole_batches(
     spark: SparkSession, broker: TestBroker, tmp_path: Path, input_files: Input
 ) -> None:
     input_files.add(10)

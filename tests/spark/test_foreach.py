@@ -58,7 +58,7 @@ def test_a_row_that_cannot_be_made_into_a_record_fails_the_batch_with_its_reason
         run(spark, input_files, tmp_path, ForeachPublisher("orders", make, {"endpoint": broker.endpoint}))
 
 
-def test_a_sink_that_is_not_there_is_told_with_a_remedy(
+def test_a_missing_sink_is_reported_with_a_remedy(
     spark: SparkSession, broker: TestBroker, input_files: Input, tmp_path: Path
 ) -> None:
     input_files.add(5)

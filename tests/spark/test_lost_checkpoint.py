@@ -49,7 +49,7 @@ class Reading:
 
 
 @pytest.mark.parametrize("store", ["broker:", "file"])
-def test_a_query_without_its_checkpoint_goes_on_at_its_saved_position(
+def test_a_query_without_its_checkpoint_continues_at_its_saved_position(
     spark: SparkSession, broker: TestBroker, tmp_path: Path, store: str
 ) -> None:
     reading = Reading(spark, broker, tmp_path, f"file://{tmp_path}/positions" if store == "file" else store)

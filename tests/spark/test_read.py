@@ -35,7 +35,7 @@ def places(rows: DataFrame) -> list[tuple[int, int]]:
     return sorted((row.partition, row.offset) for row in rows.select("partition", "offset").collect())
 
 
-def test_a_record_comes_back_whole(spark: SparkSession, filled: TestBroker) -> None:
+def test_a_record_round_trips(spark: SparkSession, filled: TestBroker) -> None:
     rows: list[dict[str, Any]] = [
         row.asDict(recursive=True) for row in read(spark, filled).orderBy("partition", "offset").collect()
     ]
@@ -111,7 +111,7 @@ def test_what_was_read_can_be_written(spark: SparkSession, filled: TestBroker) -
     assert copied.count() == 15
 
 
-def test_columns_are_chosen_and_those_about_a_record_stand_beside_them(spark: SparkSession, filled: TestBroker) -> None:
+def test_columns_are_chosen_and_those_about_a_record_are_beside_them(spark: SparkSession, filled: TestBroker) -> None:
     rows = read(spark, filled, columns="value", metadata="true").where("_partition = 2").orderBy("_offset").collect()
 
     assert [bytes(row.value) for row in rows] == [b"w%d" % n for n in range(5)]

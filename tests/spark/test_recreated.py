@@ -30,7 +30,7 @@ def made_anew(spark: SparkSession, broker: TestBroker, columns: str) -> None:
     register(options.target, spark.sql(f"select {columns}").schema, patience_s=10)
 
 
-def test_rows_written_after_the_sink_was_made_anew_have_its_order_of_columns(
+def test_rows_written_after_the_sink_was_recreated_have_its_order_of_columns(
     spark: SparkSession, broker: TestBroker
 ) -> None:
     write(spark.sql(BOTH), broker)
@@ -43,7 +43,7 @@ def test_rows_written_after_the_sink_was_made_anew_have_its_order_of_columns(
     assert [row.asDict() for row in back.collect()] == [{"quantity": 67, "price": 12345}]
 
 
-def test_rows_that_do_not_fit_the_sink_that_was_made_anew_are_refused_before_anything_is_staged(
+def test_rows_that_do_not_fit_the_sink_that_was_recreated_are_refused_before_anything_is_staged(
     spark: SparkSession, broker: TestBroker
 ) -> None:
     write(spark.sql(BOTH), broker)
@@ -56,7 +56,7 @@ def test_rows_that_do_not_fit_the_sink_that_was_made_anew_are_refused_before_any
     assert read(spark, broker).collect() == []
 
 
-def test_a_query_goes_on_with_the_next_micro_batch_in_the_sink_that_was_made_anew(
+def test_a_query_continues_with_the_next_micro_batch_in_the_sink_that_was_recreated(
     spark: SparkSession, broker: TestBroker, tmp_path: Path, input_files: Input
 ) -> None:
     rows = input_files.rows(spark).selectExpr("length(value) price", "67 quantity")
@@ -75,7 +75,7 @@ def test_a_query_goes_on_with_the_next_micro_batch_in_the_sink_that_was_made_ane
     assert sorted(back) == sorted((67, length) for length in lengths)
 
 
-def test_a_micro_batch_whose_sink_is_made_anew_under_it_ends_and_goes_into_the_new_one_after_a_restart(
+def test_a_micro_batch_whose_sink_is_recreated_under_it_ends_and_goes_into_the_new_one_after_a_restart(
     spark: SparkSession, broker: TestBroker, tmp_path: Path, input_files: Input
 ) -> None:
     begun, go_on = str(tmp_path / "begun"), str(tmp_path / "go-on")
@@ -111,7 +111,9 @@ def test_a_micro_batch_whose_sink_is_made_anew_under_it_ends_and_goes_into_the_n
     )
 
 
-def test_a_query_that_reads_is_told_to_begin_anew(spark: SparkSession, broker: TestBroker, tmp_path: Path) -> None:
+def test_the_error_of_a_query_that_reads_says_to_begin_again(
+    spark: SparkSession, broker: TestBroker, tmp_path: Path
+) -> None:
     write(spark.sql(BOTH), broker)
     checkpoint = str(tmp_path / "checkpoint")
     source = spark.readStream.format("forebay").options(endpoint=broker.endpoint, sink="orders")

@@ -61,7 +61,7 @@ def restored(folder: Path) -> RestoreReport:
     return restore(target, find(target), folder / "data", on_damage=OnDamage.STOP, store_id=identity, at_us=at_us)
 
 
-def test_queries_go_on_after_the_loss_of_a_disk_and_lost_micro_batches_are_refused_until_somebody_decides(
+def test_queries_continue_after_the_loss_of_a_disk_and_lost_micro_batches_are_refused_until_an_operator_decides(
     spark: SparkSession, tmp_path: Path, input_files: Input
 ) -> None:
     with serving(tmp_path) as server, Client(server.endpoint) as client:

@@ -143,7 +143,7 @@ def test_a_frame_planned_before_a_column_became_wider_says_to_load_again(
         ("select 2 id, null s, named_struct('a', 1, 'b', 2) st", "column st.b is new"),
     ],
 )
-def test_a_running_query_meets_what_it_was_not_planned_for_and_goes_on_after_a_restart(
+def test_a_running_query_meets_what_it_was_not_planned_for_and_continues_after_a_restart(
     spark: SparkSession, broker: TestBroker, tmp_path: Path, later: str, problem: str
 ) -> None:
     where = {"endpoint": broker.endpoint, "sink": "orders"}

@@ -153,7 +153,9 @@ def test_foreach_write_together_and_progress_connect_the_same_way(
     assert [one.sinks[0].pending for one in told if one.rows] == [10]
 
 
-def test_a_task_without_a_token_is_told_what_to_set(spark: SparkSession, client: Client, where: dict[str, str]) -> None:
+def test_the_error_of_a_task_without_a_token_says_what_to_set(
+    spark: SparkSession, client: Client, where: dict[str, str]
+) -> None:
     rows = spark.range(1).selectExpr("cast(id as string) as value")
     others = {name: text for name, text in where.items() if name != "token_env"}
 
@@ -179,7 +181,7 @@ def test_a_plain_job_against_a_broker_with_tls_ends_at_once_with_what_to_set(
         spark.read.format("forebay").options(endpoint=secured.endpoint, sink="orders").load().count()
 
 
-def test_what_a_cluster_lacks_is_told_before_anything_runs(
+def test_missing_parts_of_a_cluster_are_reported_before_anything_runs(
     spark: SparkSession, authority: Authority, tmp_path: Path
 ) -> None:
     same = tmp_path / authority.cert.name

@@ -85,7 +85,7 @@ def account(broker: TestBroker) -> dict[str, int]:
     return {name: sum(getattr(one, name) for one in found.partitions) for name in ("acked", "skipped", "pending")}
 
 
-def test_a_stream_reads_what_there_is_and_goes_on_from_its_checkpoint(reading: Reading, broker: TestBroker) -> None:
+def test_a_stream_reads_what_there_is_and_continues_from_its_checkpoint(reading: Reading, broker: TestBroker) -> None:
     fill(broker, 5)
     fill(broker, 3, partition=2)
     first = reading.run()

@@ -21,7 +21,7 @@ from tests.support.spark.buffered import values
 from tests.support.spark.streaming import Input, stream
 
 
-def test_a_stream_goes_on_from_its_checkpoint(
+def test_a_stream_continues_from_its_checkpoint(
     spark: SparkSession, broker: TestBroker, tmp_path: Path, input_files: Input
 ) -> None:
     for _ in range(2):

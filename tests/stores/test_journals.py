@@ -36,7 +36,7 @@ class TestBucketEngine(EngineConformance):
         return open_engine(address(server, f"journal-{secrets.token_hex(4)}"))
 
 
-def test_credentials_that_are_refused_are_an_engine_that_is_away_and_are_not_shown(
+def test_credentials_that_are_refused_are_an_engine_that_is_unreachable_and_are_not_shown(
     server: StoreServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in server.wrong.items():

@@ -171,7 +171,7 @@ def test_a_value_that_a_column_refuses_names_the_column_and_not_the_value(server
     assert "secret" not in wrong.reason
 
 
-def test_a_batch_that_comes_again_in_any_cut_writes_each_record_once(server: PostgresqlServer, sql: SQL) -> None:
+def test_a_repeated_batch_in_any_cut_writes_each_record_once(server: PostgresqlServer, sql: SQL) -> None:
     with opened(server) as one:
         one.send(batch(values(0, 1, 2)))
         assert one.send(batch(values(0, 1, 2))) == Delivered()

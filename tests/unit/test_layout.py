@@ -46,7 +46,7 @@ def test_each_part_is_imported_from_its_source_root(part: str, source_root: str)
     assert module.__file__ == str(ROOT / source_root / part.replace(".", "/") / "__init__.py")
 
 
-def test_nobody_owns_the_namespace() -> None:
+def test_no_package_owns_the_namespace() -> None:
     owners = [root for root in SOURCE_ROOTS if (ROOT / root / "forebay" / "__init__.py").exists()]
 
     assert owners == []

@@ -51,7 +51,7 @@ class ClientCalls:
         response = await self._admin.call(
             "GetBrokerInfo", "", request, endpoint=chosen, policy=policy, timeout_s=timeout_s
         )
-        return convert.value(BrokerInfo, response)
+        return convert.value(BrokerInfo, response, repairs=tuple(response.mended))
 
     @stream
     async def connections(self, endpoint: str | None = None) -> AsyncGenerator[Connection, None]:

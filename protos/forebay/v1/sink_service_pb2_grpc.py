@@ -187,7 +187,7 @@ class SinkServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def PauseSink(self, request, context):
-        """Stops deliveries of a sink; appends go on. Pausing twice changes the reason.
+        """Stops deliveries of a sink; appends continue. Pausing twice changes the reason.
 
         - `NOT_FOUND` / `SINK_NOT_FOUND`.
         """
@@ -196,7 +196,7 @@ class SinkServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ResumeSink(self, request, context):
-        """Lets deliveries go on where they were. Resuming a sink that is not paused changes nothing.
+        """Resumes deliveries where they were. Resuming a sink that is not paused changes nothing.
 
         - `NOT_FOUND` / `SINK_NOT_FOUND`.
         """

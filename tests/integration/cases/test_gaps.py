@@ -39,7 +39,7 @@ def consume(subscriber: Subscriber, until: int) -> list[tuple[str, int, int]]:
     return met
 
 
-def test_records_in_flight_between_two_overflows_stand_between_two_gaps(client: Client) -> None:
+def test_records_in_flight_between_two_overflows_are_between_two_gaps(client: Client) -> None:
     """Gaps 0-9 and 20-29 with live 10-19 between: every reader gets gap, records, gap."""
     client.sinks.create("orders", overflow=Overflow.DROP_OLDEST, max_disk_cache=20)
     publisher = client.publisher("orders", linger_ms=0)
@@ -73,7 +73,7 @@ def test_records_in_flight_between_two_overflows_stand_between_two_gaps(client: 
     assert stats.subscriptions[0].partitions[0].acked == 20
 
 
-def test_a_gap_on_its_way_to_a_consumer_that_goes_away_is_told_to_the_next_one(client: Client) -> None:
+def test_a_gap_on_its_way_to_a_consumer_that_leaves_is_reported_to_the_next_one(client: Client) -> None:
     """An ack of what came before the gap does not prove that the gap was seen."""
     client.sinks.create("orders", overflow=Overflow.DROP_OLDEST, max_disk_cache=20)
     publisher = client.publisher("orders", linger_ms=0)

@@ -31,7 +31,9 @@ def fill(client: Client, records: int, *, page_records: int = 1, first: int = 0)
 
 
 @pytest.mark.parametrize("page_records", [1, 11])
-def test_what_fails_steps_aside_and_comes_again_in_order_and_flagged(client: Client, page_records: int) -> None:
+def test_failed_records_go_to_the_retry_queue_and_are_redelivered_in_order_and_flagged(
+    client: Client, page_records: int
+) -> None:
     """1, 3, 5 fail: live 2, 4, 6, 8, 10; resent 1, 3, 5 in order. Resent ones are flagged, live ones not."""
     create(client)
     fill(client, 11, page_records=page_records)

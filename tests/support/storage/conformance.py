@@ -330,7 +330,7 @@ class StoreConformance:
         assert [key for key, _ in forward] == [page_key(1, number) for number in range(100, 200)]
         assert backward == forward[::-1]
 
-    def test_a_scan_goes_on_where_the_last_one_ended(self, store: Store) -> None:
+    def test_a_scan_continues_where_the_last_one_ended(self, store: Store) -> None:
         store.write([Put(Family.INDEX, page_key(1, number), b"") for number in range(25)])
         first, end = page_key(1, 0), page_key(2, 0)
         forward: list[bytes] = []
@@ -353,7 +353,7 @@ class StoreConformance:
             store.scan(Family.INDEX, b"b", b"a", 1)
 
     @pytest.mark.parametrize("family", [Family.BULK, Family.SMALL])
-    def test_a_damaged_page_comes_back_as_it_is_found(self, host: Host, family: Family) -> None:
+    def test_a_damaged_page_is_read_as_it_is_found(self, host: Host, family: Family) -> None:
         pages = [(b"a", noise(20_000)), (b"b", noise(20_001)), (b"c", noise(20_002))]
         if family is Family.BULK:
             host.store.ingest(pages)
@@ -381,7 +381,7 @@ class StoreConformance:
         host.store.write([Put(Family.INDEX, b"b", b"rebuilt")])
         assert host.store.get_many(Family.INDEX, [b"b"]) == [b"rebuilt"]
 
-    def test_a_family_that_is_written_anew_lacks_what_could_not_be_read_and_nothing_else(self, host: Host) -> None:
+    def test_a_rewritten_family_lacks_what_could_not_be_read_and_nothing_else(self, host: Host) -> None:
         names = [b"%05d" % number for number in range(300)]
         host.store.write([Put(Family.INDEX, key, noise(500 + index)) for index, key in enumerate(names)])
         host.store.compact(Family.INDEX, *EVERYTHING)

@@ -125,7 +125,7 @@ class StoreServerConformance(PositionStoreConformance):
 
                 assert _taken(client, url, guarantee=guarantee) == [DropReason.RESTORED, b"3"]
 
-    def test_a_server_that_stopped_answering_is_unavailable_in_time_and_works_when_it_goes_on(
+    def test_a_server_that_stopped_answering_is_unavailable_in_time_and_works_when_it_continues(
         self, server: StoreServer, url: str, opened_at: OpenedAt
     ) -> None:
         version = opened_at(url).compare_and_write(KEY, b"1", None)
@@ -146,7 +146,7 @@ class StoreServerConformance(PositionStoreConformance):
         assert elapsed_s < 2 * LIMIT_S + SLACK_S
         assert until_available(store) in {b"1", b"2"}  # the write may take effect behind the time limit
 
-    def test_a_host_that_is_away_is_unavailable_in_time(
+    def test_a_host_that_is_unreachable_is_unavailable_in_time(
         self, server: StoreServer, url: str, opened_at: OpenedAt
     ) -> None:
         away = url.replace(str(server.port), str(free_port()))

@@ -34,7 +34,7 @@ SCHEMA = encode_schema(ROWS.schema)
 
 
 @pytest.mark.parametrize("compression", ["none", "lz4", "zstd"])
-def test_rows_come_back_with_the_types_and_metadata_of_their_schema(compression: str) -> None:
+def test_rows_are_read_with_the_types_and_metadata_of_their_schema(compression: str) -> None:
     batch, places = coded(ROWS, ["unique"], auto=True)
 
     found = decode_rows(SCHEMA, encode_batches([batch], compression), 1_000, places)  # type: ignore[arg-type]
@@ -43,7 +43,7 @@ def test_rows_come_back_with_the_types_and_metadata_of_their_schema(compression:
     assert places == ((1, 1), (2, 1), (3, 2), (4, 1))
 
 
-def test_values_that_repeat_stand_in_the_page_once() -> None:
+def test_values_that_repeat_are_in_the_page_once() -> None:
     batch, places = coded(ROWS.select(["country", "raw"]), (), auto=True)
 
     assert len(encode_batches([batch])) < len(encode_batches([ROWS.select(["country", "raw"])])) / 5
@@ -80,7 +80,7 @@ def test_a_rows_number_is_as_small_as_it_may_be(values: int, places: tuple[tuple
 
 
 @given(st.lists(st.one_of(st.none(), st.sampled_from(["", "a", "é"]), st.text(max_size=4)), min_size=1, max_size=80))
-def test_whatever_stands_in_a_column_comes_back(values: list[str | None]) -> None:
+def test_any_value_of_a_column_round_trips(values: list[str | None]) -> None:
     rows = pa.record_batch({"a": pa.array(values, pa.string())})
     batch, places = coded(rows, ["a"], auto=False)
 
@@ -120,7 +120,7 @@ def test_dictionaries_of_other_columns_than_stated_are_refused(places: list[tupl
         decode_rows(SCHEMA, encode_batches([batch]), 1_000, places)
 
 
-def test_numbers_that_no_value_has_are_refused_before_anybody_looks_them_up() -> None:
+def test_numbers_that_no_value_has_are_refused_before_they_are_looked_up() -> None:
     batch, places = coded(pa.record_batch({"a": ["x", "y", "z", "x"] * 8}), ["a"], auto=False)
     good = encode_batches([batch])
     wrong = good.replace(bytes((0, 1, 2, 0)) * 8, bytes((0, 1, 9, 0)) * 8)
@@ -139,7 +139,7 @@ def test_a_page_without_its_dictionary_is_refused() -> None:
         decode_rows(encode_schema(pa.schema([("a", pa.string())])), whole[len(first) :], 2, places)
 
 
-def test_a_dictionary_that_goes_on_in_a_later_message_is_refused() -> None:
+def test_a_dictionary_that_continues_in_a_later_message_is_refused() -> None:
     options = pa.ipc.IpcWriteOptions(emit_dictionary_deltas=True)
     short = pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), ["x"])
     longer = pa.DictionaryArray.from_arrays(pa.array([1], pa.int8()), ["x", "y"])

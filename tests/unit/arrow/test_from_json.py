@@ -50,11 +50,11 @@ def there_and_back(values: list[Any], kind: pa.DataType) -> pa.RecordBatch:
     ],
     ids=str,
 )
-def test_each_type_comes_back(kind: pa.DataType, values: list[Any]) -> None:
+def test_each_type_round_trips(kind: pa.DataType, values: list[Any]) -> None:
     there_and_back([None, *values, None], kind)
 
 
-def test_not_a_number_comes_back() -> None:
+def test_not_a_number_round_trips() -> None:
     rows = pa.record_batch({"c": pa.array([math.nan])})
 
     [found] = rows_from_json(json_rows(rows).to_pylist(), rows.schema).column("c").to_pylist()
@@ -63,12 +63,12 @@ def test_not_a_number_comes_back() -> None:
 
 
 @given(st.lists(st.none() | st.floats(allow_nan=False), max_size=20))
-def test_any_double_comes_back(values: list[float | None]) -> None:
+def test_any_double_round_trips(values: list[float | None]) -> None:
     there_and_back(values, pa.float64())
 
 
 @given(st.lists(st.none() | st.lists(st.none() | st.text(st.characters(exclude_categories=["Cs"]))), max_size=9))
-def test_any_texts_come_back(values: list[Any]) -> None:
+def test_any_texts_round_trip(values: list[Any]) -> None:
     there_and_back(values, pa.list_(pa.string()))
 
 
@@ -92,6 +92,6 @@ def test_what_an_older_row_does_not_have_is_null_and_what_is_not_asked_for_is_le
         (b'{"c":7}', pa.list_(pa.int8())),
     ],
 )
-def test_what_is_not_in_the_form_of_the_schema_is_told(value: bytes, kind: pa.DataType) -> None:
+def test_what_is_not_in_the_form_of_the_schema_is_reported(value: bytes, kind: pa.DataType) -> None:
     with pytest.raises(RowsUnreadable, match="not in the form of its schema"):
         rows_from_json([value], pa.schema([("c", kind)]))

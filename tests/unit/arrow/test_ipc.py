@@ -12,14 +12,14 @@ BATCH = pa.record_batch({"id": pa.array([1, 2, None, 4]), "name": pa.array(["a",
 SCHEMA = encode_schema(BATCH.schema)
 
 
-def test_a_schema_comes_back_with_its_metadata() -> None:
+def test_a_schema_round_trips_with_its_metadata() -> None:
     schema = pa.schema([pa.field("a", pa.int32(), nullable=False, metadata={"k": "v"})], metadata={"m": "n"})
 
     assert read_schema(encode_schema(schema)).equals(schema, check_metadata=True)
 
 
 @pytest.mark.parametrize("compression", ["none", "lz4", "zstd"])
-def test_rows_come_back_as_one_batch(compression: str) -> None:
+def test_rows_are_read_as_one_batch(compression: str) -> None:
     parts = [BATCH.slice(0, 1), BATCH.slice(1, 3)]
 
     messages = encode_batches(parts, compression)  # type: ignore[arg-type]
@@ -51,7 +51,7 @@ def test_what_is_no_message_is_refused(damage: bytes) -> None:
         decode_rows(SCHEMA, damage, 4)
 
 
-def test_offsets_that_lead_outside_are_refused_before_anybody_follows_them() -> None:
+def test_offsets_that_lead_outside_are_refused_before_they_are_followed() -> None:
     good = encode_batches([BATCH])
     offsets = b"".join(n.to_bytes(4, "little") for n in (0, 1, 2, 3))
     wrong = good.replace(offsets, b"".join(n.to_bytes(4, "little") for n in (0, 1 << 30, 2, 3)))

@@ -74,7 +74,7 @@ def test_the_first_row_is_named_whatever_the_order_of_the_columns() -> None:
     assert found == InvalidText(1, "early", 0xFE, 0)
 
 
-def test_text_outside_of_a_slice_is_not_looked_at() -> None:
+def test_text_outside_of_a_slice_is_not_checked() -> None:
     assert first_invalid(pa.record_batch([LIST.slice(2), TEXT.slice(3)], names=["a", "b"])) is None
 
 

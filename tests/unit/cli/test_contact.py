@@ -161,7 +161,7 @@ def test_the_port_of_the_console_is_said_to_be_no_broker(words: list[str], capsy
 
 
 @pytest.mark.parametrize(("status", "is_broker"), [(404, False), (400, False), (503, True)])
-def test_a_web_server_that_speaks_http_2_is_no_broker_and_a_proxy_may_stand_for_one(
+def test_a_web_server_that_speaks_http_2_is_no_broker_and_a_proxy_may_be_in_front_of_one(
     status: int, is_broker: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with WebServer(status) as endpoint:

@@ -99,7 +99,7 @@ def test_an_answer_that_cannot_be_does_not_take_the_answers_before_it_away() -> 
     assert served.log.values(0) == [b"0", b"1", b"2"]
 
 
-def test_every_page_gives_its_bytes_back_before_the_next_one_of_the_message_is_told() -> None:
+def test_every_page_releases_its_bytes_before_the_next_one_of_the_message_is_answered() -> None:
     served = InOne(4)
     with (
         WireFake(Publish=served.publish) as fake,
@@ -116,7 +116,7 @@ def test_every_page_gives_its_bytes_back_before_the_next_one_of_the_message_is_t
     assert held == [records * (1_000 + HELD_BYTES) for records in (4, 3, 2)]
 
 
-def test_what_goes_wrong_while_one_page_is_told_keeps_no_page_from_its_end_and_the_next_stream_goes_on(
+def test_a_fault_while_one_page_is_completed_keeps_no_other_page_open_and_the_next_stream_continues(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     served = InOne(4)

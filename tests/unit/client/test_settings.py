@@ -54,7 +54,7 @@ def test_a_wrong_variable_is_named(name: str) -> None:
         ClientSettings.from_environment({name: "perhaps"})
 
 
-def test_the_token_stands_in_one_place() -> None:
+def test_the_token_is_in_one_place() -> None:
     with failure(Reason.INVALID_SETTING, match="token and token_env are set: set only one of them"):
         ClientSettings(token="a", token_env="B")
 

@@ -103,7 +103,7 @@ def test_a_broken_stream_is_resumed_and_every_page_is_counted_once(log: Log) -> 
     assert all(one.stage.token == STAGE.token for one in log.opens)
 
 
-def test_what_was_thrown_away_meanwhile_ends_the_publisher(log: Log) -> None:
+def test_a_stage_discarded_meanwhile_ends_the_publisher(log: Log) -> None:
     def publish(requests: Requests, context: grpc.ServicerContext) -> Responses:
         for number, response in enumerate(log.publish(requests, context)):
             if number == 2:

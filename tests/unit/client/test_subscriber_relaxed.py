@@ -49,7 +49,7 @@ def test_a_nack_leaves_the_rest_of_the_delivery_and_all_queued_ones_alone(fake: 
     assert (nacked, acked) == ([(1, 1), (3, 3)], [(0, 0), (2, 2), (4, 4), (5, 6)])
 
 
-def test_what_was_given_back_to_the_end_ends_the_delivery(fake: WireFake, script: Script) -> None:
+def test_a_nack_up_to_the_end_ends_the_delivery(fake: WireFake, script: Script) -> None:
     script.to_client.put(delivery(stored(0, 5), ordering=RELAXED))
 
     with fake.client().subscriber("orders") as subscriber:

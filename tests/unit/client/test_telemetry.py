@@ -176,7 +176,7 @@ def test_a_delivery_has_a_consumer_span_linked_to_its_sends_and_is_timed_to_its_
     assert seen.points("messaging.process.duration") == [Point(place, 2.5, 1)]
 
 
-def test_a_delivery_that_was_given_back_says_how(seen: Observed) -> None:
+def test_a_delivery_that_was_nacked_says_how(seen: Observed) -> None:
     measured = telemetry(seen)
 
     measured.processed(measured.deliver(0, 1, []), 1.0, "nack")
@@ -200,7 +200,7 @@ def test_settling_has_a_client_span_linked_to_its_delivery(seen: Observed) -> No
     assert sum(point.count for point in seen.points("messaging.client.operation.duration")) == 2
 
 
-def test_settling_in_a_single_call_is_told_alike(seen: Observed) -> None:
+def test_settling_in_a_single_call_is_reported_alike(seen: Observed) -> None:
     with telemetry(seen, "default").settling("ack", None, 3):
         pass
     with pytest.raises(SinkFull), telemetry(seen, "default").settling("nack", 0, 3):

@@ -124,7 +124,7 @@ def test_a_broker_that_does_not_answer_ends_a_check_and_not_the_run() -> None:
 
 
 @pytest.mark.parametrize("time_limit_s", [1, 50])
-def test_a_broker_that_is_away_fails_the_checks_in_time(time_limit_s: float) -> None:
+def test_a_broker_that_is_unreachable_fails_the_checks_in_time(time_limit_s: float) -> None:
     with WireFake() as fake:
         address = fake.address
 

@@ -27,7 +27,7 @@ def said(path: Path, kind: Kind, now: datetime = NOW) -> str:
         (timedelta(days=-2), "is not valid before"),
     ],
 )
-def test_a_certificate_is_told_in_the_last_third_of_its_life_and_behind_it(
+def test_a_certificate_is_reported_in_the_last_third_of_its_life_and_behind_it(
     after: timedelta, words: str, tmp_path: Path
 ) -> None:
     found = said(Authority(tmp_path).signed("broker").cert, Kind.CERTIFICATES, NOW + after)
@@ -37,7 +37,7 @@ def test_a_certificate_is_told_in_the_last_third_of_its_life_and_behind_it(
     assert not found or "tls_file = " in found
 
 
-def test_each_certificate_of_a_chain_is_told_by_its_number(tmp_path: Path) -> None:
+def test_each_certificate_of_a_chain_is_reported_by_its_number(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     chain = tmp_path / "chain.pem"
     chain.write_text(authority.signed("broker").cert.read_text() + authority.cert.read_text())
@@ -63,7 +63,7 @@ def test_each_certificate_of_a_chain_is_told_by_its_number(tmp_path: Path) -> No
         (Kind.CERTIFICATES, 0o666, ["may change it"]),
     ],
 )
-def test_rights_of_other_accounts_are_told(kind: Kind, mode: int, words: list[str], tmp_path: Path) -> None:
+def test_rights_of_other_accounts_are_reported(kind: Kind, mode: int, words: list[str], tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("content")
     file.chmod(mode)
@@ -74,7 +74,7 @@ def test_rights_of_other_accounts_are_told(kind: Kind, mode: int, words: list[st
     assert all(word in line for word, line in zip(words, found, strict=True))
 
 
-def test_a_directory_that_everybody_may_change_is_told_unless_files_in_it_are_safe(tmp_path: Path) -> None:
+def test_a_directory_that_every_account_may_change_is_reported_unless_files_in_it_are_safe(tmp_path: Path) -> None:
     folder = tmp_path / "open"
     folder.mkdir()
     file = folder / "key"

@@ -39,7 +39,7 @@ def test_a_hole_in_the_offsets_begins_a_new_batch() -> None:
     assert spans(list(batches_of("orders", delivery, BatchLimits()))) == [(0, 2), (7, 8)]
 
 
-def test_records_that_cannot_be_decoded_stand_between_the_batches() -> None:
+def test_records_that_cannot_be_decoded_are_between_the_batches() -> None:
     bad = [MemoryRecord(offset, b"", unreadable=why) for offset, why in ((2, "x"), (3, "x"), (4, "y"), (7, "y"))]
     delivery = MemoryDelivery([*records(2), *bad[:3], *records(2, first=5), bad[3]])
 

@@ -149,7 +149,7 @@ def test_an_exact_reject_needs_no_halving() -> None:
     assert len(target.asked) == 2
 
 
-def test_a_failure_while_halving_gives_back_from_the_first_record_not_taken() -> None:
+def test_a_failure_while_halving_nacks_from_the_first_record_not_taken() -> None:
     def rule(batch: Batch) -> Outcome:
         if len(batch) > 4:
             return Reject("HTTP 422")
@@ -164,7 +164,7 @@ def test_a_failure_while_halving_gives_back_from_the_first_record_not_taken() ->
     assert delivery.dead == []
 
 
-def test_after_a_dead_letter_the_next_goes_on() -> None:
+def test_after_a_dead_letter_the_next_record_is_sent() -> None:
     target = RecordingTarget(rejecting(1))
     delivery = MemoryDelivery(records(6))
 

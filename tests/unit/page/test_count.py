@@ -119,7 +119,7 @@ def by_protobuf(body: bytes) -> int | None:
 
 
 @pytest.mark.parametrize("end", [b"", b"\x78\x01"], ids=["usual", "unusual"])
-def test_a_page_of_more_runs_than_anybody_needs_is_refused(end: bytes) -> None:
+def test_a_page_of_more_runs_than_any_writer_needs_is_refused(end: bytes) -> None:
     count_records(run([b"x"]) * RUNS_MAX + end)
 
     with pytest.raises(ValueError, match="runs"):

@@ -9,5 +9,5 @@ from forebay.page.crc32 import crc32
 
 
 @given(data=st.binary(max_size=5_000))
-def test_it_is_the_crc_32_that_everybody_computes(data: bytes) -> None:
+def test_it_is_the_crc_32_of_zlib(data: bytes) -> None:
     assert crc32(data) == crc32(memoryview(data)) == zlib.crc32(data)

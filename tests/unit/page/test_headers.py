@@ -47,7 +47,7 @@ def test_the_lengths_and_the_messages_agree(counts: list[int], value: bytes) -> 
         checked(*[some(count, value) for count in counts])
 
 
-def test_fields_in_another_order_and_fields_that_nobody_knows_are_looked_at_closely() -> None:
+def test_fields_in_another_order_and_unknown_fields_are_checked_closely() -> None:
     run = pb.RecordRun(headers=[some(HEADERS_MAX + 1)]).SerializeToString() + b"\x78\x01"
     page = pb.RecordPage.FromString(b"\x0a" + bytes([0x80 | len(run) & 0x7F, len(run) >> 7]) + run)
 

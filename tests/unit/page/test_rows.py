@@ -82,6 +82,6 @@ def test_whatever_comes_is_a_page_or_a_value_error(data: bytes) -> None:
         (body()[:-1], "cannot be parsed"),
     ],
 )
-def test_what_is_no_page_is_told(data: bytes, why: str) -> None:
+def test_what_is_no_page_is_reported(data: bytes, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         rows_of(data)

@@ -19,7 +19,7 @@ print(sys.getswitchinterval(), int(open("/proc/self/statm").read().split()[1]) *
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is set up for the C library of Linux only")
 @pytest.mark.parametrize(("environment", "kept"), [({}, True), ({"MALLOC_TRIM_THRESHOLD_": "1000000"}, False)])
-def test_memory_that_is_free_is_kept_for_the_next_pages_unless_somebody_set_it_up(
+def test_memory_that_is_free_is_kept_for_the_next_pages_unless_it_is_configured(
     environment: dict[str, str], kept: bool
 ) -> None:
     run = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True)

@@ -80,7 +80,7 @@ def test_a_frame_without_a_task_has_nothing_to_commit(broker: TestBroker, client
     ).epochs[0].sink == "others"  # fmt: skip
 
 
-def test_a_write_that_fails_throws_away_what_the_others_staged(broker: TestBroker, client: Client) -> None:
+def test_a_failed_write_discards_what_the_others_staged(broker: TestBroker, client: Client) -> None:
     writes = [write(Frame(["a"]), "orders"), write(Frame(["b"], [None]), "others")]
 
     with pytest.raises(ForebaySparkError, match="value is null"):

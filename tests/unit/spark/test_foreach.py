@@ -95,14 +95,14 @@ def test_a_partition_that_was_never_opened_is_closed_all_the_same(orders: TestBr
     publishing(orders).close(RuntimeError("open failed"))
 
 
-def test_a_sink_that_is_missing_is_told_with_the_command_that_makes_it(broker: TestBroker) -> None:
+def test_a_sink_that_is_missing_is_reported_with_the_command_that_makes_it(broker: TestBroker) -> None:
     with pytest.raises(ForebaySparkError, match="SINK_NOT_FOUND") as error:
         publishing(broker, sink="nowhere").open(0, 0)
 
     assert "forebay sink create nowhere" in error.value.remedy
 
 
-def test_a_record_that_no_sink_takes_is_told_with_its_bound(orders: TestBroker) -> None:
+def test_a_record_that_no_sink_takes_is_reported_with_its_bound(orders: TestBroker) -> None:
     one = publishing(orders)
     one.open(0, 0)
 

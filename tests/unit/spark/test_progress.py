@@ -93,7 +93,7 @@ def test_the_lag_is_that_of_the_slowest_subscription_over_all_partitions(client:
     assert found.pending_age_s > 0
 
 
-def test_a_micro_batch_is_told_with_the_sinks_that_were_named(broker: TestBroker, client: Client) -> None:
+def test_a_micro_batch_is_reported_with_the_named_sinks(broker: TestBroker, client: Client) -> None:
     client.sinks.create("others")
     commit(broker, stage(client, QUERY, 4, b"a"))
     told: list[Progress] = []
@@ -109,7 +109,7 @@ def test_a_micro_batch_is_told_with_the_sinks_that_were_named(broker: TestBroker
     ]
 
 
-def test_a_sink_that_cannot_be_asked_is_left_out_and_told_in_the_log(
+def test_a_sink_that_cannot_be_asked_is_left_out_and_logged(
     broker: TestBroker, client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(progress, "PATIENCE_S", 0.2)

@@ -32,7 +32,7 @@ def test_spark_connect_gets_the_endpoints() -> None:
     assert cluster_options(CONNECTED, endpoints=["one:7461", "two:7461"]) == {"endpoint": "one:7461,two:7461"}
 
 
-def test_spark_connect_is_told_where_its_files_have_to_be(tmp_path: Path) -> None:
+def test_the_error_of_spark_connect_says_where_its_files_have_to_be(tmp_path: Path) -> None:
     authority = tmp_path / "ca.pem"
     authority.touch()
 
@@ -40,11 +40,11 @@ def test_spark_connect_is_told_where_its_files_have_to_be(tmp_path: Path) -> Non
         cluster_options(CONNECTED, endpoints=["one:7461"], tls_ca=authority)
 
 
-def test_spark_connect_is_told_how_to_name_its_token() -> None:
+def test_the_error_of_spark_connect_says_how_to_name_its_token() -> None:
     with pytest.raises(ForebaySparkError, match="token_env"):
         cluster_options(CONNECTED, endpoints=["one:7461"], token_env="SOME_TOKEN")
 
 
-def test_a_thread_of_spark_connect_is_told_that_it_needs_nothing() -> None:
+def test_the_error_in_a_thread_of_spark_connect_says_that_it_needs_nothing() -> None:
     with pytest.raises(ForebaySparkError, match="Its threads need nothing"):
         use_in_this_thread(CONNECTED)

@@ -112,7 +112,7 @@ def test_overwriting_is_refused() -> None:
     assert 'mode("append")' in last_line(error)
 
 
-def test_a_wrong_schema_is_told_before_the_broker_is_asked() -> None:
+def test_a_wrong_schema_is_reported_before_the_broker_is_asked() -> None:
     schema = StructType([StructField("value", StringType()), StructField("partition", StringType())])
 
     with pytest.raises(ForebaySparkError, match="partition is string"):

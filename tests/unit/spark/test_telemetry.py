@@ -67,7 +67,7 @@ class Stuck:
         self.answer.wait(30)
 
 
-def test_a_collector_that_is_away_holds_up_one_task_and_not_the_ones_after_it() -> None:
+def test_a_collector_that_is_unreachable_holds_up_one_task_and_not_the_ones_after_it() -> None:
     now = [100.0]
     stuck = Stuck()
     flusher = Flusher(clock=lambda: now[0])

@@ -35,7 +35,7 @@ def test_an_option_that_this_spark_cannot_honour_is_refused(options: dict[str, s
         source.streamReader(source.schema())
 
 
-def test_a_spark_without_data_sources_is_told_what_to_use_instead(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_python_data_sources_the_error_says_what_to_use_instead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(versions, "_VERSION", (3, 5))
 
     with pytest.raises(ForebaySparkError, match="write_atomically"):

@@ -27,7 +27,7 @@ def test_every_character_of_a_forbidden_category_is_escaped() -> None:
 
 
 @pytest.mark.parametrize("character", ["\u115f", "\u3164", "\ufe0f", "\U000e0101", "\u034f", "\u17b4"])
-def test_characters_that_nobody_sees_are_escaped_whatever_their_category(character: str) -> None:
+def test_invisible_characters_are_escaped_whatever_their_category(character: str) -> None:
     assert not is_safe(character)
 
 

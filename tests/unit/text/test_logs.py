@@ -54,7 +54,7 @@ def test_a_forged_line_behind_an_exception_is_marked() -> None:
     assert any("forged" in line for line in lines)
 
 
-def test_a_handler_that_somebody_has_set_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_handler_that_is_already_set_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     own = logging.NullHandler()
     root = logging.getLogger()
     monkeypatch.setattr(root, "handlers", [own])

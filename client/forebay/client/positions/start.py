@@ -130,7 +130,7 @@ def start_of(
         if state is SavedState.PRESENT:
             return Start(saved.offset, state)
         if on_misfit is OnMisfit.ERROR:
-            raise misfit(saved, bounds, state, "set on_misfit to 'earliest' or 'latest' to go on there")
+            raise misfit(saved, bounds, state, "set on_misfit to 'earliest' or 'latest' to continue there")
         return _policy_start(saved.offset, bounds, state, on_misfit, is_trimmed=state is SavedState.TRIMMED)
     at = _offset_of(point, bounds)
     if not isinstance(at, int) or bounds.earliest <= at <= bounds.end:

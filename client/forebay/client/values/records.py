@@ -318,7 +318,7 @@ class BrokerInfo:
     """Number of damaged pages whose bytes are quarantined; see ``forebay quarantine``."""
     quarantined_bytes: int = 0
     """Size of the quarantined pages."""
-    mended: tuple[str, ...] = ()
+    repairs: tuple[str, ...] = ()
     """Damage found at the start of the broker, and how it was repaired."""
     unreadable: tuple[str, ...] = ()
     """Partitions whose reads fail now, with the cause; reading resumes when the disk answers again."""

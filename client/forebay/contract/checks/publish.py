@@ -171,7 +171,7 @@ def _not_opened(trial: Trial) -> None:
 
 CHECKS: Final = (
     Check("publish", "PublishBatch answers with offsets and durability", _batch),
-    Check("publish", "text stands for bytes", _text),
+    Check("publish", "text values are stored as UTF-8", _text),
     Check("publish", "a key selects the partition by its CRC-32", _keyed),
     Check("publish", "Peek shows all partitions", _peeked),
     Check("publish", "pages are answered in order", _pages),

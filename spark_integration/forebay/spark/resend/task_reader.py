@@ -63,7 +63,7 @@ def _missing(options: ReadOptions, pages: PageReader, missing: Missing) -> Itera
         yield from gone(options, pages, missing)
         return
     _log.warning(
-        "records were settled by somebody else sink=%s partition=%d first_offset=%d last_offset=%d",
+        "records were settled by another process sink=%s partition=%d first_offset=%d last_offset=%d",
         *(options.target.sink, missing.partition, missing.first_offset, missing.last_offset),
     )
 

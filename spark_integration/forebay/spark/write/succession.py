@@ -39,7 +39,7 @@ class KnownQueries:
         It may in its first micro-batch, if the store knows a query before it.
 
         Raises ``ForebaySparkError`` for a query that was replaced, and the errors of the store in the first
-        micro-batch. Later ones go on without the store.
+        micro-batch. Later ones continue without the store.
         """
         query = stage.producer.partition(":")[0]
         known = (checkpoint, stage.incarnation, query)

@@ -63,7 +63,7 @@ def test_anything_else_is_asked_for_a_token(authorization: str) -> None:
     assert (error.headers or {})["WWW-Authenticate"].startswith("Basic")
 
 
-def test_a_token_that_was_taken_back_is_refused_at_the_next_request() -> None:
+def test_a_revoked_token_is_refused_at_the_next_request() -> None:
     current = [CREDENTIALS]
     access = Access(lambda: current[0], "127.0.0.1")
     access.admit(request(authorization=f"Bearer {TOKEN}"))

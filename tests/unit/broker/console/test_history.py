@@ -42,7 +42,7 @@ def test_a_seek_to_settled_records_is_no_negative_rate() -> None:
     assert history.now == Rates()
 
 
-def test_a_sink_that_was_made_anew_has_no_rate_from_the_former_one() -> None:
+def test_a_sink_that_was_recreated_has_no_rate_from_the_former_one() -> None:
     history = History()
     history.add(Count(100.0, "a", appended=0, waiting=0))
     history.add(Count(105.0, "b", appended=1_000_000, waiting=0))

@@ -22,7 +22,7 @@ def offsets(first: int, last: int) -> record_pb2.OffsetRange:
 
 
 @given(microseconds=TIMES_US)
-def test_wall_times_come_back_as_they_went(microseconds: int) -> None:
+def test_wall_times_round_trip(microseconds: int) -> None:
     value = convert.timestamp(microseconds)
 
     assert convert.timestamp_us(value) == microseconds
@@ -37,7 +37,7 @@ def test_a_wall_time_beyond_what_the_wire_has_a_form_for_is_shown_as_the_nearest
 
 
 @given(microseconds=st.integers(-(10**15), 10**15))
-def test_durations_come_back_as_they_went(microseconds: int) -> None:
+def test_durations_round_trip(microseconds: int) -> None:
     assert convert.duration_us(convert.duration(microseconds)) == microseconds
 
 

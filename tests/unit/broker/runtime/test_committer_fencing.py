@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.mark.parametrize("action", ["write", "sync"])
-async def test_after_a_failure_everyone_who_waits_hears_of_it_and_nothing_is_tried_again(action: Action) -> None:
+async def test_after_a_failure_every_waiting_caller_gets_it_and_nothing_is_retried(action: Action) -> None:
     store = HeldStore()
     async with bench(store) as at:
         moment = at.committer.committed.next()

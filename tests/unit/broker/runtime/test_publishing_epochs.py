@@ -74,7 +74,7 @@ async def test_an_epoch_that_was_never_issued_cannot_be_resumed() -> None:
             await at.open("w", 1)
 
 
-async def test_epochs_never_come_again_not_even_of_a_forgotten_writer() -> None:
+async def test_epochs_are_never_reused_not_even_of_a_removed_writer() -> None:
     store = MemoryStore()
     epochs: list[int] = []
     for _ in range(3):

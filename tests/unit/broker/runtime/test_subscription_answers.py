@@ -192,7 +192,7 @@ async def test_a_consumer_that_extends_a_deadline_gets_it_and_no_other_does() ->
 # -- the sink
 
 
-async def test_pausing_takes_back_what_is_in_flight() -> None:
+async def test_pausing_revokes_what_is_in_flight() -> None:
     async with filled_sink() as buffer:
         taker = join(buffer)
         await taker.all_offsets()

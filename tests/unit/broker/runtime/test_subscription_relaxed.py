@@ -188,7 +188,7 @@ async def test_too_many_failures_in_a_row_are_seen_in_the_state() -> None:
         assert (state.live_stopped, state.reason) == (True, "it said 503")
 
 
-async def test_another_order_takes_back_what_is_in_flight_and_says_so() -> None:
+async def test_another_order_revokes_what_is_in_flight_and_says_so() -> None:
     async with filled_sink(records=4, ordering=RELAXED) as buffer:
         taker = Taker(buffer.subscription(""))
         await taker.all_offsets()

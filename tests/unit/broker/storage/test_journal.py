@@ -36,7 +36,7 @@ def journal(store: MemoryStore) -> Journal:
 # -- pages
 
 
-def test_pages_come_back_from_both_families_in_the_order_asked_for(journal: Journal, store: MemoryStore) -> None:
+def test_pages_are_read_from_both_families_in_the_requested_order(journal: Journal, store: MemoryStore) -> None:
     entries = [entry(1), bulk(2), entry(3), bulk(4)]
     put(journal, entries)
 

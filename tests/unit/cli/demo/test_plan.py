@@ -12,7 +12,7 @@ def times(settings: DemoSettings, action: Action) -> list[float]:
     return [step.at_s for step in plan(settings) if step.action is action]
 
 
-def test_the_target_is_away_for_exactly_the_outage() -> None:
+def test_the_target_is_unreachable_for_exactly_the_outage() -> None:
     settings = DemoSettings(outage_s=12.0, warm_up_s=5.0)
 
     assert times(settings, Action.STOP_TARGET) == [5.0]

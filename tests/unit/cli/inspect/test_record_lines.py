@@ -27,7 +27,7 @@ def test_control_characters_are_shown_and_not_obeyed() -> None:
     assert line_of(RECORD._replace(key=None, value=b"a\nb\x1b[31m")).endswith("a\\nb\\x1b[31m")
 
 
-def test_a_long_value_is_cut_and_its_length_told() -> None:
+def test_a_long_value_is_cut_and_its_length_shown() -> None:
     line = line_of(RECORD._replace(value=b"x" * 5000))
 
     assert len(line) < VALUE_CHARACTERS_MAX + 60

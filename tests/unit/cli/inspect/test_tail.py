@@ -42,7 +42,7 @@ def replay(request: Any, context: grpc.ServicerContext) -> Iterator[buffer_servi
 
 
 @pytest.mark.timeout(60)
-def test_an_error_that_nobody_expected_ends_it_with_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unexpected_error_ends_it_with_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     with WireFake(GetSinkStats=stats, Replay=replay) as fake:
         code = run(["tail", "s", "--endpoint", fake.address])
 

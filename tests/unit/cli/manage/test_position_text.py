@@ -26,7 +26,7 @@ def test_a_place_is_read_as_it_is_typed(text: str, place: Any) -> None:
 
 
 @pytest.mark.parametrize("place", ["earliest", "latest", 7, {1: 2, 0: 1}, datetime(2026, 1, 31, 12, tzinfo=UTC)])
-def test_a_place_comes_back_as_it_was_shown(place: Any) -> None:
+def test_a_place_is_parsed_as_it_was_shown(place: Any) -> None:
     assert parse_position(position_text(place)) == place
 
 

@@ -35,7 +35,7 @@ def test_a_version_that_was_met_is_not_asked_for_again() -> None:
     blocked(channels.close())
 
 
-def test_a_sink_that_was_made_anew_is_asked_again() -> None:
+def test_a_sink_that_was_recreated_is_asked_again() -> None:
     with testing.broker() as broker, broker.client() as client:
         channels = Channels((broker.endpoint,), IMPATIENT)
         cache = SchemaCache(channels, "orders")

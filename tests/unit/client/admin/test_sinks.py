@@ -104,7 +104,7 @@ def test_a_purge_has_one_bound() -> None:
         client.sinks.purge("orders", until_offset=1, until_time=NOON)
 
 
-def test_a_purge_up_to_an_offset_that_no_record_has_is_told_as_such() -> None:
+def test_a_purge_up_to_an_offset_that_no_record_has_is_reported_as_such() -> None:
     def refuse(request: Any, context: grpc.ServicerContext) -> None:
         abort(context, status(grpc.StatusCode.OUT_OF_RANGE, "OFFSET_AHEAD", offset=9, earliest=0, next=5))
 

@@ -46,7 +46,7 @@ def test_acks_gather_behind_one_without_results_where_there_is_no_hurry() -> Non
     assert [(one.first_offset, one.last_offset) for one in then.ack.ranges] == [(1, 2)]
 
 
-def test_nothing_gathers_behind_an_answer_that_somebody_waits_for_or_a_nack() -> None:
+def test_nothing_gathers_behind_an_awaited_answer_or_a_nack() -> None:
     answers = Answers()
     answers.put(ack((0, 0)))
     answers.take()
@@ -57,7 +57,7 @@ def test_nothing_gathers_behind_an_answer_that_somebody_waits_for_or_a_nack() ->
     assert answers.take(gather=True) is not None
 
 
-def test_an_ack_that_somebody_waits_for_travels_alone() -> None:
+def test_an_awaited_ack_is_sent_alone() -> None:
     answers = Answers()
     answers.put(ack((0, 0)))
     answers.put(ack((1, 1), is_awaited=True))
@@ -132,7 +132,7 @@ def test_messages_say_what_was_meant() -> None:
     assert gone.drop.reason == "y" * 1024
 
 
-def test_nacks_that_give_back_only_what_they_name_become_one_message_when_they_say_the_same() -> None:
+def test_equal_nacks_of_single_ranges_become_one_message() -> None:
     answers = Answers()
     for offset, reason, is_selective in ((1, "503", True), (3, "503", True), (5, "504", True), (7, "504", False)):
         answers.put(Answer(AnswerKind.NACK, 0, 7, 1, [(offset, offset)], reason=reason, is_selective=is_selective))

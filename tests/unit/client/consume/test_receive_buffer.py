@@ -185,7 +185,7 @@ def test_nothing_is_left_of_a_broken_stream() -> None:
     assert len(found) == 0
 
 
-def test_a_gap_behind_what_is_revoked_comes_again_with_it() -> None:
+def test_a_gap_behind_revoked_records_is_redelivered_with_them() -> None:
     found = receive_buffer(delivery(0, 4), gap(5, 9), delivery(10, 11))
 
     found.revoked(0, from_offset=2, revision=1)
@@ -219,7 +219,7 @@ def test_records_that_were_taken_and_left_lying_expire() -> None:
     assert list(found.extensions_due(worked_on, deadline_s=30, now=100)) == [(1, 8, [])]
 
 
-def test_in_relaxed_order_what_comes_again_takes_the_place_of_what_is_queued() -> None:
+def test_in_relaxed_order_redelivered_records_replace_those_that_are_queued() -> None:
     found = receive_buffer(
         delivery(0, 4, ordering=Ordering.RELAXED),
         delivery(5, 9, ordering=Ordering.RELAXED),

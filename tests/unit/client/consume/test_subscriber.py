@@ -208,7 +208,7 @@ def test_ack_until_reaches_beyond_the_delivery(fake: WireFake, script: Script) -
     assert (ack.until, spans(ack.ranges)) == (True, [(5, 99)])
 
 
-def test_after_a_nack_the_next_delivery_is_the_one_that_comes_again(fake: WireFake, script: Script) -> None:
+def test_after_a_nack_the_next_delivery_is_the_one_that_is_redelivered(fake: WireFake, script: Script) -> None:
     script.send(*(delivery(stored(10 * number, 10)) for number in range(10)))
     seen = []
     with fake.client() as client, client.subscriber("s") as subscriber:
@@ -258,7 +258,7 @@ def test_acks_below_a_nack_count(fake: WireFake, script: Script) -> None:
     assert [spans(ack.ranges) for ack in script.heard("ack")] == [[(0, 59)]]
 
 
-def test_a_dead_letter_is_for_exactly_one_record_and_the_rest_goes_on(fake: WireFake, script: Script) -> None:
+def test_a_dead_letter_is_for_exactly_one_record_and_the_rest_is_processed(fake: WireFake, script: Script) -> None:
     script.send(delivery(stored(0, 5)))
     with fake.client() as client, client.subscriber("s") as subscriber:
         one = next(subscriber)
@@ -271,7 +271,7 @@ def test_a_dead_letter_is_for_exactly_one_record_and_the_rest_goes_on(fake: Wire
     assert (spans(nack.ranges), nack.dead_letter.reason) == ([(2, 2)], "the target said no")
 
 
-def test_a_drop_is_for_exactly_one_record_and_the_rest_goes_on(fake: WireFake, script: Script) -> None:
+def test_a_drop_is_for_exactly_one_record_and_the_rest_is_processed(fake: WireFake, script: Script) -> None:
     script.send(delivery(stored(0, 5)))
     with fake.client() as client, client.subscriber("s") as subscriber:
         one = next(subscriber)
@@ -325,7 +325,7 @@ def test_a_gap_is_a_delivery_without_records_in_its_place(fake: WireFake, script
         assert two.gap is None
 
 
-def test_after_a_broken_stream_it_comes_back_and_old_deliveries_are_stale(fake: WireFake, script: Script) -> None:
+def test_after_a_broken_stream_it_reconnects_and_old_deliveries_are_stale(fake: WireFake, script: Script) -> None:
     script.send(delivery(stored(0, 3)))
     with fake.client() as client, client.subscriber("s") as subscriber:
         old = next(subscriber)
@@ -478,7 +478,7 @@ def test_a_place_that_cannot_be_is_refused_before_anything_connects(endpoint: st
         Client(endpoint, settings=QUICK)
 
 
-def test_an_error_that_nobody_expected_is_raised_to_whoever_waits(fake: WireFake, script: Script) -> None:
+def test_an_unexpected_error_is_raised_to_every_waiting_caller(fake: WireFake, script: Script) -> None:
     gap = record_pb2.Gap(partition=0, first_offset=0, last_offset=1)
     gap.at.seconds = 10**15  # no such date
     script.send(pb.DeliverResponse(gap=gap))

@@ -156,7 +156,7 @@ def test_more_failures_in_a_row_than_allowed_stop_the_consumer() -> None:
         one.save(1, timeout_s=WAIT_S)
 
 
-def test_a_consumer_that_was_replaced_cannot_write_and_is_told() -> None:
+def test_a_consumer_that_was_replaced_cannot_write_and_is_notified() -> None:
     store = MemoryPositions()
     former, later = saver(store), saver(store, "b")
     take_over(former)
@@ -219,7 +219,7 @@ def test_an_owner_replaces_a_position_of_an_earlier_epoch_in_a_store_that_was_re
         former.save(timeout_s=WAIT_S)
 
 
-def test_an_owner_is_told_that_its_position_is_gone_and_does_not_write_it_again() -> None:
+def test_an_owner_is_notified_that_its_position_is_gone_and_does_not_write_it_again() -> None:
     store = MemoryPositions()
     one = saver(store)
     take_over(one)

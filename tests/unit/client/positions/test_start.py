@@ -92,7 +92,7 @@ def test_a_saved_position_that_does_not_fit_is_an_error_by_default(point: str, s
 @pytest.mark.parametrize("state", MISFITS)
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize(("policy", "offset"), [(OnMisfit.EARLIEST, 10), (OnMisfit.LATEST, 20)])
-def test_a_policy_decides_where_a_position_that_does_not_fit_goes_on(
+def test_a_policy_decides_where_a_position_that_does_not_fit_continues(
     point: str, state: SavedState, policy: OnMisfit, offset: int
 ) -> None:
     found = start_of(POINTS[point][0], SAVED[state], BOUNDS, checkpointing=True, on_misfit=policy)
@@ -217,7 +217,7 @@ def test_partitions_above_the_known_ones_were_added_and_open_in_ascending_order(
 
 
 @pytest.mark.parametrize("failed_at", range(7))
-def test_an_opening_that_fails_anywhere_is_told_from_an_addition_by_the_next_one(failed_at: int) -> None:
+def test_an_opening_that_fails_anywhere_is_distinguished_from_an_addition_by_the_next_one(failed_at: int) -> None:
     saved: set[int] = set()
     found: dict[int, bool] = {}
     for count, opened in ((4, failed_at), (7, 1), (7, 7)):

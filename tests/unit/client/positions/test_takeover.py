@@ -93,7 +93,7 @@ def test_a_refused_start_of_any_partition_is_raised_by_the_decision(client: Clie
         decided(one, client)
 
 
-def test_a_position_that_another_consumer_wrote_meanwhile_decides_the_start_anew(client: Client) -> None:
+def test_a_position_that_another_consumer_wrote_meanwhile_decides_the_start_again(client: Client) -> None:
     store = contended(client, others=2)
     with takeover(client, store, ConsumerSettings(start="latest")) as one:
         taken = one.take(decided(one, client)[1])

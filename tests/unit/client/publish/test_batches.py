@@ -110,7 +110,7 @@ def test_a_page_of_records_that_came_one_by_one_and_together_holds_them_all_in_o
         assert page.encode().body == encode_columns(values).body
 
 
-def test_a_page_is_encoded_once_and_lets_go_of_its_records() -> None:
+def test_a_page_is_encoded_once_and_releases_its_records() -> None:
     page = batch()
     page.add(b"a", b"k", 1, HEADERS, 2 + len(HEADERS), 2 + len(HEADERS))
 

@@ -52,7 +52,7 @@ def test_a_receipt_without_offsets_stays_one() -> None:
     assert future.result(0) is OLD
 
 
-def test_a_future_that_nobody_waits_on_has_no_state_of_its_own() -> None:
+def test_a_future_without_a_waiting_caller_has_no_state_of_its_own() -> None:
     result = page()
     future = RecordFuture(result, 3)
 

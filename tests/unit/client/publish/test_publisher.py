@@ -137,7 +137,7 @@ def test_many_records_are_cut_into_pages_in_order(fake: WireFake, log: Log) -> N
     assert sum(len(page.body) for page in log.pages[1]) > 90_000 * (len(log.pages[1]) - 1)
 
 
-def test_a_record_over_the_page_s_size_stands_alone(fake: WireFake, log: Log) -> None:
+def test_a_record_over_the_page_s_size_is_alone(fake: WireFake, log: Log) -> None:
     large = bytes(3 << 20)
     with fake.client() as client, client.publisher("s", buffer_bytes_max=1 << 20) as publisher:
         publisher.send_many([b"a", large, b"b"], partition=0)
@@ -514,7 +514,7 @@ def test_each_failed_page_is_reported_with_its_number_of_records(fake: WireFake,
     assert len(log.values(0)) == 6
 
 
-def test_a_blocked_send_is_told_when_the_publisher_ends(fake: WireFake, log: Log) -> None:
+def test_a_blocked_send_fails_when_the_publisher_ends(fake: WireFake, log: Log) -> None:
     log.refuse = lambda page: status(grpc.StatusCode.RESOURCE_EXHAUSTED, "SINK_FULL", retry_after_s=0.01)
     failures: list[Exception] = []
 
@@ -624,7 +624,7 @@ def test_wrong_records_are_refused_before_they_are_sent(fake: WireFake, log: Log
     assert log.pages == [[], [], [], []]
 
 
-def test_a_missing_sink_is_told_when_the_publisher_is_opened() -> None:
+def test_a_missing_sink_is_reported_when_the_publisher_is_opened() -> None:
     def publish(requests: Requests, context: grpc.ServicerContext) -> Responses:
         abort(context, status(grpc.StatusCode.NOT_FOUND, "SINK_NOT_FOUND", sink="s"))
         yield pb.PublishResponse()
@@ -634,7 +634,7 @@ def test_a_missing_sink_is_told_when_the_publisher_is_opened() -> None:
     assert threads() == set()
 
 
-def test_a_broker_that_does_not_come_is_told_with_the_reason() -> None:
+def test_a_broker_that_does_not_come_is_reported_with_the_reason() -> None:
     with WireFake() as fake:
         client = fake.client()
     with client, pytest.raises(BrokerUnavailable, match=r"the publisher of sink 's' could not be opened within 0\.2 s"):
@@ -749,7 +749,7 @@ def test_a_page_that_is_damaged_whenever_it_comes_fails_and_the_others_are_store
     assert failures == ["NoneType", "PageCorrupt", "NoneType"]
 
 
-def test_an_error_that_nobody_expected_in_the_sender_ends_the_publisher_and_is_told_to_all_who_wait(
+def test_an_unexpected_error_in_the_sender_ends_the_publisher_and_reaches_all_who_wait(
     fake: WireFake, log: Log
 ) -> None:
     page = encode_columns([b"a"])

@@ -114,7 +114,7 @@ def test_after_a_broken_stream_it_begins_at_the_lowest_unanswered_number() -> No
     assert send_all(window) == [("b", 1), ("c", 2)]
 
 
-def test_a_page_refused_for_good_fails_and_the_rest_goes_on_in_a_new_epoch_under_new_numbers() -> None:
+def test_a_page_refused_for_good_fails_and_the_rest_continues_in_a_new_epoch_under_new_numbers() -> None:
     window = opened("a", "b", "c")
     send_all(window)
     window.stored(0, 0)
@@ -262,7 +262,7 @@ def test_a_page_given_up_between_two_tries_is_a_hole() -> None:
     assert send_all(window, now=9.0) == [("b", 2)]
 
 
-def test_the_receipt_of_a_page_that_was_given_up_is_nobodys() -> None:
+def test_the_receipt_of_a_page_that_was_given_up_belongs_to_no_caller() -> None:
     window = opened()
     window.add(page("a", deadline=1.0))
     send_all(window)

@@ -138,7 +138,7 @@ def test_the_wanted_rows_of_a_page_are_a_batch() -> None:
     assert arrow.arrow_schema(SCHEMA).equals(BATCH.schema)
 
 
-def test_columns_with_a_dictionary_come_back_plain() -> None:
+def test_columns_with_a_dictionary_are_read_as_plain_ones() -> None:
     page = arrow.page(NAMES, 4, compression="zstd", dictionary=["name"])
 
     assert len(page.body) < len(arrow.page(NAMES, 4, compression="zstd").body)
@@ -152,7 +152,7 @@ def test_a_dictionary_is_for_columns_of_strings_and_binaries(name: str) -> None:
         arrow.page(BATCH, 4, dictionary=[name])
 
 
-def test_rows_that_nobody_would_read_are_no_page() -> None:
+def test_rows_without_a_reader_are_no_page() -> None:
     with pytest.raises(InvalidPage, match="must be at most 67108864 bytes in a page"):
         arrow.page(pa.record_batch({"a": [bytes(65 << 20)]}), 4, compression="zstd")
 
@@ -192,7 +192,7 @@ def test_a_small_page_that_becomes_huge_is_not_decoded() -> None:
         "messages of a later version",
     ],
 )
-def test_what_is_not_what_it_says_is_told_by_its_place(page: EncodedPage) -> None:
+def test_what_is_not_what_it_says_is_reported_by_its_place(page: EncodedPage) -> None:
     with pytest.raises(InvalidPage, match="the page at offset 10"):
         decode_columns(stored(page))
     with pytest.raises(InvalidPage, match="the page at offset 10"):
@@ -279,7 +279,7 @@ except ArrowNotInstalled as error:
 """
 
 
-def test_who_has_no_pyarrow_is_told_what_to_install() -> None:
+def test_without_pyarrow_the_error_names_what_to_install() -> None:
     run = subprocess.run([sys.executable, "-c", WITHOUT_PYARROW], capture_output=True, text=True, check=True)
 
     assert install_command("arrow") in run.stdout

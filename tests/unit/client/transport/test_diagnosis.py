@@ -23,7 +23,7 @@ class World:
         self.now += seconds
 
 
-def test_a_broker_that_was_never_reached_is_looked_at_twice() -> None:
+def test_a_broker_that_was_never_reached_is_checked_twice() -> None:
     world = World(Finding.UNTRUSTED)
 
     assert blocked(world.diagnosis.of("a:1")).is_final

@@ -89,14 +89,14 @@ def test_two_ends_that_understand_each_other_have_no_problem(authority: Authorit
         assert problem(endpoint, trusting(authority)) == ""
 
 
-def test_tls_at_one_end_only_is_told(authority: Authority, pair: Pair) -> None:
+def test_tls_at_one_end_only_is_reported(authority: Authority, pair: Pair) -> None:
     with listening(talking_tls(pair, then=SETTINGS_FRAME)) as endpoint:
         assert "the broker requires TLS and this client does not use it" in problem(endpoint, PLAIN)
     with listening(talking_plainly) as endpoint:
         assert "this client uses TLS and the broker does not" in problem(endpoint, trusting(authority))
 
 
-def test_a_certificate_that_is_not_trusted_is_told_with_its_reason(
+def test_a_certificate_that_is_not_trusted_is_reported_with_its_reason(
     authority: Authority, pair: Pair, tmp_path: Path
 ) -> None:
     with listening(talking_tls(pair, then=SETTINGS_FRAME)) as endpoint:
@@ -104,7 +104,9 @@ def test_a_certificate_that_is_not_trusted_is_told_with_its_reason(
         assert "Hostname mismatch" in problem(endpoint, trusting(authority, server_name="elsewhere"))
 
 
-def test_a_broker_that_demands_a_certificate_is_told_from_one_that_closes(authority: Authority, pair: Pair) -> None:
+def test_a_broker_that_demands_a_certificate_is_distinguished_from_one_that_closes(
+    authority: Authority, pair: Pair
+) -> None:
     own = authority.signed("own")
     with listening(talking_tls(pair, then=SETTINGS_FRAME, demanding=authority)) as endpoint:
         assert "this client has none" in problem(endpoint, trusting(authority))

@@ -33,7 +33,7 @@ class World:
         return self.reconnect.delay_s(error)  # type: ignore[arg-type]  # all of them are ours
 
 
-def test_a_broker_that_is_away_for_a_year_is_still_tried() -> None:
+def test_a_broker_that_is_unreachable_for_a_year_is_still_tried() -> None:
     world = World()
     tries = 0
     while world.now < 366 * 86_400:
@@ -79,7 +79,7 @@ def test_credentials_that_are_being_replaced_get_patience() -> None:
     assert world.after(CredentialsUnusable("no file"), 2) is None
 
 
-def test_an_opened_stream_gives_credentials_their_patience_anew() -> None:
+def test_an_opened_stream_resets_the_patience_for_credentials() -> None:
     world = World(handshake_patience_s=60.0)
     world.reconnect.opened()
     world.after(CredentialsUnusable("no file"))
@@ -118,7 +118,7 @@ def test_progress_between_two_damaged_messages_starts_over() -> None:
         world.reconnect.progressed()
 
 
-def test_an_outage_is_told_at_once_and_warned_of_in_intervals() -> None:
+def test_an_outage_is_logged_at_once_and_warned_of_in_intervals() -> None:
     world = World()
     levels = []
     for _ in range(64):

@@ -90,7 +90,7 @@ def test_an_rpc_error_that_is_no_call_is_a_fault() -> None:
     assert type(from_call(grpc.RpcError("strange"))) is BrokerFault
 
 
-def test_an_absurd_wish_to_wait_is_cut_so_that_nobody_stands_still() -> None:
+def test_an_absurd_wait_is_cut_so_that_no_caller_is_blocked() -> None:
     error = from_status(status(grpc.StatusCode.UNAVAILABLE, "DRAINING", retry_after_s=1e9))
 
     assert error.retry_after_s == RETRY_AFTER_MAX_S
@@ -133,5 +133,5 @@ def test_an_unknown_reason_gets_the_class_of_its_code_and_keeps_its_name(code: S
     assert error.reason == "FROM_A_NEWER_BROKER"
 
 
-def test_a_code_that_nobody_knows_is_a_fault_of_the_broker() -> None:
+def test_an_unknown_code_is_a_fault_of_the_broker() -> None:
     assert type(error_for(99, "", "text")) is BrokerFault

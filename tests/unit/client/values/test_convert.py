@@ -42,7 +42,7 @@ from forebay.v1 import (
         datetime(2026, 1, 1, 12, 30, 15, 123_456, tzinfo=timezone(timedelta(hours=2))),
     ],
 )
-def test_a_time_comes_back_to_the_microsecond(when: datetime) -> None:
+def test_a_time_round_trips_to_the_microsecond(when: datetime) -> None:
     assert from_us(to_us(when)) == when
     assert to_us(to_us(when)) == to_us(when)
 

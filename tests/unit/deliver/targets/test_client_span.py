@@ -53,7 +53,7 @@ def test_a_request_is_a_client_span_that_the_target_continues(
     assert "secret" not in span.to_json()
 
 
-def test_a_server_that_is_away_is_named_with_the_kind_of_the_failure() -> None:
+def test_a_server_that_is_unreachable_is_named_with_the_kind_of_the_failure() -> None:
     seen, port = Observed(), free_port()
     target = HttpTarget(HttpSettings(url=f"http://127.0.0.1:{port}/?key=word"), tracers=seen.tracers)
     target.open(CONTEXT)

@@ -26,7 +26,7 @@ def test_records_are_printed_one_a_line() -> None:
     assert [json.loads(line)["offset"] for line in stream.getvalue().splitlines()] == [0, 1, 2]
 
 
-def test_a_pipe_that_nobody_reads_ends_the_deliverer() -> None:
+def test_a_pipe_without_a_reader_ends_the_deliverer() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "wb", buffering=0) as stream, pytest.raises(TargetClosed):

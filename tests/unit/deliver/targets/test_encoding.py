@@ -74,7 +74,7 @@ def test_json_is_embedded_as_written(number: bytes) -> None:
 
 
 @given(st.binary(max_size=200) | st.text(max_size=100).map(str.encode))
-def test_every_value_comes_back_and_takes_one_line(value: bytes) -> None:
+def test_every_value_round_trips_and_takes_one_line(value: bytes) -> None:
     text = line(MemoryRecord(0, value))
     fields = json.loads(text)
 
@@ -100,7 +100,7 @@ def test_text_and_bytes_go_bare_as_strings() -> None:
     assert encode.bare(b"\xff") == b'"/w=="'
 
 
-def test_a_time_of_another_zone_is_told_in_utc() -> None:
+def test_a_time_of_another_zone_is_reported_in_utc() -> None:
     assert b'"event_time":"2024-05-01T12:00:00.000000Z"' in line(
         MemoryRecord(0, b"1", event_time=datetime(2024, 5, 1, 12, tzinfo=UTC))
     )

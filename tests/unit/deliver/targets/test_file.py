@@ -32,7 +32,7 @@ def test_each_partition_has_a_file_of_its_own(tmp_path: Path) -> None:
     assert len((tmp_path / "out-0.jsonl").read_text().splitlines()) == 2
 
 
-def test_a_batch_that_comes_again_is_taken_and_not_written_again(tmp_path: Path) -> None:
+def test_a_repeated_batch_is_accepted_and_not_written_again(tmp_path: Path) -> None:
     for count in (2, 5):
         target = FileTarget(tmp_path / "out.jsonl")
         target.open(CONTEXT)

@@ -114,7 +114,7 @@ def test_a_first_line_that_is_torn_is_cut_off(tmp_path: Path, torn: bytes) -> No
 
 
 @pytest.mark.parametrize("content", [b"a,b\n1,2\n", b"no line end", b'{"other": 1}\n'])
-def test_a_file_of_somebody_else_is_refused_and_left_as_it_is(tmp_path: Path, content: bytes) -> None:
+def test_a_file_of_another_program_is_refused_and_left_as_it_is(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "a-0.jsonl"
     path.write_bytes(content)
 
@@ -182,7 +182,7 @@ def test_two_writers_take_turns_and_know_of_each_other(tmp_path: Path) -> None:
     assert offsets(path) == [0, 1, 2]
 
 
-def test_a_file_cut_by_somebody_else_is_read_again(tmp_path: Path) -> None:
+def test_a_file_cut_by_another_process_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "a-0.jsonl"
     with opened(path) as file:
         file.append(INCARNATION, [line(0), line(1)])

@@ -33,7 +33,7 @@ def test_a_wrong_option_says_what_is_right(options: dict[str, str], message: str
     assert "secret" not in str(error.value)
 
 
-def test_the_target_raises_the_limits_of_a_batch_and_may_be_told_others() -> None:
+def test_the_target_raises_the_limits_of_a_batch_and_may_be_given_others() -> None:
     given = {"url": "postgresql://h/d", "table": "t"}
     context = TargetContext("readings", "default", 1)
 

@@ -35,7 +35,7 @@ def test_what_was_just_asked_is_not_asked_again() -> None:
     assert cache.look_up(wanted) is facts
 
 
-def test_an_older_answer_is_used_while_the_broker_is_away() -> None:
+def test_an_older_answer_is_used_while_the_broker_is_unreachable() -> None:
     clock = Clock()
     cache = SinkCache(clock)
     with testing.broker() as broker:
@@ -61,7 +61,7 @@ def test_a_sink_that_was_deleted_is_noticed(broker: TestBroker) -> None:
         cache.look_up(options(broker))
 
 
-def test_a_sink_that_was_made_anew_is_looked_up_again_where_no_ticket_would_tell(broker: TestBroker) -> None:
+def test_a_recreated_sink_is_looked_up_again_where_no_ticket_would_tell(broker: TestBroker) -> None:
     cache = SinkCache(Clock())
     given = {"endpoint": broker.endpoint, "sink": "orders", "delivery": "at_least_once"}
     wanted = write_options(given, {}, is_stream=True)

@@ -65,7 +65,7 @@ def test_a_file_is_an_absolute_path_or_a_name_alone(path: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["tls_key_file", "token_file"])
-def test_what_should_stand_in_a_file_is_refused_and_not_repeated(name: str) -> None:
+def test_a_secret_that_should_be_in_a_file_is_refused_and_not_repeated(name: str) -> None:
     with pytest.raises(ForebaySparkError, match="contents of a file") as error:
         found(**{name: "-----BEGIN PRIVATE KEY-----\nsecret"})
 
@@ -98,7 +98,7 @@ def test_a_token_in_the_place_of_a_variable_s_name_is_refused_and_not_repeated()
         ({"tls": "perhaps"}, "Option tls is 'perhaps'"),
     ],
 )
-def test_what_does_not_go_together_is_told(options: dict[str, str], said: str) -> None:
+def test_what_does_not_go_together_is_reported(options: dict[str, str], said: str) -> None:
     with pytest.raises(ForebaySparkError, match=said):
         found(**options)
 

@@ -11,7 +11,7 @@ from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.read import Bound, EventTimes, ResendOptions, read_options
 
 
-def test_a_read_covers_everything_unless_told_otherwise() -> None:
+def test_a_read_covers_everything_by_default() -> None:
     options = read_options({"sink": "a"}, {})
 
     assert options.starting.of(3) is Bound.EARLIEST

@@ -31,7 +31,7 @@ def test_names_are_looked_up_where_spark_has_put_files_and_paths_are_not() -> No
     assert found.call_timeout_s == 3
 
 
-def test_a_stream_s_planner_finds_the_files_above_the_folder_that_it_is_told(tmp_path: Path) -> None:
+def test_a_stream_s_planner_finds_the_files_above_the_folder_that_it_is_given(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").touch()
 
     def locate(name: str) -> str:

@@ -56,7 +56,7 @@ def test_the_option_wins_over_the_environment_which_wins_over_the_default() -> N
     assert write_options({"sink": "a", "endpoint": "three:3"}, environment).target.endpoints == ("three:3",)
 
 
-def test_a_stream_looks_longer_for_its_broker_unless_told_otherwise() -> None:
+def test_a_stream_looks_longer_for_its_broker_by_default() -> None:
     assert write_options({"sink": "a"}, {}).target.connect_timeout_s == 10
     assert write_options({"sink": "a"}, {}, is_stream=True).target.connect_timeout_s == 30
     assert write_options({"sink": "a", "connect_timeout_s": "2"}, {}, is_stream=True).target.connect_timeout_s == 2
@@ -120,7 +120,7 @@ def test_a_value_out_of_bounds_is_named_with_its_bounds(name: str, value: str) -
     assert str(error.value).splitlines()[-1].startswith("Set it to ")
 
 
-def test_rows_are_written_exactly_once_unless_told_otherwise() -> None:
+def test_rows_are_written_exactly_once_by_default() -> None:
     options = write_options({"sink": "a"}, {})
 
     assert (options.delivery, options.write_name, options.takeover) == (Delivery.EXACTLY_ONCE, None, False)

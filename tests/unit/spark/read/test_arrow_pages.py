@@ -34,7 +34,7 @@ def damaged() -> StoredPage:
 
 
 @pytest.mark.parametrize("columns", [("value",), ("offset", "key")])
-def test_headers_that_nobody_asked_for_are_not_decoded(columns: tuple[str, ...]) -> None:
+def test_headers_that_were_not_requested_are_not_decoded(columns: tuple[str, ...]) -> None:
     schema = to_arrow_schema(read_schema(columns, ()), timezone="UTC")
 
     assert page_batch(damaged(), schema, sink="orders").num_rows == 2

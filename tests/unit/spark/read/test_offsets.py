@@ -10,7 +10,7 @@ from forebay.spark.errors import ForebaySparkError
 from forebay.spark.read.offsets import StreamOffset, parsed, start_of_batch
 
 
-def test_a_place_comes_back_from_its_json() -> None:
+def test_a_place_round_trips_through_its_json() -> None:
     for place in (
         StreamOffset("abc", {0: 5, 10: 7, 2: 0}),
         StreamOffset("abc", {0: 5}, initial=True),

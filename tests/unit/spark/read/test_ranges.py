@@ -96,7 +96,7 @@ def test_a_micro_batch_upside_down_is_refused() -> None:
         plan_batch(stream(), {0: 10}, {0: 5})
 
 
-def test_gaps_side_by_side_go_on_in_each_other_only_for_one_reason() -> None:
+def test_adjacent_gaps_are_joined_only_for_one_reason() -> None:
     gone = Missing(0, 3, 5, "OVERFLOW")
 
     assert gone.adjoins(Missing(0, 6, 6, "OVERFLOW"))

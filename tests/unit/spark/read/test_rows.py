@@ -180,7 +180,7 @@ def test_a_row_that_was_a_dead_letter_and_was_sent_again_is_a_row(orders: TestBr
     assert rows(orders, SECOND, start=4) == [{"id": 2, "name": None}]
 
 
-def test_a_record_among_rows_is_told_by_its_place(orders: TestBroker) -> None:
+def test_a_record_among_rows_is_named_by_its_place(orders: TestBroker) -> None:
     with orders.client() as client:
         client.publish("orders", [Record(b"no row")], partition=0)
 
@@ -190,7 +190,7 @@ def test_a_record_among_rows_is_told_by_its_place(orders: TestBroker) -> None:
     assert '.option("row_format", "record")' in error.value.remedy
 
 
-def test_a_schema_that_somebody_else_has_registered_is_not_guessed_at(broker: TestBroker) -> None:
+def test_a_schema_that_another_writer_has_registered_is_not_guessed_at(broker: TestBroker) -> None:
     with broker.client() as client:
         client.sinks.create("orders")
         client.schemas.register("orders", b"arrow", previous=0)
@@ -213,7 +213,7 @@ def test_records_are_read_where_there_are_no_rows(broker: TestBroker) -> None:
         rows(broker, FIRST)
 
 
-def test_what_there_is_about_a_row_stands_beside_its_columns(orders: TestBroker) -> None:
+def test_metadata_of_a_row_is_beside_its_columns(orders: TestBroker) -> None:
     given = {**OPTIONS, "endpoint": orders.endpoint, "columns": "name", "metadata": "_offset,_sink,_gap"}
     schema = columns_of(schema_options(given, {}))
     reader = page_reader(read_options(given, {}), schema)
@@ -238,7 +238,7 @@ def test_rows_have_no_event_time_but_a_column(orders: TestBroker, row_format: st
     assert "filter on a column" in error.value.remedy
 
 
-def test_a_row_that_comes_among_records_later_is_told_by_its_place(orders: TestBroker) -> None:
+def test_a_row_that_comes_among_records_later_is_named_by_its_place(orders: TestBroker) -> None:
     pages = RecordPages(RECORD, "orders", EventTimes(0, None))
 
     with orders.client() as client, client.replay_pages("orders", partition=0, start=1) as replay:
@@ -247,7 +247,7 @@ def test_a_row_that_comes_among_records_later_is_told_by_its_place(orders: TestB
         pages.batch(page)
 
 
-def test_a_column_that_the_rows_do_not_have_is_told_with_those_that_they_have(orders: TestBroker) -> None:
+def test_a_column_that_the_rows_do_not_have_is_reported_with_those_that_they_have(orders: TestBroker) -> None:
     with pytest.raises(ForebaySparkError, match="names 'value'") as error:
         columns(orders, columns="id,value")
 

@@ -79,7 +79,7 @@ def test_the_later_of_checkpoint_and_saved_position_is_used(
     assert ("saved={0: 7} instead_of={0: 3}" in line) == (checkpoint < 7)
 
 
-def test_a_query_that_goes_on_asks_the_store_once(client: Client) -> None:
+def test_a_query_that_continues_asks_the_store_once(client: Client) -> None:
     query = saved()
     assert query.resume(client, view(client, "orders"), {0: 3, 1: 0}) == {0: 3, 1: 0}
     client.positions.delete(next(iter(client.positions.list("spark/"))).key)
@@ -158,7 +158,7 @@ def test_a_query_that_was_replaced_ends_and_writes_nothing(client: Client) -> No
     assert saved().begin(client, view(client, "orders"), {}) == {0: 7, 1: 0}
 
 
-def test_a_store_that_is_away_delays_a_micro_batch_once_and_is_tried_again_in_the_background(
+def test_a_store_that_is_unreachable_delays_a_micro_batch_once_and_is_tried_again_in_the_background(
     client: Client, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     positions = tmp_path / "positions"

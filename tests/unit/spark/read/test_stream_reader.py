@@ -169,7 +169,7 @@ def test_a_batch_that_ends_before_it_begins_is_an_error_and_never_empty(orders: 
         query.partitions({**end, "partitions": {"0": 5, "1": 0}}, {**end, "partitions": {"0": 0, "1": 0}})
 
 
-def test_a_sink_that_was_made_anew_is_not_read_on_with_the_offsets_of_the_old_one(orders: TestBroker) -> None:
+def test_a_sink_that_was_recreated_is_not_read_on_with_the_offsets_of_the_old_one(orders: TestBroker) -> None:
     query = reader(orders)
     end = latest(query, query.initialOffset())
     with orders.client() as client:
@@ -211,7 +211,7 @@ def test_a_micro_batch_is_cut_into_splits(orders: TestBroker) -> None:
     assert len(query.partitions(start, latest(query, start))) == 3
 
 
-def test_a_broker_that_is_away_is_named(orders: TestBroker) -> None:
+def test_a_broker_that_is_unreachable_is_named(orders: TestBroker) -> None:
     query = ForebayDataSource({"endpoint": "127.0.0.1:1", "sink": "orders", "connect_timeout_s": "0.3"})
 
     with pytest.raises(ForebaySparkError, match=r"127\.0\.0\.1:1"):
@@ -252,7 +252,7 @@ def test_latest_is_pinned_in_the_broker_before_anything_is_planned(orders: TestB
     assert offsets(rows(again, first, latest(again, first))) == [5, 6, 7]
 
 
-def test_a_subscription_that_exists_goes_on_where_it_stands(orders: TestBroker) -> None:
+def test_a_subscription_that_exists_continues_at_its_position(orders: TestBroker) -> None:
     with orders.client() as client:
         client.ack("orders", client.pull("orders", max_records=2))
 
@@ -317,7 +317,7 @@ def test_a_query_that_gets_a_subscription_later_has_one_from_where_it_stands(ord
     assert account(orders) == (0, 0, 3)
 
 
-def test_two_who_settle_the_same_subscription_are_told_of_each_other(orders: TestBroker) -> None:
+def test_two_consumers_that_settle_the_same_subscription_are_reported(orders: TestBroker) -> None:
     query = reader(orders, subscription="default")
     end = latest(query, query.initialOffset(), ReadMaxRows(2))
     with orders.client() as client:
@@ -329,7 +329,7 @@ def test_two_who_settle_the_same_subscription_are_told_of_each_other(orders: Tes
     assert "subscription" in error.value.remedy
 
 
-def test_a_commit_does_not_fail_because_the_broker_is_away() -> None:
+def test_a_commit_does_not_fail_because_the_broker_is_unreachable() -> None:
     with testing.broker() as broker:
         with broker.client() as client:
             client.sinks.create("orders")

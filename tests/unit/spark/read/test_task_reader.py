@@ -50,7 +50,7 @@ def test_only_the_columns_that_are_asked_for_are_there(dropping: TestBroker) -> 
     assert row == {"value": b"5", "offset": 5}
 
 
-def test_what_there_is_about_a_record_stands_beside_it(dropping: TestBroker) -> None:
+def test_metadata_of_a_record_is_beside_it(dropping: TestBroker) -> None:
     [row] = read(dropping, Span(0, 5, 6), columns="value", metadata="true")
 
     assert (row["_sink"], row["_partition"], row["_offset"], row["_attempt"]) == ("orders", 0, 5, None)
@@ -86,13 +86,13 @@ def test_a_gap_is_a_row_where_that_was_asked_for(dropping: TestBroker) -> None:
     assert [(row["offset"], row["_gap"]) for row in rest] == [(3, None), (4, None), (5, None), (6, None)]
 
 
-def test_a_gap_is_told_no_further_than_the_split(dropping: TestBroker) -> None:
+def test_a_gap_is_reported_no_further_than_the_split(dropping: TestBroker) -> None:
     [gap] = read(dropping, Span(0, 0, 2), failOnDataLoss="false", metadata="_gap")
 
     assert gap["_gap"] == {"first_offset": 0, "last_offset": 1, "reason": "OVERFLOW"}
 
 
-def test_what_everybody_had_settled_is_gone_for_a_reason_of_its_own(dropping: TestBroker) -> None:
+def test_records_that_all_subscriptions_had_settled_are_gone_for_a_reason_of_their_own(dropping: TestBroker) -> None:
     with dropping.client() as client:
         client.ack("orders", client.pull("orders", max_records=2))
 
@@ -118,7 +118,7 @@ def test_records_of_a_time_are_read_wherever_they_stand(broker: TestBroker) -> N
     assert read(broker, Span(0, 0, 12), timestamps="event_time", endingTimestamp="2026-06-01") == []
 
 
-def test_what_is_gone_is_told_whatever_time_it_may_have_had(dropping: TestBroker) -> None:
+def test_what_is_gone_is_reported_whatever_time_it_may_have_had(dropping: TestBroker) -> None:
     times = {"timestamps": "event_time", "startingTimestamp": "2026-06-01"}
 
     with pytest.raises(ForebaySparkError, match="Offsets 0 to 2 of partition 0"):
@@ -128,7 +128,7 @@ def test_what_is_gone_is_told_whatever_time_it_may_have_had(dropping: TestBroker
     assert gone["_gap"]["last_offset"] == 2
 
 
-def test_a_split_of_a_sink_that_was_made_anew_is_refused_and_names_both(broker: TestBroker) -> None:
+def test_a_split_of_a_sink_that_was_recreated_is_refused_and_names_both(broker: TestBroker) -> None:
     with broker.client() as client:
         former = client.sinks.create("orders")
     fill(broker, 2)

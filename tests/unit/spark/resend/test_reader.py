@@ -132,7 +132,7 @@ def test_a_set_that_was_leased_and_not_planned_is_the_one_that_is_leased_next(
     assert latest(reader(broker.endpoint), first) == planned
 
 
-def test_a_set_that_somebody_else_has_settled_meanwhile_is_still_read_and_said(
+def test_a_set_that_another_process_has_settled_meanwhile_is_still_read_and_said(
     broker: TestBroker, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     failed(client, 2, 7)
@@ -155,7 +155,7 @@ def test_a_set_that_somebody_else_has_settled_meanwhile_is_still_read_and_said(
     assert account(client) == (10, 0, 0)
 
 
-def test_what_is_available_now_is_what_was_set_aside_at_the_start(broker: TestBroker, client: Client) -> None:
+def test_available_now_reads_what_was_in_the_retry_queue_at_the_start(broker: TestBroker, client: Client) -> None:
     failed(client, 2, 3, 7)
     query = reader(broker.endpoint)
     start = query.initialOffset()
@@ -184,7 +184,7 @@ def test_what_its_nack_delays_is_read_when_it_is_due_or_before_if_that_is_asked_
     assert rows(asking, start, latest(asking, start)) == [0]
 
 
-def test_over_a_restart_of_the_broker_a_batch_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+def test_over_a_restart_of_the_broker_a_batch_continues(caplog: pytest.LogCaptureFixture) -> None:
     store = MemoryStore()
     with BrokerServer.in_memory(store) as server, Client(server.endpoint) as client:
         failed(client, 2, 7)
@@ -203,7 +203,7 @@ def test_over_a_restart_of_the_broker_a_batch_goes_on(caplog: pytest.LogCaptureF
     assert not caplog.records
 
 
-def test_a_commit_waits_for_a_broker_that_is_away_and_is_made_good_before_the_next_set() -> None:
+def test_a_commit_waits_for_a_broker_that_is_unreachable_and_is_made_good_before_the_next_set() -> None:
     store = MemoryStore()
     with BrokerServer.in_memory(store) as server, Client(server.endpoint) as client:
         failed(client, 2, 7)
@@ -220,7 +220,7 @@ def test_a_commit_waits_for_a_broker_that_is_away_and_is_made_good_before_the_ne
         assert account(client) == (10, 0, 0)
 
 
-def test_what_cannot_be_read_so_is_told_with_what_to_do(broker: TestBroker, client: Client) -> None:
+def test_what_cannot_be_read_so_is_reported_with_what_to_do(broker: TestBroker, client: Client) -> None:
     client.sinks.create("orders")
     strict = reader(broker.endpoint)
     start = strict.initialOffset()

@@ -15,7 +15,7 @@ from forebay.spark.resend.sets import NEAR_RECORDS, SetOffset, parsed_set, spans
 PART = ResendRanges(1, 2, ((3, 9), (12, 12)), ((3, 1), (12, 4)), "i")
 
 
-def test_a_place_comes_back_from_the_checkpoint_and_names_its_set() -> None:
+def test_a_place_is_read_from_the_checkpoint_and_names_its_set() -> None:
     begin = SetOffset("i", "spark-1")
 
     other = ResendRanges(10, 0, ((0, 0),), (), "i")
@@ -40,7 +40,7 @@ def test_a_place_comes_back_from_the_checkpoint_and_names_its_set() -> None:
         {"incarnation": "i", "query": "q", "number": 1, "partitions": {"0": 7}},
     ],
 )
-def test_what_nobody_here_has_written_is_refused(found: dict[str, Any]) -> None:
+def test_what_this_library_did_not_write_is_refused(found: dict[str, Any]) -> None:
     with pytest.raises(ForebaySparkError, match="none of mode resend"):
         parsed_set(found)
 

@@ -66,10 +66,10 @@ def test_what_others_have_settled_and_is_gone_is_no_loss(orders: TestBroker, cap
         found = read(orders, (3, 4), (8, 11), columns="offset")
 
     assert [row["offset"] for row in found] == [10, 11]
-    assert "settled by somebody else sink=orders partition=0 first_offset=8 last_offset=9" in caplog.text
+    assert "settled by another process sink=orders partition=0 first_offset=8 last_offset=9" in caplog.text
 
 
-def test_what_was_dropped_fails_the_task_and_only_what_the_set_has_of_it_is_told(orders: TestBroker) -> None:
+def test_dropped_records_fail_the_task_and_only_those_of_the_set_are_reported(orders: TestBroker) -> None:
     with orders.client() as client:
         client.sinks.purge("orders", partition=0, until_offset=20)
 
@@ -80,7 +80,7 @@ def test_what_was_dropped_fails_the_task_and_only_what_the_set_has_of_it_is_told
     assert [(row["offset"], row["_gap"] and row["_gap"]["last_offset"]) for row in accepted] == [(8, 11), (29, None)]
 
 
-def test_rows_of_a_set_that_cannot_be_decoded_are_told_and_the_others_are_read(broker: TestBroker) -> None:
+def test_rows_of_a_set_that_cannot_be_decoded_are_reported_and_the_others_are_read(broker: TestBroker) -> None:
     rows = pa.record_batch({"s": unchecked_strings([b"a", b"\xff", b"c", b"\xfe", b"e"])})
     with broker.client() as client:
         client.sinks.create("orders")

@@ -178,7 +178,7 @@ def test_names_are_alone_at_every_depth(twice: StructType, told: str) -> None:
     check_rows(schema(("c", schema(("a", LONG, True), ("A", LONG, True)), True)), case_sensitive=True)
 
 
-def test_all_differences_are_told_at_once() -> None:
+def test_all_differences_are_reported_at_once() -> None:
     rows = schema(("id", STRING, True), ("name", ArrayType(STRING), True))
 
     with pytest.raises(ForebaySparkError) as refused:

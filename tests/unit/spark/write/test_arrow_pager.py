@@ -225,7 +225,7 @@ def test_no_page_holds_more_than_readers_take() -> None:
     assert ids(pages) == list(range(2_003))
 
 
-def test_a_row_that_nobody_could_read_is_refused() -> None:
+def test_an_unreadable_row_is_refused() -> None:
     rows = pa.record_batch({"id": [1, 2], "text": ["x", "y" * (65 << 20)]}, schema=SCHEMA)
 
     with pytest.raises(ForebaySparkError, match=r"A row is .* bytes, and readers take at most 67108864"):

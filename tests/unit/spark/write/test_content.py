@@ -145,5 +145,5 @@ def test_batches_are_counted_as_they_are_read_and_to_their_end_when_drained() ->
     assert counted.content == content_of(batch([ONE, ONE, CHANGED]))
 
 
-def test_an_epoch_is_told_the_number_and_a_digest_of_one_kind() -> None:
+def test_an_epoch_gets_the_number_and_a_digest_of_one_kind() -> None:
     assert RowContent(3, 0xAB).of_epoch == EpochContent(3, "sums1:00000000000000ab")

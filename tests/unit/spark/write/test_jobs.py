@@ -48,7 +48,7 @@ def made_anew(client: Client, broker: TestBroker, rows: StructType = SWAPPED, **
 
 @pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
 @pytest.mark.parametrize("resolve", [batch_job, stream_job])
-def test_a_write_that_begins_after_its_sink_was_made_anew_has_the_new_sinks_partitions_and_schema(
+def test_a_write_that_begins_after_its_sink_was_recreated_has_the_new_sinks_partitions_and_schema(
     orders: TestBroker, resolve: Resolve, delivery: str
 ) -> None:
     begun(orders, resolve, delivery=delivery)
@@ -66,7 +66,7 @@ def test_a_write_that_begins_after_its_sink_was_made_anew_has_the_new_sinks_part
 
 
 @pytest.mark.parametrize("resolve", [batch_job, stream_job])
-def test_a_write_that_does_not_fit_the_sink_that_was_made_anew_is_refused_before_anything_is_staged(
+def test_a_write_that_does_not_fit_the_sink_that_was_recreated_is_refused_before_anything_is_staged(
     orders: TestBroker, resolve: Resolve
 ) -> None:
     begun(orders, resolve)
@@ -81,7 +81,7 @@ def test_a_write_that_does_not_fit_the_sink_that_was_made_anew_is_refused_before
 
 
 @pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
-def test_a_task_of_a_sink_that_was_made_anew_since_the_write_began_writes_nothing(
+def test_a_task_of_a_sink_that_was_recreated_since_the_write_began_writes_nothing(
     orders: TestBroker, delivery: str
 ) -> None:
     job = begun(orders, batch_job, delivery=delivery)
@@ -96,7 +96,7 @@ def test_a_task_of_a_sink_that_was_made_anew_since_the_write_began_writes_nothin
         assert client.sinks.stats("orders").records == 0
 
 
-def test_a_failed_batch_closes_nothing_in_the_sink_that_was_made_anew(
+def test_a_failed_batch_closes_nothing_in_the_sink_that_was_recreated(
     orders: TestBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     job = begun(orders, batch_job)
@@ -122,7 +122,7 @@ def test_a_sink_that_a_stream_has_seen_and_that_is_gone_is_made_again_where_the_
         assert job.facts.incarnation == client.sinks.get("orders").incarnation
 
 
-def test_a_sink_that_a_stream_has_seen_and_that_is_gone_is_told_with_advice(orders: TestBroker) -> None:
+def test_a_sink_that_a_stream_has_seen_and_that_is_gone_is_reported_with_advice(orders: TestBroker) -> None:
     begun(orders, stream_job)
     with orders.client() as client:
         client.sinks.delete("orders")

@@ -206,7 +206,7 @@ def test_a_page_that_waited_too_long_goes_out_with_the_next_rows() -> None:
     assert [(ready.partition, ready.page.record_count) for ready in found] == [(0, 2), (1, 2)]
 
 
-def test_what_stands_open_in_many_partitions_is_bounded() -> None:
+def test_open_pages_in_many_partitions_are_bounded() -> None:
     one = batch(value=[b"x" * 100_000] * 1000, partition=list(range(1000)))
     pager = Pager(
         RowPlan(Rows.RECORD, ("value", "partition")),

@@ -115,7 +115,7 @@ def test_what_was_settled_is_not_asked_for_again_and_outlives_the_broker_for_a_w
         SchemaCache(clock).register(gone, ROWS)
 
 
-def test_a_sink_that_was_made_anew_gets_its_schema_again(orders: TestBroker) -> None:
+def test_a_sink_that_was_recreated_gets_its_schema_again(orders: TestBroker) -> None:
     clock = Clock()
     cache = SchemaCache(clock)
     cache.register(target(orders), ROWS)
@@ -150,7 +150,7 @@ def test_what_was_settled_in_a_former_sink_is_not_taken_for_a_version_of_its_suc
         SchemaCache(clock).register(target(orders), ROWS, incarnation=former)
 
 
-def test_a_missing_sink_is_told_with_advice(broker: TestBroker) -> None:
+def test_a_missing_sink_is_reported_with_advice(broker: TestBroker) -> None:
     with pytest.raises(ForebaySparkError, match="SINK_NOT_FOUND") as error:
         SchemaCache(Clock()).register(target(broker), ROWS)
 
@@ -196,7 +196,7 @@ def test_rows_are_refused_by_a_sink_of_records_before_a_schema_is_registered(ord
         assert client.schemas.latest("orders")[1] is None
 
 
-def test_a_sink_that_took_records_takes_them_while_its_broker_is_away() -> None:
+def test_a_sink_that_took_records_takes_them_while_its_broker_is_unreachable() -> None:
     clock = Clock()
     cache = RecordSinkCache(clock)
     with testing.broker() as broker:

@@ -55,7 +55,7 @@ def test_a_query_after_it_takes_over_in_its_first_micro_batch_and_in_each_attemp
     assert not may_take_over(writing(broker), stage(client, NEXT, epoch=1))
 
 
-def test_a_query_that_began_before_the_option_was_set_is_recorded_when_it_goes_on(
+def test_a_query_that_began_before_the_option_was_set_is_recorded_when_it_continues(
     broker: TestBroker, client: Client
 ) -> None:
     assert not may_take_over(writing(broker), stage(client, FORMER, epoch=41))
@@ -63,7 +63,7 @@ def test_a_query_that_began_before_the_option_was_set_is_recorded_when_it_goes_o
     assert may_take_over(writing(broker), stage(client, NEXT))
 
 
-def test_a_query_that_was_replaced_is_told_by_which_one(broker: TestBroker, client: Client) -> None:
+def test_a_query_that_was_replaced_is_notified_by_which_one(broker: TestBroker, client: Client) -> None:
     may_take_over(writing(broker), stage(client, FORMER))
     may_take_over(writing(broker), stage(client, NEXT))
 
@@ -84,7 +84,7 @@ def test_names_namespaces_and_sinks_of_former_incarnations_are_apart(broker: Tes
     assert not may_take_over(writing(broker), stage(client, NEXT))
 
 
-def test_a_process_asks_the_store_once_for_a_query_that_goes_on(broker: TestBroker, client: Client) -> None:
+def test_a_process_asks_the_store_once_for_a_query_that_continues(broker: TestBroker, client: Client) -> None:
     known = KnownQueries()
     may_take_over(writing(broker), stage(client, FORMER, epoch=1), known)
     client.positions.delete(PositionKey("spark", "billing.write", "orders", 0))

@@ -121,7 +121,7 @@ def test_a_repeat_with_more_rows_is_refused_with_advice(client: Client, target: 
     assert values(client) == [b"row"]
 
 
-def test_a_repeat_with_other_rows_of_the_same_number_is_told_and_refused_where_content_is_compared(
+def test_a_repeat_with_other_rows_of_the_same_number_is_reported_and_refused_where_content_is_compared(
     client: Client, target: Target, caplog: pytest.LogCaptureFixture
 ) -> None:
     transaction.commit([(target, [attempt(client, run_of(client), b"row")])], patience_s=5)
@@ -154,7 +154,7 @@ def test_q5_an_epoch_that_was_aborted_can_be_staged_and_committed_again(client: 
     assert values(client) == [b"row"]
 
 
-def test_what_was_thrown_away_cannot_be_committed(client: Client, target: Target) -> None:
+def test_discarded_stages_cannot_be_committed(client: Client, target: Target) -> None:
     staged = [attempt(client, run_of(client), b"row")]
     transaction.abort(target, staged)
 
@@ -210,7 +210,7 @@ def test_an_attempt_of_the_old_run_that_stages_late_harms_nothing(client: Client
     assert values(client) == [b"new"]
 
 
-def test_a_second_write_of_the_same_run_under_the_same_name_is_told_apart(client: Client, target: Target) -> None:
+def test_a_second_write_of_the_same_run_under_the_same_name_is_distinguished(client: Client, target: Target) -> None:
     stage = run_of(client)
     transaction.commit([(target, [attempt(client, stage)])], patience_s=5)  # it had no row
     second = again(stage)
@@ -265,7 +265,7 @@ def test_throwing_away_never_raises(monkeypatch: pytest.MonkeyPatch, caplog: pyt
     assert caplog.text.count("left to staging_ttl") == 2
 
 
-def test_a_batch_that_failed_is_closed_and_gives_back_its_room(client: Client, target: Target) -> None:
+def test_a_batch_that_failed_is_closed_and_releases_its_room(client: Client, target: Target) -> None:
     run = WriteRun(client.epochs.take_ticket("orders"), batch=own_id())
     stage = stage_of(run, options("127.0.0.1:1"), NOTHING.get)
     attempt(client, stage, b"of an attempt that nobody knows of")
@@ -298,7 +298,7 @@ def test_a_write_at_least_once_begins_no_run() -> None:
     assert transaction.begin_stream(at_least_once, "") is None
 
 
-def test_runs_are_told_apart_by_their_tickets(broker: TestBroker, client: Client) -> None:
+def test_runs_are_distinguished_by_their_tickets(broker: TestBroker, client: Client) -> None:
     stream, batch = options(broker.endpoint), write_options({"sink": "orders", "endpoint": broker.endpoint}, {})
     first, second, third = (
         transaction.begin_stream(stream, ""),

@@ -152,7 +152,7 @@ def test_a_full_sink_fails_the_task_when_it_stays_full(broker: TestBroker) -> No
     assert (stats.records, stats.staged_records) == (0, 0)
 
 
-def test_an_attempt_that_fails_gives_back_its_room_at_once(broker: TestBroker) -> None:
+def test_an_attempt_that_fails_releases_its_room_at_once(broker: TestBroker) -> None:
     def breaking() -> Iterator[pa.RecordBatch]:
         yield from batches(10)
         with broker.client() as client:

@@ -65,7 +65,7 @@ class _Slice:
             asyncio.get_running_loop().call_soon(self._begin)
 
     def _begin(self) -> None:
-        """Begin a turn: let the first work go on that still waits."""
+        """Begin a turn: resume the first work that still waits."""
         self._is_scheduled = False
         self._until = None
         while self._waiting:

@@ -7,7 +7,7 @@ from forebay.broker.core.partition.ranges import Range
 DEAD = Settlement.DEAD_LETTERED
 
 
-def test_what_is_on_its_way_is_nobodys_but_the_account_has_not_moved() -> None:
+def test_records_in_flight_belong_to_no_consumer_but_the_account_has_not_moved() -> None:
     moving, cursor = Transfers(), Cursor()
 
     moving.begin([Range(0, 3)])

@@ -60,7 +60,7 @@ def test_one_by_one_the_one_that_failed_longest_ago_is_next_else_the_lowest() ->
     assert [getattr(made.next_due(NOW, singly=singly), "first", None) for singly in (True, False)] == [7, 1]
 
 
-def test_what_was_taken_back_without_a_failure_is_next_and_due_at_once() -> None:
+def test_revoked_records_without_a_failure_are_next_and_due_at_once() -> None:
     made = parked((1, 2), not_before=NOW + 9)
     assert made.next_due(NOW, singly=True) is None
 

@@ -48,7 +48,7 @@ def test_few_gaps_stay_apart_though_they_touch() -> None:
     assert merged(gaps, most=2, settled_to=100) == (gaps, [], [])
 
 
-def test_the_bound_yields_where_live_records_stand_between() -> None:
+def test_the_bound_yields_where_live_records_are_between() -> None:
     gaps = [gap(0, 1), gap(2, 3), gap(4, 5)]
 
     kept, gone, made = merged(gaps, most=1, settled_to=3)

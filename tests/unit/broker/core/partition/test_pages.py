@@ -25,7 +25,7 @@ def checked(page: Incoming, counted: int | None = None) -> Incoming:
     )
 
 
-def test_a_good_page_comes_back_as_it_is() -> None:
+def test_an_intact_page_is_read_as_it_is() -> None:
     page = incoming()
 
     assert checked(page) is page

@@ -22,7 +22,7 @@ def test_what_is_within_its_range_passes() -> None:
     numbers_of(request.DESCRIPTOR).check(request)
 
 
-def test_a_call_without_numbers_has_nothing_to_look_at() -> None:
+def test_a_call_without_numbers_has_nothing_to_check() -> None:
     assert not numbers_of(sink_service_pb2.GetSinkRequest.DESCRIPTOR)
 
 

@@ -20,7 +20,7 @@ def masked(message: sink_pb2.SinkSettings, *paths: str, defaults: SinkSettings =
 
 
 @pytest.mark.parametrize("settings", [DEFAULTS, OTHER])
-def test_settings_come_back_from_the_wire_as_they_went(settings: SinkSettings) -> None:
+def test_settings_round_trip_over_the_wire(settings: SinkSettings) -> None:
     message = sinks.settings_message(settings)
 
     assert replace(DEFAULTS, **sinks.given(message)) == settings

@@ -112,7 +112,7 @@ async def test_one_append_over_the_bound_passes_when_nothing_waits() -> None:
         at.committer.admit(101)
 
 
-async def test_appends_stop_at_the_reserve_of_the_disk_and_come_back_by_themselves() -> None:
+async def test_appends_stop_at_the_reserve_of_the_disk_and_resume_by_themselves() -> None:
     store = MemoryStore()
     async with bench(store, reserve=1_000) as at:
         store.room = 1_500

@@ -28,7 +28,7 @@ async def test_a_waiter_that_is_cancelled_leaves_the_batch_to_the_others() -> No
     await stays
 
 
-async def test_a_failed_batch_raises_for_everybody_who_waits_early_or_late() -> None:
+async def test_a_failed_batch_raises_for_every_caller_that_waits_early_or_late() -> None:
     done = Durable()
     early = asyncio.ensure_future(wait(done))
     await asyncio.sleep(0)

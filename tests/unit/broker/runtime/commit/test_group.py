@@ -198,7 +198,7 @@ async def test_a_partition_with_little_keeps_out_of_the_file_of_the_others() -> 
     assert bulk_of(group) == {0: True, 1: True, 2: False}
 
 
-async def test_pages_of_one_partition_stand_side_by_side_in_the_file() -> None:
+async def test_pages_of_one_partition_are_side_by_side_in_the_file() -> None:
     group = cut([waiting(number, 6) for number in range(3)], numbers())
 
     bulk = [each for each in group.pages if each.entry.bulk]

@@ -23,7 +23,7 @@ async def test_the_next_moment_is_another_one() -> None:
     assert not pulse.next().is_set()
 
 
-async def test_everyone_who_waits_is_woken() -> None:
+async def test_every_waiter_is_woken() -> None:
     pulse = Pulse()
     waiting = [pulse.next() for _ in range(3)]
 

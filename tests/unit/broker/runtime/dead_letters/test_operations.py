@@ -145,7 +145,7 @@ async def test_redriven_records_are_at_the_end_of_their_origin_as_they_were() ->
         assert dead.acked == 5
 
 
-async def test_a_redrive_in_small_calls_meets_nothing_twice_even_when_it_comes_back_at_once() -> None:
+async def test_a_redrive_in_small_calls_meets_nothing_twice_even_when_it_fails_again_at_once() -> None:
     async with dead_orders() as (broker, buffer):
         at: Position | None = None
         calls: list[int] = []
@@ -280,7 +280,7 @@ async def test_a_purge_up_to_an_end_leaves_what_became_a_dead_letter_since() -> 
         assert (await DeadLetterOperations(broker, "orders", ends={0: 6}).purge(ALL, 100, None)).records == 0
 
 
-async def test_a_redrive_up_to_an_end_leaves_what_came_back_since() -> None:
+async def test_a_redrive_up_to_an_end_leaves_later_dead_letters() -> None:
     async with dead_orders() as (broker, _):
         done = await DeadLetterOperations(broker, "orders", ends={0: 6}).redrive(ALL, 100, None)
 

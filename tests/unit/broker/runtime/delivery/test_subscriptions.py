@@ -106,7 +106,7 @@ async def test_a_deletion_names_which_one_it_is_about_and_leaves_another_one_of_
         assert "audit" in buffer.subscriptions
 
 
-async def test_a_deleted_subscription_does_not_come_back_whatever_it_was_doing() -> None:
+async def test_a_deleted_subscription_does_not_return_whatever_it_was_doing() -> None:
     store = MemoryStore()
     async with filled_sink(store, records=3) as buffer:
         await create(buffer, "audit")
@@ -128,7 +128,7 @@ async def test_a_deleted_subscription_does_not_come_back_whatever_it_was_doing()
         assert names(again.sink("orders")) == ["default"]
 
 
-async def test_a_subscription_that_comes_back_under_its_name_in_the_same_batch_is_the_new_one() -> None:
+async def test_a_subscription_recreated_under_its_name_in_the_same_batch_is_the_new_one() -> None:
     store = HeldStore()
     async with filled_sink(store, records=3) as buffer:
         await create(buffer, "audit")

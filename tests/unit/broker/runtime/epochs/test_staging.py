@@ -466,7 +466,7 @@ async def test_staged_bytes_count_for_the_bound_of_the_broker() -> None:
         assert broker.quota.used == 0
 
 
-async def test_the_bytes_of_a_deleted_sink_come_back_staged_ones_too() -> None:
+async def test_the_bytes_of_a_deleted_sink_are_released_staged_ones_too() -> None:
     store = MemoryStore()
     async with running(store) as broker:
         buffer, _ = await broker.create("orders", SinkSettings())

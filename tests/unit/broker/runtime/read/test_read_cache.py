@@ -88,7 +88,7 @@ def test_a_failure_empties_it_and_reaches_no_caller(
     ]
 
 
-def test_after_a_failure_it_begins_anew_with_the_bounds_of_now() -> None:
+def test_after_a_failure_it_begins_again_with_the_bounds_of_now() -> None:
     made: list[FailingPageCache] = []
 
     def make(*given: object) -> FailingPageCache:

@@ -74,7 +74,7 @@ async def test_a_record_of_the_largest_size_is_read_as_it_is() -> None:
         assert step.pages[0][1].data == page(b"x" * (8 << 20)).body
 
 
-async def test_gaps_stand_in_their_places_cut_to_where_it_starts() -> None:
+async def test_gaps_are_in_their_places_cut_to_where_it_starts() -> None:
     async with replayed_sink(overflow=Overflow.DROP_OLDEST, max_disk_cache=8) as at:
         await at.fill(2, records=4)
         taker = Taker(at.buffer.subscription(""))

@@ -30,7 +30,7 @@ def test_a_process_without_a_group_is_held_against_the_machine() -> None:
     assert of(PROCESS) == [Reading("process", (524_288 + 1_024) * 1024, 4 * GIB)]
 
 
-def test_a_group_of_the_second_kind_counts_without_what_the_system_can_take_back() -> None:
+def test_a_cgroup_v2_counts_without_reclaimable_memory() -> None:
     files = {
         **PROCESS,
         "/proc/self/cgroup": "0::/system.slice/h.service\n",

@@ -234,7 +234,7 @@ async def test_a_volatile_sink_is_empty_when_it_is_opened_again() -> None:
         assert await hand.offsets() == [6]
 
 
-async def test_taken_and_not_acked_both_come_again_after_a_restart_and_then_none() -> None:
+async def test_records_that_were_not_acked_are_redelivered_after_a_restart_and_then_none() -> None:
     machine = Machine()
     async with machine.sink(**spill(4)) as buffer:
         await fill(buffer, 0, 2)
@@ -249,7 +249,7 @@ async def test_taken_and_not_acked_both_come_again_after_a_restart_and_then_none
         assert await taker(buffer).all_offsets() == []
 
 
-async def test_three_pages_come_again_and_acks_may_be_repeated() -> None:
+async def test_three_pages_are_redelivered_and_acks_may_be_repeated() -> None:
     machine = Machine()
     async with machine.sink(**spill(2, page_size=1)) as buffer:
         await fill(buffer, 0, 3)

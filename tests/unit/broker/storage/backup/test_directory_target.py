@@ -11,7 +11,7 @@ from forebay.broker.storage.backup.target import read_all
 
 
 @pytest.mark.parametrize("size", [0, 1, 4_095, 4_096, 4_097, 5 << 20])
-def test_bytes_come_back_whatever_their_number(tmp_path: Path, size: int) -> None:
+def test_any_number_of_bytes_round_trips(tmp_path: Path, size: int) -> None:
     target = DirectoryTarget(tmp_path / "target")
 
     target.put("a/b/c", [b"x" * size])

@@ -35,7 +35,7 @@ MANIFEST: Final = Manifest(
 )
 
 
-def test_a_manifest_comes_back_as_it_was_written() -> None:
+def test_a_manifest_round_trips() -> None:
     assert decode_manifest(MANIFEST.encode(), backup="b") == MANIFEST
 
 

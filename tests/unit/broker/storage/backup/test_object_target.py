@@ -15,7 +15,7 @@ def target() -> ObjectTarget:
 
 
 @pytest.mark.parametrize("size", [0, 1, SINGLE_BYTES - 1, SINGLE_BYTES, SINGLE_BYTES + 1, 3 * SINGLE_BYTES])
-def test_bytes_come_back_whatever_their_number(target: ObjectTarget, size: int) -> None:
+def test_any_number_of_bytes_round_trips(target: ObjectTarget, size: int) -> None:
     buffer = bytearray(1 << 20)
 
     def chunks() -> Iterator[memoryview]:

@@ -36,7 +36,7 @@ def test_a_header_says_what_was_stored(header: Header, body: bytes) -> None:
     assert decode_header(encoded + body) == header
 
 
-def test_a_body_comes_back_with_its_crc() -> None:
+def test_a_body_is_read_with_its_crc() -> None:
     assert body_of(STORED, HEADER) == Body(zlib.crc32(BYTES), BYTES)
 
 

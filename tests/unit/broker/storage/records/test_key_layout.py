@@ -116,7 +116,7 @@ def test_a_span_of_places_holds_its_own_and_nothing_else(place: tuple[int, int, 
 
 
 @given(sink=U32, partition=U32, bulk=st.booleans(), first=st.integers(0, 2**63), last=st.integers(0, 2**63), size=U64)
-def test_an_entry_of_the_ledger_comes_back(
+def test_an_entry_of_the_ledger_round_trips(
     sink: int, partition: int, *, bulk: bool, first: int, last: int, size: int
 ) -> None:
     due = Due(sink, partition, bulk, first, max(first, last), size)

@@ -204,7 +204,7 @@ def test_every_kind_is_tried_here() -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 @given(data=st.data())
-def test_values_of_every_kind_come_back(kind: Kind[Any], data: st.DataObject) -> None:
+def test_values_of_every_kind_round_trip(kind: Kind[Any], data: st.DataObject) -> None:
     value = data.draw(VALUES[kind.name])
 
     assert kind.codec.decode(kind.codec.encode(as_written(kind, value))) == as_read(kind, value)

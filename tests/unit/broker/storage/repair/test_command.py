@@ -51,7 +51,7 @@ def bad_sector(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_verify_reports_pages_that_the_disk_does_not_give_back(bad_sector: Path) -> None:
+def test_verify_reports_pages_that_the_disk_does_not_return(bad_sector: Path) -> None:
     report = verify(bad_sector)
 
     [orders] = report.partitions

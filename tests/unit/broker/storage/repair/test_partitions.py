@@ -253,7 +253,7 @@ def lost_end(store: MemoryStore) -> MemoryStore:
     return store.reopen()
 
 
-def test_after_a_damaged_log_no_version_of_a_schema_is_given_twice_whose_rows_stand_in_files() -> None:
+def test_after_a_damaged_log_no_version_of_a_schema_is_given_twice_whose_rows_are_in_files() -> None:
     store = filled()
     [entry] = [one.entry for one in PAGES if one.entry.bulk]
     rows = replace(entry, number=entry.number + 10, base=60, encoding=Encoding.ARROW)

@@ -107,7 +107,7 @@ def test_a_follower_takes_over_after_the_silence_and_not_before(engine: MemoryEn
         each.close()
 
 
-def test_an_engine_that_is_away_is_no_silence_of_the_owner(engine: MemoryEngine, tmp_path: Path) -> None:
+def test_an_engine_that_is_unreachable_is_no_silence_of_the_owner(engine: MemoryEngine, tmp_path: Path) -> None:
     with closing(take_over(engine, b"a")):
         engine.away = True
 

@@ -93,7 +93,7 @@ def test_the_release_of_the_owner_is_known_and_that_of_a_former_one_is_not() -> 
     assert history.endpoint == "host:7461"
 
 
-def test_a_reader_goes_on_at_the_place_behind_a_batch() -> None:
+def test_a_reader_continues_at_the_place_behind_a_batch() -> None:
     before = History()
     for record in (fence_of(1, A), chunk_of(7, 1, A, 0)):
         before.take(*decode(record))

@@ -60,7 +60,7 @@ def test_an_append_whose_answer_is_lost_is_confirmed_and_read_once(engine: Memor
     assert len(engine.records) == 3
 
 
-def test_an_append_waits_while_the_engine_is_away_and_is_confirmed_when_it_answers(
+def test_an_append_waits_while_the_engine_is_unreachable_and_is_confirmed_when_it_answers(
     engine: MemoryEngine, owner: Owner
 ) -> None:
     engine.away = True
@@ -79,7 +79,9 @@ def test_an_append_waits_while_the_engine_is_away_and_is_confirmed_when_it_answe
     assert read_all(engine) == [1]
 
 
-def test_an_owner_that_is_ended_while_the_engine_is_away_confirms_nothing(engine: MemoryEngine, owner: Owner) -> None:
+def test_an_owner_that_is_ended_while_the_engine_is_unreachable_confirms_nothing(
+    engine: MemoryEngine, owner: Owner
+) -> None:
     engine.away = True
     threading.Timer(0.1, owner.end).start()
 

@@ -66,7 +66,7 @@ def test_the_soft_limit_is_raised_as_far_as_is_wanted_and_allowed(
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == outcome
 
 
-def test_what_is_held_back_is_lent_when_no_descriptor_is_left_and_taken_back_later() -> None:
+def test_reserved_descriptors_are_lent_when_none_is_left_and_reserved_again_later() -> None:
     spare = SpareFiles(3)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     taken: list[int] = []

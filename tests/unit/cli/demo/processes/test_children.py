@@ -81,7 +81,7 @@ def test_a_child_that_is_asked_to_stop_ends_with_its_own_code(tmp_path: Path) ->
         assert child.stop() == 3
 
 
-def test_waiting_for_reports_ends_in_time_when_nobody_speaks(tmp_path: Path) -> None:
+def test_waiting_for_reports_ends_in_time_when_none_arrives(tmp_path: Path) -> None:
     with Processes(tmp_path) as processes:
         processes.start("silent", python("import sys; sys.stdin.read()"))
         begun = time.monotonic()

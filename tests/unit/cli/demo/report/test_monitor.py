@@ -7,7 +7,7 @@ from forebay.cli.demo.report.monitor import Monitor, Tally, accounts
 from forebay.client import testing
 
 
-def test_a_broker_that_is_away_is_shown_with_what_was_known_last() -> None:
+def test_a_broker_that_is_unreachable_is_shown_with_what_was_known_last() -> None:
     with testing.broker() as broker:
         with broker.client() as client:
             client.sinks.create("demo", partitions=2)

@@ -31,7 +31,7 @@ def test_a_log_has_every_event_and_now_and_then_the_figures() -> None:
     assert lines[1].endswith("the broker is killed (-9)")
 
 
-def test_a_terminal_shows_who_is_away() -> None:
+def test_a_terminal_shows_which_broker_is_unreachable() -> None:
     screen = StringIO()
     with Progress(Console(file=screen, force_terminal=True, width=200)) as progress:
         progress.show(sample(0.0))

@@ -104,7 +104,7 @@ def test_without_an_account_there_is_no_identity() -> None:
 
 
 @given(lost=st.sets(st.integers(0, 40)), repeated=st.dictionaries(st.integers(0, 40), st.integers(2, 5)))
-def test_lost_and_duplicates_are_exact_whatever_goes_missing_or_comes_again(
+def test_lost_and_duplicates_are_exact_whatever_goes_missing_or_is_repeated(
     lost: set[int], repeated: dict[int, int]
 ) -> None:
     there = [offset for offset in range(41) if offset not in lost]

@@ -34,7 +34,7 @@ def test_before_the_first_start_nothing_has_arrived(tmp_path: Path) -> None:
         assert list(view.rows()) == []
 
 
-def test_what_comes_again_is_counted_once(store: ReceiverStore, tmp_path: Path) -> None:
+def test_repeated_records_are_counted_once(store: ReceiverStore, tmp_path: Path) -> None:
     with TargetView(tmp_path / "target.sqlite") as view:
         store.add([arrival(0), arrival(1)], now=NOW)
         first = view.count()
@@ -54,7 +54,7 @@ def test_arrivals_come_in_the_order_of_their_first_time(store: ReceiverStore, tm
         ]
 
 
-def test_a_value_without_an_id_is_a_row_that_nobody_produced(store: ReceiverStore, tmp_path: Path) -> None:
+def test_a_value_without_an_id_is_a_row_that_was_never_produced(store: ReceiverStore, tmp_path: Path) -> None:
     store.add([Arrival("abc-0-0", 0, 0, '"text"', None)], now=NOW)
 
     with TargetView(tmp_path / "target.sqlite") as view:

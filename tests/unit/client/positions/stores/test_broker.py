@@ -32,6 +32,6 @@ class TestBrokerPositions(PositionStoreConformance):
         return lambda: store_of(broker.endpoint)
 
 
-def test_a_broker_that_is_away_makes_the_store_unavailable() -> None:
+def test_a_broker_that_is_unreachable_makes_the_store_unavailable() -> None:
     with pytest.raises(PositionStoreUnavailable):
         store_of("127.0.0.1:1", 0.5).read(KEY)

@@ -25,7 +25,7 @@ def test_a_table_whose_name_would_need_quotes_is_refused(table: str) -> None:
         open_store(f"postgresql://host/db?table={table}", channels=no_channels())
 
 
-def test_a_server_that_is_away_is_unavailable_and_the_next_call_tries_again() -> None:
+def test_a_server_that_is_unreachable_is_unavailable_and_the_next_call_tries_again() -> None:
     store = open_store("postgresql://127.0.0.1:1/db", channels=no_channels(), rw_timeout_s=2)
 
     for _ in range(2):

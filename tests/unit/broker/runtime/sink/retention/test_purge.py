@@ -389,7 +389,7 @@ async def test_a_caller_that_leaves_ends_it_and_deliveries_continue() -> None:
         assert await taker.all_offsets() == [0, 1, 2]
 
 
-async def test_the_space_of_what_was_purged_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_space_of_what_was_purged_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reclaimer, "IDLE_S", 0.01)
     store = MemoryStore()
     async with running(store) as broker:

@@ -43,7 +43,7 @@ def test_a_temporary_file_that_a_writer_abandoned_is_removed_and_that_of_a_livin
     assert new.exists()
 
 
-def test_a_directory_that_is_gone_is_an_engine_that_is_away_and_no_end_of_the_journal(tmp_path: Path) -> None:
+def test_a_directory_that_is_gone_is_an_engine_that_is_unreachable_and_no_end_of_the_journal(tmp_path: Path) -> None:
     engine = DirectoryEngine(tmp_path / "journal")
     (tmp_path / "journal").rename(tmp_path / "elsewhere")
 

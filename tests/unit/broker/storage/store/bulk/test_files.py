@@ -230,7 +230,7 @@ def _open_files() -> list[str]:
     return found
 
 
-def test_files_are_not_missing_while_their_folder_is_away(tmp_path: Path) -> None:
+def test_files_are_not_missing_while_their_folder_is_unreachable(tmp_path: Path) -> None:
     folder = tmp_path / "bulk"
     folder.mkdir()
     files = filled(folder, open_max=1)

@@ -10,7 +10,7 @@ from forebay.broker.storage.store.bulk.ranges import give_back
 KIB = 1024
 
 
-def test_the_room_of_a_range_comes_back_and_the_rest_stays(tmp_path: Path) -> None:
+def test_the_room_of_a_range_is_released_and_the_rest_stays(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"x" * (256 * KIB))
     os.sync()

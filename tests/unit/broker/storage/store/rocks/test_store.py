@@ -170,7 +170,7 @@ def fill(store: RocksStore, partition: int, parts: range) -> None:
 
 
 @pytest.mark.parametrize("synced_first", [False, True])
-def test_the_space_of_a_partition_comes_back_and_its_neighbours_are_not_touched(
+def test_the_space_of_a_partition_is_released_and_its_neighbours_are_not_touched(
     host: RocksHost, synced_first: bool
 ) -> None:
     for partition in (0, 1, 2):
@@ -193,7 +193,7 @@ def test_the_space_of_a_partition_comes_back_and_its_neighbours_are_not_touched(
     assert all(value is not None for value in host.store.get_many(Family.BULK, kept))
 
 
-def test_the_space_of_what_is_deleted_within_a_file_comes_back_and_nothing_is_rewritten(host: RocksHost) -> None:
+def test_the_space_of_what_is_deleted_within_a_file_is_released_and_nothing_is_rewritten(host: RocksHost) -> None:
     fill(host.store, 1, range(3))
     before, full = files(host), host.store.live_bytes()
     host.store.write([DeleteRange(Family.BULK, page_key(1, 0), page_key(1, 20))])
