@@ -39,6 +39,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerServer]:
         listen="127.0.0.1:0",
         console_listen="127.0.0.1:0",
         console_write=True,
+        console_trace_url="https://traces.example/{trace_id}",
+        console_spark_url="https://spark.example/history/{application}",
         backup_target=str(folder / "backups"),
     )
     with BrokerServer.on_disk(settings) as running:
@@ -68,7 +70,15 @@ def _fill(server: BrokerServer) -> None:
         for previous, names in enumerate((["id"], ["id", "name"])):
             schema = pa.schema([(name, pa.string()) for name in names])
             client.schemas.register("rows", arrow.encode_schema(schema), previous=previous)
-        stage = Stage("query", 7, "run-1", client.epochs.take_ticket("orders"), write_name="hourly")
+        schema = pa.schema([("id", pa.string()), ("name", pa.string())])
+        rows = pa.RecordBatch.from_pylist([{"id": str(n), "name": EVIL if n % 2 else None} for n in range(9)], schema)
+        with client.publisher("rows") as publisher:
+            for _ in range(2):
+                publisher.send_page(arrow.page(rows, 2), partition=0).result(30)
+        with client.subscriber("rows", consumer_id="loader") as loader:
+            next(iter(loader)).ack(0, 8, wait=True)
+        ticket = client.epochs.take_ticket("orders")
+        stage = Stage("query", 7, "run-1", ticket, write_name="hourly", application="application_1410901177871_0001")
         publisher = client.publisher("orders", stage=stage)
         with publisher:
             publisher.send(b"x")

@@ -25,6 +25,7 @@ QUERIES = {"/sinks/{sink}/explain": "?partition=0&offset=3"}
 SINKS = {"/sinks/{sink}/schemas": "rows", "/sinks/{sink}/dead-letters": "alerts"}
 SHOWN = [path.replace("{sink}", SINKS.get(path, "orders")) + QUERIES.get(path, "") for path in PAGES]
 SHOWN += ["/sinks/alerts/records?as=hex", "/sinks/alerts/actions/purge-dead-letters", "/sinks/orders/actions/pause"]
+SHOWN += ["/sinks/rows/records?as=rows", "/sinks/orders/records?key=k3", "/sinks/alerts/actions/redrive?text=HTTP"]
 SHOWN += ["/sinks/missing"]
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, use_span
 
 from forebay.broker.console.pages.tail import RECORDS_PER_POLL
 from forebay.broker.core.access.credentials import token_credential
@@ -29,9 +31,11 @@ def test_deliveries_say_who_consumes_and_what_failed(server: BrokerServer) -> No
         client.publish("orders", [Record(b"x") for _ in range(3)])
         client.publish("alerts", [Record(b"x")])
         with (
-            client.subscriber("orders", consumer_id="worker-1") as orders,
+            client.subscriber("orders", consumer_id="worker-1", program="shipper/7 <b>") as orders,
             client.subscriber("alerts", consumer_id="worker-2") as alerts,
         ):
+            next(iter(orders)).ack(wait=True)
+            client.publish("orders", [Record(b"x") for _ in range(3)])
             next(iter(orders))
             next(iter(alerts)).nack(delay_s=60.0, reason=EVIL, wait=True)
             page, found = html(server, "/deliveries"), data(server, "/deliveries.json")
@@ -41,7 +45,13 @@ def test_deliveries_say_who_consumes_and_what_failed(server: BrokerServer) -> No
     assert (by_sink["alerts"]["state"], by_sink["alerts"]["reason"]) == ("backing off", EVIL)
     assert 50 < by_sink["alerts"]["retry_in_s"] <= 60
     assert (by_sink["orders"]["in_flight"], by_sink["orders"]["clients"]) == (3, ["worker-1"])
+    assert by_sink["orders"]["programs"] == ["shipper/7 <b>"]
+    assert sum(by_sink["orders"]["latency"]) == 1
+    assert sum(by_sink["alerts"]["latency"]) == 0
+    assert by_sink["alerts"]["programs"][0].startswith("forebay-python/")
     assert "worker-1" in page
+    assert "shipper/7 &lt;b&gt;" in page
+    assert "Pages of orders default by time" in page
     assert "<script>alert" not in page
 
 
@@ -70,13 +80,66 @@ def test_records_are_found_by_time_and_by_text_and_shown_byte_by_byte(server: Br
     later = (datetime.now(UTC) + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%S")
 
     assert [one["offset"] for one in found["records"]] == ["11", *(str(n) for n in range(110, 120))]
-    assert "11 of 120 examined records contain the text" in page
+    assert "11 of 120 examined records match" in page
     assert "000000  6f 72 64 65 72 20 30" in html(server, "/sinks/orders/records?as=hex")
     assert len(data(server, "/sinks/orders/records.json?since=2020-01-01")["records"]) == 50
     assert data(server, f"/sinks/orders/records.json?since={later}")["records"] == []
     assert "since must be a time such as" in html(server, "/sinks/orders/records?since=noon", 400)
-    assert "as must be one of json, text, hex" in html(server, "/sinks/orders/records?as=xml", 400)
+    assert "as must be one of json, text, hex, rows" in html(server, "/sinks/orders/records?as=xml", 400)
     assert "at most 200" in html(server, f"/sinks/orders/records?contains={'x' * 201}", 400)
+
+
+def test_records_are_found_by_their_key_alone(server: BrokerServer) -> None:
+    with Client(server.endpoint) as client:
+        client.sinks.create("orders")
+        client.publish("orders", [Record(b"k7", key=b"k%d" % (n % 80)) for n in range(120)])
+
+    found = data(server, "/sinks/orders/records.json?key=k7")
+    page = html(server, "/sinks/orders/records?key=k7&contains=k7")
+
+    assert [one["offset"] for one in found["records"]] == ["7", "87"]
+    assert "2 of 120 examined records match" in page
+    assert f"forebay peek orders --partition 0 --offset 0 --count 120 --endpoint {server.endpoint}" in page
+    assert "/sinks/orders/records.json?partition=0&amp;key=k7&amp;contains=k7&amp;offset=0" in page
+    assert "at most 200" in html(server, f"/sinks/orders/records?key={'x' * 201}", 400)
+
+
+def test_rows_with_a_schema_and_objects_are_a_table(server: BrokerServer) -> None:
+    rows = pa.RecordBatch.from_pylist([{"id": 1, "name": EVIL}, {"id": 2, "name": None}])
+    with Client(server.endpoint) as client:
+        for sink in ("rows", "objects"):
+            client.sinks.create(sink)
+        client.schemas.register("rows", arrow.encode_schema(rows.schema), previous=0)
+        with client.publisher("rows") as publisher:
+            publisher.send_page(arrow.page(rows, 1), partition=0).result(20)
+        client.publish("objects", [Record(b'{"a": {"b": 1}}'), Record(b"no object"), Record(b'{"c": true}')])
+
+    typed, objects = (html(server, f"/sinks/{sink}/records?as=rows") for sink in ("rows", "objects"))
+
+    assert '<th scope="col">id</th><th scope="col">name</th>' in typed
+    assert "<script>alert" not in typed
+    assert '<th scope="col">a</th><th scope="col">c</th>' in objects
+    assert "no row, text:</span> no object" in objects
+
+
+def test_a_record_leads_to_its_trace() -> None:
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    url, provider = "https://traces.example/t/{trace_id}?a=1&b=2", TracerProvider()
+    with (
+        BrokerServer.in_memory(console_listen="127.0.0.1:0", console_trace_url=url) as server,
+        Client(server.endpoint) as client,
+    ):
+        client.sinks.create("orders")
+        client.publish("orders", [Record(b"x")])
+        untraced = html(server, "/sinks/orders/explain?offset=0")
+        parent = NonRecordingSpan(SpanContext(int(trace, 16), 1, is_remote=True, trace_flags=TraceFlags(1)))
+        with use_span(parent), provider.get_tracer("test").start_as_current_span("publish"):
+            client.publish("orders", [Record(b"y")])
+        page, found = (html(server, "/sinks/orders/explain?offset=1"), client.sinks.explain("orders", 1))
+
+    assert "traces.example" not in untraced
+    assert f'href="https://traces.example/t/{trace}?a=1&amp;b=2"' in page
+    assert found.trace_id == trace
 
 
 def test_a_record_is_explained(server: BrokerServer) -> None:
@@ -138,8 +201,22 @@ def test_a_tail_counts_what_came_too_fast_for_it(server: BrokerServer) -> None:
             _, content = next_event(events)
 
     assert f"{RECORDS_PER_POLL + 50} records since" in content
-    assert "50 of them too fast" in content
+    assert "50 of them left out for the rate" in content
     assert f"x{RECORDS_PER_POLL + 49}" in content
+
+
+def test_a_tail_may_be_slower(server: BrokerServer) -> None:
+    with Client(server.endpoint) as client:
+        client.sinks.create("orders")
+        with asked(server, "/events/sinks/orders/tail?rate=3") as events:
+            client.publish("orders", [Record(b"x%d" % n) for n in range(10)])
+            _, content = next_event(events)
+
+    assert "10 records since" in content
+    assert "7 of them left out for the rate" in content
+    assert "x7" in content
+    assert "x6" not in content
+    assert f"rate = 0: must be 1 to {RECORDS_PER_POLL}" in html(server, "/sinks/orders/tail?rate=0", 400)
 
 
 def test_a_tail_ends_with_its_sink(server: BrokerServer) -> None:
@@ -158,7 +235,8 @@ def test_a_tail_ends_with_its_sink(server: BrokerServer) -> None:
 def test_the_page_of_spark_writes_has_epochs_and_what_is_staged(server: BrokerServer) -> None:
     with Client(server.endpoint) as client:
         client.sinks.create("orders")
-        stage = Stage("query", 7, "run-1", client.epochs.take_ticket("orders"), write_name="hourly")
+        ticket = client.epochs.take_ticket("orders")
+        stage = Stage("query", 7, "run-1", ticket, write_name="hourly", application="app-20261125071122-0003")
         with client.publisher("orders", stage=stage) as publisher:
             publisher.send(b"x")
             publisher.flush()
@@ -167,9 +245,13 @@ def test_the_page_of_spark_writes_has_epochs_and_what_is_staged(server: BrokerSe
         client.epochs.commit([EpochCommit.of("orders", stage, [staged])])
 
     [after] = data(server, "/producers.json")["producers"]
+    now_us = data(server, "/producers.json")["now_us"]
 
     assert (before["name"], before["last_epoch"], before["staged_records"]) == ("hourly", None, 1)
+    assert before["staged_bytes"] > 0
+    assert now_us - 60_000_000 < before["staged_at_us"] <= now_us
     assert (after["last_epoch"], after["staged_records"], after["run"]) == (7, 0, "run-1")
+    assert (after["staged_at_us"], after["application"]) == (None, "app-20261125071122-0003")
     assert "hourly" in html(server, "/producers")
 
 

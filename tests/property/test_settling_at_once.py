@@ -47,7 +47,7 @@ def seen(lane: Lane) -> tuple[object, ...]:
     parked = [(each.first, each.end, each.not_before) for each in lane.retry.queue]
     machine = (lane.resend.state, lane.resend.not_before, lane.resend.backlog_end, lane.retry.live_stopped)
     view = (lane.view.watermark, lane.view.beyond, lane.view.attempts)  # it settles nothing: its sums are nobody's
-    return lane.cursor, view, flights, parked, machine, lane.deadline(), lane.sender.position, lane.pop_settled_ages()
+    return lane.cursor, view, flights, parked, machine, lane.deadline(), lane.sender.position, lane.pop_settled()
 
 
 @given(

@@ -73,7 +73,8 @@ def test_the_way_of_a_record_is_one_story_from_its_micro_batch_to_its_settlement
     listen, answers = f"127.0.0.1:{free_port()}", [AWAY]
     with receiving() as receiver, serving(lambda _: answers[0]) as remote:
         env = environment(receiver)
-        workers = environment(receiver, OTEL_PYTHON_TRACER_PROVIDER="forebay", OTEL_SERVICE_NAME="spark")
+        names = {"OTEL_SERVICE_NAME": "spark", "SPARK_APPLICATION_ID": "spark-story"}
+        workers = environment(receiver, OTEL_PYTHON_TRACER_PROVIDER="forebay", **names)
         with serve_command(tmp_path / "data", listen, environment=env) as first:
             with Client(first.ready()) as client:
                 client.sinks.create("orders", retry_backoff_min_s=0.1, retry_backoff_max_s=0.2)
@@ -103,6 +104,10 @@ def test_the_way_of_a_record_is_one_story_from_its_micro_batch_to_its_settlement
     assert [commit.attributes[name] for name in of_batch] == [task.attributes[name] for name in of_batch]
     assert (task.attributes["spark.streaming.batch.id"], commit.attributes["messaging.batch.message_count"]) == ("0", 1)
     assert (send.trace_id, send.parent_id) == task.context
+    host, _, port = listen.rpartition(":")
+    named = [(one.attributes["server.address"], one.attributes["server.port"]) for one in (send, *deliveries, *settled)]
+    assert set(named) == {(host, int(port))}
+    assert (task.attributes["spark.app.id"], commit.attributes["spark.app.id"]) == ("spark-story", "spark-story")
     assert all(span.links == {send.context} for span in (*buffered, *deliveries))
     assert {span.service for span in deliveries} == {"forebay-deliver"}
     assert "error.type" in processed[0].attributes

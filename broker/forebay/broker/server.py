@@ -62,6 +62,7 @@ from forebay.broker.shard import SERVES_FOR, boot_time_s, own_shard
 from forebay.broker.storage.directory import FORMAT
 from forebay.broker.storage.records.accepted import boot_id
 from forebay.broker.storage.recovery import errors_of_a_start, recover
+from forebay.broker.storage.repair.last_check import last
 from forebay.broker.storage.replication.store import ReplicatedStore
 from forebay.broker.storage.store.backends import BACKENDS
 from forebay.broker.storage.store.contract import Store
@@ -265,6 +266,7 @@ class Serving:
                 self._identity.version,
                 lambda: self.endpoint,
                 self._identity.started_at_us,
+                last(self.settings.data_dir),
                 self._warnings,
             ),
             self.settings,

@@ -75,6 +75,21 @@ def _known_store(name: str) -> str:
     return name
 
 
+def _trace_url(url: str) -> str:
+    return _template(url, "trace_id")
+
+
+def _spark_url(url: str) -> str:
+    return _template(url, "application")
+
+
+def _template(url: str, name: str) -> str:
+    """Return the template of a web address, or raise ValueError: no link may run a script."""
+    if url and not (url.startswith(("https://", "http://")) and f"{{{name}}}" in url and url.isprintable()):
+        raise ValueError(f"must begin with https:// or http:// and contain {{{name}}}")
+    return url
+
+
 def _known_log_format(name: str) -> str:
     if name not in list(LogFormat):
         raise ValueError(f"must be one of {', '.join(LogFormat)}")
@@ -133,6 +148,18 @@ class BrokerSettings(BaseSettings):
     """Actions in the console, such as pausing a sink or redriving dead letters.
 
     Each is previewed and confirmed, and needs the right that its command needs.
+    """
+
+    console_trace_url: Annotated[str, AfterValidator(_trace_url)] = ""
+    """Address of a trace, with `{trace_id}`, that the console links records to.
+
+    Such as `https://grafana.example/explore/tempo/{trace_id}`. Empty for no links.
+    """
+
+    console_spark_url: Annotated[str, AfterValidator(_spark_url)] = ""
+    """Address of a Spark application, with `{application}`, that the console links its writes to.
+
+    Such as `https://spark.example/history/{application}/`. Empty for no links.
     """
 
     tls_server_cert_file: str = ""

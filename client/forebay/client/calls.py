@@ -84,7 +84,7 @@ class ClientCalls:
             incarnation=incarnation,
         )
 
-        with Telemetry(sink).sending(partition, len(records)) as span:
+        with Telemetry(sink, server=self._service.server_of(sink)).sending(partition, len(records)) as span:
             response = await self._service.call(
                 "PublishBatch", sink, request, metadata=span.metadata, is_idempotent=retry_maybe_sent
             )
@@ -137,7 +137,7 @@ class ClientCalls:
             incarnation=incarnation,
         )
         response = await self._service.call("Pull", sink, request, extra_s=wait_s)
-        Telemetry(sink, subscription).read("pull", len(response.records))
+        Telemetry(sink, subscription, server=self._service.server_of(sink)).read("pull", len(response.records))
         return [convert.delivered_record(record, response.incarnation) for record in response.records]
 
     @operation
@@ -210,7 +210,9 @@ class ClientCalls:
             else ("Nack", pb.NackRequest(nacks=[message.nack for message in messages]))
         )
         request.sink, request.subscription, request.incarnation = sink, subscription, _incarnation(pulled)
-        with Telemetry(sink, subscription).settling(kind, *_partition_and_count(answers)):
+        with Telemetry(sink, subscription, server=self._service.server_of(sink)).settling(
+            kind, *_partition_and_count(answers)
+        ):
             response = await self._service.call(rpc, sink, request)
         return [convert.settle_result(result) for result in response.results]
 

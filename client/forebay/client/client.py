@@ -156,10 +156,12 @@ class Client(ClientCalls, Blocking):
         credit_bytes: int = 16 << 20,
         reconnect: bool = True,
         incarnation: str = "",
+        program: str = "",
     ) -> Subscriber:
         """Return an iterator of deliveries; it connects when the first delivery is requested.
 
-        ``credit_records`` and ``credit_bytes`` bound the records in flight: delivered and not settled.
+        ``credit_records`` and ``credit_bytes`` bound the records in flight: delivered and not settled. ``program`` is
+        shown with the connection: name and version of the program, and what it delivers to.
         """
         subscriber = Subscriber(
             self._channels,
@@ -168,6 +170,7 @@ class Client(ClientCalls, Blocking):
             consumer_id=consumer_id,
             settings=SubscriberSettings(credit_records, credit_bytes, reconnect),
             incarnation=incarnation,
+            program=program,
             on_close=self._untrack,
         )
         self._track(subscriber)

@@ -97,14 +97,16 @@ class Telemetry:
         sink: str,
         subscription: str = "",
         *,
+        server: Attributes | None = None,
         tracers: TracerProvider | None = None,
         meters: MeterProvider | None = None,
     ) -> None:
-        """Use the given providers, or the global ones."""
+        """Use the given providers, or the global ones; ``server`` has the attributes of the broker's address."""
         self._sink = sink
         self._common: dict[str, str | int] = {
             "messaging.system": "forebay",
             "messaging.destination.name": sink,
+            **(server or {}),
         }
         if subscription:
             self._common["messaging.consumer.group.name"] = subscription

@@ -22,6 +22,7 @@ from forebay.deliver.settings import DelivererSettings
 from forebay.deliver.source import Source, SourceClient
 from forebay.deliver.targets.target import Target, TargetContext
 from forebay.deliver.telemetry import Instruments
+from forebay.packaging import own_version
 
 _log = logging.getLogger("forebay.deliver")
 
@@ -120,12 +121,14 @@ class Deliverer:
 
     def _run(self, dispatcher: Dispatcher) -> None:
         settings = self._settings
+        shown = settings.target or type(self._target).__name__
         source = self._client.subscriber(
             self._sink,
             subscription=settings.subscription,
             consumer_id=settings.consumer_id,
             credit_records=settings.credit_records,
             credit_bytes=settings.credit_bytes,
+            program=f"forebay-deliver/{own_version()} {ascii(shown)[1:-1]}",
         )
         executor = PartitionExecutor(
             dispatcher.deliver,

@@ -35,6 +35,9 @@ class DelivererSettings:
     stop_grace_s: float = 20.0
     """Time that `Deliverer.stop` waits for sends in progress."""
 
+    target: str = ""
+    """Name of the target, shown with the connection; empty for the name of its class."""
+
     def __post_init__(self) -> None:
         """Reject values that are out of bounds."""
         _within("concurrency", self.concurrency, 1, 256)

@@ -130,5 +130,6 @@ class SourceClient(Protocol):
         consumer_id: str | None = ...,
         credit_records: int = ...,
         credit_bytes: int = ...,
+        program: str = ...,
     ) -> Source:
-        """Subscribe to a sink; ``credit_*`` bound what is in flight."""
+        """Subscribe to a sink; ``credit_*`` bound what is in flight, ``program`` is shown to operators."""

@@ -1,14 +1,24 @@
-"""Installation of this distribution: the command that adds an optional part to it."""
+"""Installation of this distribution: its version, and the command that adds an optional part to it."""
 
 from __future__ import annotations
 
 import json
 import shlex
-from importlib.metadata import PackageNotFoundError, distribution
+from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution, version
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
 NAME: Final = "forebay"
+
+
+@cache
+def own_version() -> str:
+    """Return the version of this installation; ``unknown`` for a folder on the path without metadata."""
+    try:
+        return version(NAME)
+    except PackageNotFoundError:
+        return "unknown"
 
 
 def install_command(extra: str) -> str:

@@ -156,7 +156,7 @@ class Connection(_message.Message):
     def __init__(self, peer: _Optional[str] = ..., opened_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., used_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., open_calls: _Optional[int] = ..., received_bytes: _Optional[int] = ..., sent_bytes: _Optional[int] = ..., unread_bytes: _Optional[int] = ..., streams: _Optional[_Iterable[_Union[ConnectedStream, _Mapping]]] = ...) -> None: ...
 
 class ConnectedStream(_message.Message):
-    __slots__ = ("method", "sink", "subscription", "client_id", "principal", "opened_at", "records", "bytes", "records_per_s", "in_flight", "credit_records", "held_bytes", "partition", "position", "lag_records", "mode", "mode_time", "mode_switches")
+    __slots__ = ("method", "sink", "subscription", "client_id", "principal", "opened_at", "records", "bytes", "records_per_s", "in_flight", "credit_records", "held_bytes", "partition", "position", "lag_records", "mode", "mode_time", "mode_switches", "program")
     METHOD_FIELD_NUMBER: _ClassVar[int]
     SINK_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
@@ -175,6 +175,7 @@ class ConnectedStream(_message.Message):
     MODE_FIELD_NUMBER: _ClassVar[int]
     MODE_TIME_FIELD_NUMBER: _ClassVar[int]
     MODE_SWITCHES_FIELD_NUMBER: _ClassVar[int]
+    PROGRAM_FIELD_NUMBER: _ClassVar[int]
     method: str
     sink: str
     subscription: str
@@ -193,7 +194,8 @@ class ConnectedStream(_message.Message):
     mode: _sink_service_pb2.ReaderMode
     mode_time: _duration_pb2.Duration
     mode_switches: int
-    def __init__(self, method: _Optional[str] = ..., sink: _Optional[str] = ..., subscription: _Optional[str] = ..., client_id: _Optional[str] = ..., principal: _Optional[str] = ..., opened_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., records: _Optional[int] = ..., bytes: _Optional[int] = ..., records_per_s: _Optional[float] = ..., in_flight: _Optional[int] = ..., credit_records: _Optional[int] = ..., held_bytes: _Optional[int] = ..., partition: _Optional[int] = ..., position: _Optional[int] = ..., lag_records: _Optional[int] = ..., mode: _Optional[_Union[_sink_service_pb2.ReaderMode, str]] = ..., mode_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., mode_switches: _Optional[int] = ...) -> None: ...
+    program: str
+    def __init__(self, method: _Optional[str] = ..., sink: _Optional[str] = ..., subscription: _Optional[str] = ..., client_id: _Optional[str] = ..., principal: _Optional[str] = ..., opened_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., records: _Optional[int] = ..., bytes: _Optional[int] = ..., records_per_s: _Optional[float] = ..., in_flight: _Optional[int] = ..., credit_records: _Optional[int] = ..., held_bytes: _Optional[int] = ..., partition: _Optional[int] = ..., position: _Optional[int] = ..., lag_records: _Optional[int] = ..., mode: _Optional[_Union[_sink_service_pb2.ReaderMode, str]] = ..., mode_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., mode_switches: _Optional[int] = ..., program: _Optional[str] = ...) -> None: ...
 
 class ListConnectionsResponse(_message.Message):
     __slots__ = ("connections", "next_page_token")

@@ -44,7 +44,7 @@ class PublishOpen(_message.Message):
     def __init__(self, sink: _Optional[str] = ..., writer_id: _Optional[str] = ..., writer_epoch: _Optional[int] = ..., stage: _Optional[_Union[PublishStage, _Mapping]] = ..., answers_together: bool = ..., incarnation: _Optional[str] = ...) -> None: ...
 
 class PublishStage(_message.Message):
-    __slots__ = ("producer", "write_name", "epoch", "token", "run", "ticket", "takeover")
+    __slots__ = ("producer", "write_name", "epoch", "token", "run", "ticket", "takeover", "application")
     PRODUCER_FIELD_NUMBER: _ClassVar[int]
     WRITE_NAME_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -52,6 +52,7 @@ class PublishStage(_message.Message):
     RUN_FIELD_NUMBER: _ClassVar[int]
     TICKET_FIELD_NUMBER: _ClassVar[int]
     TAKEOVER_FIELD_NUMBER: _ClassVar[int]
+    APPLICATION_FIELD_NUMBER: _ClassVar[int]
     producer: str
     write_name: str
     epoch: int
@@ -59,7 +60,8 @@ class PublishStage(_message.Message):
     run: str
     ticket: int
     takeover: bool
-    def __init__(self, producer: _Optional[str] = ..., write_name: _Optional[str] = ..., epoch: _Optional[int] = ..., token: _Optional[str] = ..., run: _Optional[str] = ..., ticket: _Optional[int] = ..., takeover: bool = ...) -> None: ...
+    application: str
+    def __init__(self, producer: _Optional[str] = ..., write_name: _Optional[str] = ..., epoch: _Optional[int] = ..., token: _Optional[str] = ..., run: _Optional[str] = ..., ticket: _Optional[int] = ..., takeover: bool = ..., application: _Optional[str] = ...) -> None: ...
 
 class PublishPage(_message.Message):
     __slots__ = ("partition", "sequence", "encoding", "record_count", "crc32", "body", "traceparent")
@@ -165,7 +167,7 @@ class PublishBatchResponse(_message.Message):
     def __init__(self, receipts: _Optional[_Iterable[_Union[_record_pb2.Receipt, _Mapping]]] = ...) -> None: ...
 
 class DeliverOpen(_message.Message):
-    __slots__ = ("sink", "subscription", "consumer_id", "credit", "incarnation", "answers_pings", "subscription_incarnation")
+    __slots__ = ("sink", "subscription", "consumer_id", "credit", "incarnation", "answers_pings", "subscription_incarnation", "program")
     SINK_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -173,6 +175,7 @@ class DeliverOpen(_message.Message):
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     ANSWERS_PINGS_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTION_INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    PROGRAM_FIELD_NUMBER: _ClassVar[int]
     sink: str
     subscription: str
     consumer_id: str
@@ -180,7 +183,8 @@ class DeliverOpen(_message.Message):
     incarnation: str
     answers_pings: bool
     subscription_incarnation: str
-    def __init__(self, sink: _Optional[str] = ..., subscription: _Optional[str] = ..., consumer_id: _Optional[str] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., incarnation: _Optional[str] = ..., answers_pings: bool = ..., subscription_incarnation: _Optional[str] = ...) -> None: ...
+    program: str
+    def __init__(self, sink: _Optional[str] = ..., subscription: _Optional[str] = ..., consumer_id: _Optional[str] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., incarnation: _Optional[str] = ..., answers_pings: bool = ..., subscription_incarnation: _Optional[str] = ..., program: _Optional[str] = ...) -> None: ...
 
 class Credit(_message.Message):
     __slots__ = ("records", "bytes")

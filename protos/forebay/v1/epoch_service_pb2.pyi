@@ -192,7 +192,7 @@ class ListEpochsRequest(_message.Message):
     def __init__(self, sink: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class Producer(_message.Message):
-    __slots__ = ("producer", "write_name", "last_epoch", "committed_at", "run", "ticket", "staged_tokens", "staged_records", "staged_bytes")
+    __slots__ = ("producer", "write_name", "last_epoch", "committed_at", "run", "ticket", "staged_tokens", "staged_records", "staged_bytes", "staged_at", "application")
     PRODUCER_FIELD_NUMBER: _ClassVar[int]
     WRITE_NAME_FIELD_NUMBER: _ClassVar[int]
     LAST_EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -202,6 +202,8 @@ class Producer(_message.Message):
     STAGED_TOKENS_FIELD_NUMBER: _ClassVar[int]
     STAGED_RECORDS_FIELD_NUMBER: _ClassVar[int]
     STAGED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    STAGED_AT_FIELD_NUMBER: _ClassVar[int]
+    APPLICATION_FIELD_NUMBER: _ClassVar[int]
     producer: str
     write_name: str
     last_epoch: int
@@ -211,7 +213,9 @@ class Producer(_message.Message):
     staged_tokens: int
     staged_records: int
     staged_bytes: int
-    def __init__(self, producer: _Optional[str] = ..., write_name: _Optional[str] = ..., last_epoch: _Optional[int] = ..., committed_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., run: _Optional[str] = ..., ticket: _Optional[int] = ..., staged_tokens: _Optional[int] = ..., staged_records: _Optional[int] = ..., staged_bytes: _Optional[int] = ...) -> None: ...
+    staged_at: _timestamp_pb2.Timestamp
+    application: str
+    def __init__(self, producer: _Optional[str] = ..., write_name: _Optional[str] = ..., last_epoch: _Optional[int] = ..., committed_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., run: _Optional[str] = ..., ticket: _Optional[int] = ..., staged_tokens: _Optional[int] = ..., staged_records: _Optional[int] = ..., staged_bytes: _Optional[int] = ..., staged_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., application: _Optional[str] = ...) -> None: ...
 
 class ListEpochsResponse(_message.Message):
     __slots__ = ("producers", "next_page_token")

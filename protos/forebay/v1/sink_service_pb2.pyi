@@ -336,7 +336,7 @@ class RecordLease(_message.Message):
     def __init__(self, holder: _Optional[str] = ..., taken_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ExplainRecordResponse(_message.Message):
-    __slots__ = ("place", "accepted_at", "page_first_offset", "page_last_offset", "page_bytes", "durability", "gap", "subscription", "state", "flight", "attempts", "delivered_before", "delivery_state", "wait", "wait_until", "wait_detail", "records_before", "watermark", "text", "rejection", "lease")
+    __slots__ = ("place", "accepted_at", "page_first_offset", "page_last_offset", "page_bytes", "durability", "gap", "subscription", "state", "flight", "attempts", "delivered_before", "delivery_state", "wait", "wait_until", "wait_detail", "records_before", "watermark", "text", "rejection", "lease", "trace_id")
     PLACE_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_AT_FIELD_NUMBER: _ClassVar[int]
     PAGE_FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -358,6 +358,7 @@ class ExplainRecordResponse(_message.Message):
     TEXT_FIELD_NUMBER: _ClassVar[int]
     REJECTION_FIELD_NUMBER: _ClassVar[int]
     LEASE_FIELD_NUMBER: _ClassVar[int]
+    TRACE_ID_FIELD_NUMBER: _ClassVar[int]
     place: RecordPlace
     accepted_at: _timestamp_pb2.Timestamp
     page_first_offset: int
@@ -379,7 +380,8 @@ class ExplainRecordResponse(_message.Message):
     text: str
     rejection: _record_pb2.Gap
     lease: RecordLease
-    def __init__(self, place: _Optional[_Union[RecordPlace, str]] = ..., accepted_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., page_first_offset: _Optional[int] = ..., page_last_offset: _Optional[int] = ..., page_bytes: _Optional[int] = ..., durability: _Optional[_Union[_record_pb2.Durability, str]] = ..., gap: _Optional[_Union[_record_pb2.Gap, _Mapping]] = ..., subscription: _Optional[str] = ..., state: _Optional[_Union[RecordState, str]] = ..., flight: _Optional[_Union[RecordFlight, _Mapping]] = ..., attempts: _Optional[int] = ..., delivered_before: bool = ..., delivery_state: _Optional[_Union[DeliveryState, str]] = ..., wait: _Optional[_Union[WaitReason, str]] = ..., wait_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., wait_detail: _Optional[str] = ..., records_before: _Optional[int] = ..., watermark: _Optional[int] = ..., text: _Optional[str] = ..., rejection: _Optional[_Union[_record_pb2.Gap, _Mapping]] = ..., lease: _Optional[_Union[RecordLease, _Mapping]] = ...) -> None: ...
+    trace_id: str
+    def __init__(self, place: _Optional[_Union[RecordPlace, str]] = ..., accepted_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., page_first_offset: _Optional[int] = ..., page_last_offset: _Optional[int] = ..., page_bytes: _Optional[int] = ..., durability: _Optional[_Union[_record_pb2.Durability, str]] = ..., gap: _Optional[_Union[_record_pb2.Gap, _Mapping]] = ..., subscription: _Optional[str] = ..., state: _Optional[_Union[RecordState, str]] = ..., flight: _Optional[_Union[RecordFlight, _Mapping]] = ..., attempts: _Optional[int] = ..., delivered_before: bool = ..., delivery_state: _Optional[_Union[DeliveryState, str]] = ..., wait: _Optional[_Union[WaitReason, str]] = ..., wait_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., wait_detail: _Optional[str] = ..., records_before: _Optional[int] = ..., watermark: _Optional[int] = ..., text: _Optional[str] = ..., rejection: _Optional[_Union[_record_pb2.Gap, _Mapping]] = ..., lease: _Optional[_Union[RecordLease, _Mapping]] = ..., trace_id: _Optional[str] = ...) -> None: ...
 
 class GetSinkStatsRequest(_message.Message):
     __slots__ = ("name",)

@@ -17,6 +17,8 @@ from opentelemetry.trace import Link, SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from pyspark import TaskContext
 
+from forebay.spark.application import application_id
+
 SCOPE: Final = "forebay.spark"
 FLUSH_S: Final = 1.0
 PAUSE_S: Final = 30.0
@@ -36,7 +38,11 @@ def task(operation: str, sink: str) -> Iterator[str]:
 
     ``operation`` is ``write`` or ``read``. Yields the context of the span as a W3C ``traceparent``; empty without one.
     """
-    attributes: dict[str, str | int] = {"messaging.system": "forebay", "messaging.destination.name": sink}
+    attributes: dict[str, str | int] = {
+        "messaging.system": "forebay",
+        "messaging.destination.name": sink,
+        **_application(),
+    }
     context = TaskContext.get()
     if context is not None:
         attributes["spark.stage.id"] = context.stageId()
@@ -63,6 +69,7 @@ def commit(sink: str, *, producer: str, epoch: int, records: int, tasks: Sequenc
         "messaging.batch.message_count": records,
         "forebay.epoch.producer": producer,
         "forebay.epoch.number": epoch,
+        **_application(),
     }
     query, of_a_stream, _ = producer.partition(":")
     if of_a_stream:  # a batch has an id of its own
@@ -70,6 +77,12 @@ def commit(sink: str, *, producer: str, epoch: int, records: int, tasks: Sequenc
         attributes[_PROPERTIES[BATCH_ID]] = str(epoch)
     with _traced(f"spark commit {sink}", attributes, list(_links(tasks))):
         yield
+
+
+def _application() -> dict[str, str]:
+    """Return the id of the Spark application as an attribute, if it is known."""
+    found = application_id()
+    return {"spark.app.id": found} if found else {}
 
 
 def _links(tasks: Sequence[str]) -> Iterator[Link]:

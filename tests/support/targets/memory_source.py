@@ -138,8 +138,10 @@ class MemorySource:
         consumer_id: str | None = None,
         credit_records: int = 1,
         credit_bytes: int = 1,
+        program: str = "",
     ) -> MemorySource:
         self.opened_with = {"sink": sink, "subscription": subscription, "consumer_id": consumer_id}
+        self.program = program
         for partition in range(len(self._partitions)):
             self.again(partition, 0)
         return self

@@ -92,6 +92,21 @@ def test_a_page_has_a_producer_span_under_the_caller_s_and_carries_its_context(s
     assert [(point.at, point.count) for point in seen.points("messaging.client.operation.duration")] == [(place, 1)]
 
 
+def test_spans_and_metrics_name_the_broker(seen: Observed) -> None:
+    server: dict[str, str | int] = {"server.address": "broker.example", "server.port": 7461}
+    measured = Telemetry("orders", server=server, tracers=seen.tracers, meters=seen.meters)
+
+    measured.sent(measured.send(0, 1, None), 1)
+    measured.settled(measured.settle("ack", 0, 1, None), 0.1, "STALE")
+
+    assert all(server.items() <= dict(span.attributes or {}).items() for span in seen.spans())
+    assert all(
+        point.at["server.address"] == "broker.example" and point.at["server.port"] == 7461
+        for name in ("messaging.client.sent.messages", "messaging.client.operation.duration")
+        for point in seen.points(name)
+    )
+
+
 def test_a_duration_has_its_span_as_exemplar(seen: Observed) -> None:
     measured = telemetry(seen)
 

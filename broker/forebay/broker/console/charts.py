@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any, Final
 
 from markupsafe import Markup
 
 from forebay.broker.console.history import SPAN_S, SPANS, STATES, DaySpan
+from forebay.broker.core.resources.latency import BOUNDS_S
 from forebay.state import numbers as text
 from forebay.state.flow import Flow
 
@@ -52,6 +55,33 @@ def strip(lane: Any, end: int) -> Markup:
     return Markup(
         '<svg class="strip" role="img" viewBox="0 0 100 14" preserveAspectRatio="none"><title>{}</title>{}</svg>'
     ).format(label, parts)
+
+
+def latencies(counts: Sequence[int], name: str) -> Markup:
+    """Return a histogram of latencies, with the bounds of half and 99 % of them in words."""
+    total = sum(counts)
+    if not total:
+        return Markup("")
+    names = [f"up to {text.duration(bound)}" for bound in BOUNDS_S] + [f"above {text.duration(BOUNDS_S[-1])}"]
+    width = WIDTH / len(counts)
+    bars = Markup("").join(
+        Markup('<rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>').format(
+            at * width + 1, HEIGHT - height, width - 2, height
+        )
+        for at, height in enumerate(math.ceil(count / max(counts) * (HEIGHT - 2)) for count in counts)
+    )
+    listed = ", ".join(f"{word} {text.count(count)}" for word, count in zip(names, counts, strict=True) if count)
+    words = f"half {names[_bucket(counts, 0.5)]}, 99 % {names[_bucket(counts, 0.99)]}"
+    return Markup(
+        '<svg class="latencies" role="img" viewBox="0 0 {w} {h}" preserveAspectRatio="none"><title>{label}</title>'
+        '{bars}</svg><span class="quiet">{words}</span>'
+    ).format(w=WIDTH, h=HEIGHT, label=f"Pages of {name} by time: {listed}", bars=bars, words=words)
+
+
+def _bucket(counts: Sequence[int], share: float) -> int:
+    """Return the bucket in which a share of the events is reached."""
+    wanted = share * sum(counts)
+    return next(at for at, reached in enumerate(accumulate(counts)) if reached >= wanted)
 
 
 def day(spans: Sequence[DaySpan], name: str) -> Markup:

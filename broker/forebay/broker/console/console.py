@@ -37,10 +37,17 @@ class RunningConsole:
             self._sampler,
             facts.endpoint,
             connections,
+            facts.last_check,
             Access(credentials, host).admit,
             can_write=settings.console_write,
         )
-        self._console = Console(source, Renderer(facts.endpoint, can_write=settings.console_write))
+        renderer = Renderer(
+            facts.endpoint,
+            can_write=settings.console_write,
+            trace_url=settings.console_trace_url,
+            spark_url=settings.console_spark_url,
+        )
+        self._console = Console(source, renderer)
         self._server = ConsoleServer(
             self._console.application(),
             host,

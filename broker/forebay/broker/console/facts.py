@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from forebay.broker.core.last_check import LastCheck
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:
@@ -16,5 +18,8 @@ class Facts:
 
     started_at_us: int
     """Wall clock, microseconds since 1970 UTC."""
+
+    last_check: LastCheck | None
+    """Result of the last `verify` of the data directory, which needs a stopped broker."""
 
     warnings: Callable[[], Sequence[str]]

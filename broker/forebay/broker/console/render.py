@@ -6,13 +6,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from forebay.broker.console.charts import day, day_charts, spark, strip
+from forebay.broker.console.charts import day, day_charts, latencies, spark, strip
 from forebay.broker.console.pages.page import Page
-from forebay.broker.console.values import value_text
+from forebay.broker.console.values import row_table, value_text
 from forebay.state import numbers as text
 from forebay.text import visible
 
@@ -22,8 +23,14 @@ TEMPLATES: Final = Path(__file__).parent / "templates"
 class Renderer:
     """Templates of the console."""
 
-    def __init__(self, endpoint: Callable[[], str], *, can_write: bool = False) -> None:
-        """``endpoint`` returns the address of the broker for the commands on the pages."""
+    def __init__(
+        self, endpoint: Callable[[], str], *, can_write: bool = False, trace_url: str = "", spark_url: str = ""
+    ) -> None:
+        """``endpoint`` returns the address of the broker for the commands on the pages.
+
+        ``trace_url`` is the address of a trace, with ``{trace_id}``, and ``spark_url`` that of a Spark application,
+        with ``{application}``; empty for none.
+        """
         self._endpoint = endpoint
         self._environment = Environment(
             loader=FileSystemLoader(TEMPLATES),
@@ -47,6 +54,10 @@ class Renderer:
             day_charts=day_charts,
             coded=coded,
             value=value_text,
+            rows=row_table,
+            traced=lambda trace: link(trace_url, "trace_id", trace),
+            spark_address=lambda application: link(spark_url, "application", application),
+            latencies=latencies,
             word=lambda state: state.replace(" ", "-"),
         )
 
@@ -69,6 +80,11 @@ class Renderer:
     def failure(self, status: int, detail: str) -> str:
         """Return the page of an error."""
         return self._environment.get_template("failure.html").render(status=status, detail=detail)
+
+
+def link(template: str, name: str, value: str) -> str:
+    """Return the address that a template has for a value; empty without one of them."""
+    return template.replace(f"{{{name}}}", quote(value, safe="")) if template and value else ""
 
 
 def coded(sentence: str) -> Markup:

@@ -1,18 +1,69 @@
-"""Values of records for people: as JSON, as text, or as hexadecimal digits."""
+"""Values of records for display: as JSON, as text, as hexadecimal digits, or as rows of a table."""
 
 from __future__ import annotations
 
 import base64
 import json
-from typing import Final
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
 
 from forebay.v1 import buffer_service_pb2 as pb
 
-VIEWS: Final = ("json", "text", "hex")
+VIEWS: Final = ("json", "text", "hex", "rows")
 """Forms of a value; the first is the default."""
+
+COLUMNS_MAX: Final = 32
+"""Columns of a table of rows; fields behind them are left out, and counted."""
+
+CELL_MAX: Final = 200
+"""Characters of a cell."""
 
 LINE: Final = 16
 """Bytes in a line of hexadecimal digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowTable:
+    """Records as rows: their fields are the columns."""
+
+    columns: tuple[str, ...]
+    """Names of the fields, in the order of their first record."""
+
+    rows: tuple[tuple[pb.PeekedRecord, tuple[str, ...] | None], ...]
+    """Each record with its cells; None for a record that is no JSON object, or is cut."""
+
+    fields_omitted: int
+    """Number of fields that have no column."""
+
+
+def row_table(records: Iterable[pb.PeekedRecord]) -> RowTable:
+    """Return records as rows. Rows with a schema are JSON objects here; a missing field is an empty cell."""
+    found = [(record, _fields(record)) for record in records]
+    names = list(dict.fromkeys(name for _, fields in found for name in fields or ()))
+    columns = tuple(names[:COLUMNS_MAX])
+    rows = tuple(
+        (record, None if fields is None else tuple(_cell(fields[one]) if one in fields else "" for one in columns))
+        for record, fields in found
+    )
+    return RowTable(columns, rows, len(names) - len(columns))
+
+
+def _fields(record: pb.PeekedRecord) -> dict[str, Any] | None:
+    """Return the fields of a record; None if it is no complete JSON object."""
+    if record.format != "json":
+        return None
+    try:
+        found = json.loads(record.value)
+    except (ValueError, RecursionError):  # the value is cut
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _cell(value: Any) -> str:
+    """Return a field as text: texts as they are, everything else as JSON."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= CELL_MAX else f"{text[:CELL_MAX]}…"
 
 
 def value_text(record: pb.PeekedRecord, view: str) -> str:

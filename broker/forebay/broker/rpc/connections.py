@@ -82,6 +82,7 @@ def _stream(broker: Broker, stream: OpenStream) -> pb.ConnectedStream:
         in_flight=credit.in_flight,
         credit_records=credit.records,
         held_bytes=stream.memory.held,
+        program=stream.program,
     )
     if reader is not None:
         message.partition, message.position = reader.partition, reader.position or 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final, cast
 
@@ -20,6 +21,7 @@ from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2, sink_pb2
 
 RANGES_MAX: Final = 10_000
+_TRACE_ID: Final = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-.+")
 
 
 def timestamp(microseconds: int) -> Timestamp:
@@ -52,6 +54,12 @@ def duration_us(value: Duration) -> int:
 def incoming(page: pb.PublishPage, body: Bytes) -> Incoming:
     """Return a page from a publish stream."""
     return Incoming(page.partition, page.encoding, page.record_count, page.crc32, body, page.traceparent)
+
+
+def trace_id(traceparent: str) -> str:
+    """Return the trace id of a W3C trace context, 32 hexadecimal digits; empty if there is none."""
+    found = _TRACE_ID.fullmatch(traceparent)
+    return found[1] if found is not None and found[1].strip("0") else ""
 
 
 def traceparent(metadata: Iterable[tuple[str, str | bytes]] | None) -> str:

@@ -125,7 +125,7 @@ class StoreDirectory:
         except FileNotFoundError:
             if self.database.exists():
                 raise StoreFormatUnsupported(self.path, found=None, supported=FORMAT, writer=writer) from None
-            _write_durably(path, f"{FORMAT}\n".encode("ascii"))
+            write_durably(path, f"{FORMAT}\n".encode("ascii"))
             return
         found = int(text) if text.isdecimal() else None
         if found != FORMAT:
@@ -160,7 +160,7 @@ def sync_path(path: Path) -> None:
         os.close(handle)
 
 
-def _write_durably(path: Path, content: bytes) -> None:
+def write_durably(path: Path, content: bytes) -> None:
     """Write a file atomically and durably."""
     draft = path.with_name(f"{path.name}.new")
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)

@@ -39,6 +39,7 @@ def rows(found: Explanation) -> list[tuple[str, object]]:
         ("location", found.place),
         ("accepted", found.accepted_at),
         ("page", page),
+        ("trace", found.trace_id or None),
         ("subscription", found.subscription),
         ("state", found.state),
         ("consumer", None if flight is None else flight.consumer_id),

@@ -109,6 +109,7 @@ def deliver(
         batch=limits,
         concurrency=concurrency,
         credit_records=credit_records,
+        target=name,
     )
     start_log(logging.INFO, "%(asctime)s %(levelname)s %(message)s", log_format)
     for chatty in ("httpx2", "httpcore2"):

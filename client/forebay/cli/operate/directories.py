@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -55,11 +56,13 @@ def _reading(directory: Path) -> Iterator[None]:
 def verify(data_dir: DataDir, output: OutputForm = Output.TABLE) -> None:
     """Verify all data in a directory that no broker uses; exit code 0 clean, 1 damaged, 2 unreadable.
 
-    Every page is read. Nothing is changed.
+    Every page is read. Nothing is changed but the file `verified`, which has the time and the result.
     """
     with needed_for("this command", "broker"):
+        from forebay.broker.core.last_check import LastCheck
         from forebay.broker.storage.errors import StoreError, StoreLocked
         from forebay.broker.storage.repair.command import verify as run
+        from forebay.broker.storage.repair.last_check import save
     with _reading(data_dir):
         try:
             with shown_count(f"verify {data_dir}", unit="partitions") as advance:
@@ -68,6 +71,12 @@ def verify(data_dir: DataDir, output: OutputForm = Output.TABLE) -> None:
             raise
         except StoreError as error:
             raise CommandFailed(str(error), ExitCode.USAGE) from error
+    damaged = sum(one.damaged_pages for one in report.partitions)
+    lost = sum(one.lost_records for one in report.partitions)
+    try:
+        save(data_dir, LastCheck(time.time_ns() // 1_000, len(report.damage), damaged, lost))
+    except OSError as error:
+        write_message(f"forebay: the result is not recorded in {data_dir}: {error.strerror}")
     _show(f"{data_dir}", report, output)
     raise typer.Exit(ExitCode.OK if report.clean else ExitCode.FAILED)
 

@@ -130,6 +130,7 @@ def stage_message(stage: Stage) -> buffer_service_pb2.PublishStage:
             run=stage.run,
             ticket=stage.ticket,
             takeover=stage.takeover,
+            application=stage.application,
         )
     except ValueError as failure:
         raise _out_of_range(stage) from failure

@@ -145,6 +145,7 @@ class Client(ClientCalls, Awaiting):
         credit_bytes: int = 16 << 20,
         reconnect: bool = True,
         incarnation: str = "",
+        program: str = "",
     ) -> Subscriber:
         """Return an iterator of deliveries. See ``forebay.client.Client.subscriber``."""
         core = SubscriberCore(
@@ -154,6 +155,7 @@ class Client(ClientCalls, Awaiting):
             consumer_id=consumer_id,
             settings=SubscriberSettings(credit_records, credit_bytes, reconnect),
             incarnation=incarnation,
+            program=program,
         )
         subscriber = Subscriber(core, self._open.discard)
         self._open.add(subscriber)

@@ -17,8 +17,11 @@ from forebay.client.telemetry import Telemetry
 from forebay.client.transport.channel import Channels
 from forebay.client.transport.forks import PROCESS
 from forebay.errors.reasons import Reason
+from forebay.packaging import own_version
 from forebay.v1 import buffer_service_pb2 as pb
 
+PROGRAM_MAX: Final = 128
+"""Characters of the program's name that a broker accepts."""
 GOODBYE_S: Final = 5.0
 """Time limit of ``close`` for pending results and the orderly end of the stream."""
 
@@ -35,6 +38,7 @@ class SubscriberCore:
         consumer_id: str | None = None,
         settings: SubscriberSettings,
         incarnation: str = "",
+        program: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.sink: Final = sink
@@ -43,10 +47,14 @@ class SubscriberCore:
         self._forks = PROCESS.forks
         self._credit = pb.Credit(records=settings.credit_records, bytes=settings.credit_bytes)
         self._incarnation = incarnation
+        self._program = program or f"forebay-python/{own_version()}"
         self._clock = clock
         self._io = channels.io
         self.state: Final = SubscriptionState(
-            Telemetry(sink, subscription), clock, settle_timeout_s=channels.settings.call_timeout_s, io=channels.io
+            Telemetry(sink, subscription, server=channels.server_of(sink)),
+            clock,
+            settle_timeout_s=channels.settings.call_timeout_s,
+            io=channels.io,
         )
         self._stream = SubscribeStream(channels, self._opening, settings, self.state)
         self._start = threading.Lock()
@@ -61,6 +69,7 @@ class SubscriberCore:
             incarnation=self.state.incarnation or self._incarnation,
             subscription_incarnation=self.state.subscription_incarnation,
             answers_pings=True,
+            program=self._program[:PROGRAM_MAX],
         )
 
     async def take(self, timeout_s: float | None) -> InFlight | None:

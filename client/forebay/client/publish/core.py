@@ -72,7 +72,9 @@ class PublisherCore:
         self.is_closed = False
         """True once the publisher has ended."""
         self._delivery_timeout_s = settings.delivery_timeout_s
-        self._buffer = SendBuffer(settings, Telemetry(sink), clock, on_failure, channels.io)
+        self._buffer = SendBuffer(
+            settings, Telemetry(sink, server=channels.server_of(sink)), clock, on_failure, channels.io
+        )
         staging = None if stage is None else stage_message(stage)
         named = incarnation or (stage.incarnation if stage is not None else "")
         self._stream = PublishStream(channels, sink, self.writer_id, self._buffer, staging, named)

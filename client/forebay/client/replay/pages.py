@@ -106,7 +106,7 @@ class PartitionPages:
         self._channels = channels
         self._sink = sink
         self._schemas = SchemaCache(channels, sink)
-        self._telemetry = Telemetry(sink)
+        self._telemetry = Telemetry(sink, server=channels.server_of(sink))
         self._partition = partition
         self._next = start
         self._start_time = start_time

@@ -30,7 +30,7 @@ from forebay.client.errors import (
 from forebay.client.settings import MESSAGE_BYTES_MAX, ClientSettings, RetryPolicy
 from forebay.client.transport import handshake
 from forebay.client.transport.diagnosis import Diagnosis
-from forebay.client.transport.endpoint import as_endpoints
+from forebay.client.transport.endpoint import as_endpoints, server_of
 from forebay.client.transport.io import Io
 from forebay.client.transport.rendezvous import endpoint_of
 from forebay.client.transport.retry import RetryState, call_with_retries
@@ -113,6 +113,10 @@ class Channels:
         Raises ``CLIENT_CLOSED``, ``CredentialsUnusable``, ``INVALID_SETTING``.
         """
         return self._open(endpoint).channel
+
+    def server_of(self, sink: str) -> dict[str, str | int]:
+        """Return the address of the broker that holds ``sink``, as attributes of spans and metrics."""
+        return server_of(endpoint_of(sink, self.endpoints))
 
     def stub(self, kind: type[T], sink: str) -> T:
         """Return the stub of a service at the broker that holds ``sink``; raises as ``of_endpoint``."""

@@ -44,6 +44,21 @@ def with_port(endpoint: str) -> str:
     return _host_and_port(endpoint, text)
 
 
+def server_of(endpoint: str) -> dict[str, str | int]:
+    """Return an endpoint as the attributes ``server.address`` and ``server.port`` of spans and metrics.
+
+    Of several addresses it is the first one; a socket has its path and no port.
+    """
+    scheme, _, rest = endpoint.partition(":")
+    if scheme in _UNCHANGED or scheme == "unix":
+        return {"server.address": rest}
+    named = (rest if scheme in _RESOLVED else endpoint).rpartition("/")[2].partition(",")[0]
+    host, colon, port = named.rpartition(":")
+    if not (colon and port.isdecimal()):
+        return {"server.address": named}
+    return {"server.address": host.strip("[]"), "server.port": int(port)}
+
+
 def as_endpoints(endpoint: str | Iterable[str]) -> tuple[str, ...]:
     """Return the endpoints of a client: one string, several, or one comma-separated string."""
     several = endpoint.split(",") if isinstance(endpoint, str) else list(endpoint)

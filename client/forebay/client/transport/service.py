@@ -22,6 +22,10 @@ class Service:
         self._kind = kind
         self.unary = Unary(channels)
 
+    def server_of(self, sink: str) -> dict[str, str | int]:
+        """Return the address of the broker that holds ``sink``, as attributes of spans and metrics."""
+        return self._channels.server_of(sink)
+
     def _method(self, rpc: str, sink: str, endpoint: str | None = None) -> Any:
         """Return the method of the stub at the broker that holds ``sink``, or at ``endpoint``."""
         channels = self._channels

@@ -55,6 +55,9 @@ class ConnectedStream:
     mode_time_s: float = 0.0
     mode_switches: int = 0
 
+    program: str = ""
+    """Program of a consumer, its version and what it delivers to, as it said; or empty."""
+
 
 @dataclass(frozen=True, slots=True)
 class Connection:

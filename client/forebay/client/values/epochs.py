@@ -60,6 +60,9 @@ class Stage:
     incarnation: str = ""
     """Required incarnation of the sink; staging in another one is rejected. Empty accepts any."""
 
+    application: str = ""
+    """Application of the producer, shown with it: up to 128 characters of ``[A-Za-z0-9._:-]``."""
+
 
 @dataclass(frozen=True, slots=True)
 class StagedPart:
@@ -276,3 +279,8 @@ class Producer:
 
     staged_records: int
     staged_bytes: int
+    staged_at: datetime | None
+    """Time at which the oldest of them was opened, or found at the start of the broker."""
+
+    application: str
+    """Application that the producer named since the start of the broker, or empty."""

@@ -139,6 +139,9 @@ class Explanation:
     """First and last offset of the record's page; only while it is stored."""
 
     page_bytes: int
+    trace_id: str
+    """Trace of the call that published it, 32 hexadecimal digits; only while it is stored."""
+
     gap: Gap | None
     """Gap that contains the record, if it was dropped."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from threading import Lock
 from weakref import WeakValueDictionary
 
@@ -33,7 +34,7 @@ class Builder:
         deliverer = Deliverer(
             *(self._client, plan.sink, self.target(plan.target)),
             resend_to=resend_to,
-            settings=plan.settings,
+            settings=replace(plan.settings, target=plan.target.kind),
             health=health,
         )
         with self._lock:

@@ -19,6 +19,7 @@ from hashlib import blake2b
 from typing import Final
 
 from forebay.client import EpochCheck, Stage, StagedPart, StagedSummary
+from forebay.spark.application import application_id
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.write import WRITE_NAME_MAX, WriteOptions
 from forebay.spark.telemetry import BATCH_ID, QUERY_ID
@@ -88,7 +89,14 @@ def write_name(options: WriteOptions) -> str:
 def stage_of(run: WriteRun, options: WriteOptions, local_property: Callable[[str], str | None]) -> Stage:
     """Return the stage of one attempt, with its own token. Raises `ForebaySparkError` outside of a query."""
     if run.batch is not None:
-        return Stage(producer=run.batch, epoch=0, run=run.batch, ticket=run.ticket, incarnation=run.incarnation)
+        return Stage(
+            producer=run.batch,
+            epoch=0,
+            run=run.batch,
+            ticket=run.ticket,
+            incarnation=run.incarnation,
+            application=application_id(),
+        )
     query, batch, spark_run = (local_property(name) or "" for name in (QUERY_ID, BATCH_ID, RUN_ID))
     if not (_UUID.fullmatch(query) and batch.isdecimal()):
         raise ForebaySparkError(
@@ -109,4 +117,5 @@ def stage_of(run: WriteRun, options: WriteOptions, local_property: Callable[[str
         ticket=run.ticket,
         takeover=options.takeover,
         incarnation=run.incarnation,
+        application=application_id(),
     )

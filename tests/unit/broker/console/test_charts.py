@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from forebay.broker.console.charts import day, day_charts, spark, strip
+from forebay.broker.console.charts import day, day_charts, latencies, spark, strip
 from forebay.broker.console.history import SPANS, Day, Rates
 from forebay.state.flow import Flow
 
@@ -91,3 +91,15 @@ def test_the_newest_span_is_at_the_right_end_of_the_day(quiet: int) -> None:
     [points, _] = re.findall(r'<polyline class="\w+" points="(.*?)"', day_charts(last.spans()))
     assert points.split()[-1].startswith(f"{SPANS},")
     assert all(0 <= float(point.partition(",")[0]) <= SPANS for point in points.split())
+
+
+def test_a_histogram_says_each_bucket_and_where_half_and_nearly_all_are() -> None:
+    drawn = str(latencies((0, 90, 9, 0, 0, 0, 1), "<orders> default"))
+
+    assert "Pages of &lt;orders&gt; default by time: up to 10 ms 90, up to 100 ms 9, above 1 min 1" in drawn
+    assert "half up to 10 ms, 99 % up to 100 ms" in drawn
+    assert drawn.count("<rect") == 7
+
+
+def test_a_histogram_without_events_is_nothing() -> None:
+    assert latencies((), "orders") == latencies((0, 0, 0, 0, 0, 0, 0), "orders") == ""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import base64
+import json
 
-from forebay.broker.console.values import value_text
+from forebay.broker.console.values import CELL_MAX, COLUMNS_MAX, row_table, value_text
 from forebay.v1 import buffer_service_pb2 as pb
 
 
@@ -35,3 +36,31 @@ def test_a_base64_value_that_was_cut_anywhere_is_shown_as_far_as_it_is_whole() -
     cut = base64.b64encode(b"\xff" * 30).decode()[:38]
 
     assert value_text(pb.PeekedRecord(value=cut, format="base64", truncated=True), "hex").endswith("…")
+
+
+def objects(*values: str) -> list[pb.PeekedRecord]:
+    return [pb.PeekedRecord(offset=at, value=value, format="json") for at, value in enumerate(values)]
+
+
+def test_fields_of_objects_are_columns_in_the_order_of_their_first_record() -> None:
+    table = row_table(objects('{"id":1,"name":"a"}', '{"price":{"eur":2.5},"id":null}'))
+
+    assert table.columns == ("id", "name", "price")
+    assert [cells for _, cells in table.rows] == [("1", "a", ""), ("null", "", '{"eur": 2.5}')]
+    assert table.fields_omitted == 0
+
+
+def test_what_is_no_complete_object_is_no_row() -> None:
+    cut = pb.PeekedRecord(value='{"id":', format="json", truncated=True)
+    table = row_table([*objects("[1]", '{"id":1}'), cut, pb.PeekedRecord(value="/w==", format="base64")])
+
+    assert [cells for _, cells in table.rows] == [None, ("1",), None, None]
+
+
+def test_columns_and_cells_have_bounds() -> None:
+    wide = json.dumps({f"f{number}": "x" * (CELL_MAX + 1) for number in range(COLUMNS_MAX + 3)})
+
+    table = row_table(objects(wide))
+
+    assert (len(table.columns), table.fields_omitted) == (COLUMNS_MAX, 3)
+    assert table.rows[0][1] == ("x" * CELL_MAX + "…",) * COLUMNS_MAX

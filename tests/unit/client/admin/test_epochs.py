@@ -237,6 +237,6 @@ def test_producers_come_call_by_call() -> None:
 
     assert [request.page_token for request in asked.requests] == ["", "p"]
     assert found == [
-        Producer("p", "w", 0, NOON, "r", 5, 1, 10, 100),
-        Producer("q", "", None, None, "", 0, 0, 0, 0),
+        Producer("p", "w", 0, NOON, "r", 5, 1, 10, 100, None, ""),
+        Producer("q", "", None, None, "", 0, 0, 0, 0, None, ""),
     ]

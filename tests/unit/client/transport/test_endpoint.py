@@ -6,7 +6,7 @@ import pytest
 
 from forebay.client import Client, ClientSettings
 from forebay.client.transport.channel import Channels
-from forebay.client.transport.endpoint import as_endpoints, with_port
+from forebay.client.transport.endpoint import as_endpoints, server_of, with_port
 from forebay.client.transport.security import channel_of, open_channel
 from forebay.errors.reasons import Reason
 from tests.support.refusals import failure
@@ -87,3 +87,21 @@ def test_a_call_to_a_named_endpoint_uses_the_same_port() -> None:
     assert asked == ["127.0.0.1:7461"]
     with failure(Reason.INVALID_SETTING):
         open_channel("h:x", ClientSettings(), [])
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "address", "port"),
+    [
+        ("broker.example:7461", "broker.example", 7461),
+        ("[::1]:7461", "::1", 7461),
+        ("dns:///broker.example:7461", "broker.example", 7461),
+        ("dns://8.8.8.8/broker.example:7461", "broker.example", 7461),
+        ("ipv4:10.0.0.1:7461,10.0.0.2:7461", "10.0.0.1", 7461),
+        ("unix:/run/forebay.sock", "/run/forebay.sock", None),
+        ("xds:///brokers", "///brokers", None),
+    ],
+)
+def test_an_endpoint_is_an_address_and_a_port_of_telemetry(endpoint: str, address: str, port: int | None) -> None:
+    expected = {"server.address": address} | ({} if port is None else {"server.port": port})
+
+    assert server_of(endpoint) == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
@@ -21,7 +22,7 @@ PATH: Final = "/sinks/{sink}/actions/{action}"
 FORM_BYTES_MAX: Final = 64 << 10
 """Size of a confirmation; larger ones are refused before they are read."""
 
-ENTERED_MAX: Final = 200
+ENTERED_MAX: Final = 1_024
 """Characters of an entered text."""
 
 
@@ -54,7 +55,7 @@ class Actions:
                 principal.name, _of(word, name), found.request.SerializeToString(deterministic=True)
             ),
         }
-        return self._page(name, word, action, data, shown, query(text=entered))
+        return self._page(name, word, action, data, shown, entered)
 
     async def confirm(self, request: Request) -> Page:
         """Do what was previewed, and return the result. Raises ``HTTPException``."""
@@ -87,15 +88,20 @@ class Actions:
         return self._source.named(request, RULES[action.method].right), word, action
 
     @staticmethod
-    def _page(name: str, word: str, action: Action, data: Any, shown: Any, asked: str) -> Page:
-        command = {
-            "pause": f"forebay sink pause {name}",
-            "resume": f"forebay sink resume {name}",
-            "redrive": f"forebay dlq redrive {name}",
-            "purge-dead-letters": f"forebay dlq purge {name} --all",
-        }[word]
+    def _page(name: str, word: str, action: Action, data: Any, shown: Any, entered: str) -> Page:
+        command = action.command.format(sink=name)
+        if entered:
+            command += f" {action.entered_option} {shlex.quote(entered)}"
+        elif action.unfiltered_option:
+            command += f" {action.unfiltered_option}"
         return Page(
-            "action.html", f"{action.title} of {name}", data, command, f"/sinks/{name}/actions/{word}", asked, shown
+            "action.html",
+            f"{action.title} of {name}",
+            data,
+            command,
+            f"/sinks/{name}/actions/{word}",
+            query(text=entered),
+            shown,
         )
 
 

@@ -50,8 +50,17 @@ class Action:
     run: Callable[[Broker, Any], Awaitable[str]]
     """Makes the call, and returns the result as a sentence."""
 
+    command: str
+    """Command that does the same, with ``{sink}``."""
+
     entered: str = ""
     """Label of the text that the action takes; empty for none."""
+
+    entered_option: str = ""
+    """Option of the command for that text."""
+
+    unfiltered_option: str = ""
+    """Option that the command requires without that text; empty for none."""
 
     is_destructive: bool = False
 
@@ -155,10 +164,22 @@ _ERROR: Final = "Only those whose error contains"
 
 ACTIONS: Final[dict[str, Action]] = {
     "pause": Action(
-        "Pause deliveries", "/forebay.v1.SinkService/PauseSink", pb.PauseSinkRequest, _preview_pause, _pause, "Reason"
+        "Pause deliveries",
+        "/forebay.v1.SinkService/PauseSink",
+        pb.PauseSinkRequest,
+        _preview_pause,
+        _pause,
+        "forebay sink pause {sink}",
+        entered="Reason",
+        entered_option="--reason",
     ),
     "resume": Action(
-        "Resume deliveries", "/forebay.v1.SinkService/ResumeSink", pb.ResumeSinkRequest, _preview_resume, _resume
+        "Resume deliveries",
+        "/forebay.v1.SinkService/ResumeSink",
+        pb.ResumeSinkRequest,
+        _preview_resume,
+        _resume,
+        "forebay sink resume {sink}",
     ),
     "redrive": Action(
         "Redrive dead letters",
@@ -166,7 +187,9 @@ ACTIONS: Final[dict[str, Action]] = {
         dead.RedriveDeadLettersRequest,
         _preview_redrive,
         _redrive,
-        _ERROR,
+        "forebay dlq redrive {sink}",
+        entered=_ERROR,
+        entered_option="--error",
     ),
     "purge-dead-letters": Action(
         "Delete dead letters",
@@ -174,7 +197,10 @@ ACTIONS: Final[dict[str, Action]] = {
         dead.PurgeDeadLettersRequest,
         _preview_purge,
         _purge,
-        _ERROR,
+        "forebay dlq purge {sink}",
+        entered=_ERROR,
+        entered_option="--error",
+        unfiltered_option="--all",
         is_destructive=True,
     ),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -73,6 +73,7 @@ async def damage(source: PageSource, request: Request) -> Page:
         if one.sink in numbers
     ][-PAGES:]
     backups = await BackupServicer(broker).GetBackupStatus(backup_service_pb2.GetBackupStatusRequest(), None)
+    check = source.last_check
     data: dict[str, Any] = {
         "quarantined_pages": broker.quarantine.pages,
         "quarantined_bytes": broker.quarantine.size,
@@ -84,6 +85,7 @@ async def damage(source: PageSource, request: Request) -> Page:
         "gaps": [{"sink": one.sink, **as_json(one.gap)} for one in gaps[:GAPS]],
         "gaps_total": len(gaps),
         "backups": as_json(backups),
+        "last_verify": None if check is None else {**asdict(check), "is_clean": check.is_clean},
     }
     shown = {
         "quarantine": broker.quarantine,
@@ -91,6 +93,8 @@ async def damage(source: PageSource, request: Request) -> Page:
         "gaps": gaps[:GAPS],
         "gaps_total": len(gaps),
         "backups": backups,
+        "check": check,
+        "check_age_s": None if check is None else max(0.0, (broker.clock.wall_us() - check.at_us) / 1e6),
         "age_s": broker.backups.age_s(),
         "warnings": broker.backups.warnings(),
     }

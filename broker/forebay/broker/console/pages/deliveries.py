@@ -33,6 +33,12 @@ class DeliveryLine:
     clients: tuple[str, ...]
     """Names that the connected consumers gave, or their addresses."""
 
+    programs: tuple[str, ...]
+    """Programs that the consumers named, with version and target; each once."""
+
+    latency: tuple[int, ...]
+    """Pages of the last five to ten minutes by the time from sending to the last answer; see ``BOUNDS_S``."""
+
     waiting: int
     in_flight: int
     settled_per_s: float
@@ -53,9 +59,12 @@ async def deliveries(source: PageSource, request: Request) -> Page:
     """Return the subscriptions that a principal may see, without those that were never used."""
     broker, slices = source.broker, Slices()
     clients: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    programs: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for stream in broker.streams:
         if stream.kind is StreamKind.DELIVER:
-            clients[stream.sink, stream.subscription].append(stream.client_id or stream.peer)
+            place = stream.sink, stream.subscription
+            clients[place].append(stream.client_id or stream.peer)
+            programs[place].add(stream.program)
     found: list[DeliveryLine] = []
     now = broker.clock.monotonic()
     for figures in await source.visible(request):
@@ -69,7 +78,9 @@ async def deliveries(source: PageSource, request: Request) -> Page:
                 or line.settled_per_s
                 or any(lane.cursor.acked for lane in subscription.lanes)
             ):
-                found.append(replace(line, clients=tuple(clients.get((line.sink, line.subscription), ()))))
+                place = line.sink, line.subscription
+                named = tuple(sorted(filter(None, programs.get(place, ()))))
+                found.append(replace(line, clients=tuple(clients.get(place, ())), programs=named))
     found.sort(key=lambda one: (not one.needs_attention, -one.waiting, one.sink, one.subscription))
     data = DeliveryList(len(found), tuple(found[:DELIVERIES]))
     histories = (await source.sampler.current()).histories
@@ -92,6 +103,8 @@ def _line(sink: str, subscription: Subscription, now: float) -> DeliveryLine:
         needs_attention=flow.needs_attention and not sink.endswith(RESERVED_SUFFIX),
         consumers=len(subscription.owners.consumers),
         clients=(),
+        programs=(),
+        latency=subscription.accounts.latency.counts(now),
         waiting=sum(
             lane.cursor.pending(subscription.log(partition).tail.next_offset) for partition, lane in enumerate(lanes)
         ),

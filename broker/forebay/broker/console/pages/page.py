@@ -17,6 +17,7 @@ from forebay.broker.console.figures import SinkFigures
 from forebay.broker.console.sampler import Sampler
 from forebay.broker.core.access.principal import EVERY_SINK, Principal, Right
 from forebay.broker.core.errors import BrokerError
+from forebay.broker.core.last_check import LastCheck
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.resources.connections import Connections
 
@@ -62,6 +63,9 @@ class PageSource:
     sampler: Sampler
     endpoint: Callable[[], str]
     connections: Connections
+    last_check: LastCheck | None
+    """Result of the last `verify` of the data directory."""
+
     admit: Callable[[Request], Principal]
     """Returns the principal of a request at this time; raises ``HTTPException``."""
 

@@ -36,6 +36,11 @@ class ProducerLine:
     staged_tokens: int
     staged_records: int
     staged_bytes: int
+    staged_at_us: int | None
+    """Time at which the oldest staged part was opened."""
+
+    application: str
+    """Spark application, if the writer named one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,4 +76,6 @@ def _line(sink: str, one: pb.Producer) -> ProducerLine:
         staged_tokens=one.staged_tokens,
         staged_records=one.staged_records,
         staged_bytes=one.staged_bytes,
+        staged_at_us=one.staged_at.ToMicroseconds() if one.HasField("staged_at") else None,
+        application=one.application,
     )

@@ -30,11 +30,12 @@ TEXT_MAX: Final = 200
 async def records(source: PageSource, request: Request) -> Page:
     """Return records of one partition, from an offset or a time on; the lowest unsettled one by default."""
     name = source.named(request, Right.REPLAY)
-    partition, wanted = number(request, "partition", 0), searched(request)
+    partition, wanted, key = number(request, "partition", 0), searched(request), searched(request, "key")
+    is_filtered = bool(wanted or key)
     view = request.query_params.get("as", VIEWS[0])
     if view not in VIEWS:
         raise HTTPException(400, f"as must be one of {', '.join(VIEWS)}.")
-    asked = pb.PeekRequest(sink=name, partition=partition, max_records=EXAMINED if wanted else RECORDS)
+    asked = pb.PeekRequest(sink=name, partition=partition, max_records=EXAMINED if is_filtered else RECORDS)
     buffer = source.broker.sinks[name]
     with source.broker.stream_memory.share() as memory:
         try:
@@ -47,15 +48,20 @@ async def records(source: PageSource, request: Request) -> Page:
         examined = len(found.records)
         first = found.records[0].offset if found.records else asked.offset
         after = found.records[-1].offset + 1 if found.records else first
-        if wanted:
-            kept = [record for record in found.records if holds(record, wanted)][:RECORDS]
+        if is_filtered:
+            kept = [one for one in found.records if holds(one, wanted) and (not key or one.key == key)][:RECORDS]
             if len(kept) == RECORDS:
                 after = kept[-1].offset + 1
             del found.records[:]
             found.records.extend(kept)
         data = as_json(found)
     earliest, end = buffer.logs[partition].earliest, buffer.logs[partition].tail.next_offset
-    same: dict[str, Any] = {"partition": partition, "contains": wanted, "as": view if view != VIEWS[0] else ""}
+    same: dict[str, Any] = {
+        "partition": partition,
+        "key": key,
+        "contains": wanted,
+        "as": view if view != VIEWS[0] else "",
+    }
     shown = {
         "name": name,
         "partition": partition,
@@ -65,7 +71,9 @@ async def records(source: PageSource, request: Request) -> Page:
         "first": first,
         "end": end,
         "earliest": earliest,
+        "key": key,
         "contains": wanted,
+        "is_filtered": is_filtered,
         "examined": examined,
         "view": view,
         "views": VIEWS,
@@ -76,7 +84,7 @@ async def records(source: PageSource, request: Request) -> Page:
         "records.html",
         f"Records of {name}",
         data,
-        f"forebay peek {name} --partition {partition} --offset {first}",
+        f"forebay peek {name} --partition {partition} --offset {first} --count {max(1, examined)}",
         f"/sinks/{name}/records",
         query(**same, offset=first),
         shown=shown,
@@ -115,16 +123,16 @@ async def explain(source: PageSource, request: Request) -> Page:
     )
 
 
-def searched(request: Request) -> str:
-    """Return the text that records must contain; empty for all. Raises ``HTTPException``."""
-    text = request.query_params.get("contains", "")
+def searched(request: Request, name: str = "contains") -> str:
+    """Return the text that records must contain, or their key; empty for all. Raises ``HTTPException``."""
+    text = request.query_params.get(name, "")
     if len(text) > TEXT_MAX:
-        raise HTTPException(400, f"contains has {len(text)} characters; at most {TEXT_MAX} are possible.")
+        raise HTTPException(400, f"{name} has {len(text)} characters; at most {TEXT_MAX} are possible.")
     return text
 
 
 def holds(record: pb.PeekedRecord, text: str) -> bool:
-    """Return whether key, value or a header of a record contains a text."""
+    """Return True if key, value or a header of a record contains a text."""
     return (
         text in record.key
         or text in record.value

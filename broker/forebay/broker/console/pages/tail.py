@@ -10,7 +10,7 @@ from typing import Any, Final
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from forebay.broker.console.pages.page import Page, PageSource, as_json, optional_number, query, refused
+from forebay.broker.console.pages.page import Page, PageSource, as_json, number, optional_number, query, refused
 from forebay.broker.console.pages.records import holds, searched
 from forebay.broker.console.values import VIEWS
 from forebay.broker.core.access.principal import Right
@@ -23,7 +23,7 @@ POLL_S: Final = 1.0
 """Time between two looks."""
 
 RECORDS_PER_POLL: Final = 200
-"""Records of a partition that are read at a time; older ones of that time are skipped, and counted."""
+"""Records of a partition read per poll unless the page names fewer; older ones are skipped."""
 
 KEPT: Final = 100
 """Records on the page: the newest."""
@@ -36,15 +36,25 @@ class LiveTail:
     """Records that came since a page was opened."""
 
     def __init__(
-        self, source: PageSource, name: str, partition: int | None, wanted: str, after: Sequence[int] = ()
+        self,
+        source: PageSource,
+        name: str,
+        partition: int | None,
+        wanted: str,
+        after: Sequence[int] = (),
+        *,
+        rate: int = RECORDS_PER_POLL,
     ) -> None:
         """Begin at offsets, one for each partition that is followed, or behind the newest records.
+
+        ``rate`` bounds the records of a partition that one poll reads.
 
         Raises ``InvalidPartition``.
         """
         self._source = source
         self._name = name
         self._wanted = wanted
+        self._rate = rate
         buffer = source.broker.sinks[name]
         if partition is not None and partition >= len(buffer.logs):
             raise InvalidPartition(partition, len(buffer.logs))
@@ -84,7 +94,7 @@ class LiveTail:
         end, start = buffer.logs[partition].tail.next_offset, self._next[partition]
         if end <= start:
             return
-        first = max(start, end - RECORDS_PER_POLL)
+        first = max(start, end - self._rate)
         self.seen += end - start
         self.skipped += first - start
         self._next[partition] = end
@@ -126,9 +136,20 @@ async def follow_tail(source: PageSource, request: Request) -> AsyncGenerator[Pa
 def _tail(source: PageSource, request: Request) -> LiveTail:
     name = source.named(request, Right.REPLAY)
     try:
-        return LiveTail(source, name, optional_number(request, "partition"), searched(request), _after(request))
+        return LiveTail(
+            *(source, name, optional_number(request, "partition"), searched(request), _after(request)),
+            rate=_rate(request),
+        )
     except BrokerError as error:
         raise refused(error) from error
+
+
+def _rate(request: Request) -> int:
+    """Return the records per second of a partition that a page shows at most. Raises ``HTTPException``."""
+    found = number(request, "rate", RECORDS_PER_POLL) if request.query_params.get("rate") else RECORDS_PER_POLL
+    if not 1 <= found <= RECORDS_PER_POLL:
+        raise HTTPException(400, f"rate = {found}: must be 1 to {RECORDS_PER_POLL}.")
+    return found
 
 
 def _after(request: Request) -> list[int]:
@@ -153,6 +174,8 @@ def _page(source: PageSource, request: Request, following: LiveTail, begin: Sequ
         "partition": partition,
         "partitions": following.partitions,
         "contains": searched(request),
+        "rate": _rate(request),
+        "rate_max": RECORDS_PER_POLL,
         "records": newest,
         "seen": following.seen,
         "skipped": following.skipped,
@@ -160,5 +183,11 @@ def _page(source: PageSource, request: Request, following: LiveTail, begin: Sequ
     }
     command = f"forebay tail {name} --follow" + (f" --partition {partition}" if partition is not None else "")
     path = f"/sinks/{name}/tail"
-    asked = query(partition=partition, contains=searched(request), after="_".join(map(str, begin)))
+    rate = _rate(request)
+    asked = query(
+        partition=partition,
+        contains=searched(request),
+        rate=rate if rate != RECORDS_PER_POLL else None,
+        after="_".join(map(str, begin)),
+    )
     return Page("tail.html", f"Tail of {name}", data, command, path, asked, shown=shown)

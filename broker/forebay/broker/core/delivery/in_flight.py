@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from operator import attrgetter
+from typing import NamedTuple
 
 from forebay.broker.core.partition.cursor import Cursor
 from forebay.broker.core.partition.ranges import Range
@@ -58,16 +59,26 @@ class Flight:
     """Number of its delivery, rising; assigned when the flight is added."""
 
 
+class SettledPage(NamedTuple):
+    """Page that was completely answered."""
+
+    age_us: int
+    """Its age stamp."""
+
+    sent_at: float
+    """Monotonic seconds when it was sent."""
+
+
 class Flights:
     """Pages in flight, and their share of the consumer's usage."""
 
-    __slots__ = ("_deadlines", "_flights", "_pushes", "_settled_ages", "_usage", "sent")
+    __slots__ = ("_deadlines", "_flights", "_pushes", "_settled", "_usage", "sent")
 
     def __init__(self) -> None:
         self._flights: list[Flight] = []
         """Sorted by offset, disjoint."""
         self._usage = InFlight()
-        self._settled_ages: list[int] = []
+        self._settled: list[SettledPage] = []
         self.sent = 0
         """Number of the last delivery."""
         self._deadlines: list[tuple[float, int, Flight]] = []
@@ -213,7 +224,7 @@ class Flights:
                 self._usage.size -= flight.size
                 flight.since = None
                 if answered:
-                    self._settled_ages.append(flight.age_us)
+                    self._settled.append(SettledPage(flight.age_us, flight.sent_at))
         self._flights[touched] = [flight for flight in found if flight.unsettled]
         return found
 
@@ -255,7 +266,7 @@ class Flights:
             heapq.heappop(self._deadlines)
         return None
 
-    def pop_settled_ages(self) -> list[int]:
-        """Return the age stamps of the flights that were completely answered since the last call."""
-        found, self._settled_ages = self._settled_ages, []
+    def pop_settled(self) -> list[SettledPage]:
+        """Return the flights that were completely answered since the last call."""
+        found, self._settled = self._settled, []
         return found

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from forebay.broker.core.dead_letters.transfers import Transfers
 from forebay.broker.core.delivery.answers import Answer, History, Results, Revocation, SettleOutcome
-from forebay.broker.core.delivery.in_flight import Flight, Flights, InFlight
+from forebay.broker.core.delivery.in_flight import Flight, Flights, InFlight, SettledPage
 from forebay.broker.core.delivery.judgement import Judgement, outcomes
 from forebay.broker.core.delivery.lease_manager import LeaseManager
 from forebay.broker.core.delivery.leases import Leases
@@ -208,9 +208,9 @@ class Lane:
         self._apply(_taken(results), Settlement.ACKED, now, next_offset, answered=False)
         return results
 
-    def pop_settled_ages(self) -> list[int]:
-        """Return the age stamps of the pages that were completely answered since the last call."""
-        return self.flights.pop_settled_ages() + self.leases.pop_settled_ages()
+    def pop_settled(self) -> list[SettledPage]:
+        """Return the pages that were completely answered since the last call."""
+        return self.flights.pop_settled() + self.leases.pop_settled()
 
     def nack(
         self,

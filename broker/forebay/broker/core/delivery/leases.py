@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from forebay.broker.core.delivery.in_flight import Flight, Flights
+from forebay.broker.core.delivery.in_flight import Flight, Flights, SettledPage
 from forebay.broker.core.partition.cursor import Cursor
 from forebay.broker.core.partition.ranges import Range, joined
 
@@ -99,9 +99,9 @@ class Leases:
         """Subtract the records that a range is about to settle. ``cursor`` is the cursor before that."""
         self._flights.settle(settled, cursor, answered=answered)
 
-    def pop_settled_ages(self) -> list[int]:
-        """Return the age stamps of the ranges that were completely answered since the last call."""
-        return self._flights.pop_settled_ages()
+    def pop_settled(self) -> list[SettledPage]:
+        """Return the ranges that were completely answered since the last call."""
+        return self._flights.pop_settled()
 
     def release(self, holder: str) -> list[Range]:
         """Release all ranges of a holder and return them; parts of them may be settled."""

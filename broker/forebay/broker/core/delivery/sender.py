@@ -147,7 +147,7 @@ class Sender:
     ) -> list[Range]:
         """Put a page in flight and return its ranges to process, if any.
 
-        ``age_us`` is the page's age stamp, which ``take_settled_ages`` returns later. ``more``: the page belongs to the
+        ``age_us`` is the page's age stamp, which ``pop_settled`` returns later. ``more``: the page belongs to the
         same delivery as the page before.
         """
         ranges = list(self.wanted(Range(max(base, self.position), end)))

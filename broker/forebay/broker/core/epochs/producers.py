@@ -37,6 +37,8 @@ class Producers:
     """
 
     known: dict[str, ProducerRecord] = field(default_factory=dict)
+    applications: dict[str, str] = field(default_factory=dict)
+    """Application that a producer named last, since the start."""
     _holders: dict[str, str] = field(default_factory=dict)
     """Producer by write name."""
     _used_us: dict[str, int] = field(default_factory=dict)
@@ -174,6 +176,7 @@ class Producers:
         """Remove a producer."""
         found = self.known.pop(producer, None)
         self._used_us.pop(producer, None)
+        self.applications.pop(producer, None)
         if found is not None and self._holders.get(found.write_name) == producer:
             del self._holders[found.write_name]
 

@@ -112,6 +112,14 @@ def checked_token(token: str, field_name: str) -> str:
     return token
 
 
+def checked_application(application: str, field_name: str) -> str:
+    """Return the application of a producer, or raise ``INVALID_EPOCH``."""
+    if application and _NAME.fullmatch(application) is None:
+        allowed = "empty, or 1 to 128 of [A-Za-z0-9._:-]"
+        raise InvalidValue(Reason.INVALID_EPOCH, field_name, quoted(application), allowed)
+    return application
+
+
 @dataclass(frozen=True, slots=True)
 class StagedPage:
     """Stored page that no reader sees yet."""

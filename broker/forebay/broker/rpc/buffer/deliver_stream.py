@@ -36,6 +36,9 @@ RESULTS_AT_EASE: Final = 256
 RESULT_BYTES: Final = 256
 """Memory of a pending result."""
 
+PROGRAM_MAX: Final = 128
+"""Characters of the name of a consumer's program."""
+
 
 class DeliverStream:
     """Serves one call of `Deliver`."""
@@ -72,6 +75,9 @@ class DeliverStream:
         opening = request.open
         if not is_id(opening.consumer_id):
             raise InvalidValue(Reason.INVALID_OPEN, "open.consumer_id", quoted(opening.consumer_id), ID_FORM)
+        if len(opening.program) > PROGRAM_MAX or not (opening.program.isascii() and opening.program.isprintable()):
+            allowed = f"up to {PROGRAM_MAX} printable ASCII characters"
+            raise InvalidValue(Reason.INVALID_OPEN, "open.program", quoted(opening.program), allowed)
         self._broker.check_serving()
         buffer = self._broker.sink(opening.sink, opening.incarnation)
         subscription = buffer.subscription(opening.subscription, opening.subscription_incarnation)
@@ -90,7 +96,7 @@ class DeliverStream:
         self._consumer = consumer
         stream = self._stream
         stream.sink, stream.client_id = opening.sink, opening.consumer_id
-        stream.subscription = subscription.name
+        stream.subscription, stream.program = subscription.name, opening.program
         stream.credit = lambda: CreditUse(consumer.usage.records, consumer.credit.records)
         if opening.answers_pings:
             consumer.session = StreamLiveness(self._broker.bounds.session_timeout_s, self._broker.clock.monotonic())

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import grpc.aio
 
-from forebay.broker.core.epochs.values import checked_token
+from forebay.broker.core.epochs.values import checked_application, checked_token
 from forebay.broker.core.errors import BrokerError, Draining, InvalidValue, StoreFenced, WriterFenced, quoted
 from forebay.broker.core.names import ID_FORM, is_id
 from forebay.broker.core.publish.writer import WINDOW
@@ -132,7 +132,8 @@ class PublishStream:
         if staged:
             claim = epochs.claim(opening.sink, opening.stage).checked("open.stage")
             token = checked_token(opening.stage.token, "open.stage.token")
-            session = buffer.staging.open(claim, token, epoch)
+            application = checked_application(opening.stage.application, "open.stage.application")
+            session = buffer.staging.open(claim, token, epoch, application=application)
         else:
             session = await self._broker.writers[opening.sink].open(opening.writer_id, epoch)
         opened = pb.PublishOpened(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from forebay.broker.core.epochs.values import (
     SUMMARY_BYTES,
@@ -70,8 +70,13 @@ def epoch(sink: str, record: EpochRecord) -> epoch_service_pb2.Epoch:
     return message
 
 
-def producer(record: ProducerRecord, stages: Sequence[Stage]) -> epoch_service_pb2.Producer:
-    """Return a producer with its stages for the wire."""
+def producer(
+    record: ProducerRecord, stages: Sequence[Stage], *, application: str, wall_us: Callable[[float], int]
+) -> epoch_service_pb2.Producer:
+    """Return a producer with its stages for the wire.
+
+    ``wall_us`` returns the wall clock time of a monotonic one.
+    """
     message = epoch_service_pb2.Producer(
         producer=record.producer,
         write_name=record.write_name,
@@ -80,7 +85,10 @@ def producer(record: ProducerRecord, stages: Sequence[Stage]) -> epoch_service_p
         staged_tokens=len(stages),
         staged_records=sum(stage.records for stage in stages),
         staged_bytes=sum(stage.size for stage in stages),
+        application=application,
     )
+    if stages:
+        message.staged_at.CopyFrom(timestamp(wall_us(min(stage.opened for stage in stages))))
     if record.epoch is not None:
         message.last_epoch = record.epoch
         message.committed_at.CopyFrom(timestamp(record.committed_at_us))

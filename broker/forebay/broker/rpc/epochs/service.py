@@ -63,6 +63,16 @@ class EpochServicer(pb_grpc.EpochServiceServicer):
         for stage in staging.stages:
             if stage.record.producer in staged:
                 staged[stage.record.producer].append(stage)
-        found = [epochs.producer(staging.producers.known[name], staged[name]) for name in chosen]
+        clock = self._broker.clock
+        now, now_us = clock.monotonic(), clock.wall_us()
+        found = [
+            epochs.producer(
+                staging.producers.known[name],
+                staged[name],
+                application=staging.producers.applications.get(name, ""),
+                wall_us=lambda at: now_us - round((now - at) * 1e6),
+            )
+            for name in chosen
+        ]
         token = page_token(buffer.record, chosen[-1] if more else "")
         return pb.ListEpochsResponse(producers=found, next_page_token=token)

@@ -132,6 +132,7 @@ def explain_response(
         message.accepted_at.CopyFrom(convert.timestamp(part.accepted_at_us))
         message.page_first_offset, message.page_last_offset = entry.base, entry.end - 1
         message.page_bytes = entry.size
+        message.trace_id = convert.trace_id(part.traceparent)
         message.durability = convert.durability(Durability.DISK)
     if found.gap is not None:
         message.gap.CopyFrom(convert.gap(partition, found.gap))

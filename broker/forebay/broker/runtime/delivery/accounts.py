@@ -9,6 +9,7 @@ from typing import Final
 from forebay.broker.core.dead_letters.breaker import Breaker
 from forebay.broker.core.partition.account import Totals
 from forebay.broker.core.partition.cursor import Cursor
+from forebay.broker.core.resources.latency import RecentLatency
 from forebay.broker.core.resources.rate import RecentRate
 from forebay.broker.core.settings import SECOND_US
 from forebay.broker.core.writes import PutCursor, PutTotals, Write
@@ -37,6 +38,8 @@ class Accounts:
         self._marks = marks
         self.settling = RecentRate()
         """Records that consumers settled lately."""
+        self.latency = RecentLatency()
+        """Times from sending a page to its last answer."""
         self._saves: dict[int, asyncio.Future[None]] = {}
         self._totals: dict[int, Totals] = {}
         """Totals of closed accounts, by partition."""
@@ -71,11 +74,14 @@ class Accounts:
     # -- counts
 
     def acked(self, partition: int, records: int) -> None:
-        """Count acked records, and the time that their pages were stored."""
+        """Count acked records, and the times since their pages were stored and sent."""
         self.settled(partition, "acked", records)
         self._breaker.acked(records)
         sink, age_now_us = self._lanes.sink, self._lanes.sink.age.now_us()
-        seconds = [(age_now_us - age_us) / SECOND_US for age_us in self._lanes[partition].pop_settled_ages()]
+        now, settled = self._lanes.now(), self._lanes[partition].pop_settled()
+        for page in settled:
+            self.latency.add(now - page.sent_at, now)
+        seconds = [(age_now_us - page.age_us) / SECOND_US for page in settled]
         self._instruments.resided(sink.name, self._lanes.name, seconds)
 
     def settled(self, partition: int, outcome: str, records: int) -> None:

@@ -243,7 +243,7 @@ class Subscription:
         dropped = [part for part, outcome in found if outcome is SettleOutcome.OK]
         if not dropped:
             return self._answered(partition, results, changed=False)
-        lane.pop_settled_ages()
+        lane.pop_settled()
         at_us, sink = self._sink.clock.wall_us(), self._sink.id
         gone, made = log.reject(
             self.name, dropped, settled_to=lane.cursor.watermark, at_us=at_us, detail=reason[:DETAIL_MAX]

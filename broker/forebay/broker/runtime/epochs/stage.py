@@ -30,6 +30,9 @@ class Stage:
     active: float
     """Monotonic time of the last access."""
 
+    opened: float
+    """Monotonic time at which it was opened, or found at a start."""
+
     admitted: dict[int, int] = field(default_factory=dict)
     """Admitted pages by partition: the sequence of the next one."""
 
@@ -62,7 +65,7 @@ class Stage:
     @staticmethod
     def stored(record: StageRecord, pages: Mapping[tuple[int, int], StagedPage], now: float) -> Stage:
         """Return a stage as a start found it: the pages of each partition up to the first missing one."""
-        stage = Stage(record, now, written=True)
+        stage = Stage(record, now, now, written=True)
         for (partition, sequence), page in sorted(pages.items()):
             if sequence == stage.admitted.get(partition, 0):
                 stage.admit(partition, page.count, page.size)

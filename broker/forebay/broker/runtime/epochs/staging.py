@@ -109,17 +109,19 @@ class Staging:
 
     # -- staging
 
-    def open(self, claim: Claim, token: str, resumed: int | None) -> StageSession:
+    def open(self, claim: Claim, token: str, resumed: int | None, *, application: str = "") -> StageSession:
         """Open a stream that stages, or resume the stage of the same token.
 
-        ``resumed`` is the number of the stage that the publisher has seen. Raises ``STAGING_UNSUPPORTED``,
-        ``WriterFenced`` if its stage is gone, and the errors of ``Producers.stage``.
+        ``application`` is shown with the producer. ``resumed`` is the number of the stage that the publisher has seen.
+        Raises ``STAGING_UNSUPPORTED``, ``WriterFenced`` if its stage is gone, and the errors of ``Producers.stage``.
         """
         if self._sink.draining:
             raise Draining
         self._check_supported()
         if self.producers.stage(claim):
             self.discard(s for s in self.stages if s.record.producer == claim.producer and s.record.run != claim.run)
+        if application:
+            self.producers.applications[claim.producer] = application
         key = (claim.producer, claim.epoch, token)
         stage = self._stages.get(key)
         if stage is None:
@@ -128,7 +130,7 @@ class Staging:
             self._check_room_for_stage()
             number = self._committer.next_number()
             record = StageRecord(number, claim.producer, claim.write_name, claim.epoch, token, claim.run, claim.ticket)
-            stage = self._stages[key] = Stage(record, self._sink.now())
+            stage = self._stages[key] = Stage(record, self._sink.now(), self._sink.now())
         if stage.session is not None:
             stage.session.fence()
         stage.active = self._sink.now()

@@ -47,6 +47,9 @@ class OpenStream:
     sink: str = ""
     subscription: str = ""
     client_id: str = ""
+    program: str = ""
+    """Program of a consumer, as it said."""
+
     records: int = 0
     size: int = 0
     """Bytes of the pages of ``records``."""

@@ -47,10 +47,10 @@ def test_what_is_settled_is_in_no_set_and_who_has_nothing_left_is_forgotten() ->
     leases.settle(Range(1, 2), Cursor(), answered=True)
     cursor, _ = Cursor().settle(Range(1, 2), Settlement.ACKED)
     assert leases.of("a", cursor) == [Range(0, 1), Range(2, 4)]
-    assert leases.pop_settled_ages() == []
+    assert leases.pop_settled() == []
 
     leases.settle(Range(0, 4), cursor, answered=True)
-    assert leases.pop_settled_ages() == [5]
+    assert [one.age_us for one in leases.pop_settled()] == [5]
     assert leases.holders() == {"b"}
 
 

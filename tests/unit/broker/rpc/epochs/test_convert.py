@@ -160,18 +160,24 @@ def test_an_epoch_reports_each_partition_once() -> None:
 
 def test_a_producer_reports_what_it_has_staged_and_no_epoch_before_its_first() -> None:
     stages = [
-        Stage(StageRecord(n, "query", "name", 7, f"t{n}", "run-1", 3), 0.0, records=n, size=10 * n) for n in (1, 2)
+        Stage(StageRecord(n, "query", "name", 7, f"t{n}", "run-1", 3), 0.0, 20.0 + n, records=n, size=10 * n)
+        for n in (1, 2)
     ]
 
-    message = epochs.producer(ProducerRecord("query", "name", "run-1", 3), stages)
+    message = epochs.producer(
+        ProducerRecord("query", "name", "run-1", 3), stages, application="app-1", wall_us=lambda at: round(at * 1e6)
+    )
 
     assert (message.staged_tokens, message.staged_records, message.staged_bytes) == (2, 3, 30)
+    assert (message.application, message.staged_at.ToMicroseconds()) == ("app-1", 21_000_000)
     assert not message.HasField("last_epoch")
     assert not message.HasField("committed_at")
 
 
 def test_epoch_zero_is_an_epoch() -> None:
-    message = epochs.producer(ProducerRecord("query", "name", "run-1", 3, 0, "run-1", 1_500_000), [])
+    message = epochs.producer(
+        ProducerRecord("query", "name", "run-1", 3, 0, "run-1", 1_500_000), [], application="", wall_us=round
+    )
 
     assert message.HasField("last_epoch")
     assert message.committed_at == convert.timestamp(1_500_000)
