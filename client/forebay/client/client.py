@@ -36,6 +36,7 @@ from forebay.client.settings import (
     ClientSettings,
     PublisherOptions,
     PublisherSettings,
+    SubscriberOptions,
     SubscriberSettings,
 )
 from forebay.client.transport.channel import Channels
@@ -152,23 +153,22 @@ class Client(ClientCalls, Blocking):
         *,
         subscription: str = "default",
         consumer_id: str | None = None,
-        credit_records: int = 100_000,
-        credit_bytes: int = 16 << 20,
-        reconnect: bool = True,
         incarnation: str = "",
         program: str = "",
+        **options: Unpack[SubscriberOptions],
     ) -> Subscriber:
         """Return an iterator of deliveries; it connects when the first delivery is requested.
 
-        ``credit_records`` and ``credit_bytes`` bound the records in flight: delivered and not settled. ``program`` is
-        shown with the connection: name and version of the program, and what it delivers to.
+        The options are the fields of ``SubscriberSettings``. ``credit_records`` and ``credit_bytes`` bound the records
+        in flight: delivered and not settled. ``program`` is shown with the connection: name and version of the
+        program, and what it delivers to.
         """
         subscriber = Subscriber(
             self._channels,
             sink,
             subscription=subscription,
             consumer_id=consumer_id,
-            settings=SubscriberSettings(credit_records, credit_bytes, reconnect),
+            settings=SubscriberSettings(**options),
             incarnation=incarnation,
             program=program,
             on_close=self._untrack,

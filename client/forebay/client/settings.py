@@ -277,6 +277,14 @@ class SubscriberSettings:
         check("credit_bytes", self.credit_bytes, 1, 1 << 30)
 
 
+class SubscriberOptions(TypedDict, total=False):
+    """Fields of :class:`SubscriberSettings` as keywords."""
+
+    credit_records: int
+    credit_bytes: int
+    reconnect: bool
+
+
 class PublisherOptions(TypedDict, total=False):
     """Fields of :class:`PublisherSettings` as keywords."""
 

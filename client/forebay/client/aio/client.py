@@ -36,6 +36,7 @@ from forebay.client.settings import (
     ClientSettings,
     PublisherOptions,
     PublisherSettings,
+    SubscriberOptions,
     SubscriberSettings,
 )
 from forebay.client.transport.channel import Channels
@@ -141,11 +142,9 @@ class Client(ClientCalls, Awaiting):
         *,
         subscription: str = "default",
         consumer_id: str | None = None,
-        credit_records: int = 100_000,
-        credit_bytes: int = 16 << 20,
-        reconnect: bool = True,
         incarnation: str = "",
         program: str = "",
+        **options: Unpack[SubscriberOptions],
     ) -> Subscriber:
         """Return an iterator of deliveries. See ``forebay.client.Client.subscriber``."""
         core = SubscriberCore(
@@ -153,7 +152,7 @@ class Client(ClientCalls, Awaiting):
             sink,
             subscription=subscription,
             consumer_id=consumer_id,
-            settings=SubscriberSettings(credit_records, credit_bytes, reconnect),
+            settings=SubscriberSettings(**options),
             incarnation=incarnation,
             program=program,
         )

@@ -34,7 +34,7 @@ class SubscriberCore:
         channels: Channels,
         sink: str,
         *,
-        subscription: str = "default",
+        subscription: str,
         consumer_id: str | None = None,
         settings: SubscriberSettings,
         incarnation: str = "",

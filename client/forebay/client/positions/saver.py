@@ -37,6 +37,9 @@ from forebay.errors.reasons import Reason
 FAILURE_LOG_S: Final = 10.0
 """Least time between two warnings about failed saves of one consumer."""
 
+TAKE_OVER_TRIES: Final = 10
+"""Attempts of a consumer to take a partition over while others do the same."""
+
 _log: Final = logging.getLogger(__name__)
 
 BACKOFF: Final = RetryPolicy(tries_max=None, delay_min_s=0.1, delay_max_s=30.0, budget_s=None)

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final
 
 from forebay.client.admin.sinks import Sinks
 from forebay.client.calls import BlockingCalls
 from forebay.client.errors import OffsetTrimmed, PositionConflict, PositionFenced
 from forebay.client.positions.position import PositionKey, SavedPosition
 from forebay.client.positions.restores import check_restored
-from forebay.client.positions.saver import PositionSaver
+from forebay.client.positions.saver import TAKE_OVER_TRIES, PositionSaver
 from forebay.client.positions.settings import ConsumerSettings
 from forebay.client.positions.start import Bounds, OnMisfit, Start, openings, start_of, start_point, wanted_offset
 from forebay.client.positions.subscription import ReadSubscription
@@ -24,9 +23,6 @@ from forebay.client.transport.channel import Channels
 from forebay.client.values.records import Gap
 from forebay.client.values.sinks import SinkStats
 from forebay.client.values.subscriptions import Position
-
-TAKE_OVER_TRIES: Final = 10
-"""Tries to take a partition over while others do the same."""
 
 
 @dataclass(frozen=True, slots=True)

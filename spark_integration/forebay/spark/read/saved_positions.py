@@ -17,7 +17,7 @@ from typing import Final
 
 from forebay.client import Client, errors
 from forebay.client.positions.position import PositionKey, SavedPosition
-from forebay.client.positions.saver import PositionSaver
+from forebay.client.positions.saver import TAKE_OVER_TRIES, PositionSaver
 from forebay.client.positions.schedule import SaveSchedule
 from forebay.client.positions.start import Bounds, SavedState, misfit, openings, state_of
 from forebay.client.positions.telemetry import SaveTelemetry
@@ -29,9 +29,6 @@ STOP_TIMEOUT_S: Final = 10.0
 
 SAVE_TIMEOUT_S: Final = 1.0
 """Time that a micro-batch waits for the save of the one before, unless the store failed before."""
-
-TAKE_OVER_TRIES: Final = 10
-"""Number of attempts to take a partition over while other queries do the same."""
 
 _log: Final = logging.getLogger(__name__)
 

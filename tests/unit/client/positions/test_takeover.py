@@ -13,11 +13,11 @@ from forebay.client import Client, Record
 from forebay.client.admin.sinks import Sinks
 from forebay.client.errors import ForebayError, PositionFenced, PositionUnusable
 from forebay.client.positions.position import PositionKey, SavedPosition
-from forebay.client.positions.saver import PositionSaver
+from forebay.client.positions.saver import TAKE_OVER_TRIES, PositionSaver
 from forebay.client.positions.settings import ConsumerSettings
 from forebay.client.positions.store import Versioned
 from forebay.client.positions.stores.memory import MemoryPositions
-from forebay.client.positions.takeover import TAKE_OVER_TRIES, Taken, Takeover
+from forebay.client.positions.takeover import Taken, Takeover
 from forebay.client.transport.channel import Channels
 
 KEY = PositionKey("default", "billing", "orders", 0)
