@@ -10,8 +10,8 @@ import pytest
 from forebay.broker.storage.backup.catalog import find
 from forebay.broker.storage.backup.restore import OnDamage, restore
 from forebay.broker.storage.backup.targets import open_target
-from forebay.broker.storage.directory import FORMAT
 from forebay.broker.storage.errors import StoreFormatUnsupported
+from forebay.broker.storage.formats import FORMAT
 from forebay.client import Client, Gap, Record
 from tests.support.storage.stored_broker import (
     REJECTED,

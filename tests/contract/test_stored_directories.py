@@ -12,7 +12,7 @@ import pytest
 from forebay.broker.storage.backup.catalog import find
 from forebay.broker.storage.backup.restore import OnDamage, restore, verify_backup
 from forebay.broker.storage.backup.targets import open_target
-from forebay.broker.storage.directory import FORMAT
+from forebay.broker.storage.formats import FORMAT
 from forebay.broker.storage.repair.command import verify
 from tests.support.storage.disk_directory import judged
 from tests.support.storage.stored_directory import ARCHIVES, DATA, TARGET, unpack

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.storage.directory import FORMAT
+from forebay.broker.storage.formats import FORMAT
 from forebay.cli.exits import ExitCode
 from forebay.client import Client, Record
 from tests.fault.test_damage import delivered, flip

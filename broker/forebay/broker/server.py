@@ -59,7 +59,7 @@ from forebay.broker.security import (
 )
 from forebay.broker.settings import BrokerSettings, SettingsError, address
 from forebay.broker.shard import SERVES_FOR, boot_time_s, own_shard
-from forebay.broker.storage.directory import FORMAT
+from forebay.broker.storage.formats import FORMAT
 from forebay.broker.storage.records.accepted import boot_id
 from forebay.broker.storage.recovery import errors_of_a_start, recover
 from forebay.broker.storage.repair.last_check import last

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from forebay.broker.embedded import BrokerServer
 from forebay.broker.settings import load
-from forebay.broker.storage.directory import FORMAT
+from forebay.broker.storage.formats import FORMAT
 from forebay.client import Client, EpochCommit, Gap, Record, Stage, StagedPart, StagedToken, arrow
 from tests.support.storage.stored_directory import ARCHIVES, DATA, TARGET
 

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from forebay.broker.storage.directory import FORMAT
+from forebay.broker.storage.formats import FORMAT
 from tests.support.storage.backed_up import BackedUp
 
 ARCHIVES: Final = Path(__file__).resolve().parents[2] / "contract" / "directories"

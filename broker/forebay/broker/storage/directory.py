@@ -1,6 +1,7 @@
 """Directory of a store: its layout, its format number and its single owner.
 
-    FORMAT        the number of the layout, written and synced before anything else
+    FORMAT        the number of the layout, written and synced before anything else; see ``formats``
+    migrations.json    report of the migrations from older layouts
     owner.json    process that has the store open; locked while it does
     db/           RocksDB
     bulk/         files of pages, see ``bulk_file``
@@ -36,18 +37,17 @@ from forebay.broker.storage.ballast import NAME as BALLAST
 from forebay.broker.storage.ballast import Ballast
 from forebay.broker.storage.errors import StoreCorrupt, StoreFormatUnsupported, StoreLocked
 from forebay.broker.storage.file_errors import naming
+from forebay.broker.storage.formats import FORMATS, Formats, format_in
 from forebay.broker.storage.permissions import DIRECTORY_MODE, FILE_MODE, close_to_others
 
 _log: Final = logging.getLogger(__name__)
-FORMAT: Final = 3
-"""Number of the layout that this version writes and reads. A new one needs a migration."""
-
 SNAPSHOT: Final = "snapshot"
 """Folder of a snapshot; see ``backup.snapshot``."""
 
 _NOT_LOCKABLE: Final = {EBADF, EINVAL, ENOLCK, EOPNOTSUPP}
 """Error numbers of file systems that lock files only."""
 
+_REPORT: Final = "migrations.json"
 _BLOCK_BYTES: Final = 512
 """Unit of ``st_blocks``, on every file system."""
 
@@ -55,7 +55,7 @@ _BLOCK_BYTES: Final = 512
 class StoreDirectory:
     """A directory held by this process until ``release``."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, formats: Formats = FORMATS) -> None:
         """Create what is missing and take the lock; ``OSError`` if the directory does not allow it.
 
         Raises ``StoreLocked``, ``StoreFormatUnsupported`` or ``StoreCorrupt``, and then changes nothing.
@@ -64,6 +64,8 @@ class StoreDirectory:
         self.database: Final = path / "db"
         self.bulk: Final = path / "bulk"
         self.synced: Final = path / "synced"
+        self.format = formats.current
+        """Format of the stored values; the older one until a migration is complete."""
         make_directory(path)
         self._locks: list[int] = []
         try:
@@ -73,7 +75,7 @@ class StoreDirectory:
             Ballast(path).release_where_full()
             with naming(path / "owner.json"):
                 writer = read_version(self._locks[-1])
-            self._check_format(writer)
+            self._check_format(writer, formats)
             self._check_database()
             with naming(path / "owner.json"):
                 _sign(self._locks[-1])
@@ -117,19 +119,39 @@ class StoreDirectory:
         while self._locks:
             os.close(self._locks.pop())
 
-    def _check_format(self, writer: str) -> None:
-        """Reject another format than this version's; ``writer`` is the version of the last owner."""
+    def write_format(self, text: str) -> None:
+        """Write the number of the format, atomically and durably."""
+        write_durably(self.path / "FORMAT", f"{text}\n".encode("ascii"))
+
+    def write_report(self, content: bytes) -> None:
+        """Write the report of the migrations, atomically and durably."""
+        write_durably(self.path / _REPORT, content)
+
+    def read_report(self) -> bytes:
+        """Return the report of the migrations so far; empty without one."""
+        try:
+            return (self.path / _REPORT).read_bytes()
+        except FileNotFoundError:
+            return b""
+
+    def _check_format(self, writer: str, formats: Formats) -> None:
+        """Reject a format that cannot be migrated; ``writer`` is the version of the last owner."""
         path = self.path / "FORMAT"
         try:
             text = path.read_text(encoding="ascii", errors="replace").strip()
         except FileNotFoundError:
             if self.database.exists():
-                raise StoreFormatUnsupported(self.path, found=None, supported=FORMAT, writer=writer) from None
-            write_durably(path, f"{FORMAT}\n".encode("ascii"))
+                raise StoreFormatUnsupported(
+                    self.path, found=None, oldest=formats.oldest, supported=formats.current, writer=writer
+                ) from None
+            self.write_format(f"{formats.current}")
             return
-        found = int(text) if text.isdecimal() else None
-        if found != FORMAT:
-            raise StoreFormatUnsupported(self.path, found=found, supported=FORMAT, writer=writer)
+        found = format_in(text)
+        if found is None or not formats.oldest <= found <= formats.current:
+            raise StoreFormatUnsupported(
+                self.path, found=found, oldest=formats.oldest, supported=formats.current, writer=writer
+            )
+        self.format = found
 
     def _check_database(self) -> None:
         """Reject a directory that RocksDB would take for a new database: it would delete the tables first."""

@@ -122,12 +122,15 @@ class StoreFormatUnsupported(StoreError):
     ``found`` is ``None`` if there is data without a readable format number.
     """
 
-    def __init__(self, directory: Path, *, found: int | None, supported: int, writer: str = "") -> None:
-        """Name both formats, and the version that opened the directory last."""
+    def __init__(
+        self, directory: Path, *, found: int | None, supported: int, oldest: int | None = None, writer: str = ""
+    ) -> None:
+        """Name the formats, and the version of the last owner; ``oldest`` is the oldest that is migrated."""
         named = f"Forebay {writer}, which" if writer else "the version of Forebay that"
+        older = f" and migrates formats from {oldest} on" if oldest is not None and oldest < supported else ""
         super().__init__(
             f"store {directory} has format {'unknown' if found is None else found}, "
-            f"this version reads format {supported}; "
+            f"this version reads format {supported}{older}; "
             f"use {named} wrote it, or another directory"
         )
         self.directory = directory

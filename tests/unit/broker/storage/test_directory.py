@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from forebay.broker.storage.directory import FORMAT, StoreDirectory
+from forebay.broker.storage.directory import StoreDirectory
 from forebay.broker.storage.errors import StoreFormatUnsupported, StoreLocked
+from forebay.broker.storage.formats import FORMAT
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -26,8 +26,9 @@ from forebay.broker.storage.backup.errors import BackupDamaged, BackupError, Bac
 from forebay.broker.storage.backup.manifest import Manifest, Piece, manifest_name
 from forebay.broker.storage.backup.restored import RestoredSink, mark_restored
 from forebay.broker.storage.backup.target import Target
-from forebay.broker.storage.directory import FORMAT, make_directory, sync_path
+from forebay.broker.storage.directory import make_directory, sync_path
 from forebay.broker.storage.errors import StoreError
+from forebay.broker.storage.formats import FORMAT
 from forebay.broker.storage.permissions import DIRECTORY_MODE, FILE_MODE
 from forebay.broker.storage.recovery import recover
 from forebay.broker.storage.repair.command import repair, verify

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from forebay.broker.storage.directory import FORMAT, SNAPSHOT
+from forebay.broker.storage.directory import SNAPSHOT
+from forebay.broker.storage.formats import FORMAT
 from forebay.broker.storage.permissions import DIRECTORY_MODE
 
 

@@ -23,9 +23,9 @@ from forebay.broker.storage.backup.errors import BackupError, BackupStopped
 from forebay.broker.storage.backup.manifest import Extent, Manifest, Piece, manifest_name, piece_name
 from forebay.broker.storage.backup.snapshot import Snapshot
 from forebay.broker.storage.backup.target import Target
-from forebay.broker.storage.directory import FORMAT
 from forebay.broker.storage.failures import classified
 from forebay.broker.storage.file_errors import naming
+from forebay.broker.storage.formats import FORMAT
 
 READ_BYTES: Final = 1 << 20
 PAUSE_PER_WORK: Final = 4.0

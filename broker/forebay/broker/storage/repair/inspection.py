@@ -18,9 +18,10 @@ from typing import Final
 
 from rocksdict import Cache, Rdict
 
-from forebay.broker.storage.directory import FORMAT, lock_directory, read_owner
+from forebay.broker.storage.directory import lock_directory, read_owner
 from forebay.broker.storage.errors import StoreCorrupt, StoreFailed, StoreLocked
 from forebay.broker.storage.failures import classified
+from forebay.broker.storage.formats import FORMATS, format_in
 from forebay.broker.storage.repair.salvage import copy_readable
 from forebay.broker.storage.store.contract import Delete, Family
 from forebay.broker.storage.store.rocks.families import generations, make_families
@@ -55,7 +56,7 @@ def held(directory: Path) -> Iterator[None]:
 def snapshot(directory: Path, into: Path) -> None:
     """Create a copy of ``directory`` in ``into`` that can be opened in its place."""
     (into / "db").mkdir(parents=True)
-    (into / "FORMAT").write_text(f"{FORMAT}\n", encoding="ascii")
+    (into / "FORMAT").write_text(f"{_format_of(directory)}\n", encoding="ascii")
     for path in sorted((directory / "db").iterdir(), key=lambda each: each.suffix == ".log"):
         if path.name.startswith(("LOG", "LOCK", "IDENTITY")) or not path.is_file():
             continue
@@ -68,6 +69,15 @@ def snapshot(directory: Path, into: Path) -> None:
         shutil.copyfile(directory / "synced", into / "synced")
     if (directory / "bulk").is_dir():
         (into / "bulk").symlink_to((directory / "bulk").resolve())
+
+
+def _format_of(directory: Path) -> int:
+    """Return the format of a directory if it is one that the copy is migrated from, else the current one."""
+    try:
+        found = format_in((directory / "FORMAT").read_text(encoding="ascii", errors="replace"))
+    except OSError:
+        return FORMATS.current
+    return found if found is not None and FORMATS.oldest <= found <= FORMATS.current else FORMATS.current
 
 
 def _link(path: Path, copy: Path) -> None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -37,6 +38,7 @@ from forebay.broker.storage.directory import StoreDirectory
 from forebay.broker.storage.errors import StoreCorrupt, StoreError, StoreFailed, StoreShortage, StoreUnreadable
 from forebay.broker.storage.failures import Action, classified
 from forebay.broker.storage.file_errors import naming
+from forebay.broker.storage.formats import FORMATS, Formats, migrate
 from forebay.broker.storage.store.bulk.files import BulkFiles
 from forebay.broker.storage.store.contract import (
     Delete,
@@ -71,8 +73,8 @@ _SPARE_FILES: Final = 8
 class RocksStore:
     """A ``Store`` in a directory that it owns while it is open."""
 
-    def __init__(self, directory: Path, *, settings: RocksSettings | None = None) -> None:
-        """Open the store in ``directory``, creating it where there is none.
+    def __init__(self, directory: Path, *, settings: RocksSettings | None = None, formats: Formats = FORMATS) -> None:
+        """Open the store in ``directory``: create it where there is none, migrate an older format.
 
         Raises ``StoreLocked``, ``StoreFormatUnsupported``, ``StoreFilesLimited``, ``StoreCorrupt``,
         ``StoreNoSpace``, ``StoreUnreadable`` or ``StoreFailed``.
@@ -84,7 +86,7 @@ class RocksStore:
         self._fenced_by: BaseException | None = None
         ensure_open_files(settings.open_tables_max + settings.open_bulk_max + settings.open_files_beside)
         with classified("open"):
-            self._directory = StoreDirectory(directory)
+            self._directory = StoreDirectory(directory, formats=formats)
         try:
             if not settings.unreadable_is_damage:
                 patiently(self._read_logs, START_READ_DELAYS_S, passing=StoreUnreadable)
@@ -102,6 +104,11 @@ class RocksStore:
         self._marks = self._synced.found.marks
         if missing > 0:
             _log.error("synced writes were lost, the log is damaged directory=%s writes=%d", directory, missing)
+        try:
+            migrate(self, self._directory, formats, time.monotonic)
+        except BaseException:
+            self.close()
+            raise
 
     def _read_logs(self) -> None:
         """Read the logs once before RocksDB does, which takes a read error of its log for the log's end."""

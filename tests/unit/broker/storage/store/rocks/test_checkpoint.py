@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.storage.directory import FORMAT
+from forebay.broker.storage.formats import FORMAT
 from forebay.broker.storage.store.contract import Delete, Family, Put
 from forebay.broker.storage.store.rocks import store as rocks_store
 from forebay.broker.storage.store.rocks.checkpoint import link_checkpoint
