@@ -19,6 +19,7 @@ OWN_TASKS: Final = {
     "rpc/buffer/replay_stream.py": "belongs to one stream, which ends with the first of them",
     "runtime/sinks.py": "a deletion: whoever asked waits for it, and a failure is counted",
     "runtime/backups/backups.py": "its end is logged, counted, and told to the caller",
+    "runtime/backups/checkpoints.py": "its end is logged, and a failed one is made again",
     "runtime/commit/committer.py": "its end fences the store",
     "runtime/dead_letters/mover.py": "moves what was rejected; what it leaves behind is given back",
     "runtime/epochs/commits.py": "one commit: whoever asked waits for it",

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from forebay.client import Client, ForebayError, ReplayedRecord
+from tests.support.calls.eventually import until
 from tests.support.processes.broker import BrokerProcess, Launcher, free_port, serve_command
 
 AFTER_S = 1.0
@@ -118,6 +120,63 @@ def test_a_broker_with_an_empty_directory_gets_everything_from_the_journal(shard
     with shard.start("b") as other:
         other.ready()
         assert values_of(other.endpoint) == [b"1", *LARGE]
+
+
+def bytes_in(directory: Path) -> int:
+    return sum(path.stat().st_blocks * 512 for path in directory.rglob("*") if path.is_file())
+
+
+def drop_all(endpoint: str, sink: str = "orders") -> None:
+    with Client(endpoint) as client:
+        client.sinks.purge(sink)
+
+
+@pytest.mark.parametrize("followers", [0, 1])
+def test_a_journal_is_trimmed_and_every_disk_of_the_shard_may_be_lost(
+    shard: Shard, tmp_path: Path, followers: int
+) -> None:
+    garbage = 8 << 20
+    with shard.start("a", journal_garbage_bytes=garbage) as owner:
+        owner.ready()
+        with ExitStack() as others:
+            follower = others.enter_context(shard.start("b", journal_garbage_bytes=garbage)) if followers else None
+            publish(owner.endpoint, [b"kept", *LARGE[:2]], "kept")
+            for _ in range(3):
+                publish(owner.endpoint, LARGE)
+                drop_all(owner.endpoint)
+            until(lambda: bytes_in(shard.journal) < 2 * (2 << 20) + garbage, timeout_s=60.0)
+            publish(owner.endpoint, [b"last"])
+            owner.kill()
+            if follower is not None:
+                follower.kill()
+    for name in "ab":
+        if (tmp_path / name).exists():
+            (tmp_path / name).rename(tmp_path / f"lost-{name}")
+
+    with shard.start("b") as other:
+        other.ready(60.0)
+        assert values_of(other.endpoint, "kept") == [b"kept", *LARGE[:2]]
+        assert values_of(other.endpoint)[-1] == b"last"
+        assert "loaded a checkpoint" in other.log.read_text()
+        publish(other.endpoint, [b"next"], "kept")
+        assert values_of(other.endpoint, "kept")[-1] == b"next"
+
+
+def test_a_broker_whose_directory_is_far_behind_begins_again_with_the_checkpoint(shard: Shard) -> None:
+    garbage = 8 << 20
+    with shard.start("a", journal_garbage_bytes=garbage) as owner:
+        publish(owner.ready(), [b"1"])
+        assert owner.terminate() == 0
+    with shard.start("b", journal_garbage_bytes=garbage) as owner:
+        owner.ready()
+        publish(owner.endpoint, LARGE)
+        drop_all(owner.endpoint)
+        until(lambda: not (shard.journal / f"{3:020d}").exists(), timeout_s=60.0)
+        publish(owner.endpoint, [b"2"])
+        with shard.start("a") as behind:
+            until(lambda: "loaded a checkpoint" in behind.log.read_text(), timeout_s=60.0)
+            owner.kill()
+            assert values_of(behind.ready())[-1] == b"2"
 
 
 def test_what_is_published_while_the_journal_is_unreachable_gets_its_receipt_when_it_is_back(

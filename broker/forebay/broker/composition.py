@@ -15,7 +15,9 @@ from forebay.broker.core.errors import StoreFenced
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.core.writes import PutCounting
 from forebay.broker.runtime.backups.backups import Backups, Schedule
-from forebay.broker.runtime.backups.engine import BackupFailed, Engine
+from forebay.broker.runtime.backups.checkpoints import Checkpoints
+from forebay.broker.runtime.backups.engine import BackupFailed, Checkpointing, Engine
+from forebay.broker.runtime.backups.run import JobThread
 from forebay.broker.runtime.broker import Bounds, Broker
 from forebay.broker.runtime.clock import AgeClock, Clock
 from forebay.broker.runtime.commit.accepted import Accepted, AcceptedUnknown, Slots
@@ -53,6 +55,8 @@ from forebay.broker.storage.backup.snapshot import SnapshotSource
 from forebay.broker.storage.ballast import Ballast
 from forebay.broker.storage.records.accepted import DELIVERED, AcceptedFile, boot_id
 from forebay.broker.storage.recovery import Recovered
+from forebay.broker.storage.replication.checkpoints.source import checkpoints_of_owner
+from forebay.broker.storage.replication.store import ReplicatedStore
 
 _log: Final = logging.getLogger(__name__)
 
@@ -103,6 +107,22 @@ def build_served(
         delivered=counts(files / "delivered", magic=DELIVERED) if files else None,
         backups=_backups(found, settings, clock, files),
         schedule=Schedule(settings.backup_interval_s),
+        checkpoints=_checkpoints(found, settings, clock, files),
+    )
+
+
+def _checkpoints(found: Recovered, settings: BrokerSettings, clock: Clock, files: Path | None) -> Checkpointing | None:
+    """Return the checkpoints of the journal of a shard, None for a broker without one."""
+    store = found.journal.store
+    if files is None or not isinstance(store, ReplicatedStore):
+        return None
+    return checkpoints_of_owner(
+        store,
+        files,
+        settings.journal_garbage_bytes,
+        clock_us=clock.wall_us,
+        monotonic=clock.monotonic,
+        failed=BackupFailed,
     )
 
 
@@ -141,6 +161,7 @@ def build(
     delivered: Accepted | None = None,
     backups: Engine | None = None,
     schedule: Schedule | None = None,
+    checkpoints: Checkpointing | None = None,
     page_cache: MakeCache = PageCache,
 ) -> Broker:
     """Build a broker on a recovered store, and restore its sinks. Blocks. Raises ``StoreFenced``.
@@ -286,6 +307,13 @@ def build(
             schedule=schedule or Schedule(),
             disk_reserve_bytes=bounds.disk_reserve,
         ),
+        checkpoints=Checkpoints(
+            checkpoints,
+            JobThread(committer, reclaimer, clock.monotonic, name="forebay-checkpoint"),
+            committer,
+        )
+        if checkpoints is not None
+        else None,
         expirer=expirer,
         housekeeping=housekeeping,
         supervisor=supervisor,

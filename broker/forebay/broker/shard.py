@@ -14,12 +14,21 @@ from contextlib import contextmanager
 from typing import Final
 
 from forebay.broker.settings import BrokerSettings, SettingsError
+from forebay.broker.storage.backup.errors import BackupStopped, TargetFailed
+from forebay.broker.storage.replication.checkpoints.errors import CheckpointDamaged
+from forebay.broker.storage.replication.checkpoints.growth import Growth, limits_of_follower
+from forebay.broker.storage.replication.checkpoints.job import Origin
+from forebay.broker.storage.replication.checkpoints.loading import is_loaded, load
+from forebay.broker.storage.replication.checkpoints.mark import Marks
+from forebay.broker.storage.replication.checkpoints.source import CheckpointSource
 from forebay.broker.storage.replication.engine import Engine, EngineAway, EngineUnsuitable
 from forebay.broker.storage.replication.engines.addresses import open_engine
 from forebay.broker.storage.replication.follower import POLL_S, Follower, Takeover, check_identity
 from forebay.broker.storage.replication.probe import probe
+from forebay.broker.storage.replication.reader import Reader, Trimmed
 from forebay.broker.storage.replication.replica import Replica
 from forebay.broker.storage.replication.store import ReplicatedStore
+from forebay.broker.storage.replication.upkeep import CheckpointFailed
 from forebay.broker.storage.store.rocks.store import RocksStore
 
 _log: Final = logging.getLogger(__name__)
@@ -43,45 +52,117 @@ def own_shard(settings: BrokerSettings) -> ReplicatedStore | None:
             engine = open_engine(settings.journal)
         except (EngineUnsuitable, OSError) as error:
             raise SettingsError(f"journal = {settings.journal!r}: {error}") from error
-        store = RocksStore(settings.data_dir)
-        try:
-            replica = Replica(store)
-            if not _patiently(lambda: _check(engine, replica), engine, stop):
-                store.close()
-                return None
-            takeover = Takeover(settings.takeover_after_s, settings.advertise or settings.listen)
-            owner = Follower(engine, replica, settings.data_dir, takeover, boot_time_s).follow(stop)
-        except BaseException:
-            store.close()
-            raise
-        if owner is None:
-            store.close()
+        return _Candidate(settings, engine, stop).own()
+
+
+class _Candidate:
+    """A broker that does not own its shard yet."""
+
+    def __init__(self, settings: BrokerSettings, engine: Engine, stop: threading.Event) -> None:
+        self._settings: Final = settings
+        self._engine: Final = engine
+        self._stop: Final = stop
+        self._marks: Final = Marks(engine)
+        self._tables_of = ""
+        """Last checkpoint that this process has made or loaded."""
+        self._is_behind = False
+        """True if the journal has no more what the replica in the directory needs next."""
+
+    def own(self) -> ReplicatedStore | None:
+        """Follow until this broker owns the shard.
+
+        A directory that is behind the newest checkpoint is replaced by it.
+        """
+        if not self._patiently(self._probe):
             return None
-        return ReplicatedStore(replica, owner)
+        while self._patiently(self._fill):
+            store = RocksStore(self._settings.data_dir)
+            try:
+                owned = self._follow(store)
+            except Trimmed as behind:
+                _log.warning("directory is behind the journal, a checkpoint replaces it cause=%s", behind)
+                store.close()
+                self._is_behind = True
+            except BaseException:
+                store.close()
+                raise
+            else:
+                if owned is None:
+                    store.close()
+                return owned
+        return None
 
-
-def _check(engine: Engine, replica: Replica) -> None:
-    check_identity(engine, replica)
-    try:
-        probe(engine)
-    except EngineUnsuitable as error:
-        raise SettingsError(str(error)) from error
-
-
-def _patiently(action: Callable[[], None], engine: Engine, stop: threading.Event) -> bool:
-    """Repeat an action until the engine answers; returns False if ``stop`` was set before."""
-    said = False
-    while not stop.is_set():
+    def _probe(self) -> None:
         try:
-            action()
-        except EngineAway as away:
-            if not said:
-                said = True
-                _log.error("journal does not answer journal=%s cause=%s", engine.address, away)
-            stop.wait(POLL_S)
-        else:
-            return True
-    return False
+            probe(self._engine)
+        except EngineUnsuitable as error:
+            raise SettingsError(str(error)) from error
+
+    def _fill(self) -> None:
+        """Load the newest checkpoint where the directory has no store, or a replica that is behind it."""
+        directory = self._settings.data_dir
+        while (self._is_behind or not is_loaded(directory)) and (mark := self._marks.refresh()) is not None:
+            try:
+                load(self._engine, mark, directory, self._stop)
+            except FileNotFoundError as missing:
+                newest = self._marks.refresh()
+                if newest == mark:
+                    raise CheckpointDamaged(mark.number, [str(missing)]) from missing
+            except TargetFailed as failure:
+                raise EngineAway(str(failure)) from failure
+            else:
+                self._tables_of, self._is_behind = mark.id, False
+
+    def _follow(self, store: RocksStore) -> ReplicatedStore | None:
+        """Follow with the store of the directory. Raises ``Trimmed``, and ``StoreError``."""
+        settings, engine = self._settings, self._engine
+        replica = Replica(store)
+        reader = Reader(engine, replica.place)
+
+        def check() -> None:
+            check_identity(engine, replica)
+            reader.check()
+
+        if not self._patiently(check):
+            return None
+        checkpoints = CheckpointSource(
+            engine,
+            Origin(store, settings.data_dir, lambda: replica.place, lambda: replica.journal),
+            Growth(
+                engine,
+                limits_of_follower(settings.journal_garbage_bytes),
+                settings.data_dir,
+                lambda: replica.place,
+                lambda: reader.read_bytes,
+            ),
+            tables_of=self._tables_of,
+            clock_us=lambda: time.time_ns() // 1_000,
+            monotonic=time.monotonic,
+            failed=CheckpointFailed,
+        )
+        takeover = Takeover(settings.takeover_after_s, settings.advertise or settings.listen)
+        try:
+            owner = Follower(reader, replica, settings.data_dir, takeover, boot_time_s, checkpoints).follow(self._stop)
+        finally:
+            self._tables_of = checkpoints.tables_of
+        return ReplicatedStore(replica, owner, engine, tables_of=self._tables_of) if owner is not None else None
+
+    def _patiently(self, action: Callable[[], None]) -> bool:
+        """Repeat an action until the engine answers; returns False if the process was asked to stop before."""
+        said = False
+        while not self._stop.is_set():
+            try:
+                action()
+            except BackupStopped:
+                break
+            except EngineAway as away:
+                if not said:
+                    said = True
+                    _log.error("journal does not answer journal=%s cause=%s", self._engine.address, away)
+                self._stop.wait(POLL_S)
+            else:
+                return True
+        return False
 
 
 @contextmanager

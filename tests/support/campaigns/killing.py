@@ -73,7 +73,7 @@ class Campaign:
         self._chance = random.Random(options.seed)
         self._endpoint = f"127.0.0.1:{free_port()}"
         self._brokers: Successors = (
-            Shard(launcher, options.directory, self._endpoint, options.journal)
+            Shard(launcher, options.directory, self._endpoint, options.journal, random.Random(self._chance.random()))
             if options.journal
             else Restarts(launcher, options.directory, self._endpoint)
         )
@@ -358,6 +358,7 @@ class Campaign:
             purges=self._purges,
             seeks=self._seeks,
             dead_letters=self._dead_letters,
+            shard=self._brokers.figures(),
             cells={
                 name: {
                     **found,

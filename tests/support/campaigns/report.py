@@ -72,6 +72,9 @@ class Report:
     dead_letters: Mapping[str, int]
     """Result of the sink whose target rejects some records permanently."""
 
+    shard: Mapping[str, int]
+    """Figures of a shard: starts on empty directories, and checkpoints; empty for one broker alone."""
+
     cells: Mapping[str, Mapping[str, int]]
     """Result of each cell of the matrix, by the name of its sink."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import shutil
 import time
 from pathlib import Path
 from types import TracebackType
@@ -9,8 +11,13 @@ from typing import Final, Protocol, Self
 
 from tests.support.processes.broker import BrokerEnded, BrokerProcess, Launcher
 
-TAKEOVER_S: Final = 1.5
+TAKEOVER_S: Final = 4.0
 POLL_S: Final = 0.02
+GARBAGE_BYTES: Final = 1 << 20
+EMPTY: Final = 0.3
+"""Share of the starts on an empty directory."""
+BOTH_LOST: Final = 0.1
+"""Share of the kills after which the other broker is killed too, and both directories are lost."""
 
 
 class Serving(Protocol):
@@ -43,6 +50,10 @@ class Successors(Protocol):
         """End every broker that waits to serve."""
         ...
 
+    def figures(self) -> dict[str, int]:
+        """Return what was done beside the kills, and what came of it."""
+        ...
+
 
 class Restarts:
     """Starts a broker again on its directory."""
@@ -58,27 +69,61 @@ class Restarts:
     def end(self) -> None:
         """Do nothing."""
 
+    def figures(self) -> dict[str, int]:
+        """Return nothing: each broker has its directory again."""
+        return {}
+
 
 class Shard:
     """Two brokers with a journal, each in a directory of its own: when one is killed the other one serves.
 
-    Both have one endpoint, since only the owner listens.
+    Both have one endpoint, since only the owner listens. The journal is trimmed as early as its settings allow. Some
+    brokers start again on an empty directory, and sometimes both are killed and lose theirs.
     """
 
-    def __init__(self, launcher: Launcher, directory: Path, endpoint: str, journal: str) -> None:
-        self._launcher, self._endpoint, self._journal = launcher, endpoint, journal
+    def __init__(self, launcher: Launcher, directory: Path, endpoint: str, journal: str, chance: random.Random) -> None:
+        self._launcher, self._endpoint, self._journal, self._chance = launcher, endpoint, journal, chance
+        self._empty_starts = self._both_lost = 0
         self._stores = [directory / "store-a", directory / "store-b"]
         self.running: dict[Path, BrokerProcess] = {}
         self.logs: list[Path] = [store.with_name(f"{store.name}.log") for store in self._stores]
 
     def start(self) -> Serving:
         """Start the brokers that do not run, and return the next owner."""
+        if len(self.running) < len(self._stores) and self._chance.random() < BOTH_LOST:
+            self._both_lost += 1
+            self.end()
+            for store in self._stores:
+                shutil.rmtree(store, ignore_errors=True)
         for store in self._stores:
-            if store not in self.running:
-                self.running[store] = self._launcher.start(
-                    store, self._endpoint, journal=self._journal, takeover_after_s=TAKEOVER_S
-                )
+            if store in self.running:
+                continue
+            if store.exists() and self._chance.random() < EMPTY:
+                self._empty_starts += 1
+                shutil.rmtree(store)
+            self.running[store] = self._launcher.start(
+                store,
+                self._endpoint,
+                journal=self._journal,
+                takeover_after_s=TAKEOVER_S,
+                journal_garbage_bytes=GARBAGE_BYTES,
+            )
         return ShardOwner(self.running)
+
+    def figures(self) -> dict[str, int]:
+        """Return the starts on empty directories, and how often checkpoints were loaded and not completed."""
+        logged = [log.read_text(errors="replace") for log in self.logs if log.exists()]
+        found = {
+            "empty_starts": self._empty_starts,
+            "both_lost": self._both_lost,
+            "checkpoints_loaded": sum(text.count(" loaded a checkpoint ") for text in logged),
+            "checkpoints_not_completed": sum(text.count(" checkpoint was not completed ") for text in logged),
+        }
+        journal = Path(self._journal)
+        if journal.is_dir():
+            found["checkpoints"] = sum(1 for _ in (journal / "marks").glob("*"))
+            found["journal_bytes"] = sum(path.stat().st_size for path in journal.rglob("*") if path.is_file())
+        return found
 
     def end(self) -> None:
         """Kill the brokers that run."""

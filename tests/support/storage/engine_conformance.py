@@ -8,7 +8,8 @@ import pytest
 
 from forebay.broker.storage.replication.engine import Engine
 from forebay.broker.storage.replication.probe import probe
-from tests.support.storage.journals import batch_of, read_all, take_over
+from forebay.broker.storage.replication.record import HEADER_BYTES
+from tests.support.storage.journals import NumberCheckpoints, NumberReplica, batch_of, read_all, take_over
 
 
 class EngineConformance:
@@ -61,3 +62,79 @@ class EngineConformance:
 
         assert engine.create(1, [piece] * 8)
         assert engine.read(1) == piece * 8
+
+    def test_the_begin_of_a_record_is_its_header(self, engine: Engine) -> None:
+        record = [bytes(range(100)), b"x" * 1_000]
+        engine.create(3, record)
+
+        begin = engine.peek(3)
+
+        assert begin is not None
+        assert len(begin) >= HEADER_BYTES
+        assert b"".join(record).startswith(begin)
+        assert engine.peek(2) is None
+
+    def test_records_of_a_range_are_listed_with_their_sizes_by_rising_positions(self, engine: Engine) -> None:
+        for position in (12, 3, 7, 0, 20):
+            engine.create(position, [b"x" * position])
+
+        assert list(engine.sizes(3, 20)) == [(3, 3), (7, 7), (12, 12)]
+        assert [position for position, _ in engine.sizes(0, 1 << 63)] == [0, 3, 7, 12, 20]
+        assert not list(engine.sizes(21, 30))
+
+    def test_a_record_is_replaced(self, engine: Engine) -> None:
+        engine.create(1, [b"first"])
+
+        engine.replace(1, [b"sec", b"ond"])
+
+        assert engine.read(1) == b"second"
+        assert not engine.create(1, [b"third"])
+
+    def test_deleted_records_are_missing_and_others_stay(self, engine: Engine) -> None:
+        for position in range(5):
+            engine.create(position, [b"x"])
+
+        engine.delete([1, 3, 9])
+        engine.delete([1])
+
+        assert [position for position, _ in engine.sizes(0, 9)] == [0, 2, 4]
+        assert engine.create(1, [b"again"])
+
+    def test_a_named_object_is_created_once(self, engine: Engine) -> None:
+        assert engine.read_named("marks/1") is None
+        assert engine.create_named("marks/1", b"first")
+
+        assert not engine.create_named("marks/1", b"second")
+        assert engine.read_named("marks/1") == b"first"
+        assert not list(engine.sizes(0, 1 << 63))
+
+    def test_files_are_read_back_listed_and_deleted(self, engine: Engine) -> None:
+        files = engine.files()
+        files.put("0-a/files/db/1", [b"one", b"two"])
+        files.put("0-a/manifest", [b"x"])
+        files.sync()
+
+        assert b"".join(engine.files().get("0-a/files/db/1")) == b"onetwo"
+        assert sorted(engine.files().names()) == ["0-a/files/db/1", "0-a/manifest"]
+        assert list(engine.files().names("0-a/m")) == ["0-a/manifest"]
+        engine.files().delete(["0-a/files/db/1"])
+        assert list(engine.files().names()) == ["0-a/manifest"]
+        with pytest.raises(FileNotFoundError):
+            list(engine.files().get("0-a/files/db/1"))
+        assert not list(engine.sizes(0, 1 << 63))
+
+    def test_checkpoint_and_trim_leave_an_empty_disk_everything(self, engine: Engine) -> None:
+        owner = take_over(engine, b"a")
+        for number in range(3):
+            owner.append(batch_of(number))
+        made, replica = NumberCheckpoints(engine), NumberReplica(engine)
+        replica.read()
+        made.make(replica)
+        owner.append(batch_of(3))
+        owner.close()
+
+        found = made.load()
+        found.read()
+
+        assert found.numbers == [0, 1, 2, 3]
+        assert [position for position, _ in engine.sizes(0, 1 << 63)] == [0, 4]

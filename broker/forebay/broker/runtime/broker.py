@@ -19,6 +19,7 @@ from forebay.broker.core.partition.repair import RepairReport
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.core.writes import PutStopped, Write
 from forebay.broker.runtime.backups.backups import Backups
+from forebay.broker.runtime.backups.checkpoints import Checkpoints
 from forebay.broker.runtime.clock import MAX_CLOCK_STEP_US, Clock
 from forebay.broker.runtime.commit.accepted import Accepted
 from forebay.broker.runtime.commit.committer import Committer
@@ -100,6 +101,7 @@ class Broker:
     epoch_sweep: EpochSweep
     positions: Positions
     backups: Backups
+    checkpoints: Checkpoints | None
     expirer: Expirer
     housekeeping: Housekeeping
     supervisor: Supervisor
@@ -118,6 +120,8 @@ class Broker:
         self.housekeeping.start()
         if self.backups.target:
             self.supervisor.keep_running("backups", self.backups.run)
+        if self.checkpoints is not None:
+            self.supervisor.keep_running("checkpoints", self.checkpoints.run)
 
     def background_failures(self) -> list[str]:
         """Return a sentence for each kind of background work that has failed."""
@@ -211,6 +215,8 @@ class Broker:
         stopping, each = StopSteps(), self.registry.each
         await stopping.step("drain", self.drain)
         await stopping.step("backups", self.backups.close)
+        if self.checkpoints is not None:
+            await stopping.step("checkpoints", self.checkpoints.close)
         await stopping.step("deletions", self.registry.deleted)
         await stopping.step("epochs", self.epochs.close)
         async for buffer in each():

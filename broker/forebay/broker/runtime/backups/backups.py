@@ -1,35 +1,28 @@
 """Backups of a running broker: one at a time, by request or by schedule.
 
-    held      pages that are due for reclaim stay, from before the snapshot until their files are copied
-    prepare   what the store has in memory is written out, while appends continue
-    take      the snapshot, in the commit thread between two groups: appends wait for it
-    copy      files of pages, then the rest, while appends continue
-    finish    the accounts and the manifest
-
-A backup gives way to appends: it pauses between its pieces while groups are committed, and is stopped when the device
-has no room left for them.
+Their steps are those of ``run``. A backup gives way to appends: it pauses between its pieces while groups are
+committed, and is stopped when the device has no room left for them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import Final
 
 from forebay.broker.core.backups.values import BackupSummary, Progress
 from forebay.broker.core.errors import BrokerError
 from forebay.broker.runtime.backups.engine import BackupFailed, Engine, Job
+from forebay.broker.runtime.backups.run import JobThread, Traffic
 from forebay.broker.runtime.clock import Clock
 from forebay.broker.runtime.commit.committer import Committer
 from forebay.broker.runtime.commit.pulse import Pulse
 from forebay.broker.runtime.commit.reclaimer import Reclaimer
 from forebay.errors.reasons import Reason
 
-_T = TypeVar("_T")
 _log: Final = logging.getLogger(__name__)
 SECOND_US: Final = 1_000_000
 PROGRESS_S: Final = 0.2
@@ -56,19 +49,6 @@ class _Running:
     task: asyncio.Task[BackupSummary]
 
 
-class _Traffic:
-    """Commits beside a backup. Asked by the thread that transfers."""
-
-    def __init__(self, committer: Committer) -> None:
-        self._committer = committer
-        self._groups = committer.groups
-
-    def is_busy(self) -> bool:
-        """Return whether a group was committed since the last call, or appends wait for one."""
-        before, self._groups = self._groups, self._committer.groups
-        return self._groups != before or self._committer.waiting_bytes > 0
-
-
 class Backups:
     """Backups of one broker. Used on the loop."""
 
@@ -86,10 +66,9 @@ class Backups:
         self._engine = engine
         self._clock = clock
         self._committer = committer
-        self._reclaimer = reclaimer
         self._schedule = schedule
         self._disk_reserve_bytes = disk_reserve_bytes
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="forebay-backup")
+        self._thread = JobThread(committer, reclaimer, clock.monotonic, name="forebay-backup")
         self._running: _Running | None = None
         self._progressed = Pulse()
         self._closed = False
@@ -166,7 +145,7 @@ class Backups:
             raise BrokerError(Reason.NO_BACKUP_TARGET)
         if self._running is not None:
             raise BrokerError(Reason.BACKUP_RUNNING, backup=self._running.job.progress.backup)
-        job = self._engine.job(full=full, at_us=self._clock.wall_us(), busy=_Traffic(self._committer).is_busy)
+        job = self._engine.job(full=full, at_us=self._clock.wall_us(), busy=Traffic(self._committer).is_busy)
         task = asyncio.get_running_loop().create_task(self._run(job), name="forebay-backup-run")
         task.add_done_callback(self._ended)
         self._running = _Running(job, task)
@@ -190,8 +169,8 @@ class Backups:
             _log.error("backup failed cause=%s", self.last_failure, exc_info=None if known else error)
 
     async def _run(self, job: Job) -> BackupSummary:
-        loop, began = asyncio.get_running_loop(), self._clock.monotonic()
-        notified_at = began
+        loop = asyncio.get_running_loop()
+        notified_at = self._clock.monotonic()
 
         def progressed() -> None:
             nonlocal notified_at
@@ -200,18 +179,7 @@ class Backups:
                 notified_at = now
                 loop.call_soon_threadsafe(self._report_progress, job)
 
-        try:
-            await self._call(job.prepare)
-            async with self._reclaimer.held():
-                taking = self._clock.monotonic()
-                await self._committer.call(job.take)
-                stall_s = self._clock.monotonic() - taking
-                await self._call(lambda: job.copy_bulk(progressed))
-            await self._call(lambda: job.copy_rest(progressed))
-            summary = await self._call(lambda: job.finish(lambda: self._clock.monotonic() - began))
-            return replace(summary, stall_s=stall_s)
-        finally:
-            await self._call(job.remove)
+        return await self._thread.run(job, progressed)
 
     def _report_progress(self, job: Job) -> None:
         """Notify the readers of the progress, and stop the backup where appends need its room."""
@@ -220,9 +188,6 @@ class Backups:
             job.stop(f"the device has {free} bytes left, and appends need them")
         self._progressed.fire()
 
-    async def _call(self, function: Callable[[], _T]) -> _T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, function)
-
     # -- schedule
 
     async def run(self) -> None:
@@ -230,7 +195,7 @@ class Backups:
         assert self._engine is not None
         engine = self._engine
         try:
-            self.newest = await self._call(engine.newest)
+            self.newest = await self._thread.call(engine.newest)
         except BackupFailed as failure:
             self.last_failure = str(failure)
             _log.error("backups could not be listed target=%s cause=%s", self.target, failure)
@@ -255,7 +220,7 @@ class Backups:
     async def _prune(self, engine: Engine) -> None:
         now_us = self._clock.wall_us()
         try:
-            count = await self._call(lambda: engine.prune(now_us))
+            count = await self._thread.call(lambda: engine.prune(now_us))
         except BackupFailed as failure:
             _log.error("old backups were not deleted target=%s cause=%s", self.target, failure)
         else:
@@ -270,4 +235,4 @@ class Backups:
             running.job.stop("the broker is stopping")
             with suppress(Exception):
                 await asyncio.wait([running.task])
-        self._thread.shutdown(wait=False)
+        self._thread.shutdown()

@@ -52,6 +52,18 @@ class Job(Protocol):
         ...
 
 
+class Checkpointing(Protocol):
+    """Checkpoints of the journal of a shard."""
+
+    def is_due(self) -> bool:
+        """Return whether a checkpoint is due. The checkpoint thread."""
+        ...
+
+    def job(self, busy: Callable[[], bool]) -> Job:
+        """Return a new checkpoint, which gives way while ``busy``. Any thread."""
+        ...
+
+
 class Engine(Protocol):
     """Backups of one store to one target."""
 

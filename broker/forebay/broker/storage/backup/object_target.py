@@ -26,22 +26,24 @@ DELETED_AT_ONCE: Final = 500
 class ObjectTarget:
     """A ``Target``."""
 
-    def __init__(self, objects: ObjectStore, place: str) -> None:
-        """``place`` names the bucket and the prefix in errors."""
+    def __init__(self, objects: ObjectStore, place: str, *, folder: str = "") -> None:
+        """``place`` names the bucket and the prefix in errors; names are those below ``folder``."""
         self._objects = objects
+        self._folder: Final = f"{folder}/" if folder else ""
         self._place: Final = place
 
     def names(self, prefix: str = "") -> Iterator[str]:
         """See ``Target.names``."""
-        folder = prefix.rpartition("/")[0]
+        wanted = self._folder + prefix
         with self._failing():
-            for found in obstore.list(self._objects, folder or None):
-                yield from (each["path"] for each in found if each["path"].startswith(prefix))
+            for found in obstore.list(self._objects, wanted.rpartition("/")[0] or None):
+                paths = (each["path"] for each in found)
+                yield from (path.removeprefix(self._folder) for path in paths if path.startswith(wanted))
 
     def put(self, name: str, chunks: Iterable[bytes | memoryview]) -> None:
         """See ``Target.put``."""
         source = (bytes(chunk) for chunk in chunks)
-        first = _up_to(source, SINGLE_BYTES)
+        name, first = self._folder + name, _up_to(source, SINGLE_BYTES)
         with self._failing():
             if len(first) < SINGLE_BYTES:
                 obstore.put(self._objects, name, first, use_multipart=False)
@@ -51,12 +53,12 @@ class ObjectTarget:
     def get(self, name: str) -> Iterator[bytes]:
         """See ``Target.get``."""
         with self._failing():
-            for chunk in obstore.get(self._objects, name).stream(min_chunk_size=CHUNK_BYTES):
+            for chunk in obstore.get(self._objects, self._folder + name).stream(min_chunk_size=CHUNK_BYTES):
                 yield bytes(chunk)
 
     def delete(self, names: Iterable[str]) -> None:
         """See ``Target.delete``."""
-        wanted = list(names)
+        wanted = [self._folder + name for name in names]
         with self._failing():
             for at in range(0, len(wanted), DELETED_AT_ONCE):
                 obstore.delete(self._objects, wanted[at : at + DELETED_AT_ONCE])

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Final
 
 from forebay.broker.core.backups.values import Restored
 from forebay.broker.storage.backup.directory_target import DirectoryTarget
@@ -34,6 +35,8 @@ from forebay.broker.storage.recovery import recover
 from forebay.broker.storage.repair.command import repair, verify
 from forebay.broker.storage.repair.verification import PartitionReport
 from forebay.broker.storage.store.rocks.store import RocksStore
+
+MISSING: Final = "is missing"
 
 
 class OnDamage(StrEnum):
@@ -174,26 +177,29 @@ def fetch(target: Target, manifest: Manifest, into: Path, *, keep: bool) -> list
     files = DirectoryTarget(into)
     damaged: list[str] = []
     for piece in manifest.pieces:
-        reading = _Reading(target, piece)
-        try:
-            if piece.extents is None:
-                files.put(piece.path, reading.chunks())
-            else:
-                _write_sparse(into / piece.path, piece, reading.chunks())
-        except FileNotFoundError:
-            damaged.append(f"{piece.path} is missing")
-            continue
-        problem = reading.problem()
-        if problem:
+        if problem := fetch_piece(target, piece, files):
             damaged.append(f"{piece.path} {problem}")
             if not keep:
-                (into / piece.path).unlink()
+                (into / piece.path).unlink(missing_ok=True)
     if damaged and manifest_name(manifest.id) not in target.names(manifest_name(manifest.id)):
         raise BackupNotFound(f"backup {manifest.id} was deleted while it was read: by prune?")
     if not (into / "FORMAT").exists():
         files.put("FORMAT", [f"{manifest.data_format}\n".encode()])
     files.sync()
     return damaged
+
+
+def fetch_piece(target: Target, piece: Piece, files: DirectoryTarget) -> str:
+    """Write a file of a backup; returns its damage, empty if there is none. A missing one is not written."""
+    reading = _Reading(target, piece)
+    try:
+        if piece.extents is None:
+            files.put(piece.path, reading.chunks())
+        else:
+            _write_sparse(files.directory / piece.path, piece, reading.chunks())
+    except FileNotFoundError:
+        return MISSING
+    return reading.problem()
 
 
 class _Reading:

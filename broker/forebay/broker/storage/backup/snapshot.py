@@ -57,6 +57,14 @@ class Snapshot:
                 if path.is_file() and path.name not in {"LOCK", "LOG"} and not path.name.startswith("LOG."):
                     yield os.path.relpath(path, self.directory), path
 
+    def link_bulk(self) -> None:
+        """Link the files of pages into the snapshot, so that it can be opened as a whole."""
+        folder = self.directory / "bulk"
+        folder.mkdir(DIRECTORY_MODE)
+        for path in self.bulk:
+            with suppress(FileNotFoundError):  # all of it was deleted before the snapshot
+                (folder / path.name).hardlink_to(path)
+
     def remove(self) -> None:
         """Delete the snapshot."""
         shutil.rmtree(self.directory, ignore_errors=True)

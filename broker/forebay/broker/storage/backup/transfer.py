@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from forebay.broker.core.backups.values import Progress
-from forebay.broker.storage.backup.accounts import read_accounts
+from forebay.broker.storage.backup.accounts import Accounts, read_accounts
 from forebay.broker.storage.backup.catalog import is_started, list_backups, mark_started, newest_of
 from forebay.broker.storage.backup.errors import BackupError, BackupStopped
 from forebay.broker.storage.backup.manifest import Extent, Manifest, Piece, manifest_name, piece_name
@@ -34,7 +34,7 @@ PAUSE_MAX_S: Final = 0.5
 _BLOCK_BYTES: Final = 512
 """Unit of ``st_blocks``."""
 _TABLE: Final = ".sst"
-_FIXED: Final = (_TABLE, ".pages")
+FIXED: Final = (_TABLE, ".pages")
 """Suffixes of files that never change."""
 
 
@@ -49,6 +49,15 @@ class Plan:
     parent: Manifest | None
     number: int
     """Number among the backups of the store."""
+
+    fixed: tuple[str, ...] = FIXED
+    """Suffixes of the files that are taken over from the parent."""
+
+    live_least: float = 0.0
+    """Least share of a file that takes up space, for it to be taken over.
+
+    A file has holes where pages were deleted.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +121,7 @@ class Transfer:
         self._pace = pace
         self._on_progress = on_progress
         known = plan.parent.pieces if plan.parent is not None else ()
-        self._known = {piece.path: piece for piece in known if piece.path.endswith(_FIXED)}
+        self._known = {piece.path: piece for piece in known if piece.path.endswith(plan.fixed)}
         self._pieces: list[Piece] = []
         self._buffer = bytearray(READ_BYTES)
         rest = list(snapshot.files())
@@ -132,9 +141,14 @@ class Transfer:
         for source in self._rest:
             self._copy(source)
 
-    def finish(self, seconds: Callable[[], float]) -> Manifest:
+    @property
+    def transferred(self) -> list[str]:
+        """Paths of the files to transfer."""
+        return [source.path for source in (*self._bulk, *self._rest)]
+
+    def finish(self, seconds: Callable[[], float], accounts: Accounts | None = None) -> Manifest:
         """Read the accounts and write the manifest, which completes the backup. Raises ``StoreError``."""
-        accounts = read_accounts(self._snapshot.directory)
+        accounts = read_accounts(self._snapshot.directory) if accounts is None else accounts
         plan = self._plan
         if not is_started(self._target, plan.id):
             raise BackupError(
@@ -163,6 +177,7 @@ class Transfer:
 
     def _to_transfer(self, files: Iterator[tuple[str, Path]] | list[tuple[str, Path]]) -> list[_Source]:
         """Return the files to transfer, and take over those that the parent has."""
+        plan = self._plan
         wanted: list[_Source] = []
         for path, file in files:
             try:
@@ -171,12 +186,17 @@ class Transfer:
                 continue  # all of it was deleted before the snapshot
             modified_ns = found.st_mtime_ns if path.endswith(_TABLE) else None
             known = self._known.get(path)
-            if known is not None and known.size == found.st_size and known.modified_ns in (None, modified_ns):
+            used = found.st_blocks * _BLOCK_BYTES
+            if (
+                known is not None
+                and known.size == found.st_size
+                and known.modified_ns in (None, modified_ns)
+                and used >= plan.live_least * known.stored_bytes
+            ):
                 self._pieces.append(known)
                 self._progress.reused_bytes += known.stored_bytes
                 continue
-            has_holes = found.st_blocks * _BLOCK_BYTES < found.st_size
-            extents = _extents(file, found.st_size) if has_holes else None
+            extents = _extents(file, found.st_size) if used < found.st_size else None
             wanted.append(_Source(path, file, found.st_size, extents, modified_ns))
         return wanted
 

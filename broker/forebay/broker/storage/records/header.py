@@ -78,6 +78,17 @@ def decode_header(value: bytes) -> Header:
     return Header(store, sink, partition, number, base, count, encoding, crc32, stage)
 
 
+def damage_of(value: bytes, sink: int, partition: int, number: int) -> str:
+    """Return the damage of a stored page by itself and its place, empty if there is none."""
+    try:
+        header = decode_header(value)
+    except Damaged as damage:
+        return str(damage)
+    if (header.sink, header.partition, header.number) != (sink, partition, number):
+        return "the page belongs to another place"
+    return "" if crc32(memoryview(value)[HEADER_BYTES:]) == header.crc32 else "the checksum of the body does not match"
+
+
 def body_of(value: bytes, expected: Header) -> Body:
     """Return the body of a stored page, checked against its place and CRC; raises ``Damaged``."""
     found = decode_header(value)

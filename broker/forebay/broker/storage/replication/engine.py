@@ -1,15 +1,18 @@
-"""Contract of an engine: numbered records in another system, each created once and never changed.
+"""Contract of an engine: numbered records in another system, and the checkpoints that replace them.
 
-An engine has one verb that writes: ``create`` adds the record of a position that has none. So of several writers at one
+Owners use one verb that writes: ``create`` adds the record of a position that has none. So of several writers at one
 position exactly one succeeds, which `probe` tests before an engine is used. The end of a journal is its first missing
-position: records of a slow writer may be behind it.
+position: records of a slow writer may be behind it. ``replace`` and ``delete`` are for positions below a checkpoint.
+
+Beside the records there are small named objects, created as records are, and files of checkpoints.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
+from forebay.broker.storage.backup.target import Target
 from forebay.broker.storage.replication.batch import Piece
 
 
@@ -46,6 +49,40 @@ class Engine(Protocol):
 
     def read(self, position: int) -> bytes | None:
         """Return a record, None for a position without one. Raises ``EngineAway``."""
+        ...
+
+    def peek(self, position: int) -> bytes | None:
+        """Return the begin of a record: its header, and perhaps more. Otherwise as ``read``."""
+        ...
+
+    def sizes(self, first: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield each position in ``[first, end)`` that has a record, and the bytes of it, by rising positions.
+
+        Raises ``EngineAway``.
+        """
+        ...
+
+    def replace(self, position: int, pieces: Sequence[Piece]) -> None:
+        """Replace a record, or add it, durably. Raises ``EngineAway``, after which the outcome is unknown."""
+        ...
+
+    def delete(self, positions: Sequence[int]) -> None:
+        """Delete records; those that do not exist are left out.
+
+        Raises ``EngineAway``, after which some may be deleted.
+        """
+        ...
+
+    def create_named(self, name: str, content: bytes) -> bool:
+        """Add a small object `FOLDER/NAME` beside the records, as ``create`` does."""
+        ...
+
+    def read_named(self, name: str) -> bytes | None:
+        """Return a small object, None if there is none. Raises ``EngineAway``."""
+        ...
+
+    def files(self) -> Target:
+        """Return the place of the files of checkpoints, for one thread."""
         ...
 
     def race(self, name: str) -> bool:

@@ -16,11 +16,13 @@ from random import SystemRandom
 from typing import Final
 
 from forebay.broker.storage.replication.batch import FrameDamaged
+from forebay.broker.storage.replication.checkpoints.source import CheckpointSource
 from forebay.broker.storage.replication.engine import Engine, EngineAway
-from forebay.broker.storage.replication.history import History
-from forebay.broker.storage.replication.owner import Owner, fence
+from forebay.broker.storage.replication.owner import Owner
+from forebay.broker.storage.replication.reader import Reader
 from forebay.broker.storage.replication.record import RecordDamaged, decode
 from forebay.broker.storage.replication.replica import Replica, ReplicaUnusable
+from forebay.broker.storage.replication.takeover import take_over
 from forebay.broker.storage.replication.upkeep import Upkeep
 
 _log: Final = logging.getLogger(__name__)
@@ -45,18 +47,27 @@ class Takeover:
 
 
 class Follower:
-    """Reader of a journal in one process, which owns the directory of its replica."""
+    """Follower of a journal in one process, which owns the directory of its replica."""
 
     def __init__(
-        self, engine: Engine, replica: Replica, directory: Path, takeover: Takeover, clock: Callable[[], float]
+        self,
+        reader: Reader,
+        replica: Replica,
+        directory: Path,
+        takeover: Takeover,
+        clock: Callable[[], float],
+        checkpoints: CheckpointSource | None = None,
     ) -> None:
-        """``clock`` is monotonic and counts the time in which the machine is suspended, in seconds."""
-        self._engine: Final = engine
+        """``reader`` is at the replica's place. Without ``checkpoints`` this follower makes none.
+
+        ``clock`` is monotonic and counts the time in which the machine is suspended, in seconds.
+        """
+        self._reader: Final = reader
+        self._engine: Final = reader.engine
         self._replica: Final = replica
         self._takeover: Final = takeover
         self._clock = clock
-        self._history = History(replica.place)
-        self._upkeep = Upkeep(replica)
+        self._upkeep: Final = Upkeep(replica, checkpoints, clock)
         self._identity: Final = secrets.token_bytes(IDENTITY_BYTES)
         self._file: Final = directory / IDENTITY
         self._former = self._file.read_bytes() if self._file.exists() else b""
@@ -68,8 +79,7 @@ class Follower:
     def follow(self, stop: threading.Event) -> Owner | None:
         """Follow until this process owns the journal, or ``stop`` is set, which returns None.
 
-        Raises ``ReplicaUnusable``, ``StoreError``, and ``FrameDamaged`` or ``RecordDamaged`` for what this version
-        cannot read.
+        Raises ``Trimmed`` where the replica is too far behind, ``ReplicaUnusable``, or another ``StoreError``.
         """
         _log.info("following a journal journal=%s position=%d", self._engine.address, self._replica.place.position)
         try:
@@ -81,10 +91,10 @@ class Follower:
         while not stop.is_set():
             try:
                 self._read()
-                self._upkeep.begin()
                 if self._is_due() and (owner := self._take_over()) is not None:
                     self._upkeep.finish()
                     return owner
+                self._upkeep.step()
                 if self._is_away:
                     self._is_away = False
                     _log.warning("journal answers again journal=%s", self._engine.address)
@@ -98,46 +108,44 @@ class Follower:
 
     def _read(self) -> int:
         """Read and apply up to the end; returns the first missing position."""
-        while (record := self._engine.read(self._history.place.position)) is not None:
-            at = self._history.place.position
-            try:
-                header, body = decode(record)
-                if at == 0:
+        try:
+            for position, header, batch in self._reader.read():
+                if position == 0:
                     self._replica.journal = header.owner.hex()
-                batch = self._history.take(header, body)
-            except (RecordDamaged, FrameDamaged) as damage:
-                raise ReplicaUnusable(f"record {at} of {self._engine.address} cannot be read: {damage}") from damage
-            if batch is not None:
-                self._replica.apply(batch, self._history.place)
-                self._upkeep.note(batch.operations)
-            self._heard_at = self._clock()
-        return self._history.place.position
+                if batch is not None:
+                    self._replica.apply(batch, self._reader.place)
+                    self._upkeep.note(batch.operations)
+                self._heard_at = self._clock()
+        except (RecordDamaged, FrameDamaged) as damage:
+            at = self._reader.place.position
+            raise ReplicaUnusable(f"record {at} of {self._engine.address} cannot be read: {damage}") from damage
+        return self._reader.place.position
 
     def _is_due(self) -> bool:
-        place = self._history.place
+        place = self._reader.place
         if place.position == 0 or place.released or place.owner == self._former:
             return True
         return self._clock() - self._heard_at >= self._wait_s
 
     def _take_over(self) -> Owner | None:
         """Fence the owner; returns None if another follower was first."""
-        began, epoch = self._clock(), self._history.place.epoch + 1
+        began = self._clock()
         self._file.write_bytes(self._identity)
-        fence(self._engine, epoch, self._identity, self._takeover.endpoint, self._read)
-        self._read()
-        place = self._history.place
-        if (place.epoch, place.owner) != (epoch, self._identity):
-            _log.info("another broker has taken over epoch=%d endpoint=%s", place.epoch, self._history.endpoint)
+        owner = take_over(self._reader, self._read, self._identity, self._takeover.endpoint, self._clock)
+        if owner is None:
+            _log.info(
+                "another broker has taken over epoch=%d endpoint=%s", self._reader.place.epoch, self._reader.endpoint
+            )
             self._former = b""
             return None
         _log.warning(
             "took over a journal journal=%s epoch=%d position=%d seconds=%.2f",
             self._engine.address,
-            epoch,
-            place.position,
+            owner.epoch,
+            owner.position,
             self._clock() - began,
         )
-        return Owner(self._engine, epoch, self._identity, place.position, self._clock)
+        return owner
 
 
 def check_identity(engine: Engine, replica: Replica) -> None:

@@ -11,7 +11,9 @@ order.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+from typing import Final
 
 from forebay.broker.storage.replication.batch import Batch
 from forebay.broker.storage.replication.batch import decode as decode_batch
@@ -34,37 +36,85 @@ class ReaderPosition:
     """True if the owner of the epoch has ended in order."""
 
 
+class Verdict(Enum):
+    """Effect of a record on its readers."""
+
+    VOID = auto()
+    """None: it does not count."""
+
+    FENCE = auto()
+    """An epoch begins; an incomplete group before it does not count."""
+
+    CHUNK = auto()
+    """Next chunk of a group."""
+
+    GROUP = auto()
+    """Last chunk of a group, which counts."""
+
+    RELEASE = auto()
+    """The owner has ended in order."""
+
+
 @dataclass(slots=True)
+class Rule:
+    """Reader's state without the bodies of records."""
+
+    place: ReaderPosition = field(default_factory=ReaderPosition)
+    chunk: int = 0
+    """Next chunk of the group."""
+
+    def judge(self, header: Header) -> Verdict:
+        """Judge the record of the next position."""
+        before = self.place
+        self.place = replace(before, position=before.position + 1)
+        if header.kind is RecordKind.FENCE:
+            if header.epoch <= before.epoch:
+                return Verdict.VOID
+            self.place = ReaderPosition(before.position + 1, header.epoch, header.owner)
+            self.chunk = 0
+            return Verdict.FENCE
+        if (header.epoch, header.owner) != (before.epoch, before.owner):
+            return Verdict.VOID
+        if header.kind is RecordKind.RELEASE:
+            self.place = replace(self.place, released=True)
+            return Verdict.RELEASE
+        if header.kind is not RecordKind.CHUNK or (header.group, header.chunk) != (before.group, self.chunk):
+            return Verdict.VOID
+        self.chunk += 1
+        if self.chunk < header.chunks:
+            return Verdict.CHUNK
+        self.place = replace(self.place, group=before.group + 1)
+        self.chunk = 0
+        return Verdict.GROUP
+
+
 class History:
     """Reader's state. Records are taken in the order of their positions, without a gap."""
 
-    place: ReaderPosition = field(default_factory=ReaderPosition)
-    endpoint: str = ""
-    """Endpoint of the owner, as its fence names it."""
+    def __init__(self, place: ReaderPosition | None = None) -> None:
+        """Begin at a place."""
+        self._rule: Final = Rule(place or ReaderPosition())
+        self._chunks: list[bytes] = []
+        self.endpoint = ""
+        """Endpoint of the owner, as its fence names it."""
 
-    _chunks: list[bytes] = field(default_factory=list)
+    @property
+    def place(self) -> ReaderPosition:
+        """Place behind the last record that was taken."""
+        return self._rule.place
 
     def take(self, header: Header, body: memoryview) -> Batch | None:
         """Take the record of the next position; returns the batch that it completes.
 
         Raises ``FrameDamaged``.
         """
-        before = self.place
-        after = ReaderPosition(before.position + 1, before.epoch, before.owner, before.group, before.released)
-        batch: Batch | None = None
-        if header.kind is RecordKind.FENCE:
-            if header.epoch > before.epoch:
-                after = ReaderPosition(after.position, header.epoch, header.owner)
+        match self._rule.judge(header):
+            case Verdict.FENCE:
                 self.endpoint = bytes(body).decode(errors="replace")
                 self._chunks = []
-        elif (header.epoch, header.owner) == (before.epoch, before.owner):
-            if header.kind is RecordKind.RELEASE:
-                after = ReaderPosition(after.position, before.epoch, before.owner, before.group, released=True)
-            elif header.group == before.group and header.chunk == len(self._chunks):
+            case Verdict.CHUNK:
                 self._chunks.append(bytes(body))
-                if len(self._chunks) == header.chunks:
-                    frame = self._chunks[0] if header.chunks == 1 else b"".join(self._chunks)
-                    batch, self._chunks = decode_batch(frame), []
-                    after = ReaderPosition(after.position, before.epoch, before.owner, before.group + 1)
-        self.place = after
-        return batch
+            case Verdict.GROUP:
+                chunks, self._chunks = [*self._chunks, bytes(body)], []
+                return decode_batch(chunks[0] if len(chunks) == 1 else b"".join(chunks))
+        return None

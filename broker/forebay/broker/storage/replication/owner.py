@@ -52,6 +52,8 @@ class Owner:
         self._group = 0
         self._ended = threading.Event()
         self._fenced = ""
+        self.appended_bytes = 0
+        """Bytes of the records that this owner has appended."""
         self._threads = ThreadPoolExecutor(CHUNKS_AT_ONCE, thread_name_prefix="forebay-journal")
         self.confirmed_at = clock()
         """Time of the last confirmation."""
@@ -118,6 +120,7 @@ class Owner:
             self._position = first + len(batch)
             own = [task.result() for task in tasks]
             confirmed = own.index(False) if False in own else len(own)
+            self.appended_bytes += sum(map(len, (piece for record in batch for piece in record)))
             del records[:confirmed]
             self.confirmed_at = self._clock()
 

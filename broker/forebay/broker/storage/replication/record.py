@@ -1,7 +1,7 @@
 """Records of a journal: what an engine stores at one position.
 
     magic 4 bytes "FBJ1"
-    kind 1 byte      CHUNK, FENCE or RELEASE
+    kind 1 byte      CHUNK, FENCE, RELEASE or VOID
     epoch 8 bytes    owner epoch of the writer
     owner 16 bytes   random identity of the writer
     group 8 bytes    number of the group within the epoch, from 0
@@ -44,6 +44,9 @@ class RecordKind(IntEnum):
     RELEASE = 3
     """Orderly end of an owner: the next one need not wait for its silence."""
 
+    VOID = 4
+    """Placeholder of a trimmed record that did not count, so that no former owner can create it again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Header:
@@ -66,16 +69,25 @@ def encode(header: Header, body: Sequence[Piece] = ()) -> list[Piece]:
     return [fields, _CRC.pack(crc), *body]
 
 
-def decode(record: bytes) -> tuple[Header, memoryview]:
-    """Return the header and the body of a record. Raises ``RecordDamaged``."""
+def decode_header(record: bytes) -> Header:
+    """Return the header of a record, whose body may be missing.
+
+    Nothing is checked against the checksum. Raises ``RecordDamaged``.
+    """
     if len(record) < HEADER_BYTES:
         raise RecordDamaged(f"it has {len(record)} bytes, its header needs {HEADER_BYTES}")
     magic, kind, epoch, owner, group, chunk, chunks = _FIELDS.unpack_from(record)
     if magic != MAGIC:
         raise RecordDamaged(f"it begins with {magic!r} instead of {MAGIC!r}")
+    if kind not in set(RecordKind) or chunk >= chunks:
+        raise RecordDamaged(f"its kind is {kind}, and it is chunk {chunk} of {chunks}")
+    return Header(RecordKind(kind), epoch, owner, group, chunk, chunks)
+
+
+def decode(record: bytes) -> tuple[Header, memoryview]:
+    """Return the header and the body of a record. Raises ``RecordDamaged``."""
+    header = decode_header(record)
     body = memoryview(record)[HEADER_BYTES:]
     if zlib.crc32(body, zlib.crc32(record[: _FIELDS.size])) != _CRC.unpack_from(record, _FIELDS.size)[0]:
         raise RecordDamaged("its checksum is wrong")
-    if kind not in set(RecordKind) or chunk >= chunks:
-        raise RecordDamaged(f"its kind is {kind}, and it is chunk {chunk} of {chunks}")
-    return Header(RecordKind(kind), epoch, owner, group, chunk, chunks), body
+    return header, body

@@ -14,6 +14,7 @@ from typing import Final
 
 from forebay.broker.storage.errors import StoreCorrupt, StoreFailed
 from forebay.broker.storage.replication.batch import Batch, encode
+from forebay.broker.storage.replication.engine import Engine
 from forebay.broker.storage.replication.history import ReaderPosition
 from forebay.broker.storage.replication.owner import Fenced, Owner
 from forebay.broker.storage.replication.replica import Replica
@@ -27,9 +28,14 @@ RELEASE_S: Final = 5.0
 class ReplicatedStore:
     """A ``Store`` and ``SnapshotSource`` over the replica of an owner."""
 
-    def __init__(self, replica: Replica, owner: Owner) -> None:
-        """Take a replica over that has all batches up to the owner's fence."""
+    def __init__(self, replica: Replica, owner: Owner, engine: Engine, *, tables_of: str = "") -> None:
+        """Take a replica over that has all batches up to the owner's fence.
+
+        ``tables_of`` is the last checkpoint that this process has made or loaded.
+        """
         self._replica: Final = replica
+        self.engine: Final = engine
+        self.tables_of: Final = tables_of
         self._local: Final = replica.store
         self.owner: Final = owner
         self._failed = False
@@ -133,6 +139,14 @@ class ReplicatedStore:
     def checkpoint(self, into: Path) -> list[Path]:
         """See ``SnapshotSource.checkpoint``."""
         return self._local.checkpoint(into)
+
+    def place(self) -> ReaderPosition:
+        """Return the place of the last applied batch; exact where ``commit`` is called."""
+        return self._replica.place
+
+    def journal(self) -> str:
+        """Return the identity of the journal."""
+        return self._replica.journal
 
     def end_outage(self) -> None:
         """Fail the commit that waits for a journal that does not answer, and every later one. Any thread."""

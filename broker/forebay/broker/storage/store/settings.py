@@ -33,5 +33,8 @@ class RocksSettings:
     background_jobs: int = 2
     """Threads that write and compact tables."""
 
+    opens_damaged: bool = True
+    """Open a database of which a table cannot be read, without that table."""
+
     unreadable_is_damage: bool = False
     """Treat unreadable parts as damaged: for salvage tools, by decision of an operator."""

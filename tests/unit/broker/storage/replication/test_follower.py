@@ -16,6 +16,7 @@ from forebay.broker.storage.replication.batch import Batch, encode
 from forebay.broker.storage.replication.engines.memory import MemoryEngine
 from forebay.broker.storage.replication.follower import Follower, Takeover, check_identity
 from forebay.broker.storage.replication.owner import Owner
+from forebay.broker.storage.replication.reader import Reader
 from forebay.broker.storage.replication.replica import Replica, ReplicaUnusable
 from forebay.broker.storage.replication.store import ReplicatedStore
 from forebay.broker.storage.store.contract import Delete, DeleteRange, Family, Put
@@ -60,7 +61,8 @@ def follow(engine: MemoryEngine, directory: Path, *, looks: int = 1, clock: Cloc
     """Follow in a directory until the journal is owned, or for some looks at its end."""
     clock = clock or Clock()
     with replica_in(directory) as replica:
-        return Follower(engine, replica, directory, Takeover(AFTER_S, "here:1"), clock).follow(Stop(clock, looks))
+        reader = Reader(engine, replica.place)
+        return Follower(reader, replica, directory, Takeover(AFTER_S, "here:1"), clock).follow(Stop(clock, looks))
 
 
 def value_in(directory: Path) -> bytes | None:
@@ -183,7 +185,7 @@ def test_what_a_power_loss_took_from_a_replica_is_read_again(engine: MemoryEngin
         for number in range(5):
             owner.append(batch_of(number))
         with replica_in(tmp_path) as replica:
-            old = Follower(engine, replica, tmp_path, Takeover(AFTER_S, ""), Clock())
+            old = Follower(Reader(engine, replica.place), replica, tmp_path, Takeover(AFTER_S, ""), Clock())
             old.follow(Stop(Clock(), 1))
             [position] = replica.store.get_many(Family.META, [b"\x0b"])
             assert position is not None
@@ -228,9 +230,10 @@ def test_a_batch_of_an_owner_is_applied_once_it_is_in_the_journal_and_not_after_
 ) -> None:
     clock = Clock()
     with replica_in(tmp_path) as replica:
-        owner = Follower(engine, replica, tmp_path, Takeover(AFTER_S, ""), clock).follow(Stop(clock, 1))
+        reader = Reader(engine, replica.place)
+        owner = Follower(reader, replica, tmp_path, Takeover(AFTER_S, ""), clock).follow(Stop(clock, 1))
         assert owner is not None
-        store = ReplicatedStore(replica, owner)
+        store = ReplicatedStore(replica, owner, engine)
         store.commit([], [Put(Family.META, NUMBER, b"1")])
         assert store.get_many(Family.META, [NUMBER]) == [b"1"]
 

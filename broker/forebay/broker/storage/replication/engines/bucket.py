@@ -6,18 +6,23 @@ durable once its creation is answered. Credentials come from the environment, as
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import ObjectStore
 
+from forebay.broker.storage.backup.object_target import ObjectTarget
+from forebay.broker.storage.backup.target import Target
 from forebay.broker.storage.replication.batch import Piece
 from forebay.broker.storage.replication.engine import EngineAway, name_of
+from forebay.broker.storage.replication.record import HEADER_BYTES
 
 RECORDS: Final = "records/"
+FILES: Final = "files"
+DELETED_AT_ONCE: Final = 500
 RACES: Final = "races/"
 
 
@@ -43,13 +48,68 @@ class BucketEngine:
 
     def read(self, position: int) -> bytes | None:
         """See ``Engine.read``."""
+        return self._read(RECORDS + name_of(position))
+
+    def peek(self, position: int) -> bytes | None:
+        """See ``Engine.peek``."""
+        name = RECORDS + name_of(position)
+        return self._found(lambda: bytes(obstore.get_range(self._objects, name, start=0, length=HEADER_BYTES)))
+
+    def _read(self, name: str) -> bytes | None:
+        return self._found(lambda: bytes(obstore.get(self._objects, name).bytes()))
+
+    def _found(self, read: Callable[[], bytes]) -> bytes | None:
+        """Return what is read, None for a name that does not exist in a bucket that does."""
         with self._failing():
             try:
-                return bytes(obstore.get(self._objects, RECORDS + name_of(position)).bytes())
+                return read()
             except FileNotFoundError as error:
                 if "NoSuchBucket" in str(error) or "ContainerNotFound" in str(error):
                     raise EngineAway(f"{self.address}: the bucket does not exist") from error
                 return None
+
+    def sizes(self, first: int, end: int) -> Iterator[tuple[int, int]]:
+        """See ``Engine.sizes``."""
+        found: list[tuple[int, int]] = []
+        offset = RECORDS + name_of(first - 1) if first else None
+        with self._failing():
+            for listed in obstore.list(self._objects, RECORDS.rstrip("/"), offset=offset):
+                for each in listed:
+                    position = int(each["path"].rpartition("/")[2])
+                    if first <= position < end:
+                        found.append((position, each["size"]))
+                if listed and int(listed[-1]["path"].rpartition("/")[2]) >= end:
+                    break  # services list by name
+        yield from sorted(found)
+
+    def replace(self, position: int, pieces: Sequence[Piece]) -> None:
+        """See ``Engine.replace``."""
+        with self._failing():
+            obstore.put(self._objects, RECORDS + name_of(position), b"".join(pieces), use_multipart=False)
+
+    def delete(self, positions: Sequence[int]) -> None:
+        """See ``Engine.delete``."""
+        with self._failing():
+            for at in range(0, len(positions), DELETED_AT_ONCE):
+                names = [RECORDS + name_of(position) for position in positions[at : at + DELETED_AT_ONCE]]
+                try:
+                    obstore.delete(self._objects, names)
+                except FileNotFoundError:
+                    for name in names:  # a service that reports missing names may have left out the rest
+                        with suppress(FileNotFoundError):
+                            obstore.delete(self._objects, name)
+
+    def create_named(self, name: str, content: bytes) -> bool:
+        """See ``Engine.create_named``."""
+        return self._create(name, content)
+
+    def read_named(self, name: str) -> bytes | None:
+        """See ``Engine.read_named``."""
+        return self._read(name)
+
+    def files(self) -> Target:
+        """See ``Engine.files``."""
+        return ObjectTarget(self._objects, self.address, folder=FILES)
 
     def race(self, name: str) -> bool:
         """See ``Engine.race``."""

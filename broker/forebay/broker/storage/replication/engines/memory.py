@@ -3,10 +3,43 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
 
+from forebay.broker.storage.backup.target import Target
 from forebay.broker.storage.replication.batch import Piece
 from forebay.broker.storage.replication.engine import EngineAway
+from forebay.broker.storage.replication.record import HEADER_BYTES
+
+
+class MemoryTarget:
+    """``Target`` in memory."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.content: dict[str, bytes] = {}
+
+    def names(self, prefix: str = "") -> Iterator[str]:
+        """See ``Target.names``."""
+        yield from [name for name in self.content if name.startswith(prefix)]
+
+    def put(self, name: str, chunks: Iterable[bytes | memoryview]) -> None:
+        """See ``Target.put``."""
+        self.content[name] = b"".join(bytes(chunk) for chunk in chunks)
+
+    def get(self, name: str) -> Iterator[bytes]:
+        """See ``Target.get``."""
+        if name not in self.content:
+            raise FileNotFoundError(name)
+        yield self.content[name]
+
+    def delete(self, names: Iterable[str]) -> None:
+        """See ``Target.delete``."""
+        for name in names:
+            self.content.pop(name, None)
+
+    def sync(self) -> None:
+        """See ``Target.sync``."""
 
 
 class MemoryEngine:
@@ -20,11 +53,15 @@ class MemoryEngine:
         """False makes both of two writers at one position succeed, as stores without conditional creation do."""
         self.before_create: Callable[[int, bytes], None] = lambda position, record: None
         """Called before a record is added, outside of the lock."""
+        self.before_trim: Callable[[int], None] = lambda position: None
+        """Called before a record is replaced or deleted."""
+        self.named: dict[str, bytes] = {}
         self.lost_answers = 0
         """Number of next records that are added, and whose answer is lost."""
         self.away = False
         """True while no call is answered."""
         self._races: set[str] = set()
+        self._files: Final = MemoryTarget()
         self._lock = threading.Lock()  # protects the records; held for one look-up
 
     def create(self, position: int, pieces: Sequence[Piece]) -> bool:
@@ -46,6 +83,51 @@ class MemoryEngine:
         """See ``Engine.read``."""
         self._answer()
         return self.records.get(position)
+
+    def peek(self, position: int) -> bytes | None:
+        """See ``Engine.peek``."""
+        record = self.read(position)
+        return record[:HEADER_BYTES] if record is not None else None
+
+    def sizes(self, first: int, end: int) -> Iterator[tuple[int, int]]:
+        """See ``Engine.sizes``."""
+        self._answer()
+        with self._lock:
+            found = [(at, len(record)) for at, record in self.records.items() if first <= at < end]
+        yield from sorted(found)
+
+    def replace(self, position: int, pieces: Sequence[Piece]) -> None:
+        """See ``Engine.replace``."""
+        self.before_trim(position)
+        self._answer()
+        with self._lock:
+            self.records[position] = b"".join(pieces)
+
+    def delete(self, positions: Sequence[int]) -> None:
+        """See ``Engine.delete``."""
+        for position in positions:
+            self.before_trim(position)
+            self._answer()
+            with self._lock:
+                self.records.pop(position, None)
+
+    def create_named(self, name: str, content: bytes) -> bool:
+        """See ``Engine.create_named``."""
+        self._answer()
+        with self._lock:
+            if name in self.named:
+                return False
+            self.named[name] = content
+        return True
+
+    def read_named(self, name: str) -> bytes | None:
+        """See ``Engine.read_named``."""
+        self._answer()
+        return self.named.get(name)
+
+    def files(self) -> Target:
+        """See ``Engine.files``."""
+        return self._files
 
     def race(self, name: str) -> bool:
         """See ``Engine.race``."""

@@ -126,6 +126,8 @@ class RocksStore:
             self._open_database(settings, strict=True)
         except StoreCorrupt as damage:
             gc.collect()
+            if not settings.opens_damaged:
+                raise
             self._open_database(settings, strict=False)
             _log.error("table could not be read, its pages are lost cause=%s", damage)
 

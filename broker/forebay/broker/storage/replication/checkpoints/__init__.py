@@ -1,0 +1,1 @@
+"""Checkpoints of a journal: copies of a replica that replace the records below them."""

@@ -1,0 +1,253 @@
+"""Job that makes a checkpoint: snapshot, transfer into the engine, verification, mark, trim.
+
+    transfer     files of pages that the checkpoint before does not have, then the database, then the manifest
+    inspection   of the snapshot, since a damaged replica must not replace intact records
+    read back    of every file that was transferred, against the manifest
+    mark         created last; if another broker has created the one of this number, this checkpoint is given up
+    trim         of the records below it, and of the files of earlier checkpoints
+
+It has the steps of a backup, and shares its transfer. A crash before the mark leaves files that the next checkpoint
+deletes; a crash behind it leaves a trim that the next checkpoint completes before it begins.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+from forebay.broker.core.backups.values import BackupSummary, Progress
+from forebay.broker.core.errors import StoreFenced
+from forebay.broker.storage.backup import transfer
+from forebay.broker.storage.backup.accounts import Accounts
+from forebay.broker.storage.backup.catalog import mark_started
+from forebay.broker.storage.backup.errors import BackupError, BackupStopped
+from forebay.broker.storage.backup.manifest import Manifest, Piece, decode_manifest, manifest_name
+from forebay.broker.storage.backup.snapshot import Snapshot, SnapshotSource, take_snapshot
+from forebay.broker.storage.backup.target import Target, read_all
+from forebay.broker.storage.errors import StoreError
+from forebay.broker.storage.replication.checkpoints.errors import CheckpointDamaged, CheckpointOvertaken
+from forebay.broker.storage.replication.checkpoints.inspection import inspect
+from forebay.broker.storage.replication.checkpoints.mark import Mark, Marks
+from forebay.broker.storage.replication.checkpoints.trim import new_id, sweep, trim
+from forebay.broker.storage.replication.engine import Engine, EngineError
+from forebay.broker.storage.replication.history import ReaderPosition
+from forebay.broker.storage.store.bulk.file import SUFFIX as PAGES
+
+_log: Final = logging.getLogger(__name__)
+TABLES: Final = ".sst"
+LIVE_LEAST: Final = 0.75
+"""Share of a file of pages that has to be left for a checkpoint to share it.
+
+Below it what is left is written again.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Replica that a checkpoint is made of."""
+
+    store: SnapshotSource
+    directory: Path
+    place: Callable[[], ReaderPosition]
+    """Place of the last applied batch. Called where ``take`` is."""
+
+    journal: Callable[[], str]
+    """Identity of the journal."""
+
+
+class CheckpointJob:
+    """One checkpoint, step by step; see ``runtime.backups.engine.Job``.
+
+    ``failed`` is the class of its errors.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        origin: Origin,
+        *,
+        tables_of: str,
+        pace: transfer.Pace,
+        clock_us: Callable[[], int],
+        failed: type[Exception],
+    ) -> None:
+        """``tables_of`` is the last checkpoint that this process has made or loaded, whose tables it shares."""
+        self._engine: Final = engine
+        self._origin: Final = origin
+        self._tables_of: Final = tables_of
+        self._pace: Final = pace
+        self._clock_us: Final = clock_us
+        self._failed: Final = failed
+        self._stop: Final = threading.Event()
+        self._cause = ""
+        self._target: Target | None = None
+        self._marks: Final = Marks(engine)
+        self._plan: transfer.Plan | None = None
+        self._snapshot: Snapshot | None = None
+        self._transfer: transfer.Transfer | None = None
+        self._place = ReaderPosition()
+        self.mark: Mark | None = None
+        """Mark of the complete checkpoint."""
+        self.progress: Final = Progress()
+
+    @property
+    def _files(self) -> Target:
+        if self._target is None:
+            self._target = self._engine.files()
+        return self._target
+
+    def prepare(self) -> None:
+        """See ``Job.prepare``; first completes the trim of the checkpoint before."""
+        with self._failing():
+            before = self._marks.refresh()
+            parent = None
+            if before is not None:
+                parent = load_manifest(self._files, before)
+                self._trim(before, parent)
+            number = before.number + 1 if before is not None else 0
+            suffixes = (PAGES, TABLES) if before is not None and before.id == self._tables_of else (PAGES,)
+            self._plan = transfer.Plan(
+                id=new_id(number, secrets.token_hex(4)),
+                store_id=self._origin.journal(),
+                version=version("forebay"),
+                start_count=0,
+                parent=parent,
+                number=number,
+                fixed=suffixes,
+                live_least=LIVE_LEAST,
+            )
+            mark_started(
+                self._files, self._plan.id, at_us=self._clock_us(), parent=parent.id if parent is not None else ""
+            )
+            self._origin.store.flush()
+            self._origin.store.flush()
+
+    def take(self) -> None:
+        """See ``Job.take``."""
+        with self._failing():
+            self._place = self._origin.place()
+            self._snapshot = take_snapshot(self._origin.store, self._origin.directory, self._clock_us())
+            self._snapshot.link_bulk()
+
+    def copy_bulk(self, on_progress: Callable[[], None]) -> None:
+        """Transfer everything, and inspect the snapshot while its files of pages stay as they are.
+
+        See ``Job.copy_bulk``.
+        """
+        assert self._plan is not None
+        assert self._snapshot is not None
+        with self._failing():
+            self._transfer = transfer.Transfer(
+                self._plan,
+                self._snapshot,
+                self._files,
+                progress=self.progress,
+                stop=self._stop,
+                pace=self._pace,
+                on_progress=on_progress,
+            )
+            self._transfer.copy_bulk()
+            self._transfer.copy_rest()
+            new = [Path(path).name for path in self._transfer.transferred if path.endswith(PAGES)]
+            if damage := inspect(self._snapshot.directory, new, self._stop):
+                raise BackupError(f"the replica in {self._origin.directory} is damaged: {damage}")
+
+    def copy_rest(self, on_progress: Callable[[], None]) -> None:
+        """Do nothing: everything is transferred; see ``Job.copy_rest``."""
+
+    def finish(self, seconds: Callable[[], float]) -> BackupSummary:
+        """Verify the checkpoint, name it, and trim the journal; see ``Job.finish``."""
+        assert self._transfer is not None
+        with self._failing():
+            manifest = self._transfer.finish(seconds, Accounts())
+            self._read_back(manifest)
+            mark = self._name(manifest)
+            self.mark = mark
+            self._trim(mark, manifest)
+            return BackupSummary(
+                id=mark.id,
+                parent=manifest.parent,
+                taken_at_us=manifest.taken_at_us,
+                size=manifest.size,
+                transferred_bytes=manifest.transferred_bytes,
+                files=len(manifest.pieces),
+                sinks=0,
+                seconds=seconds(),
+            )
+
+    def stop(self, cause: str) -> None:
+        """See ``Job.stop``."""
+        self._cause = self._cause or cause
+        self._stop.set()
+
+    def remove(self) -> None:
+        """See ``Job.remove``."""
+        if self._snapshot is not None:
+            self._snapshot.remove()
+
+    def _read_back(self, manifest: Manifest) -> None:
+        """Compare every file of the checkpoint with the manifest; of those of earlier ones, that they exist."""
+        there = set(self._files.names())
+        wrong = [f"{piece.path} is missing" for piece in manifest.pieces if piece.name not in there]
+        for piece in manifest.pieces:
+            if piece.held_by == manifest.id and piece.name in there and (found := self._difference(piece)):
+                wrong.append(f"{piece.path} {found}")
+        if wrong:
+            raise CheckpointDamaged(manifest.number, wrong)
+
+    def _difference(self, piece: Piece) -> str:
+        size = crc32 = 0
+        for chunk in self._files.get(piece.name):
+            if self._stop.is_set():
+                raise BackupStopped("the checkpoint was stopped and is incomplete")
+            size, crc32 = size + len(chunk), zlib.crc32(chunk, crc32)
+        return "" if (size, crc32) == (piece.stored_bytes, piece.crc32) else "has other bytes than its checksum says"
+
+    def _name(self, manifest: Manifest) -> Mark:
+        """Create the mark, which completes the checkpoint. Raises ``CheckpointOvertaken``."""
+        place = self._place
+        mark = Mark(
+            manifest.number, manifest.id, place.position, place.epoch, place.owner.hex(), place.group, manifest.size
+        )
+        newest = self._marks.newest
+        if place.position <= (newest.position if newest is not None else 0):
+            raise BackupError(f"position {place.position} is not above the checkpoint before")
+        if not self._marks.add(mark) and self._marks.read(mark.number) != mark:
+            self._files.delete(list(self._files.names(f"{mark.id}/")))
+            raise CheckpointOvertaken(f"another broker has made checkpoint {mark.number}")
+        return mark
+
+    def _trim(self, mark: Mark, manifest: Manifest) -> None:
+        before = self._marks.read(mark.number - 1) if mark.number else None
+        deleted = trim(self._engine, before.place if before is not None else ReaderPosition(), mark, self._stop)
+        files = sweep(self._files, mark, manifest)
+        if deleted or files:
+            _log.info(
+                "journal was trimmed journal=%s checkpoint=%d position=%d records=%d files=%d",
+                *(self._engine.address, mark.number, mark.position, deleted, files),
+            )
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        try:
+            yield
+        except BackupStopped as stopped:
+            raise self._failed(f"{stopped}: {self._cause}") from stopped
+        except (EngineError, StoreError, StoreFenced, OSError) as error:
+            raise self._failed(str(error)) from error
+
+
+def load_manifest(target: Target, mark: Mark) -> Manifest:
+    """Return the manifest of a checkpoint.
+
+    Raises ``BackupError``, and ``FileNotFoundError`` once it is replaced.
+    """
+    return decode_manifest(read_all(target, manifest_name(mark.id)), backup=mark.id)

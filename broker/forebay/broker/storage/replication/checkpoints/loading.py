@@ -1,0 +1,131 @@
+"""Load of a checkpoint into the directory of a broker that is new, or too far behind the journal.
+
+    loading/db     the database until it is complete
+    replaced/      the database that is replaced, on its way out
+
+The database is renamed into its place last. A directory without one is loaded again, whatever else is in it: a crash in
+between costs the files that were not complete. Files of pages that are there already, with the bytes of the checkpoint,
+are kept.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import threading
+import zlib
+from pathlib import Path
+from typing import Final
+
+from forebay.broker.storage.backup.directory_target import DirectoryTarget
+from forebay.broker.storage.backup.errors import BackupError, BackupStopped
+from forebay.broker.storage.backup.manifest import Manifest, Piece
+from forebay.broker.storage.backup.restore import MISSING, fetch_piece
+from forebay.broker.storage.backup.target import CHUNK_BYTES, Target
+from forebay.broker.storage.directory import StoreDirectory, make_directory, sync_path
+from forebay.broker.storage.formats import FORMAT
+from forebay.broker.storage.replication.checkpoints.errors import CheckpointDamaged
+from forebay.broker.storage.replication.checkpoints.job import load_manifest
+from forebay.broker.storage.replication.checkpoints.mark import Mark
+from forebay.broker.storage.replication.engine import Engine
+from forebay.broker.storage.store.bulk.file import SUFFIX as PAGES
+
+_log: Final = logging.getLogger(__name__)
+LOADING: Final = "loading"
+REPLACED: Final = "replaced"
+COUNTS: Final = ("accepted", "delivered", "synced")
+"""Files of the process that used the directory before."""
+
+
+def is_loaded(directory: Path) -> bool:
+    """Return whether a directory has a database."""
+    return (directory / "db" / "CURRENT").exists()
+
+
+def load(engine: Engine, mark: Mark, directory: Path, stop: threading.Event) -> None:
+    """Replace the store in a directory with a checkpoint.
+
+    Raises ``BackupStopped`` when ``stop`` is set, ``FileNotFoundError`` where the checkpoint was replaced by a newer
+    one meanwhile, ``BackupDamaged``, ``TargetFailed``, or another ``StoreError``.
+    """
+    target = engine.files()
+    manifest = load_manifest(target, mark)
+    if manifest.data_format != FORMAT:
+        raise BackupError(
+            f"checkpoint {mark.number} has data of format {manifest.data_format} and was written by Forebay "
+            f"{manifest.version}; this version reads format {FORMAT}: use that version"
+        )
+    held = StoreDirectory(directory)
+    try:
+        _log.info("loading a checkpoint checkpoint=%d position=%d bytes=%d", mark.number, mark.position, mark.size)
+        _clear(directory)
+        files, bulk = DirectoryTarget(directory), directory / "bulk"
+        loading = DirectoryTarget(directory / LOADING)
+        wanted = {piece.path: piece for piece in manifest.pieces}
+        for path in bulk.iterdir():
+            if f"bulk/{path.name}" not in wanted:
+                path.unlink()
+        for piece in manifest.pieces:
+            if stop.is_set():
+                raise BackupStopped("the broker is stopping")
+            if piece.path == "FORMAT":
+                continue
+            if piece.path.endswith(PAGES) and _has(directory / piece.path, piece):
+                continue
+            into = loading if piece.path.startswith("db/") else files
+            _fetch(target, manifest, piece, into)
+        for each in (files, loading):
+            each.sync()
+        sync_path(bulk)
+        held.database.rmdir()
+        (directory / LOADING / "db").rename(held.database)
+        sync_path(directory)
+        (directory / LOADING).rmdir()
+    finally:
+        held.release()
+    _log.warning("loaded a checkpoint checkpoint=%d position=%d bytes=%d", mark.number, mark.position, mark.size)
+
+
+def _clear(directory: Path) -> None:
+    """Remove the database, and what belongs to it, durably before anything else changes."""
+    replaced = directory / REPLACED
+    for left in (replaced, directory / LOADING):
+        shutil.rmtree(left, ignore_errors=True)
+    (directory / "db").rename(replaced)
+    sync_path(directory)
+    shutil.rmtree(replaced)
+    for name in COUNTS:
+        (directory / name).unlink(missing_ok=True)
+    make_directory(directory / "db")
+    make_directory(directory / LOADING / "db")
+
+
+def _fetch(target: Target, manifest: Manifest, piece: Piece, into: DirectoryTarget) -> None:
+    problem = fetch_piece(target, piece, into)
+    if problem == MISSING:
+        raise FileNotFoundError(f"{piece.path} of checkpoint {manifest.id} is missing")
+    if problem:
+        raise CheckpointDamaged(manifest.number, [f"{piece.path} {problem}"])
+
+
+def _has(path: Path, piece: Piece) -> bool:
+    """Return whether a file has the bytes of a piece."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        if os.fstat(handle).st_size != piece.size:
+            return False
+        crc32 = 0
+        for first, length in ((0, piece.size),) if piece.extents is None else piece.extents:
+            at, end = first, first + length
+            while at < end:
+                chunk = os.pread(handle, min(CHUNK_BYTES, end - at), at)
+                if not chunk:
+                    return False
+                crc32, at = zlib.crc32(chunk, crc32), at + len(chunk)
+        return crc32 == piece.crc32
+    finally:
+        os.close(handle)

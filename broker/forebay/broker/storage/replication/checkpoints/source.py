@@ -1,0 +1,93 @@
+"""Checkpoints that one process makes, as a follower or as the owner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from forebay.broker.storage.backup.transfer import Pace
+from forebay.broker.storage.errors import StoreError
+from forebay.broker.storage.replication.checkpoints.growth import Growth, limits_of_owner
+from forebay.broker.storage.replication.checkpoints.job import CheckpointJob, Origin
+from forebay.broker.storage.replication.engine import Engine, EngineError
+from forebay.broker.storage.replication.store import ReplicatedStore
+
+
+class CheckpointSource:
+    """See ``runtime.backups.engine.Checkpointing``. ``failed`` is the class of its errors. For one thread."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        origin: Origin,
+        growth: Growth,
+        *,
+        tables_of: str,
+        clock_us: Callable[[], int],
+        monotonic: Callable[[], float],
+        failed: type[Exception],
+    ) -> None:
+        """``tables_of`` is the last checkpoint that this process has loaded, empty for none."""
+        self._engine: Final = engine
+        self._origin: Final = origin
+        self._growth: Final = growth
+        self._tables_of = tables_of
+        self._clock_us: Final = clock_us
+        self._monotonic: Final = monotonic
+        self._failed: Final = failed
+        self._last: CheckpointJob | None = None
+
+    @property
+    def tables_of(self) -> str:
+        """Last checkpoint that this process has made or loaded."""
+        if self._last is not None and self._last.mark is not None:
+            self._tables_of = self._last.mark.id
+        return self._tables_of
+
+    def is_due(self) -> bool:
+        """Return whether a checkpoint is due."""
+        with self._failing():
+            return self._growth.is_due()
+
+    def job(self, busy: Callable[[], bool] = lambda: False) -> CheckpointJob:
+        """Return a new checkpoint."""
+        self._last = CheckpointJob(
+            self._engine,
+            self._origin,
+            tables_of=self.tables_of,
+            pace=Pace(self._monotonic, busy),
+            clock_us=self._clock_us,
+            failed=self._failed,
+        )
+        return self._last
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        try:
+            yield
+        except (EngineError, StoreError, OSError) as error:
+            raise self._failed(str(error)) from error
+
+
+def checkpoints_of_owner(
+    store: ReplicatedStore,
+    directory: Path,
+    garbage_bytes: int,
+    *,
+    clock_us: Callable[[], int],
+    monotonic: Callable[[], float],
+    failed: type[Exception],
+) -> CheckpointSource:
+    """Return the source of the checkpoints of an owner, whose store is in ``directory``."""
+    owner = store.owner
+    return CheckpointSource(
+        store.engine,
+        Origin(store, directory, store.place, store.journal),
+        Growth(store.engine, limits_of_owner(garbage_bytes), directory, store.place, lambda: owner.appended_bytes),
+        tables_of=store.tables_of,
+        clock_us=clock_us,
+        monotonic=monotonic,
+        failed=failed,
+    )

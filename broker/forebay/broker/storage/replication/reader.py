@@ -1,0 +1,81 @@
+"""Reader of a journal whose begin is trimmed.
+
+A record counts as read only if the horizon, looked up after the read, is at or below the first position of the read.
+Below the horizon positions are missing, and a former owner may have created some of them again: whatever was read there
+proves nothing. Such a reader raises ``Trimmed``, and begins again with the newest checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from forebay.broker.storage.replication.batch import Batch
+from forebay.broker.storage.replication.checkpoints.mark import Marks
+from forebay.broker.storage.replication.engine import Engine
+from forebay.broker.storage.replication.history import History, ReaderPosition
+from forebay.broker.storage.replication.record import Header, decode
+
+AHEAD_BYTES: Final = 32 << 20
+"""Bytes of records that are read before the horizon is looked up."""
+AHEAD_RECORDS: Final = 256
+
+
+class Trimmed(Exception):
+    """The records from a reader's place on may be gone."""
+
+
+class Reader:
+    """Reader of a journal from a place on. For one thread."""
+
+    def __init__(self, engine: Engine, place: ReaderPosition) -> None:
+        """Begin at a place, which may be below the horizon."""
+        self.engine: Final = engine
+        self._history: Final = History(place)
+        self.marks: Final = Marks(engine)
+        self.read_bytes = 0
+        """Bytes of all records that were read."""
+
+    @property
+    def place(self) -> ReaderPosition:
+        """Place behind the last record."""
+        return self._history.place
+
+    @property
+    def endpoint(self) -> str:
+        """Endpoint of the last owner whose fence was read."""
+        return self._history.endpoint
+
+    def check(self) -> None:
+        """Raise ``Trimmed`` if the records from here on may be gone. Raises ``EngineAway``."""
+        self._check(self.place.position)
+
+    def _check(self, first: int) -> None:
+        self.marks.refresh()
+        if self.marks.horizon > first:
+            raise Trimmed(f"position {first} is below the checkpoint at {self.marks.horizon}")
+
+    def read(self) -> Iterator[tuple[int, Header, Batch | None]]:
+        """Yield the records up to the end, each with the batch that it completes.
+
+        A record is taken, and ``place`` is behind it, when it is yielded. Raises ``Trimmed``, ``EngineAway``, and
+        ``RecordDamaged`` or ``FrameDamaged`` at the record.
+        """
+        while records := self._ahead():
+            self._check(self.place.position)
+            for record in records:
+                position = self.place.position
+                header, body = decode(record)
+                yield position, header, self._history.take(header, body)
+
+    def _ahead(self) -> list[bytes]:
+        records: list[bytes] = []
+        size, first = 0, self.place.position
+        while size < AHEAD_BYTES and len(records) < AHEAD_RECORDS:
+            record = self.engine.read(first + len(records))
+            if record is None:
+                break
+            records.append(record)
+            size += len(record)
+        self.read_bytes += size
+        return records
