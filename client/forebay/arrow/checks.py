@@ -43,11 +43,11 @@ def checked(batch: pa.RecordBatch, *, replace_text: bool = False) -> pa.RecordBa
     if wrong is not None:
         reason = f"the string is not UTF-8, byte 0x{wrong.byte:02x} at position {wrong.at}"
         raise RowInvalid(wrong.row, wrong.column, reason, text=wrong)
-    # Without a wrong string they are outside of the batch or below a null: of neither anything is kept here.
-    made = with_valid_text(batch)
-    if is_valid(made):
-        return made
-    raise _first_wrong(made)
+    # Otherwise the invalid bytes are outside of the slice or below a null, and the copy does not contain them.
+    copied = with_valid_text(batch)
+    if is_valid(copied):
+        return copied
+    raise _first_wrong(copied)
 
 
 def _first_wrong(batch: pa.RecordBatch) -> RowInvalid:

@@ -1,4 +1,4 @@
-"""Facts of a broker that its runtime does not know."""
+"""Facts about the broker for the console: version, endpoint, start time and warnings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from forebay.broker.core.last_check import LastCheck
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Facts that the composition root gives to the console."""
+    """Facts that the runtime does not have; `server.py` passes them to the console."""
 
     version: str
     endpoint: Callable[[], str]

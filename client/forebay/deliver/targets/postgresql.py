@@ -209,7 +209,7 @@ class PostgresqlTarget:
         if connection is None:
             settings = self._settings
             connection = connect(
-                settings.place,
+                settings.address,
                 ends_at=ends_at,
                 timeout_s=settings.timeout_s,
                 application="forebay-deliver",

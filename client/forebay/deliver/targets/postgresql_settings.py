@@ -67,8 +67,8 @@ DESCRIPTION: Final = TargetDescription(
         TargetOption("delivered_table", "text", "forebay_delivered", _NAME, "Table of the delivered offsets."),
         TargetOption("delivery", "text", "", "", "Name in that table; by default SINK/SUBSCRIPTION/TABLE."),
         TargetOption("create", "boolean", "true", "true, false", "Create missing tables."),
-        TargetOption("batch_records", "number", "10000", _COUNT, "Most records of a transaction."),
-        TargetOption("batch_bytes", "size", str(8 << 20), _COUNT, "Most bytes of a transaction."),
+        TargetOption("batch_records", "number", "10000", _COUNT, "Maximum records per transaction."),
+        TargetOption("batch_bytes", "size", str(8 << 20), _COUNT, "Maximum bytes per transaction."),
         TargetOption(
             *("timeout_s", "duration", "20", f"{TIMEOUT_S[0]:g} to {TIMEOUT_S[1]:g}"),
             "Time limit of a transaction, from connecting to the commit.",
@@ -84,21 +84,21 @@ DESCRIPTION: Final = TargetDescription(
 
 
 _PORT: Final = 5_432
-"""Port of PostgreSQL where the address names none."""
+"""Default port of PostgreSQL."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresqlSettings:
     """Settings of the PostgreSQL target."""
 
-    place: DatabaseAddress
+    address: DatabaseAddress
     table: str
     """Table that rows are written to: ``TABLE`` or ``SCHEMA.TABLE``."""
 
     rows: Rows = Rows.RECORD
     value: Value = Value.BYTEA
     upsert_by: tuple[str, ...] = ()
-    """Columns of a unique key: a row with an existing key replaces it. Without, rows are added."""
+    """Columns of a unique key: a row replaces the one with the same key. Empty: rows are only inserted."""
 
     unknown_fields: UnknownFields = UnknownFields.REJECT
     delivered_table: str = "forebay_delivered"
@@ -121,18 +121,18 @@ class PostgresqlSettings:
         """Attributes of the span of a transaction; the server only where the address names it."""
         found: dict[str, str | int] = {
             "db.system.name": "postgresql",
-            "db.namespace": self.place.database,
+            "db.namespace": self.address.database,
             "db.collection.name": self.table,
             "db.operation.name": "COPY",
         }
-        if self.place.host:
-            found |= {"server.address": self.place.host, "server.port": self.place.port or _PORT}
+        if self.address.host:
+            found |= {"server.address": self.address.host, "server.port": self.address.port or _PORT}
         return found
 
     @property
     def shown(self) -> str:
         """Database and table, for messages."""
-        return f"{self.place.host or 'PGHOST'}/{self.place.database} table {self.table}"
+        return f"{self.address.host or 'PGHOST'}/{self.address.database} table {self.table}"
 
     def credentials(self) -> dict[str, str]:
         """Return user and password, read at each connection so that they can be replaced."""
@@ -166,7 +166,7 @@ def settings_of(
     if upserted and form is Rows.RECORD:
         raise InvalidOption(TARGET, "upsert_by", "is only for rows=json: records are unique by their position")
     return PostgresqlSettings(
-        place=_place(url, sslmode, sslrootcert),
+        address=_address(url, sslmode, sslrootcert),
         table=table,
         rows=form,
         value=_choice("value", value, Value),
@@ -181,7 +181,7 @@ def settings_of(
     )
 
 
-def _place(url: str, sslmode: str, sslrootcert: str) -> DatabaseAddress:
+def _address(url: str, sslmode: str, sslrootcert: str) -> DatabaseAddress:
     form = "must be postgresql://USER@HOST:PORT/DATABASE"
     try:
         parts = urlsplit(url)

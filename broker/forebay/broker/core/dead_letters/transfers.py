@@ -3,8 +3,8 @@
     waiting ──their page is queued──▶ queued ──its group is cut──▶ sealed ──the batch is durable──▶ settled
 
 Until the last step no caller gets an answer, and the account does not change. From the first step on no consumer
-receives these records, and no answer counts for them. Every cursor that is written from then on includes the sealed
-records, because the batch with the records is written first. A crash in between finds both or neither.
+receives these records, and answers to them have no effect. Every cursor that is written from then on includes the
+sealed records, because the batch with the records is written first. A crash in between finds both or neither.
 """
 
 from __future__ import annotations
@@ -147,7 +147,10 @@ class Transfers:
         return found
 
     def close(self) -> None:
-        """Forget the transfers of a closed account; they continue without it. Future records stay settled."""
+        """Remove the transfers of a closed account. The other sink completes them.
+
+        Records that do not exist yet stay settled.
+        """
         self._waiting = self._queued = ()
         self._sealed.clear()
         self._changed()

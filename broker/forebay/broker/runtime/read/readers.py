@@ -25,7 +25,7 @@ class Reader:
         self.realtime: bool | None = None
         """True if its last pages came from memory, False if the store was read; None before the first page."""
         self.switches = 0
-        """Switches between the two."""
+        """Number of switches between memory and the store."""
 
     @property
     def mode_s(self) -> float:
@@ -33,7 +33,7 @@ class Reader:
         return 0.0 if self.realtime is None else self._monotonic() - self._since
 
     def read_from(self, *, realtime: bool) -> None:
-        """Note where the last pages were read; a switch is counted."""
+        """Record whether memory or the store served the last pages; counts a switch."""
         if self.realtime == realtime:
             return
         self.switches += self.realtime is not None
@@ -46,9 +46,9 @@ class Readers:
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._open: dict[int, list[Reader]] = {}
-        """By partition, the oldest first; partitions without one are left out."""
+        """Open replays by partition, oldest first; partitions without a replay are missing."""
         self._switches: Counter[int] = Counter()
-        """Of replays that have ended, by partition."""
+        """Switches of ended replays, by partition."""
 
     def __len__(self) -> int:
         return sum(map(len, self._open.values()))
@@ -63,7 +63,7 @@ class Readers:
 
     @contextmanager
     def opened(self, partition: int, client_id: str) -> Iterator[Reader]:
-        """Keep a replay while it is open."""
+        """Register a replay while it is open."""
         reader = Reader(partition, client_id, self._monotonic)
         self._open.setdefault(partition, []).append(reader)
         try:

@@ -1,8 +1,8 @@
 """Store in a local directory: ``file:///var/lib/app/positions``.
 
 One file per key, replaced by an atomic rename after its content is synced; then the folder is synced. The version is
-the SHA-256 of the content. Writers of one directory exclude each other with a lock file: the directory must be on a
-local file system, or on one whose locks work.
+the SHA-256 of the content. A lock file serializes the writers of a directory, so its file system must support
+`flock`: a local one does.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NEW: Final = ".new"
 """Suffix of a file that is not renamed yet. A crash may leave one; the next write replaces it."""
 
 LOCK_WAIT_S: Final = 0.01
-"""Time between two tries to take the lock."""
+"""Time between two attempts to acquire the lock."""
 
 _REFUSED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EISDIR})
 

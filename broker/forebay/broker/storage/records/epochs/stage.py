@@ -1,6 +1,6 @@
 """Stage of an attempt to write an epoch, and its pages, which no reader sees yet.
 
-A stage is written with its first page. The index names the pages when the epoch is committed.
+A stage is written with its first page. The commit of the epoch adds the pages to the index.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ STAGED_PAGE: Final = _StagedPages(
     prefix=b"\x23",
     layout="sink u32, stage u64, partition u32, sequence u64",
     codec=Codec(_encode_page, _decode_page),
-    lives="as its stage",
+    lives="as long as its stage",
     damaged="its stage is discarded",
     into=lambda sink: sink.staged,
     puts=PutStaged,
