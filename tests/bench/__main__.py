@@ -27,10 +27,12 @@ from tests.bench import (
     lanes,
     latency,
     modes,
+    postgresql,
     relaxed,
     report,
     restart,
     spark,
+    telemetry,
     trickle,
 )
 from tests.bench.processes import ROOT, broker
@@ -63,6 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--lanes", action="store_true", help="measure a sink of 102,400 lanes, and nothing else")
     parser.add_argument("--callers", action="store_true", help="measure many callers at once, and nothing else")
     parser.add_argument("--small", action="store_true", help="measure small records one by one, and nothing else")
+    parser.add_argument("--postgresql", action="store_true", help="measure delivery to PostgreSQL, and nothing else")
+    parser.add_argument("--telemetry", action="store_true", help="measure what telemetry costs, and nothing else")
     parser.add_argument("--backup", action="store_true", help="measure backups under load, and nothing else")
     parser.add_argument("--idle", action="store_true", help="with --backup: without load only")
     parser.add_argument("--stored", type=int, default=backup.STORED_BYTES, metavar="BYTES", help="in that broker")
@@ -79,12 +83,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     disks: list[Sample] = []
     results = ROOT / "bench-results"
     results.mkdir(exist_ok=True)
-    if chosen.restart or chosen.trickle or chosen.callers or chosen.small:
+    if chosen.restart or chosen.trickle or chosen.callers or chosen.small or chosen.postgresql or chosen.telemetry:
         with tempfile.TemporaryDirectory(prefix="data-", dir=results) as name:
             if chosen.restart:
                 restart.measure(Path(name), quick=chosen.quick, rows=rows, bars=bars, say=say)
             else:
-                part = trickle if chosen.trickle else callers if chosen.callers else small
+                parts = (
+                    (chosen.trickle, trickle),
+                    (chosen.callers, callers),
+                    (chosen.postgresql, postgresql),
+                    (chosen.telemetry, telemetry),
+                    (chosen.small, small),
+                )
+                part = next(one for is_chosen, one in parts if is_chosen)
                 part.measure(Path(name), rounds=rounds, quick=chosen.quick, rows=rows, bars=bars, say=say)
         return 0 if report.show(rows, bars, elapsed_s=time.perf_counter() - begun) else 1
     if chosen.commit or chosen.lanes:

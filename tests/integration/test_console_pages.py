@@ -14,6 +14,9 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, use_s
 from forebay.broker.console.pages.tail import RECORDS_PER_POLL
 from forebay.broker.core.access.credentials import token_credential
 from forebay.broker.embedded import BrokerServer
+from forebay.broker.settings import load
+from forebay.cli import run
+from forebay.cli.exits import ExitCode
 from forebay.client import Client, ClientSettings, EpochCommit, Record, Stage, arrow
 from tests.support.console.pages import EVIL, asked, data, html, next_event
 
@@ -283,6 +286,25 @@ def test_damage_lists_gaps_with_their_reason(server: BrokerServer) -> None:
     assert found["quarantined_pages"] == 0
     assert "backup_target" in page
     assert "PURGED" in page
+
+
+def test_damage_says_when_the_directory_was_verified_last(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = load(data_dir=tmp_path / "data", listen="127.0.0.1:0", console_listen="127.0.0.1:0")
+    with BrokerServer.on_disk(settings) as server, Client(server.endpoint) as client:
+        client.sinks.create("orders")
+        client.publish("orders", [Record(b"x")])
+        never = html(server, "/damage"), data(server, "/damage.json")["last_verify"]
+
+    assert run(["verify", "--data-dir", str(settings.data_dir)]) == ExitCode.OK
+
+    with BrokerServer.on_disk(settings) as server:
+        page, found = html(server, "/damage"), data(server, "/damage.json")["last_verify"]
+    assert "never verified" in never[0]
+    assert never[1] is None
+    assert "nothing was damaged" in page
+    assert found["is_clean"]
+    assert abs(found["at_us"] / 1e6 - datetime.now(UTC).timestamp()) < 300
+    assert "clean" in capsys.readouterr().out
 
 
 def test_the_pages_need_the_rights_of_their_calls(tmp_path: Path) -> None:

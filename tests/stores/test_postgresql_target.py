@@ -8,9 +8,11 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from threading import Barrier
 from typing import Any, Final
 
 import psycopg
@@ -107,6 +109,22 @@ def test_records_are_rows_with_their_position_and_the_tables_are_created(server:
     assert rows(sql, "SELECT delivery, incarnation, partition, offsets::text FROM forebay_delivered") == [
         ("readings/default/readings", "i", 2, "{[7,8)}"),
     ]
+
+
+def test_partitions_that_begin_together_create_the_tables_once(server: PostgresqlServer, sql: SQL) -> None:
+    for _ in range(20):
+        sql.execute("DROP TABLE IF EXISTS readings, forebay_delivered")
+        begin = Barrier(4)
+
+        def send(partition: int, one: Target, begin: Barrier = begin) -> Outcome:
+            begin.wait(30)
+            return one.send(batch(values(partition), partition=partition))
+
+        with opened(server) as one, ThreadPoolExecutor(4) as threads:
+            outcomes = list(threads.map(partial(send, one=one), range(4)))
+
+        assert outcomes == [Delivered()] * 4
+        assert rows(sql, "SELECT count(*) FROM readings") == [(4,)]
 
 
 def test_values_may_be_jsonb_and_what_is_no_json_is_rejected(server: PostgresqlServer, sql: SQL) -> None:

@@ -160,8 +160,15 @@ def write_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
 
 
 def write_rich(table: Table) -> None:
-    """Write a finished table."""
-    console_for(table).print(table)
+    """Write a finished table; a title that is wider than its table is a line of its own."""
+    from rich.measure import Measurement
+    from rich.text import Text
+
+    console, title = console_for(table), table.title
+    if isinstance(title, Text) and title.cell_len > Measurement.get(console, console.options, table).maximum:
+        table.title = None
+        console.print(title, style=table.title_style or "")
+    console.print(table)
 
 
 def console_for(table: Table, width: int | None = None) -> Console:

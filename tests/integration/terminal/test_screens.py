@@ -12,11 +12,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
+import pyarrow as pa
 import pytest
 
 from forebay.broker.embedded import BrokerServer
 from forebay.broker.runtime.clock import FakeClock
-from forebay.client import Client, Record
+from forebay.client import Client, Record, Stage, arrow
 from tests.support.calls.eventually import until
 from tests.support.terminal.tmux import ENDED, Tmux
 
@@ -31,9 +32,21 @@ COMMANDS: Final = {
     "info": ["info"],
     "explain": ["explain", "orders", "3"],
 }
+LISTS: Final = {
+    "sink-show": ["sink", "show", "orders"],
+    "peek": ["peek", "orders", "--count", "3"],
+    "schema-list": ["schema", "list", "rows"],
+    "schema-show": ["schema", "show", "rows"],
+    "producers-list": ["producers", "list"],
+    "realtime-status": ["realtime", "status"],
+    "target-list": ["target", "list"],
+    "target-show": ["target", "show", "http"],
+}
+"""Commands that list something of the second broker, or of this installation."""
 MASKS: Final = (
     (re.compile(r"127\.0\.0\.1:\d+"), "127.0.0.1:#####"),
     (re.compile(r"\b[0-9a-f]{32}\b"), "#" * 32),
+    (re.compile(r"\b[0-9a-f]{16}\b"), "#" * 16),
     (re.compile(r"^( *(?:memory (?:used|limit) bytes|groups|tail bytes) +)\d+$"), r"\1#"),
     (re.compile(r"^( *memory +)\d.*"), r"\1#"),
     (re.compile(r"memory \d+%"), "memory #"),
@@ -58,6 +71,29 @@ def broker() -> Iterator[BrokerServer]:
         yield broker
 
 
+@pytest.fixture(scope="module")
+def filled() -> Iterator[BrokerServer]:
+    """A broker whose clock stands still, with one of everything that a command lists."""
+    clock = FakeClock()
+    with BrokerServer.in_memory(clock=clock) as broker, Client(broker.endpoint) as client:
+        client.sinks.create("orders", partitions=2, dlq_ratio_max=1.0)
+        client.subscriptions.create("orders", "audit")
+        client.publish("orders", [Record(b'{"id": %d}' % n, key=b"key-%d" % n) for n in range(6)], partition=0)
+        with client.subscriber("orders") as orders:
+            next(iter(orders)).dead_letter("HTTP 422 Unprocessable Content", offset=0, last=1, wait=True)
+        client.sinks.create("rows")
+        schema = pa.schema([("id", pa.int64()), ("name", pa.string())])
+        client.schemas.register("rows", arrow.encode_schema(schema), previous=0)
+        ticket = client.epochs.take_ticket("orders")
+        stage = Stage("query", 7, "run-1", ticket, write_name="hourly", application="application_1410901177871_0001")
+        with client.publisher("orders", stage=stage) as publisher:
+            publisher.send(b"x", partition=1)
+            publisher.flush()
+        clock.advance(90)
+        until(lambda: client.info().memory_limit_bytes > 0)
+        yield broker
+
+
 def masked(lines: list[str]) -> str:
     """Return the screen without what differs between machines and runs, and without empty lines at its end."""
     text = "\n".join(lines).rstrip().replace(version("forebay"), "#.#.#")
@@ -78,6 +114,18 @@ def compare(name: str, width: int, lines: list[str]) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_has_the_screen_of_its_snapshot(broker: BrokerServer, name: str, width: int) -> None:
     with Tmux([*COMMANDS[name], "-e", broker.endpoint], width=width, height=90) as terminal:
+        lines = terminal.output()
+
+    assert lines[-1] == f"{ENDED} 0]"
+    compare(name, width, lines[:-1])
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", LISTS)
+def test_a_list_has_the_screen_of_its_snapshot(filled: BrokerServer, name: str, width: int) -> None:
+    needs_broker = LISTS[name][0] != "target"
+    words = [*LISTS[name], "--utc", *(["-e", filled.endpoint] if needs_broker else [])]
+    with Tmux(words, width=width, height=90) as terminal:
         lines = terminal.output()
 
     assert lines[-1] == f"{ENDED} 0]"

@@ -46,6 +46,12 @@ class _Row:
     staged_tokens: int
     staged_records: int
     staged_bytes: int
+    staged_at: datetime | None = None
+    """Opening of the oldest staged part."""
+
+    application: str = ""
+    """Spark application of a producer of epochs, if it named one."""
+
     streams: int | None = 0
     """Open streams; None if the caller may not see connections."""
 
@@ -92,7 +98,7 @@ def list_producers(
 def _of_epochs(sink: str, one: Producer) -> _Row:
     staged = (one.staged_tokens, one.staged_records, one.staged_bytes)
     committed = (one.last_epoch, one.committed_at, one.run, one.ticket)
-    return _Row(sink, one.write_name or one.producer, "epochs", *committed, *staged)
+    return _Row(sink, one.write_name or one.producer, "epochs", *committed, *staged, one.staged_at, one.application)
 
 
 def _publish_streams(client: Client, sink: str | None) -> list[ConnectedStream] | None:

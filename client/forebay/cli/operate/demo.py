@@ -53,14 +53,18 @@ def demo(
     ] = None,
     outage_s: Annotated[
         float,
-        typer.Option(metavar="DURATION", parser=duration(0, 3600), help="Time for which the remote system is down."),
+        typer.Option(
+            "--outage", metavar="DURATION", parser=duration(0, 3600), help="Time for which the remote system is down."
+        ),
     ] = 15,
     kills: Annotated[int, typer.Option(help="Number of kills (-9) of the broker.", min=0, max=1000)] = 2,
     partitions: Annotated[int, typer.Option(help="Partitions of the sink.", min=1, max=64)] = 4,
     seed: Annotated[int, typer.Option(help="Seed of the times of the kills.")] = 0,
     warm_up_s: Annotated[
         float,
-        typer.Option(metavar="DURATION", parser=duration(0, 3600), help="Undisturbed time before the outage."),
+        typer.Option(
+            "--warm-up", metavar="DURATION", parser=duration(0, 3600), help="Undisturbed time before the outage."
+        ),
     ] = 4,
     chart: Annotated[Path, typer.Option(help="HTML file for the chart of the backlog.")] = DEFAULT_CHART,
     folder: Annotated[

@@ -28,7 +28,9 @@ NEXT_STEPS: Final = (
 def quickstart(
     outage_s: Annotated[
         float,
-        typer.Option(metavar="DURATION", parser=duration(0, 3600), help="Time for which the remote system is down."),
+        typer.Option(
+            "--outage", metavar="DURATION", parser=duration(0, 3600), help="Time for which the remote system is down."
+        ),
     ] = 4,
     output: OutputForm = Output.TABLE,
 ) -> None:

@@ -39,6 +39,9 @@ VERSION_MIN: Final = 140_000
 _REJECTED: Final = (errors.DataError, errors.IntegrityError, errors.ProgramLimitExceeded)
 """Errors that are the fault of a record. All others are retried: a wrong guess then costs no record."""
 
+_CREATED: Final = (errors.UniqueViolation, errors.DuplicateTable, errors.DuplicateObject)
+"""Errors of CREATE TABLE IF NOT EXISTS beside another one: of the name, of the table and of its type."""
+
 _COLUMN: Final = re.compile(r"column ([^:\s]{1,63})")
 
 _CREATE_DELIVERED: Final = (
@@ -115,7 +118,7 @@ class PostgresqlTarget:
         for connection in idle:
             connection.close()
 
-    def _write(self, connection: TimedConnection, batch: Batch) -> None:
+    def _write(self, connection: TimedConnection, batch: Batch, *, may_create: bool = True) -> None:
         place = (self._delivery, batch.incarnation, batch.partition)
         first, end = batch.first_offset, batch.last_offset + 1
         try:
@@ -132,9 +135,11 @@ class PostgresqlTarget:
                     self._copy(connection, rows)
                 connection.execute(self._sql(_NOTE), (first, end, *place))
         except errors.UndefinedTable:
-            if not self._settings.create or not self._create(connection):
+            if not (self._settings.create and may_create):
                 raise
-            self._write(connection, batch)
+            self._create(connection)
+            # Also if another thread has just created them: its first batch must not back off.
+            self._write(connection, batch, may_create=False)
 
     def _rows(self, connection: TimedConnection, batch: Batch) -> list[Rows]:
         if self._settings.rows is Form.RECORD:
@@ -185,22 +190,13 @@ class PostgresqlTarget:
         )
         connection.execute("TRUNCATE forebay_batch")
 
-    def _create(self, connection: TimedConnection) -> bool:
-        """Create missing tables; returns whether there is a reason to try again."""
-        before = self._missing(connection)
-        with suppress(errors.UniqueViolation, errors.DuplicateTable):  # another deliverer creates it at the same time
+    def _create(self, connection: TimedConnection) -> None:
+        """Create the missing tables."""
+        with suppress(*_CREATED):  # another deliverer creates it at the same time
             connection.execute(self._sql(_CREATE_DELIVERED))
         if self._settings.rows is Form.RECORD:
-            with suppress(errors.UniqueViolation, errors.DuplicateTable):
+            with suppress(*_CREATED):
                 connection.execute(self._sql(_CREATE_RECORDS))
-        return self._missing(connection) < before
-
-    def _missing(self, connection: TimedConnection) -> int:
-        names = [self._settings.table, self._settings.delivered_table]
-        [(count,)] = connection.execute(
-            "SELECT count(*) FROM unnest(%s::text[]) AS name WHERE to_regclass(name) IS NULL", (names,)
-        ).fetchall()
-        return int(count)
 
     def _acquire(self, ends_at: float) -> TimedConnection:
         """Return an idle connection, or a new one."""
