@@ -87,6 +87,40 @@ def test_a_restored_directory_is_one_a_broker_can_start_on(commands: Commands, t
     assert verify(tmp_path / "new").clean
 
 
+def damage_a_page(commands: Commands) -> str:
+    """Change a byte of a page in the newest backup; returns the path of its file in the data directory."""
+    pieces = find(open_target(str(commands.target))).pieces
+    *_, piece = (one for one in pieces if one.path.startswith("bulk/"))  # the pages of the last file are live
+    content = bytearray((commands.target / piece.name).read_bytes())
+    content[600] ^= 1
+    (commands.target / piece.name).write_bytes(content)
+    return piece.path
+
+
+def test_a_damaged_backup_is_not_restored_by_default_and_its_file_is_named(commands: Commands, tmp_path: Path) -> None:
+    damaged = damage_a_page(commands)
+
+    assert commands.code("restore", "--into", str(tmp_path / "new")) != ExitCode.OK
+
+    assert damaged in commands.error()
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(("treatment", "records"), [("skip", 710), ("remove", 690)])
+def test_a_damaged_backup_is_restored_without_a_page_or_without_a_file_and_the_report_names_what_is_missing(
+    commands: Commands, tmp_path: Path, treatment: str, records: int
+) -> None:
+    damaged = damage_a_page(commands)
+
+    report = commands.json("restore", "--into", str(tmp_path / "new"), "--on-damage", treatment)
+
+    assert [line.split()[0] for line in report["damaged"]] == [damaged]
+    assert report["repaired"]
+    found = verify(tmp_path / "new")
+    assert found.clean
+    assert sum(part.records for part in found.partitions) == records
+
+
 def test_prune_keeps_the_newest(commands: Commands) -> None:
     first, second = commands.ids()
 
