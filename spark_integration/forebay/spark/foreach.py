@@ -64,6 +64,9 @@ class ForeachPublisher:
         if made is None:
             return
         try:
+            if type(made) is bytes:  # most rows are one value
+                self._publisher.send(made)
+                return
             for one in (made,) if isinstance(made, ONE) else made:
                 if isinstance(one, Record):
                     self._publisher.send(one.value, key=one.key, headers=one.headers, event_time=one.event_time)

@@ -191,14 +191,18 @@ class SendBuffer:
     def hurry(self, result: PageResult) -> None:
         """Send the page of a waiting caller without linger, once its partition awaits no other receipt.
 
-        So a caller that waits for each record is not delayed, and records of many such callers share pages.
+        So a caller that waits for each record is not delayed, and records of many such callers share pages. The sender
+        seals the page, not the caller: other callers add their records until it runs.
         """
+        batch = self.batches.get(result.partition)
+        if batch is None or batch.result is not result or batch.is_awaited:
+            return  # read without the lock: it is sealed, which is final, or another caller has done the same
         with self.lock:
             batch = self.batches.get(result.partition)
             if batch is not None and batch.result is result:
                 batch.is_awaited = True
                 if self.window.is_idle(batch.partition, self.clock()):
-                    self.seal(batch.partition)
+                    self.work.notify()
 
     async def flush(self, timeout_s: float | None) -> None:
         """Wait until all records added before are finished; raise the first failure since the last flush."""
