@@ -1,12 +1,15 @@
 """Rounds, rows and bars of the comparison.
 
-Both brokers run all the time, on one disk, and this process is the client of both. The two are measured in turn, row by
-row; in every second round Kafka is first. A ratio is taken between the two measurements of one round.
+Both brokers are on one disk, and this process is the client of both. The two are measured in turn, row by row, each
+while the other one is stopped; in every second round Kafka is first. A ratio is taken between the two measurements of
+one round.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -27,7 +30,7 @@ RECORDS: Final = (400_000, 100_000)
 """Of each way, in full, and quickly."""
 SINGLES: Final = (1_000, 300)
 """Records one at a time in each round."""
-TOGETHER: Final = (60, 20)
+TOGETHER: Final = (200, 40)
 """Records of each of many callers in each round."""
 WARM_RECORDS: Final = 50_000
 MANY: Final = f"{CALLERS} threads, one record at a time"
@@ -78,7 +81,7 @@ class Comparison:
 
     def warm(self) -> None:
         """Let every peer serve some records of each kind first."""
-        for peer in self._peers:
+        for peer in self._alone(self._peers):
             peer.publish(RICH, WARM_RECORDS)
             peer.read(SUBSCRIBE, WARM_RECORDS)
 
@@ -90,12 +93,24 @@ class Comparison:
         for way in (SUBSCRIBE, REPLAY):
             self._in_turn(number, way, lambda peer, way: peer.read(way, count))
         self._in_turn(number, MANY, lambda peer, _: peer.together(CALLERS, TOGETHER[quick]))
-        for peer in self._order(number):
+        for peer in self._alone(self._order(number)):
             self.lone.setdefault(peer.name, []).append(Lone.of(peer.one_by_one(SINGLES[quick])))
 
     def _in_turn(self, number: int, way: str, measure: Callable[[Peer, str], Sample]) -> None:
-        for peer in self._order(number):
+        for peer in self._alone(self._order(number)):
             self.samples.setdefault((way, peer.name), []).append(measure(peer, way))
+
+    def _alone(self, order: Sequence[Peer]) -> Iterator[Peer]:
+        """Yield each peer while the processes of the others are stopped."""
+        for peer in order:
+            others = [other.pid for other in self._peers if other is not peer]
+            for pid in others:
+                os.kill(pid, signal.SIGSTOP)
+            try:
+                yield peer
+            finally:
+                for pid in others:
+                    os.kill(pid, signal.SIGCONT)
 
     def _order(self, number: int) -> Sequence[Peer]:
         return self._peers[::-1] if number % 2 else self._peers

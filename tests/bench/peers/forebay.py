@@ -24,6 +24,7 @@ class Forebay:
     name = "Forebay"
 
     def __init__(self, client: Client, process: Child) -> None:
+        self.pid = process.process.pid
         self._client = client
         self._process = process
         self._numbers = itertools.count()

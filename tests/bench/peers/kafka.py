@@ -74,6 +74,7 @@ class Kafka:
     name = "Kafka"
 
     def __init__(self, topics: Topics) -> None:
+        self.pid = topics.pid
         self._topics = topics
         self._numbers = itertools.count()
 

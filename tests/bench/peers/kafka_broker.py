@@ -63,7 +63,7 @@ def kafka_broker(folder: Path, log: Path) -> Iterator[Topics]:
         )  # fmt: skip
         process = subprocess.Popen([*command, "kafka.Kafka", str(settings)], stdout=output, stderr=output)
     try:
-        topics = Topics(endpoint)
+        topics = Topics(endpoint, process.pid)
         _await_start(topics, process, log)
         yield topics
     finally:
@@ -78,8 +78,10 @@ def kafka_broker(folder: Path, log: Path) -> Iterator[Topics]:
 class Topics:
     """Topics of one broker."""
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, pid: int) -> None:
+        """``pid``: process of the broker."""
         self.endpoint: Final = endpoint
+        self.pid: Final = pid
         self._admin = AdminClient({"bootstrap.servers": endpoint, "log_level": 0})
 
     def answers(self) -> bool:
@@ -136,6 +138,7 @@ def _settings(endpoint: str, controller: str, folder: Path) -> dict[str, str | i
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "log.dirs": str(folder / "logs"),
         "auto.create.topics.enable": "false",
+        "broker.session.timeout.ms": 600_000,  # it is stopped while the other system is measured
         "group.initial.rebalance.delay.ms": 0,
         **dict.fromkeys(single, 1),
     }

@@ -11,6 +11,8 @@ class Peer(Protocol):
     """A running broker and its client in this process. Every measurement ends with the last confirmation."""
 
     name: str
+    pid: int
+    """Process of the broker."""
 
     def publish(self, way: str, count: int) -> Sample:
         """Publish records into a new topic in a way of ``tests.bench.small.ways``."""
