@@ -259,6 +259,15 @@ OF_BROKER: Final[dict[Metric, Callable[[Broker], float | None]]] = {
     Metric("forebay.backup.failures", COUNTER, "{backup}", "Backups that failed"): lambda broker: (
         broker.backups.failures
     ),
+    Metric(
+        "forebay.journal.size",
+        GAUGE,
+        "By",
+        "Bytes of the journal of a shard: of its newest checkpoint and of the records behind it, by its owner",
+    ): lambda broker: broker.checkpoints.journal_bytes if broker.checkpoints is not None else None,
+    Metric("forebay.checkpoint.failures", COUNTER, "{checkpoint}", "Checkpoints of the owner of a shard that failed"): (
+        lambda broker: broker.checkpoints.failures if broker.checkpoints is not None else None
+    ),
     Metric("forebay.quarantine.pages", GAUGE, "{page}", "Damaged pages in quarantine"): (
         lambda broker: broker.quarantine.pages
     ),

@@ -30,6 +30,13 @@ class Checkpoints:
         self._job: Job | None = None
         self._task: asyncio.Task[BackupSummary] | None = None
         self._closed = False
+        self.failures = 0
+        """Checkpoints that failed since this process owns the journal."""
+
+    @property
+    def journal_bytes(self) -> int | None:
+        """Bytes of the journal as of the last check, None before the first."""
+        return self._source.size_bytes
 
     async def run(self) -> None:
         """Make checkpoints as they are due, until cancelled."""
@@ -41,6 +48,7 @@ class Checkpoints:
                 if await self._thread.call(self._source.is_due):
                     await self._make()
             except (BackupFailed, StoreFenced) as failure:
+                self.failures += 1
                 _log.warning("checkpoint was not completed cause=%s", failure)
                 await asyncio.sleep(RETRY_S)
 

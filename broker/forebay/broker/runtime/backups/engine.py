@@ -55,6 +55,11 @@ class Job(Protocol):
 class Checkpointing(Protocol):
     """Checkpoints of the journal of a shard."""
 
+    @property
+    def size_bytes(self) -> int | None:
+        """Bytes of the journal at the last ``is_due``, None before the first. Any thread."""
+        ...
+
     def is_due(self) -> bool:
         """Return whether a checkpoint is due. The checkpoint thread."""
         ...

@@ -69,6 +69,8 @@ class Growth:
         self._counted = -2
         """Number of the checkpoint whose tail was counted."""
         self._base = 0
+        self.size_bytes: int | None = None
+        """Bytes of the journal at the last check: of the newest checkpoint, and of the records behind it."""
         self._tried_live_bytes: int | None = None
         """Live bytes at the last checkpoint for its files: another one helps only once there are fewer."""
 
@@ -84,6 +86,7 @@ class Growth:
             self._counted = number
         live = live_bytes(self._directory)
         tail = self._base + self._added_bytes()
+        self.size_bytes = size + tail
         if tail >= self._limits.tail_bytes + self._limits.tail_share * live:
             self._tried_live_bytes = None
             return True

@@ -46,6 +46,11 @@ class CheckpointSource:
             self._tables_of = self._last.mark.id
         return self._tables_of
 
+    @property
+    def size_bytes(self) -> int | None:
+        """Bytes of the journal at the last check, None before the first."""
+        return self._growth.size_bytes
+
     def is_due(self) -> bool:
         """Return whether a checkpoint is due."""
         with self._failing():
