@@ -126,7 +126,7 @@ test-go: venv .tools/go-generators ## test the wire contract with a client in Go
 
 test-browser: venv .tools/browser/.installed ## test the console in Chromium: each page, at two widths, light and dark, by the rules of axe
 	@.ci/need chromium
-	PYTHONPATH="$(CURDIR)/.tools/browser" $(BIN)/python -m pytest tests/browser $(PYTEST_ARGS)
+	PYTHONPATH="$(CURDIR)/.tools/browser" $(BIN)/python -m pytest -n 2 tests/browser $(PYTEST_ARGS)
 
 test-deploy: venv .tools/helm/$(HELM_VERSION)/helm .tools/deploy/.installed ## lint, render and validate the Helm chart, and verify the systemd units
 	@PATH="$(CURDIR)/.tools/helm/$(HELM_VERSION):$$PATH" PYTHONPATH="$(CURDIR)/.tools/deploy" $(BIN)/python -m pytest tests/deploy $(PYTEST_ARGS)
