@@ -11,6 +11,7 @@ import pytest
 from forebay.broker.storage.records.pages.entry import ENTRY
 from forebay.broker.storage.records.pages.page import SMALL_PAGE
 from forebay.broker.storage.records.partitions.cursor import CURSOR
+from forebay.broker.storage.repair.last_check import FILE
 from forebay.broker.storage.store.contract import Family, Put
 from forebay.broker.storage.store.rocks.store import RocksStore
 from forebay.cli.exits import ExitCode
@@ -54,7 +55,8 @@ def test_a_whole_directory_is_clean_and_is_not_changed(store: Path, capsys: pyte
     assert [(one["sink"], one["records"], one["problems"]) for one in report["partitions"]] == [
         (name, 240, []) for name in NAMES
     ]
-    assert files(store) == before
+    assert {path: content for path, content in files(store).items() if path != str(store / FILE)} == before
+    assert json.loads((store / FILE).read_bytes())["damage"] == 0
     assert [path.name for path in store.parent.iterdir()] == ["store"]
 
 

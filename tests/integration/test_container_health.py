@@ -58,7 +58,7 @@ def test_a_broker_that_serves_is_healthy(client: Client, check: Check) -> None:
 def test_a_deliverer_without_a_connection_is_not_healthy(client: Client, check: Check) -> None:
     client.sinks.create("readings")
 
-    assert check("deliverer", client.endpoints[0], "readings") == "nobody consumes readings"
+    assert check("deliverer", client.endpoints[0], "readings") == "readings has no consumer"
 
 
 def test_a_deliverer_for_whom_nothing_waits_is_healthy(client: Client, check: Check, deliveries: Subscriber) -> None:

@@ -120,7 +120,7 @@ class BrokerSettings(BaseSettings):
     The owner reports not ready after 60 % of it without a confirmation. Equal for all brokers of a shard.
     """
 
-    journal_garbage_bytes: int = Field(default=256 << 20, ge=1 << 20)
+    journal_garbage_bytes: int = Field(default=256 << 20, ge=1 << 20, le=1 << 50)
     """Bytes of the journal beside twice the live bytes.
 
     Checkpoints replace its records before it has more. Followers make them; the owner does where there is no follower.

@@ -61,7 +61,7 @@ def test_a_time_without_a_zone_is_refused() -> None:
 @pytest.mark.parametrize(
     ("kind", "message", "given"),
     [
-        (BrokerInfo, admin_service_pb2.GetBrokerInfoResponse(), {}),
+        (BrokerInfo, admin_service_pb2.GetBrokerInfoResponse(), {"repairs": ()}),
         (DeadLetter, dead_letter_service_pb2.DeadLetter(), {"record": Record(b"")}),
         (Epoch, epoch_service_pb2.Epoch(), {}),
         (EpochPart, epoch_service_pb2.EpochPart(), {}),
@@ -123,7 +123,8 @@ def test_a_number_of_a_newer_broker_is_unspecified() -> None:
 
 def test_a_map_is_a_dict_and_a_choice_may_be_its_name() -> None:
     peeked = value(PeekedRecord, buffer_service_pb2.PeekedRecord(headers={"a": "1"}))
-    info = value(BrokerInfo, admin_service_pb2.GetBrokerInfoResponse(state=admin_service_pb2.BROKER_STATE_DRAINING))
+    draining = admin_service_pb2.GetBrokerInfoResponse(state=admin_service_pb2.BROKER_STATE_DRAINING)
+    info = value(BrokerInfo, draining, repairs=())
 
     assert peeked.headers == {"a": "1"}
     assert (info.state, info.warnings) == ("DRAINING", ())
