@@ -42,22 +42,20 @@ def installed(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def verified(unit: Path, installed: Path) -> subprocess.CompletedProcess[str]:
+    """Verify an installed unit with systemd."""
+    options = [f"--root={installed}", "--man=no", "--recursive-errors=no"]
+    command = [program("systemd-analyze"), "verify", *options, unit.name]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
 def test_both_units_are_there() -> None:
     assert NAMES == ["forebay-broker", "forebay-deliveries"]
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=NAMES)
 def test_systemd_accepts_the_unit(unit: Path, installed: Path) -> None:
-    command = [
-        program("systemd-analyze"),
-        "verify",
-        f"--root={installed}",
-        "--man=no",
-        "--recursive-errors=no",
-        unit.name,
-    ]
-
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = verified(unit, installed)
 
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
@@ -65,16 +63,7 @@ def test_systemd_accepts_the_unit(unit: Path, installed: Path) -> None:
 def test_an_unknown_setting_of_a_unit_is_found(installed: Path) -> None:
     unit = installed / "etc" / "systemd" / "system" / UNITS[0].name
     unit.write_text(unit.read_text(encoding="utf-8").replace("UMask=", "Umasks="), encoding="utf-8")
-    command = [
-        program("systemd-analyze"),
-        "verify",
-        f"--root={installed}",
-        "--man=no",
-        "--recursive-errors=no",
-        unit.name,
-    ]
-
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = verified(unit, installed)
 
     assert "Umasks" in done.stderr
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
 from typing import Final
 
 from forebay.broker.core.backups.values import BackupSummary
@@ -48,6 +47,8 @@ class Checkpoints:
                 if await self._thread.call(self._source.is_due):
                     await self._make()
             except (BackupFailed, StoreFenced) as failure:
+                if self._closed:
+                    return
                 self.failures += 1
                 _log.warning("checkpoint was not completed cause=%s", failure)
                 await asyncio.sleep(RETRY_S)
@@ -69,6 +70,5 @@ class Checkpoints:
         self._closed = True
         if self._job is not None and self._task is not None:
             self._job.stop("the broker is stopping")
-            with suppress(Exception):
-                await asyncio.wait([self._task])
+            await asyncio.wait([self._task])
         self._thread.shutdown()

@@ -18,7 +18,7 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -28,6 +28,7 @@ from forebay.broker.core.errors import StoreFenced
 from forebay.broker.storage.backup import transfer
 from forebay.broker.storage.backup.accounts import Accounts
 from forebay.broker.storage.backup.catalog import mark_started
+from forebay.broker.storage.backup.engine import summary_of
 from forebay.broker.storage.backup.errors import BackupError, BackupStopped
 from forebay.broker.storage.backup.manifest import Manifest, Piece, decode_manifest, manifest_name
 from forebay.broker.storage.backup.snapshot import Snapshot, SnapshotSource, take_snapshot
@@ -172,16 +173,7 @@ class CheckpointJob:
             mark = self._name(manifest)
             self.mark = mark
             self._trim(mark, manifest)
-            return BackupSummary(
-                id=mark.id,
-                parent=manifest.parent,
-                taken_at_us=manifest.taken_at_us,
-                size=manifest.size,
-                transferred_bytes=manifest.transferred_bytes,
-                files=len(manifest.pieces),
-                sinks=0,
-                seconds=seconds(),
-            )
+            return replace(summary_of(manifest), seconds=seconds())
 
     def stop(self, cause: str) -> None:
         """See ``Job.stop``."""

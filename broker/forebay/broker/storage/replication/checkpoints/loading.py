@@ -25,6 +25,7 @@ from forebay.broker.storage.backup.restore import MISSING, fetch_piece
 from forebay.broker.storage.backup.target import CHUNK_BYTES, Target
 from forebay.broker.storage.directory import StoreDirectory, make_directory, sync_path
 from forebay.broker.storage.formats import FORMAT
+from forebay.broker.storage.repair.last_check import FILE as VERIFIED
 from forebay.broker.storage.replication.checkpoints.errors import CheckpointDamaged
 from forebay.broker.storage.replication.checkpoints.job import load_manifest
 from forebay.broker.storage.replication.checkpoints.mark import Mark
@@ -34,8 +35,8 @@ from forebay.broker.storage.store.bulk.file import SUFFIX as PAGES
 _log: Final = logging.getLogger(__name__)
 LOADING: Final = "loading"
 REPLACED: Final = "replaced"
-COUNTS: Final = ("accepted", "delivered", "synced")
-"""Files of the process that used the directory before."""
+COUNTS: Final = ("accepted", "delivered", "synced", VERIFIED)
+"""Files about the data that were in the directory before."""
 
 
 def is_loaded(directory: Path) -> bool:

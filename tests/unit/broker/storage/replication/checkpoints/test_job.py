@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from forebay.broker.core.last_check import LastCheck
 from forebay.broker.storage.backup.errors import BackupStopped
 from forebay.broker.storage.errors import StoreError
 from forebay.broker.storage.records.header import Header
 from forebay.broker.storage.records.pages.page import ALL_BULK, BULK_PAGE
 from forebay.broker.storage.records.store import HIGHEST
+from forebay.broker.storage.repair import last_check
 from forebay.broker.storage.replication.checkpoints import job as jobs
 from forebay.broker.storage.replication.checkpoints.errors import CheckpointDamaged, MarkDamaged
 from forebay.broker.storage.replication.checkpoints.loading import is_loaded, load
@@ -244,6 +246,17 @@ def test_a_load_that_was_interrupted_is_begun_again(shard: Checkpointed, tmp_pat
         assert not is_loaded(directory)
 
     assert load_newest(shard, directory) == content_of(shard.store)
+
+
+def test_a_load_forgets_what_a_verification_said_of_the_former_data(shard: Checkpointed, tmp_path: Path) -> None:
+    directory = tmp_path / "b"
+    directory.mkdir()
+    last_check.save(directory, LastCheck(at_us=1, damage=0, damaged_pages=0, lost_records=0))
+    shard.check_point()
+
+    load_newest(shard, directory)
+
+    assert last_check.last(directory) is None
 
 
 class Stop(threading.Event):
