@@ -47,10 +47,7 @@ class Checkpoints:
                 if await self._thread.call(self._source.is_due):
                     await self._make()
             except (BackupFailed, StoreFenced) as failure:
-                if self._closed:
-                    return
-                self.failures += 1
-                _log.warning("checkpoint was not completed cause=%s", failure)
+                self._note(failure)
                 await asyncio.sleep(RETRY_S)
 
     async def _make(self) -> None:
@@ -64,6 +61,12 @@ class Checkpoints:
             "checkpoint was completed checkpoint=%s bytes=%d transferred=%d seconds=%.1f stall_s=%.3f",
             *(found.id, found.size, found.transferred_bytes, found.seconds, found.stall_s),
         )
+
+    def _note(self, failure: Exception) -> None:
+        """Count and log a failure; the end of the broker is none."""
+        if not self._closed:
+            self.failures += 1
+            _log.warning("checkpoint was not completed cause=%s", failure)
 
     async def close(self) -> None:
         """Stop the checkpoint in progress."""
