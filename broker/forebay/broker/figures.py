@@ -52,28 +52,32 @@ def _size(records: int, size: int) -> int:
     return size
 
 
-def _path_figures(path: str, which: str, of: Callable[[Lag], PathLag]) -> Iterator[LaneFigure]:
-    """Yield the figures of the lag of one path of subscriptions."""
-    name = f"forebay.reader.{path}.lag"
-    records = Metric(name, GAUGE, "{record}", f"Records not settled {which}", LANE)
-    size = Metric(f"{name}.size", GAUGE, "By", f"Bytes not settled {which}", LANE)
-    age = Metric(f"{name}.age", GAUGE, "s", f"Age of the oldest unsettled record {which}", LANE)
+def _lag_figures(name: str, which: str, of: Callable[[Lag], PathLag], labels: tuple[str, ...]) -> Iterator[LaneFigure]:
+    """Yield records, bytes and age of the records that are ``which``."""
+    records = Metric(name, GAUGE, "{record}", f"Records {which}", labels)
+    size = Metric(f"{name}.size", GAUGE, "By", f"Bytes {which}", labels)
+    age = Metric(f"{name}.age", GAUGE, "s", f"Age of the oldest record {which}", labels)
     yield LaneFigure(records, lambda lane: of(lane).records, sum)
     yield LaneFigure(size, lambda lane: of(lane).size, sum)
     yield LaneFigure(age, lambda lane: of(lane).age_us / 1e6, max)
 
 
-def _replay_path_figures(path: str, which: str, of: Callable[[Lag], PathLag]) -> Iterator[LaneFigure]:
-    """Yield the figures of the lag of one path, or of both as one, of replays."""
-    name = f"forebay.replay.{path}lag"
-    records = Metric(name, GAUGE, "{record}", f"Records that the slowest replay has not read{which}", PLACE)
-    size = Metric(f"{name}.size", GAUGE, "By", f"Bytes that the slowest replay has not read{which}", PLACE)
-    age = Metric(
-        f"{name}.age", GAUGE, "s", f"Age of the oldest record that the slowest replay has not read{which}", PLACE
-    )
-    yield LaneFigure(records, lambda lane: of(lane).records, sum)
-    yield LaneFigure(size, lambda lane: of(lane).size, sum)
-    yield LaneFigure(age, lambda lane: of(lane).age_us / 1e6, max)
+def _mode_figures(name: str, reader: str, labels: tuple[str, ...]) -> Iterator[LaneFigure]:
+    """Yield mode, time in it, and switches of a reader."""
+    mode = Metric(name, GAUGE, "1", f"1: {reader} reads from memory, 2: from the store", labels)
+    since = Metric(f"{name}.duration", GAUGE, "s", f"Time that {reader} has had its mode", labels)
+    switches = Metric(f"{name}.switches", COUNTER, "{switch}", f"Switches of {reader} between memory and store", labels)
+    yield LaneFigure(mode, lambda lane: None if lane.realtime is None else 1 if lane.realtime else 2, max)
+    yield LaneFigure(since, lambda lane: None if lane.realtime is None else lane.mode_s, max)
+    yield LaneFigure(switches, lambda lane: lane.mode_switches, sum)
+
+
+def _position_figure(name: str, description: str, labels: tuple[str, ...]) -> LaneFigure:
+    return LaneFigure(Metric(name, GAUGE, "{record}", description, labels), lambda lane: lane.watermark, max)
+
+
+def _whole(lane: Lag) -> PathLag:
+    return PathLag(lane.pending, lane.pending_bytes, lane.oldest_age_us)
 
 
 def _watermark(broker: Broker) -> float | None:
@@ -91,71 +95,22 @@ def _write_stall(broker: Broker) -> float | None:
 STATE: Final = "state"
 GAUGE, COUNTER = MetricKind.GAUGE, MetricKind.COUNTER
 LANES: Final = (
-    LaneFigure(
-        Metric("forebay.subscription.lag", GAUGE, "{record}", "Records not settled", LANE),
-        lambda lane: lane.pending,
-        sum,
+    *_lag_figures("forebay.subscription.lag", "not settled", _whole, LANE),
+    *_mode_figures("forebay.reader.mode", "the connected consumer", LANE),
+    _position_figure("forebay.subscription.position", "Lowest offset that is not settled", LANE),
+    *_lag_figures("forebay.reader.realtime.lag", "not settled that memory holds", lambda lane: lane.in_memory, LANE),
+    *_lag_figures(
+        "forebay.reader.catchup.lag", "not settled, to be read from the store", lambda lane: lane.in_store, LANE
     ),
-    LaneFigure(
-        Metric("forebay.subscription.lag.size", GAUGE, "By", "Bytes not settled", LANE),
-        lambda lane: lane.pending_bytes,
-        sum,
-    ),
-    LaneFigure(
-        Metric("forebay.subscription.lag.age", GAUGE, "s", "Age of the oldest unsettled record", LANE),
-        lambda lane: lane.oldest_age_us / 1e6,
-        max,
-    ),
-    LaneFigure(
-        Metric("forebay.reader.mode", GAUGE, "1", "1: a consumer reads from memory, 2: from the store", LANE),
-        lambda lane: None if lane.realtime is None else 1 if lane.realtime else 2,
-        max,
-    ),
-    LaneFigure(
-        Metric("forebay.reader.mode.duration", GAUGE, "s", "Time that the connected consumer has had its mode", LANE),
-        lambda lane: None if lane.realtime is None else lane.mode_s,
-        max,
-    ),
-    LaneFigure(
-        Metric("forebay.reader.mode.switches", COUNTER, "{switch}", "Switches between memory and store", LANE),
-        lambda lane: lane.mode_switches,
-        sum,
-    ),
-    LaneFigure(
-        Metric("forebay.subscription.position", GAUGE, "{record}", "Lowest offset that is not settled", LANE),
-        lambda lane: lane.watermark,
-        max,
-    ),
-    *_path_figures("realtime", "that memory holds", lambda lane: lane.in_memory),
-    *_path_figures("catchup", "to be read from the store", lambda lane: lane.in_store),
 )
 """Figures of the lag of subscriptions, as measured by the loop."""
+_UNREAD: Final = "that the slowest replay has not read"
 REPLAYS: Final = (
-    *_replay_path_figures("", "", lambda lane: PathLag(lane.pending, lane.pending_bytes, lane.oldest_age_us)),
-    *_replay_path_figures("realtime.", ", and memory holds", lambda lane: lane.in_memory),
-    *_replay_path_figures("catchup.", ", and the store holds", lambda lane: lane.in_store),
-    LaneFigure(
-        Metric("forebay.replay.mode", GAUGE, "1", "1: the slowest replay reads from memory, 2: from the store", PLACE),
-        lambda lane: None if lane.realtime is None else 1 if lane.realtime else 2,
-        max,
-    ),
-    LaneFigure(
-        Metric("forebay.replay.mode.duration", GAUGE, "s", "Time that the slowest replay has had its mode", PLACE),
-        lambda lane: None if lane.realtime is None else lane.mode_s,
-        max,
-    ),
-    LaneFigure(
-        Metric(
-            "forebay.replay.mode.switches", COUNTER, "{switch}", "Switches of replays between memory and store", PLACE
-        ),
-        lambda lane: lane.mode_switches,
-        sum,
-    ),
-    LaneFigure(
-        Metric("forebay.replay.position", GAUGE, "{record}", "Next offset of the slowest replay", PLACE),
-        lambda lane: lane.watermark,
-        max,
-    ),
+    *_lag_figures("forebay.replay.lag", _UNREAD, _whole, PLACE),
+    *_lag_figures("forebay.replay.realtime.lag", f"{_UNREAD}, and memory holds", lambda lane: lane.in_memory, PLACE),
+    *_lag_figures("forebay.replay.catchup.lag", f"{_UNREAD}, and the store holds", lambda lane: lane.in_store, PLACE),
+    *_mode_figures("forebay.replay.mode", "the slowest replay", PLACE),
+    _position_figure("forebay.replay.position", "Next offset of the slowest replay", PLACE),
 )
 """Figures of the slowest replay of each partition, as measured by the loop.
 

@@ -15,6 +15,7 @@ from forebay.broker.storage.backup.manifest import Manifest
 from forebay.broker.storage.backup.targets import open_target
 from forebay.broker.storage.store.rocks.store import RocksStore
 from tests.support.storage.disk_directory import SMALL_STORE, fill
+from tests.support.storage.jobs import run
 
 STORE_ID: Final = "5" * 32
 AT_US: Final = 1_700_000_000_000_000
@@ -42,15 +43,7 @@ class BackedUp:
 
     def back_up(self, *, full: bool = False) -> BackupSummary:
         """Make a backup."""
-        job = self.backups.job(full=full, at_us=self.clock(), busy=lambda: False)
-        try:
-            job.prepare()
-            job.take()
-            job.copy_bulk(lambda: None)
-            job.copy_rest(lambda: None)
-            return job.finish(lambda: 1.5)
-        finally:
-            job.remove()
+        return run(self.backups.job(full=full, at_us=self.clock(), busy=lambda: False))
 
     def manifest(self, backup: str = "") -> Manifest:
         """Return the manifest of a backup, by default of the newest."""

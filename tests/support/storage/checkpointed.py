@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final
 
 from forebay.broker.core.backups.values import BackupSummary
-from forebay.broker.storage.replication.checkpoints.job import CheckpointJob
 from forebay.broker.storage.replication.checkpoints.mark import Mark, Marks
 from forebay.broker.storage.replication.checkpoints.source import CheckpointSource, checkpoints_of_owner
 from forebay.broker.storage.replication.engine import Engine
@@ -21,6 +20,7 @@ from forebay.broker.storage.replication.upkeep import CheckpointFailed
 from forebay.broker.storage.store.contract import Family, Store
 from forebay.broker.storage.store.rocks.store import RocksStore
 from tests.support.storage.disk_directory import SMALL_STORE, fill
+from tests.support.storage.jobs import run
 
 AT_US: Final = 1_700_000_000_000_000
 
@@ -74,18 +74,6 @@ class Checkpointed:
     def check_point(self) -> BackupSummary:
         """Make a checkpoint."""
         return run(self.source.job())
-
-
-def run(job: CheckpointJob) -> BackupSummary:
-    """Run a checkpoint to its end."""
-    try:
-        job.prepare()
-        job.take()
-        job.copy_bulk(lambda: None)
-        job.copy_rest(lambda: None)
-        return job.finish(lambda: 1.5)
-    finally:
-        job.remove()
 
 
 def content_of(store: Store) -> dict[Family, list[tuple[bytes, bytes]]]:

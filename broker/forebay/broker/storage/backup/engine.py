@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import secrets
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from forebay.broker.core.backups.values import BackupSummary, Progress
-from forebay.broker.core.errors import StoreFenced
 from forebay.broker.storage.backup import catalog, transfer
-from forebay.broker.storage.backup.errors import BackupStopped
 from forebay.broker.storage.backup.manifest import Manifest
-from forebay.broker.storage.backup.snapshot import Snapshot, SnapshotSource, take_snapshot
+from forebay.broker.storage.backup.snapshot import SnapshotSource
+from forebay.broker.storage.backup.snapshot_copy import SnapshotCopy, failing
 from forebay.broker.storage.backup.target import Target
 from forebay.broker.storage.backup.targets import open_target
-from forebay.broker.storage.errors import StoreError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,19 +120,14 @@ class StoreBackup:
         self._at_us = at_us
         self._full = full
         self._clock_us = clock_us
-        self._pace = pace
-        self._failed = failed
-        self._stop = threading.Event()
-        self._cause = ""
         self._plan: transfer.Plan | None = None
-        self._snapshot: Snapshot | None = None
-        self._transfer: transfer.Transfer | None = None
         self.progress = Progress(backup=backup)
+        self._copy = SnapshotCopy(self.progress, pace, failed=failed)
 
     def prepare(self) -> None:
         """See ``Job.prepare``."""
         origin = self._origin
-        with self._failing():
+        with self._copy.failing():
             self._plan = transfer.begin(
                 self._target(),
                 backup=self._backup,
@@ -151,63 +142,32 @@ class StoreBackup:
 
     def take(self) -> None:
         """See ``Job.take``."""
-        with self._failing():
-            self._snapshot = take_snapshot(self._origin.store, self._origin.directory, self._clock_us())
+        with self._copy.failing():
+            self._copy.take(self._origin.store, self._origin.directory, self._clock_us())
 
     def copy_bulk(self, on_progress: Callable[[], None]) -> None:
         """See ``Job.copy_bulk``."""
         assert self._plan is not None
-        assert self._snapshot is not None
-        with self._failing():
-            self._transfer = transfer.Transfer(
-                self._plan,
-                self._snapshot,
-                self._target(),
-                progress=self.progress,
-                stop=self._stop,
-                pace=self._pace,
-                on_progress=on_progress,
-            )
-            self._transfer.copy_bulk()
+        with self._copy.failing():
+            self._copy.begin(self._plan, self._target(), on_progress).copy_bulk()
 
     def copy_rest(self, on_progress: Callable[[], None]) -> None:
         """See ``Job.copy_rest``."""
-        assert self._transfer is not None
-        with self._failing():
-            self._transfer.copy_rest()
+        with self._copy.failing():
+            self._copy.transfer.copy_rest()
 
     def finish(self, seconds: Callable[[], float]) -> BackupSummary:
         """See ``Job.finish``."""
-        assert self._transfer is not None
-        with self._failing():
-            return summary_of(self._transfer.finish(seconds))
+        with self._copy.failing():
+            return summary_of(self._copy.transfer.finish(seconds))
 
     def stop(self, cause: str) -> None:
         """See ``Job.stop``."""
-        self._cause = self._cause or cause
-        self._stop.set()
+        self._copy.stop(cause)
 
     def remove(self) -> None:
         """See ``Job.remove``."""
-        if self._snapshot is not None:
-            self._snapshot.remove()
-
-    @contextmanager
-    def _failing(self) -> Iterator[None]:
-        with failing(self._failed):
-            try:
-                yield
-            except BackupStopped as stopped:
-                raise BackupStopped(f"{stopped}: {self._cause}") from stopped
-
-
-@contextmanager
-def failing(failed: type[Exception]) -> Iterator[None]:
-    """Raise errors of the storage as the runtime's."""
-    try:
-        yield
-    except (StoreError, StoreFenced, OSError) as error:
-        raise failed(str(error)) from error
+        self._copy.remove()
 
 
 def summary_of(manifest: Manifest) -> BackupSummary:

@@ -14,26 +14,23 @@ from __future__ import annotations
 
 import logging
 import secrets
-import threading
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
 from forebay.broker.core.backups.values import BackupSummary, Progress
-from forebay.broker.core.errors import StoreFenced
 from forebay.broker.storage.backup import transfer
 from forebay.broker.storage.backup.accounts import Accounts
 from forebay.broker.storage.backup.catalog import mark_started
 from forebay.broker.storage.backup.engine import summary_of
 from forebay.broker.storage.backup.errors import BackupError, BackupStopped
 from forebay.broker.storage.backup.manifest import Manifest, Piece, decode_manifest, manifest_name
-from forebay.broker.storage.backup.snapshot import Snapshot, SnapshotSource, take_snapshot
+from forebay.broker.storage.backup.snapshot import SnapshotSource
+from forebay.broker.storage.backup.snapshot_copy import SnapshotCopy
 from forebay.broker.storage.backup.target import Target, read_all
-from forebay.broker.storage.errors import StoreError
 from forebay.broker.storage.replication.checkpoints.errors import CheckpointDamaged, CheckpointOvertaken
 from forebay.broker.storage.replication.checkpoints.inspection import inspect
 from forebay.broker.storage.replication.checkpoints.mark import Mark, Marks
@@ -84,20 +81,15 @@ class CheckpointJob:
         self._engine: Final = engine
         self._origin: Final = origin
         self._tables_of: Final = tables_of
-        self._pace: Final = pace
         self._clock_us: Final = clock_us
-        self._failed: Final = failed
-        self._stop: Final = threading.Event()
-        self._cause = ""
         self._target: Target | None = None
         self._marks: Final = Marks(engine)
         self._plan: transfer.Plan | None = None
-        self._snapshot: Snapshot | None = None
-        self._transfer: transfer.Transfer | None = None
         self._place = ReaderPosition()
         self.mark: Mark | None = None
         """Mark of the complete checkpoint."""
         self.progress: Final = Progress()
+        self._copy: Final = SnapshotCopy(self.progress, pace, failed=failed, also=(EngineError,))
 
     @property
     def _files(self) -> Target:
@@ -107,7 +99,7 @@ class CheckpointJob:
 
     def prepare(self) -> None:
         """See ``Job.prepare``; first completes the trim of the checkpoint before."""
-        with self._failing():
+        with self._copy.failing():
             before = self._marks.refresh()
             parent = None
             if before is not None:
@@ -133,10 +125,9 @@ class CheckpointJob:
 
     def take(self) -> None:
         """See ``Job.take``."""
-        with self._failing():
+        with self._copy.failing():
             self._place = self._origin.place()
-            self._snapshot = take_snapshot(self._origin.store, self._origin.directory, self._clock_us())
-            self._snapshot.link_bulk()
+            self._copy.take(self._origin.store, self._origin.directory, self._clock_us()).link_bulk()
 
     def copy_bulk(self, on_progress: Callable[[], None]) -> None:
         """Transfer everything, and inspect the snapshot while its files of pages stay as they are.
@@ -144,21 +135,12 @@ class CheckpointJob:
         See ``Job.copy_bulk``.
         """
         assert self._plan is not None
-        assert self._snapshot is not None
-        with self._failing():
-            self._transfer = transfer.Transfer(
-                self._plan,
-                self._snapshot,
-                self._files,
-                progress=self.progress,
-                stop=self._stop,
-                pace=self._pace,
-                on_progress=on_progress,
-            )
-            self._transfer.copy_bulk()
-            self._transfer.copy_rest()
-            new = [Path(path).name for path in self._transfer.transferred if path.endswith(PAGES)]
-            if damage := inspect(self._snapshot.directory, new, self._stop):
+        with self._copy.failing():
+            files = self._copy.begin(self._plan, self._files, on_progress)
+            files.copy_bulk()
+            files.copy_rest()
+            new = [Path(path).name for path in files.transferred if path.endswith(PAGES)]
+            if damage := inspect(self._copy.snapshot.directory, new, self._copy.stopped):
                 raise BackupError(f"the replica in {self._origin.directory} is damaged: {damage}")
 
     def copy_rest(self, on_progress: Callable[[], None]) -> None:
@@ -166,9 +148,8 @@ class CheckpointJob:
 
     def finish(self, seconds: Callable[[], float]) -> BackupSummary:
         """Verify the checkpoint, name it, and trim the journal; see ``Job.finish``."""
-        assert self._transfer is not None
-        with self._failing():
-            manifest = self._transfer.finish(seconds, Accounts())
+        with self._copy.failing():
+            manifest = self._copy.transfer.finish(seconds, Accounts())
             self._read_back(manifest)
             mark = self._name(manifest)
             self.mark = mark
@@ -177,13 +158,11 @@ class CheckpointJob:
 
     def stop(self, cause: str) -> None:
         """See ``Job.stop``."""
-        self._cause = self._cause or cause
-        self._stop.set()
+        self._copy.stop(cause)
 
     def remove(self) -> None:
         """See ``Job.remove``."""
-        if self._snapshot is not None:
-            self._snapshot.remove()
+        self._copy.remove()
 
     def _read_back(self, manifest: Manifest) -> None:
         """Compare every file of the checkpoint with the manifest; of those of earlier ones, that they exist."""
@@ -198,7 +177,7 @@ class CheckpointJob:
     def _difference(self, piece: Piece) -> str:
         size = crc32 = 0
         for chunk in self._files.get(piece.name):
-            if self._stop.is_set():
+            if self._copy.stopped.is_set():
                 raise BackupStopped("the checkpoint was stopped and is incomplete")
             size, crc32 = size + len(chunk), zlib.crc32(chunk, crc32)
         return "" if (size, crc32) == (piece.stored_bytes, piece.crc32) else "has other bytes than its checksum says"
@@ -219,22 +198,13 @@ class CheckpointJob:
 
     def _trim(self, mark: Mark, manifest: Manifest) -> None:
         before = self._marks.read(mark.number - 1) if mark.number else None
-        deleted = trim(self._engine, before.place if before is not None else ReaderPosition(), mark, self._stop)
+        deleted = trim(self._engine, before.place if before is not None else ReaderPosition(), mark, self._copy.stopped)
         files = sweep(self._files, mark, manifest)
         if deleted or files:
             _log.info(
                 "journal was trimmed journal=%s checkpoint=%d position=%d records=%d files=%d",
                 *(self._engine.address, mark.number, mark.position, deleted, files),
             )
-
-    @contextmanager
-    def _failing(self) -> Iterator[None]:
-        try:
-            yield
-        except BackupStopped as stopped:
-            raise self._failed(f"{stopped}: {self._cause}") from stopped
-        except (EngineError, StoreError, StoreFenced, OSError) as error:
-            raise self._failed(str(error)) from error
 
 
 def load_manifest(target: Target, mark: Mark) -> Manifest:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from forebay.broker.storage.backup.snapshot_copy import failing
 from forebay.broker.storage.backup.transfer import Pace
-from forebay.broker.storage.errors import StoreError
 from forebay.broker.storage.replication.checkpoints.growth import Growth, limits_of_owner
 from forebay.broker.storage.replication.checkpoints.job import CheckpointJob, Origin
 from forebay.broker.storage.replication.engine import Engine, EngineError
@@ -53,7 +52,7 @@ class CheckpointSource:
 
     def is_due(self) -> bool:
         """Return whether a checkpoint is due."""
-        with self._failing():
+        with failing(self._failed, EngineError):
             return self._growth.is_due()
 
     def job(self, busy: Callable[[], bool] = lambda: False) -> CheckpointJob:
@@ -67,13 +66,6 @@ class CheckpointSource:
             failed=self._failed,
         )
         return self._last
-
-    @contextmanager
-    def _failing(self) -> Iterator[None]:
-        try:
-            yield
-        except (EngineError, StoreError, OSError) as error:
-            raise self._failed(str(error)) from error
 
 
 def checkpoints_of_owner(
