@@ -58,7 +58,7 @@ from forebay.broker.security import (
     warn_of_open_access,
 )
 from forebay.broker.settings import BrokerSettings, SettingsError, address
-from forebay.broker.shard import SERVES_FOR, boot_time_s, own_shard
+from forebay.broker.shard import own_shard, watch_journal
 from forebay.broker.storage.formats import FORMAT
 from forebay.broker.storage.records.accepted import boot_id
 from forebay.broker.storage.recovery import errors_of_a_start, recover
@@ -234,7 +234,13 @@ class Serving:
         await self._say(health_pb2.HealthCheckResponse.SERVING)
         self._watching.append(broker.supervisor.keep_running("health", self._until_fenced))
         if isinstance(self._store, ReplicatedStore):
-            watch = partial(self._watch_journal, self._store)
+            watch = partial(
+                watch_journal,
+                self._store,
+                self.settings.takeover_after_s,
+                keep_alive=broker.housekeeping.store_age,
+                report=self._report_journal,
+            )
             self._watching.append(broker.supervisor.keep_running("journal", watch))
         if self._security != Security(None, None):
             self._watching.append(broker.supervisor.keep_running("credentials", self._watch_files))
@@ -324,19 +330,8 @@ class Serving:
         await self.fenced.wait()
         await self._say(health_pb2.HealthCheckResponse.NOT_SERVING)
 
-    async def _watch_journal(self, store: ReplicatedStore) -> None:
-        """Report not ready while the journal confirms nothing: a follower may have taken over."""
-        lease_s = SERVES_FOR * self.settings.takeover_after_s
-        ready = True
-        while True:
-            await asyncio.sleep(lease_s / 8)
-            silent_s = boot_time_s() - store.owner.confirmed_at
-            if silent_s > lease_s / 3:
-                await self.broker.housekeeping.store_age()  # a quiet owner shows that it lives
-            if (silent_s < lease_s) is ready or self.fenced.is_set():
-                continue
-            ready = not ready
-            _log.warning("journal %s ready=%s seconds=%.1f", "confirms" if ready else "is silent", ready, silent_s)
+    async def _report_journal(self, ready: bool) -> None:
+        if not self.fenced.is_set():
             status = health_pb2.HealthCheckResponse.SERVING if ready else health_pb2.HealthCheckResponse.NOT_SERVING
             await self._health.set(READINESS, status)
 

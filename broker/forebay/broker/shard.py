@@ -5,11 +5,12 @@ Of the brokers with one journal one owns it and serves. The others follow it in 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -53,6 +54,31 @@ def own_shard(settings: BrokerSettings) -> ReplicatedStore | None:
         except (EngineUnsuitable, OSError) as error:
             raise SettingsError(f"journal = {settings.journal!r}: {error}") from error
         return _Candidate(settings, engine, stop).own()
+
+
+async def watch_journal(
+    store: ReplicatedStore,
+    takeover_after_s: float,
+    *,
+    keep_alive: Callable[[], Awaitable[None]],
+    report: Callable[[bool], Awaitable[None]],
+) -> None:
+    """Call ``report`` when an owner becomes ready or not ready.
+
+    It is not ready while its journal confirms nothing: a follower may have taken over. ``keep_alive`` appends
+    something, so that an owner without traffic is confirmed too.
+    """
+    lease_s = SERVES_FOR * takeover_after_s
+    ready = True
+    while True:
+        await asyncio.sleep(lease_s / 8)
+        silent_s = boot_time_s() - store.owner.confirmed_at
+        if silent_s > lease_s / 3:
+            await keep_alive()
+        if (silent_s < lease_s) is not ready:
+            ready = not ready
+            _log.warning("journal %s ready=%s seconds=%.1f", "confirms" if ready else "is silent", ready, silent_s)
+            await report(ready)
 
 
 class _Candidate:
