@@ -23,7 +23,7 @@ from forebay.client import (
     StoredPage,
 )
 from forebay.client.replay.pages import AHEAD_S
-from forebay.client.replay.sinks import PAGES_LEFT
+from forebay.client.replay.sinks import PAGES_LEFT, SinkPages
 from forebay.client.transport.channel import Channels
 from forebay.errors.reasons import Reason
 from tests.support.calls.eventually import stats_when
@@ -119,19 +119,24 @@ def test_the_next_partition_is_opened_when_a_few_pages_are_left_and_closing_ends
     serving = broker.serving
     pages = client.replay_pages("orders")
 
-    def read(count: int, *, streams: int) -> None:
+    def read(count: int) -> None:
         for _ in range(count):
             next(pages)
-        # One is that of the statistics; those of the pages stay as long as not all of it is sent.
-        stats_when(client, "orders", lambda _: len(serving.broker.streams) == 1 + streams)
 
-    read(1, streams=1)
-    read(MANY - PAGES_LEFT - 2, streams=1)
-    read(1, streams=2)
+    def opened() -> bool:
+        assert isinstance(pages._pages, SinkPages)
+        left = pages._pages._left
+        return left is not None and left[1]._call is not None
+
+    read(MANY - PAGES_LEFT - 1)
+    assert not opened()
+    read(1)
+    assert opened()
     pages.close()
 
     assert list(pages) == []
-    read(0, streams=0)
+    # The one that remains is that of the statistics.
+    stats_when(client, "orders", lambda _: len(serving.broker.streams) == 1)
 
 
 def partition(client: Client, number: int, clock: FakeClock) -> PageReplay:
