@@ -111,7 +111,9 @@ def test_the_image_of_the_broker_gets_pyarrow_where_rows_are_read_only() -> None
         ("spark", "spark cli psutil", {"pyspark", "psutil", "typer"}),
     ],
 )
-def test_an_image_gets_what_its_extras_need_from_the_lock_file(image: str, parts: str, packages: set[str]) -> None:
+def test_an_image_gets_the_packages_of_its_extras_from_the_lock_file(
+    image: str, parts: str, packages: set[str]
+) -> None:
     [named] = re.findall(r"compose/install /opt/forebay (.*)\n", stages()[f"{image}-build"])
 
     assert named == parts
@@ -119,7 +121,7 @@ def test_an_image_gets_what_its_extras_need_from_the_lock_file(image: str, parts
     assert {"grpcio", "protobuf", "opentelemetry-api", *packages} <= locked(*by_default)
 
 
-def test_what_the_images_copy_is_there_and_let_through() -> None:
+def test_each_path_copied_into_the_images_exists_and_is_excepted_by_the_dockerignore_file() -> None:
     let_through = [
         line.removeprefix("!")
         for line in (COMPOSE / "Dockerfile.dockerignore").read_text(encoding="utf-8").splitlines()

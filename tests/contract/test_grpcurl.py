@@ -85,7 +85,7 @@ def test_it_describes_a_symbol(grpcurl: Grpcurl, symbol: str, text: str) -> None
     assert text in grpcurl.run("describe", symbol)
 
 
-def test_what_is_typed_as_text_is_seen_in_every_partition(grpcurl: Grpcurl) -> None:
+def test_records_published_as_text_are_shown_as_text_in_a_peek_of_all_partitions(grpcurl: Grpcurl) -> None:
     grpcurl.call("SinkService/CreateSink", name="typed", settings={"partitions": 3})
     for partition in range(3):
         record = {"text": f"grün {partition}", "keyText": "Köln", "headers": [{"key": "unit", "text": "°C"}]}

@@ -54,7 +54,7 @@ def test_a_request_without_an_incarnation_names_a_sink_and_nothing_that_is_remem
     assert not {"offset", "partition_offsets", "epoch", "version", "token"} & set(request.fields_by_name)
 
 
-def test_what_rpcs_name_a_sink_is_known() -> None:
+def test_all_rpcs_but_the_listed_ones_name_a_sink() -> None:
     assert {rpc for rpc, parts in NAMING.items() if not parts} == {
         "CreateBackup",
         "GetBackupStatus",

@@ -175,7 +175,7 @@ def test_a_status_of_the_table_has_the_number_and_name_of_grpc(status: Status) -
     assert grpc.StatusCode[status.name].value[0] == status
 
 
-def test_what_may_be_tried_again_says_when() -> None:
+def test_exactly_the_retryable_reasons_have_retry_info_in_their_status() -> None:
     for reason in REASONS:
         details = status_of(error_of(reason)).details
         found = [each for each in details if each.Is(error_details_pb2.RetryInfo.DESCRIPTOR)]

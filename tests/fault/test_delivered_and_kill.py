@@ -29,7 +29,7 @@ def fill(listen: str, records: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("end", ["kill", "stop"])
-def test_what_was_delivered_before_the_end_is_a_resend_and_the_rest_is_not(
+def test_records_delivered_before_a_kill_or_stop_are_marked_as_resends_and_the_others_are_not(
     end: str, launcher: StoppingLauncher, listen: str, in_memory: Path
 ) -> None:
     with launcher.start(in_memory / "store", listen) as broker:
@@ -51,7 +51,7 @@ def test_what_was_delivered_before_the_end_is_a_resend_and_the_rest_is_not(
 
 
 @pytest.mark.slow
-def test_where_the_marks_are_gone_all_that_is_stored_counts_as_delivered(
+def test_all_stored_records_count_as_delivered_if_the_file_of_delivery_marks_is_missing(
     launcher: StoppingLauncher, listen: str, in_memory: Path
 ) -> None:
     """As after a power loss: the machine has another boot, and the file is not believed."""

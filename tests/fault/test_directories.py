@@ -60,7 +60,7 @@ def test_a_whole_directory_is_clean_and_is_not_changed(store: Path, capsys: pyte
     assert [path.name for path in store.parent.iterdir()] == ["store"]
 
 
-def test_what_is_damaged_is_named(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_names_a_damaged_cursor_index_entry_and_page(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spoil(store, Family.META, CURSOR.key(1, 0, "default"))
     spoil(store, Family.INDEX, ENTRY.key(2, 0, 200))
     spoil(store, Family.SMALL, SMALL_PAGE.key(3, 0, (1 << 40) + 203))
@@ -75,7 +75,7 @@ def test_what_is_damaged_is_named(store: Path, capsys: pytest.CaptureFixture[str
     assert (third["damaged_pages"], third["lost_records"]) == (1, 10)
 
 
-def test_what_cannot_be_opened_has_an_exit_code_of_its_own_and_can_be_repaired(
+def test_verify_exits_with_2_for_a_database_that_cannot_be_opened_and_repair_saves_all_its_records(
     store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (store / "db" / "CURRENT").write_bytes(b"MANIFEST-999999\n")
@@ -127,6 +127,6 @@ def test_a_directory_in_use_is_refused(store: Path, tmp_path: Path, capsys: pyte
     assert "in use" in capsys.readouterr().err
 
 
-def test_a_repair_never_writes_into_what_is_there(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_repair_never_writes_into_an_existing_directory(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["repair", "--data-dir", str(store), "--into", str(store)]) == ExitCode.USAGE
     assert "exists" in capsys.readouterr().err

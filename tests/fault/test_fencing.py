@@ -81,7 +81,7 @@ def test_an_append_whose_store_fails_is_not_acknowledged_and_none_behind_it_is(s
 
 
 @pytest.mark.parametrize("action", ["ingest", "write", "sync"])
-def test_a_crash_behind_a_failure_leaves_exactly_what_was_acknowledged(served: Served, action: Action) -> None:
+def test_a_crash_after_a_failure_leaves_exactly_the_acknowledged_records(served: Served, action: Action) -> None:
     served.fail(action)
 
     left = served.store.crash()
@@ -90,7 +90,9 @@ def test_a_crash_behind_a_failure_leaves_exactly_what_was_acknowledged(served: S
 
 
 @pytest.mark.parametrize("kept_batches", [0, 1, 9])
-def test_what_a_failed_sync_left_behind_is_there_as_a_whole_or_not_at_all(served: Served, kept_batches: int) -> None:
+def test_an_append_whose_sync_failed_is_stored_as_a_whole_or_not_at_all_after_a_crash(
+    served: Served, kept_batches: int
+) -> None:
     refused = served.fail("sync")
 
     left = served.store.crash(kept_batches=kept_batches)

@@ -33,7 +33,7 @@ class GapNotices:
         return self.kinds
 
 
-def test_what_had_a_receipt_and_never_comes_is_lost() -> None:
+def test_a_record_with_a_receipt_that_is_never_delivered_is_lost() -> None:
     told = GapNotices()
     told.receipt(0, 1, 2)
     told.delivered(0, 1)
@@ -63,7 +63,7 @@ def test_an_offset_that_is_used_twice_is_noticed_whatever_the_sink_may_forget(re
         (("WIPED_AT_START",), {DropReason.WIPED_AT_START: 2}, []),
     ],
 )
-def test_only_what_a_sink_may_lose_may_be_a_gap(
+def test_a_gap_is_a_loss_unless_its_reason_is_allowed_for_the_sink(
     reasons: Collection[str], counts: Mapping[DropReason, int], violations: list[str]
 ) -> None:
     told = GapNotices(reasons)
@@ -75,7 +75,7 @@ def test_only_what_a_sink_may_lose_may_be_a_gap(
 
 
 @pytest.mark.parametrize("how", ["receipt", "delivery"])
-def test_a_crash_may_take_what_memory_held_and_nothing_that_was_written(how: str) -> None:
+def test_a_written_record_in_a_gap_of_a_crash_is_lost(how: str) -> None:
     told = GapNotices(FORGETTING)
     told.receipt(0, 1, 2, written=False)
     if how == "receipt":
@@ -89,7 +89,7 @@ def test_a_crash_may_take_what_memory_held_and_nothing_that_was_written(how: str
     assert "lost" in told.kinds
 
 
-def test_what_was_written_may_go_for_another_reason_beside_a_crash() -> None:
+def test_a_written_record_may_be_dropped_by_overflow_in_a_gap_that_also_counts_a_record_lost_in_a_crash() -> None:
     told = GapNotices({*FORGETTING, "OVERFLOW"})
     told.receipt(0, 1, 2)
     told.receipt(2, 3, written=False)
@@ -99,7 +99,7 @@ def test_what_was_written_may_go_for_another_reason_beside_a_crash() -> None:
     assert told.closed() == []
 
 
-def test_what_was_acked_may_lie_in_a_gap() -> None:
+def test_an_acked_record_may_lie_in_a_gap() -> None:
     told = GapNotices(FORGETTING)
     told.delivered(0, 1)
     told.ledger.acking(0, 0)
@@ -120,7 +120,7 @@ def test_without_a_receipt_a_record_is_sent_again_and_is_stored_twice_only_where
     assert told.closed() == violations
 
 
-def test_what_has_a_receipt_is_stored_once_in_every_sink() -> None:
+def test_a_record_with_a_receipt_that_is_delivered_at_two_offsets_is_a_duplicate_in_a_volatile_sink_too() -> None:
     told = GapNotices(FORGETTING)
     told.receipt(0, 1, written=False)
     told.delivered(0, 1, 1)
@@ -132,7 +132,7 @@ def test_what_has_a_receipt_is_stored_once_in_every_sink() -> None:
     ("reasons", "duplicate", "violations"),
     [((), True, ["disorder"]), (FORGETTING, False, ["disorder"]), (FORGETTING, True, [])],
 )
-def test_what_was_forgotten_may_only_come_behind_what_was_stored_before_it_was_sent_again(
+def test_records_out_of_order_are_disorder_unless_a_volatile_sink_confirmed_the_later_one_as_a_duplicate(
     reasons: Collection[str], duplicate: bool, violations: list[str]
 ) -> None:
     told = GapNotices(reasons)
@@ -144,7 +144,7 @@ def test_what_was_forgotten_may_only_come_behind_what_was_stored_before_it_was_s
 
 
 @pytest.mark.parametrize("reasons", [frozenset[str](), FORGETTING])
-def test_what_was_passed_over_may_not_come_later_in_strict_order(reasons: frozenset[str]) -> None:
+def test_a_record_delivered_after_one_of_a_higher_offset_is_disorder_in_strict_order(reasons: frozenset[str]) -> None:
     told = GapNotices(reasons)
     told.delivered(1, 2)
     told.delivered(0, 1)

@@ -69,7 +69,7 @@ def test_a_kill_of_a_spilling_sink_loses_memory_exactly_counted_and_no_offset_is
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", [BufferMode.SPILL, BufferMode.MEMORY])
-def test_what_a_kill_took_from_memory_is_lost_and_no_damage(
+def test_unacked_records_in_memory_at_a_kill_are_lost_in_the_crash_and_are_no_damage(
     mode: BufferMode, launcher: StoppingLauncher, listen: str, in_memory: Path
 ) -> None:
     """Eight in memory in pages of four, two of them acked: neither `verify` nor a start finds damage."""
@@ -95,7 +95,7 @@ def test_what_a_kill_took_from_memory_is_lost_and_no_damage(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", [BufferMode.SPILL, BufferMode.MEMORY])
-def test_what_a_consumer_dropped_before_a_kill_is_its_own_drop_and_the_rest_is_lost_and_no_damage(
+def test_records_that_a_consumer_dropped_before_a_kill_keep_their_reason_and_the_others_in_memory_are_lost(
     mode: BufferMode, launcher: StoppingLauncher, listen: str, in_memory: Path
 ) -> None:
     """Eight in memory in pages of four, two of them dropped by the consumer."""

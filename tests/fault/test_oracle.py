@@ -46,7 +46,7 @@ def gap(first: int, last: int, *, at_most: bool = False) -> Gap:
     return Gap(0, first, last, DropReason.LOST_IN_CRASH, NOW, counts=counts, at_most=at_most)
 
 
-def test_what_is_lost_as_allowed_reported_and_counted_is_no_violation(empty: SinkStats) -> None:
+def test_an_allowed_loss_that_was_reported_and_counted_is_no_violation(empty: SinkStats) -> None:
     oracle = forgetting()
     oracle.gap(gap(0, 2))
     stats = saying(empty, end=3, dropped={DropReason.LOST_IN_CRASH: 3})

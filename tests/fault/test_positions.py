@@ -135,7 +135,7 @@ def test_a_partition_of_a_subscription_has_one_owner_and_goes_to_the_next_when_i
 
 
 @pytest.mark.slow
-def test_what_was_taken_and_not_acked_is_redelivered_after_a_restart_and_what_was_acked_does_not(site: Site) -> None:
+def test_an_unacked_record_is_redelivered_after_a_restart_and_an_acked_record_is_not(site: Site) -> None:
     """On disk: append 2, take 1 unacked, stop, start: both, in order; ack; start: none."""
     site.fill(2)
     taken = site.take(1)
@@ -173,7 +173,7 @@ def test_after_one_of_three_was_acked_a_restart_continues_with_the_second(site: 
 
 
 @pytest.mark.slow
-def test_what_was_stored_before_a_kill_is_delivered_before_what_comes_after(site: Site) -> None:
+def test_records_stored_before_a_kill_are_delivered_before_newer_ones(site: Site) -> None:
     """Ten records on disk, kill: after the start all ten are delivered before a new one."""
     site.fill(10)
     site.kill()
@@ -184,7 +184,7 @@ def test_what_was_stored_before_a_kill_is_delivered_before_what_comes_after(site
 
 
 @pytest.mark.slow
-def test_what_was_in_flight_to_a_target_that_died_arrives_at_its_successor(site: Site) -> None:
+def test_records_in_flight_to_a_target_that_died_are_delivered_to_its_successor(site: Site) -> None:
     """Kill the target with n in flight, start it: all arrive, those n perhaps twice."""
     site.fill(10)
     dying = site.client.subscriber(SINK, subscription=AUDIT, consumer_id="target")
@@ -225,7 +225,7 @@ def test_subscriptions_seeks_and_partitions_that_were_answered_survive_a_kill(si
 
 
 @pytest.mark.slow
-def test_what_was_settled_below_an_offset_stays_so_after_each_kill(site: Site) -> None:
+def test_records_settled_below_an_offset_stay_settled_after_each_kill(site: Site) -> None:
     """Offsets in the middle of pages, and each asked for again after the kill, as after a lost answer."""
     site.fill(KILLS * 3, page=5)
 

@@ -64,7 +64,9 @@ def test_a_purge_that_is_killed_half_way_has_purged_the_oldest_pages_or_nothing(
 
 
 @pytest.mark.slow
-def test_what_was_answered_stays_so(launcher: StoppingLauncher, listen: str, in_memory: Path) -> None:
+def test_an_answered_drop_and_an_answered_purge_survive_a_kill(
+    launcher: StoppingLauncher, listen: str, in_memory: Path
+) -> None:
     store = in_memory / "store"
     with launcher.start(store, listen) as broker:
         broker.ready()

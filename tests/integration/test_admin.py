@@ -130,7 +130,7 @@ def test_a_partition_whose_reads_fail_is_shown_with_the_reason_and_continues_by_
     assert values == [b"kept"]
 
 
-def test_after_a_fence_the_next_start_has_what_was_answered() -> None:
+def test_the_start_after_a_fence_has_exactly_the_answered_records() -> None:
     store = MemoryStore()
     with BrokerServer.in_memory(store) as server, Client(server.endpoint, settings=ONCE) as client:
         client.sinks.create("orders")
@@ -143,7 +143,7 @@ def test_after_a_fence_the_next_start_has_what_was_answered() -> None:
         assert values_of(client, "orders") == [b"answered"]
 
 
-def test_what_was_answered_before_a_stop_is_there_after_it() -> None:
+def test_every_record_with_a_receipt_before_a_stop_is_stored_after_it() -> None:
     store = MemoryStore()
     with BrokerServer.in_memory(store) as server, Client(server.endpoint) as client:
         client.sinks.create("orders")

@@ -57,7 +57,7 @@ def test_the_list_of_sinks_has_orders_and_pages(server: BrokerServer) -> None:
 
 
 @pytest.mark.parametrize("query", ["order=colour", "first=-1", "first=x", "first=99999999999999999999"])
-def test_a_wrong_query_says_what_is_right(server: BrokerServer, query: str) -> None:
+def test_an_invalid_query_is_answered_with_the_allowed_values(server: BrokerServer, query: str) -> None:
     assert "must be" in html(server, f"/sinks?{query}", 400)
 
 
@@ -113,7 +113,7 @@ def test_a_default_of_the_file_is_the_origin_of_a_setting() -> None:
     assert origins["ordering"] == "built-in default"
 
 
-def test_the_disk_is_shown_against_what_fits(server: BrokerServer) -> None:
+def test_the_disk_share_is_shown_relative_to_the_space_that_fits(server: BrokerServer) -> None:
     with Client(server.endpoint) as client:
         client.sinks.create("orders")
         client.publish("orders", [Record(b"x" * 1_000) for _ in range(1_000)])
@@ -126,7 +126,7 @@ def test_the_disk_is_shown_against_what_fits(server: BrokerServer) -> None:
     assert "Stored on disk" in html(server, "/")
 
 
-def test_what_others_wrote_is_text_on_the_page(server: BrokerServer) -> None:
+def test_markup_and_control_characters_in_stored_texts_are_escaped_on_the_pages(server: BrokerServer) -> None:
     with Client(server.endpoint) as client:
         client.sinks.create("orders")
         client.publish("orders", [Record(b"x")])

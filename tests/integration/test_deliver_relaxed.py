@@ -39,7 +39,7 @@ def delivered(client: Client, target: Target, resend_to: Target | None) -> None:
 
 
 @pytest.mark.parametrize("ordering", ["STRICT", "RELAXED"])
-def test_what_the_target_could_not_take_is_kept_and_goes_to_the_second_address(ordering: str) -> None:
+def test_records_answered_with_503_are_kept_and_redelivered_to_the_second_address(ordering: str) -> None:
     """The target answers 503: kept and resent; and with a second address, resent to that one."""
 
     def answer(request: Request) -> Answer:
@@ -60,7 +60,7 @@ def test_what_the_target_could_not_take_is_kept_and_goes_to_the_second_address(o
         assert (resent, first) == ([b"4", b"5"], [b"%d" % number for number in range(10)])
 
 
-def test_what_failed_goes_to_a_file_of_its_own(tmp_path: Path) -> None:
+def test_failed_records_are_redelivered_to_a_file_of_their_own(tmp_path: Path) -> None:
     def answer(request: Request) -> Answer:
         return Answer(503 if request.headers["Forebay-First-Offset"] in {"2", "6"} else 200)
 

@@ -98,7 +98,7 @@ def test_a_request_about_a_former_sink_is_refused_and_names_both(
     assert made.incarnation in str(refused)
 
 
-def test_nothing_was_done_by_what_was_refused(broker: BrokerServer, client: Client) -> None:
+def test_refused_calls_have_no_effect(broker: BrokerServer, client: Client) -> None:
     client.sinks.create("orders")
     client.publish("orders", [Record(b"one")])
     before = client.sinks.stats("orders")
@@ -303,7 +303,7 @@ def test_answers_to_records_that_were_pulled_settle_nothing_in_a_recreated_sink(
     assert (account.acked, account.in_flight) == (0, 1)
 
 
-def test_what_was_staged_in_a_former_sink_is_not_committed_in_its_successor(client: Client) -> None:
+def test_records_staged_in_a_former_sink_are_not_committed_in_its_successor(client: Client) -> None:
     client.sinks.create("orders")
     stage = Stage("batch", 0, "run", client.epochs.take_ticket("orders"))
     with client.publisher("orders", stage=stage) as publisher:

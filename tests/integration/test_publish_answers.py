@@ -119,7 +119,7 @@ class FailingLater(HeldStore):
             self.fail_next("sync")
 
 
-def test_what_became_durable_before_the_store_failed_is_answered_before_the_stream_ends() -> None:
+def test_an_append_that_became_durable_before_the_store_failed_is_answered_before_the_stream_ends() -> None:
     store = FailingLater()
     with held(store, together=True, first=b"stored") as (call, wait_for):
         call.send(1, [b"lost"])

@@ -94,7 +94,7 @@ def test_a_wrong_page_is_refused_and_a_right_one_follows(
     assert call.publish(0, [b"right"], partition=1).first_offset == 0
 
 
-def test_what_a_page_may_just_hold_is_taken(call: PublishCall) -> None:
+def test_pages_of_the_largest_and_smallest_allowed_size_are_accepted(call: PublishCall) -> None:
     for number, (data, records) in enumerate(
         [
             (body(b"x" * (8 * MIB)), 1),
@@ -138,7 +138,7 @@ def test_a_stream_is_opened_once(broker: BrokerServer, client: Client) -> None:
             assert refusal(responses).reason == "INVALID_OPEN"
 
 
-def test_a_sink_that_is_deleted_refuses_what_comes_later(client: Client, call: PublishCall) -> None:
+def test_a_publish_to_a_sink_that_was_deleted_meanwhile_is_refused(client: Client, call: PublishCall) -> None:
     call.publish(0, [b"a"])
     client.sinks.delete("orders", force=True)
 

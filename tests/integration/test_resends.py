@@ -147,7 +147,7 @@ def test_over_a_restart_a_set_is_leased_again_by_its_ranges_and_settled() -> Non
         assert client.sinks.stats("orders").identity_ok
 
 
-def test_over_a_restart_what_a_consumer_has_by_then_is_left_to_it() -> None:
+def test_a_set_leased_before_a_restart_does_not_settle_records_in_flight_to_a_consumer_after_it() -> None:
     store = MemoryStore()
     with BrokerServer.in_memory(store) as server, Client(server.endpoint) as client:
         failed(client, 1, 7)
@@ -160,14 +160,14 @@ def test_over_a_restart_what_a_consumer_has_by_then_is_left_to_it() -> None:
         assert client.sinks.stats("orders").pending() == 0
 
 
-def test_an_order_that_sets_nothing_aside_is_refused_with_what_to_do(client: Client) -> None:
+def test_a_lease_of_a_sink_in_strict_order_is_refused_with_the_remedy(client: Client) -> None:
     client.sinks.create("orders")
 
     with failure(Reason.ORDERING_STRICT, match="set its ordering to RELAXED"):
         lease(client)
 
 
-def test_what_is_wrong_is_refused_by_its_name(client: Client) -> None:
+def test_invalid_requests_to_lease_settle_or_release_are_refused_with_their_reason(client: Client) -> None:
     failed(client, 1)
     resends, twice = client.resends, [ResendRanges(0, 0, ((1, 1),))] * 2
 

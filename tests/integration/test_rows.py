@@ -79,7 +79,7 @@ def test_schemas_are_registered_found_and_listed(client: Client) -> None:
     assert listed[0].registered_at == client.schemas.get("orders", 1).registered_at
 
 
-def test_what_is_wrong_with_a_schema_has_a_class_of_its_own(client: Client) -> None:
+def test_each_kind_of_schema_error_has_its_own_class_or_reason(client: Client) -> None:
     client.sinks.create("orders")
     client.schemas.register("orders", b"one", previous=0)
 
@@ -186,7 +186,7 @@ def test_rows_with_a_dictionary_are_plain_rows_to_every_reader(client: Client, o
     assert client.schemas.latest("orders")[0] == 1
 
 
-def test_a_page_that_would_fill_the_memory_is_not_decoded_by_who_looks_into_it(client: Client) -> None:
+def test_a_page_that_would_fill_the_memory_is_decoded_by_no_peek_pull_or_replay(client: Client) -> None:
     bomb = pa.record_batch({"a": [bytes(65 << 20)]})
     client.sinks.create("bombs")
     client.schemas.register("bombs", arrow.encode_schema(bomb.schema), previous=0)

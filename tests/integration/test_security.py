@@ -260,7 +260,9 @@ def test_certificates_and_tokens_are_renewed_while_it_serves(
         refused(broker.endpoint, trusting(authority, token="another"), Client.info, Reason.HANDSHAKE_FAILED)
 
 
-def test_what_cannot_be_renewed_stays_as_it_was(hashes: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_reload_of_a_malformed_token_file_keeps_the_tokens_in_force(
+    hashes: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with BrokerServer.in_memory(token_hashes_file=str(hashes)) as broker:
         hashes.write_text("tests:" + TOKEN)
         renew(broker)

@@ -58,7 +58,7 @@ LARGE = [bytes([at]) * (1 << 20) for at in range(8)]
 """Enough for a file of pages."""
 
 
-def test_what_has_a_receipt_is_served_by_the_follower_after_a_kill(shard: Shard) -> None:
+def test_the_follower_serves_every_record_with_a_receipt_after_the_owner_is_killed(shard: Shard) -> None:
     with shard.start("a") as owner:
         owner.ready()
         with shard.start("b") as follower:
@@ -183,7 +183,7 @@ def test_a_broker_whose_directory_is_far_behind_begins_again_with_the_checkpoint
             assert values_of(behind.ready())[-1] == b"2"
 
 
-def test_what_is_published_while_the_journal_is_unreachable_gets_its_receipt_when_it_is_back(
+def test_a_record_published_while_the_journal_is_unreachable_gets_its_receipt_when_the_journal_returns(
     shard: Shard, tmp_path: Path
 ) -> None:
     with shard.start("a") as owner:

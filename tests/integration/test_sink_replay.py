@@ -77,7 +77,7 @@ def test_an_empty_sink_has_no_records(client: Client) -> None:
 
 
 @pytest.mark.parametrize("options", [{"start": 3}, {"end": 3}, {"follow": True}, {"start": 1, "end": 3}])
-def test_what_one_partition_can_have_is_refused_for_several(client: Client, options: ReplayOptions) -> None:
+def test_options_of_one_partition_are_refused_for_a_sink_with_several(client: Client, options: ReplayOptions) -> None:
     fill(client)
 
     with failure(Reason.INVALID_RANGE, match=f"has 3 partitions: {' and '.join(options)} require a partition"):

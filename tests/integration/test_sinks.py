@@ -43,7 +43,7 @@ def test_a_sink_has_the_settings_that_were_given_and_defaults_for_the_rest(clien
     assert len(made.incarnation) == 16
 
 
-def test_making_it_again_finds_it_or_says_what_differs(client: Client) -> None:
+def test_creating_an_existing_sink_returns_it_or_names_the_difference(client: Client) -> None:
     made = client.sinks.create("orders")
 
     assert client.sinks.create("orders", exist_ok=True) == made
@@ -88,7 +88,7 @@ def test_a_wrong_setting_is_named_with_its_value(client: Client, settings: dict[
         client.sinks.get("orders")
 
 
-def test_what_is_unknown_is_not_found_by_any_call(client: Client) -> None:
+def test_every_call_that_names_an_unknown_sink_raises_sink_not_found(client: Client) -> None:
     calls: list[Callable[[str], object]] = [
         client.sinks.get,
         client.sinks.delete,
@@ -174,7 +174,7 @@ def test_a_token_that_was_never_given_is_refused(stub: SinkServiceStub) -> None:
 # -- changing
 
 
-def test_an_update_changes_what_it_names_and_survives_a_restart() -> None:
+def test_an_update_changes_only_the_named_settings_and_survives_a_restart() -> None:
     store = MemoryStore()
     with BrokerServer.in_memory(store) as server, Client(server.endpoint) as client:
         made = client.sinks.create("orders", max_disk_cache=10, ack_deadline_s=9.0)
@@ -186,7 +186,9 @@ def test_an_update_changes_what_it_names_and_survives_a_restart() -> None:
 
 
 @pytest.mark.parametrize("settings", [{"partitions": 0}, {"max_total_bytes": 1}, {"ack_deadline_s": 0.0}])
-def test_what_is_fixed_or_wrong_is_refused_and_nothing_changes(client: Client, settings: dict[str, Any]) -> None:
+def test_an_update_with_a_fixed_or_invalid_setting_is_refused_and_changes_nothing(
+    client: Client, settings: dict[str, Any]
+) -> None:
     made = client.sinks.create("orders")
 
     with failure(Reason.INVALID_SETTING):

@@ -133,7 +133,7 @@ def test_of_a_large_credit_only_a_few_deliveries_wait_in_memory() -> None:
         assert 0 < steady(lambda: held(server)) <= (UNSENT_BYTES + 3 * MIB) * COPIES
 
 
-def test_what_a_slow_reader_held_is_free_when_it_leaves() -> None:
+def test_the_memory_of_a_slow_reader_is_released_when_it_disconnects() -> None:
     with serving() as (server, client, _stack):
         fill(client, 8)
         with ExitStack() as reader:

@@ -33,7 +33,7 @@ def stage_of(client: Client, *, epoch: int = 0, run: str = "run-1", sink: str = 
     return Stage("query", epoch, run, client.epochs.take_ticket(sink), write_name="w")
 
 
-def test_what_is_staged_becomes_visible_with_its_commit_and_can_be_asked_about(client: Client) -> None:
+def test_staged_records_become_visible_with_their_commit_and_the_committed_epoch_can_be_queried(client: Client) -> None:
     client.sinks.create("orders", partitions=2)
     stage = stage_of(client, epoch=7)
     with client.publisher("orders", stage=stage, page_records=2) as publisher:

@@ -88,7 +88,7 @@ def test_a_page_is_counted_or_refused_alike_by_tags_and_by_protobuf(body: bytes)
 
 
 @given(body=damaged(BODIES))
-def test_what_is_counted_can_be_read(body: bytes) -> None:
+def test_a_body_whose_records_can_be_counted_is_decoded_to_that_number_of_records(body: bytes) -> None:
     count = outcome(lambda: count_records(body))
 
     if count is not None:

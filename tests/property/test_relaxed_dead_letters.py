@@ -184,7 +184,7 @@ class History:
 
 @settings(max_examples=400, deadline=None)
 @given(st.sampled_from(Ordering), STEPS)
-def test_what_sets_out_for_another_sink_is_in_one_place_and_nothing_is_forgotten(
+def test_every_unsettled_record_of_a_lane_with_transfers_is_in_exactly_one_place(
     ordering: Ordering, steps: list[tuple[str, int, int]]
 ) -> None:
     history = History(ordering)
@@ -194,7 +194,7 @@ def test_what_sets_out_for_another_sink_is_in_one_place_and_nothing_is_forgotten
     history.finish()
 
 
-def test_what_stays_in_a_page_that_was_put_back_meanwhile_is_queued_once() -> None:
+def test_a_record_whose_transfer_fails_is_queued_once_if_its_page_was_revoked_meanwhile() -> None:
     history = History(Ordering.RELAXED)
     history.send(0, PAGE)
     history.nack(0, PAGE)

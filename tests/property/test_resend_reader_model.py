@@ -103,7 +103,7 @@ class Sink:
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(STEPS, st.sampled_from([None, 1, 4]))
-def test_what_failed_is_read_once_by_the_query_or_taken_by_the_consumer_wherever_it_dies(
+def test_each_failed_record_is_read_once_by_the_query_or_taken_by_the_consumer_wherever_the_query_dies(
     steps: list[tuple[int, int, Death, int, str]], limit: int | None
 ) -> None:
     sink = Sink()

@@ -64,7 +64,7 @@ def test_all_writes_of_a_micro_batch_are_there_once_also_when_it_is_run_again(
     assert staged(two_sinks.endpoint) == staged(two_sinks.endpoint, "others") == 0
 
 
-def test_when_one_write_fails_nothing_of_any_is_visible(spark: SparkSession, two_sinks: TestBroker) -> None:
+def test_no_record_of_any_write_is_visible_if_one_write_fails(spark: SparkSession, two_sinks: TestBroker) -> None:
     rows = spark.range(100).selectExpr("cast(id AS string) AS value")
     wrong = spark.range(3).selectExpr("cast(NULL AS string) AS value")
 

@@ -159,7 +159,7 @@ def test_a_commit_that_fails_is_made_again_by_the_next_run(
     assert values(broker.endpoint) == sorted(input_files.written)
 
 
-def test_what_a_killed_attempt_staged_is_never_visible_and_harms_no_later_run(
+def test_records_staged_by_a_killed_attempt_are_never_visible_and_harm_no_later_run(
     spark: SparkSession, broker: TestBroker, tmp_path: Path, input_files: Input
 ) -> None:
     slow = tmp_path / "slow"

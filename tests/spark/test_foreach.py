@@ -27,7 +27,7 @@ def run(spark: SparkSession, input_files: Input, folder: Path, publishing: Forea
     query.awaitTermination()
 
 
-def test_what_a_row_makes_is_published_before_its_partition_counts_as_done(
+def test_all_records_that_a_function_makes_of_the_rows_are_published_when_the_query_ends(
     spark: SparkSession, broker: TestBroker, input_files: Input, tmp_path: Path
 ) -> None:
     input_files.add(20)

@@ -70,7 +70,9 @@ def test_an_empty_range_is_an_empty_frame(spark: SparkSession, filled: TestBroke
     assert read(spark, filled, startingOffsets="latest").collect() == []
 
 
-def test_what_was_trimmed_fails_the_read_unless_the_loss_is_accepted(spark: SparkSession, filled: TestBroker) -> None:
+def test_a_read_that_begins_at_a_trimmed_offset_fails_unless_the_loss_is_accepted(
+    spark: SparkSession, filled: TestBroker
+) -> None:
     with filled.client() as client:
         client.ack("orders", client.pull("orders", max_records=100))
         client.ack("orders", client.pull("orders", max_records=100))
@@ -82,7 +84,7 @@ def test_what_was_trimmed_fails_the_read_unless_the_loss_is_accepted(spark: Spar
     assert places(read(spark, filled, startingOffsets='{"0": 3}', failOnDataLoss="false")) == [(0, 10)]
 
 
-def test_what_is_trimmed_after_planning_fails_the_task_unless_the_loss_is_accepted(
+def test_records_trimmed_after_planning_fail_the_task_unless_the_loss_is_accepted(
     spark: SparkSession, filled: TestBroker
 ) -> None:
     strict = read(spark, filled)
@@ -98,7 +100,7 @@ def test_what_is_trimmed_after_planning_fails_the_task_unless_the_loss_is_accept
     assert lenient.rdd.count() == 0
 
 
-def test_what_was_read_can_be_written(spark: SparkSession, filled: TestBroker) -> None:
+def test_rows_read_from_a_sink_can_be_written_to_another_sink(spark: SparkSession, filled: TestBroker) -> None:
     with filled.client() as client:
         client.sinks.create("copy", partitions=3)
     rows = read(spark, filled).select("value", "key", "headers", "partition", "event_time")
@@ -126,7 +128,7 @@ def test_columns_are_chosen_and_those_about_a_record_are_beside_them(spark: Spar
     }
 
 
-def test_what_is_gone_is_a_row_where_that_was_asked_for(spark: SparkSession, filled: TestBroker) -> None:
+def test_a_gap_is_a_row_if_the_gap_column_is_requested(spark: SparkSession, filled: TestBroker) -> None:
     with filled.client() as client:
         client.sinks.purge("orders", partition=0)
         client.publish("orders", [Record(b"new")], partition=0)

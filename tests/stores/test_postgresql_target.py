@@ -127,7 +127,7 @@ def test_partitions_that_begin_together_create_the_tables_once(server: Postgresq
         assert rows(sql, "SELECT count(*) FROM readings") == [(4,)]
 
 
-def test_values_may_be_jsonb_and_what_is_no_json_is_rejected(server: PostgresqlServer, sql: SQL) -> None:
+def test_values_may_be_jsonb_and_a_value_that_is_no_json_is_rejected(server: PostgresqlServer, sql: SQL) -> None:
     with opened(server, value="jsonb") as one:
         assert one.send(batch([b'{"a": 1}'])) == Delivered()
         found = rejected(one.send(batch([b"nonsense of a payload"], first=1)))
@@ -160,7 +160,9 @@ def test_fields_of_json_are_columns_and_missing_ones_have_their_defaults(server:
 
 
 @pytest.mark.parametrize("value", [b"[1]", b"{", b'"x"', b'{"id": 1, "colour": "red"}', b'{"id": NaN}', b"{}", b"\xff"])
-def test_what_is_no_row_is_rejected_alone_and_quotes_nothing(server: PostgresqlServer, sql: SQL, value: bytes) -> None:
+def test_a_batch_with_a_value_that_is_no_row_stores_nothing_and_is_rejected_exactly_if_it_has_one_record(
+    server: PostgresqlServer, sql: SQL, value: bytes
+) -> None:
     sql.execute("CREATE TABLE readings (id bigint)")
     with opened(server, rows="json") as one:
         assert not rejected(one.send(batch([b'{"id": 1}', value]))).exact

@@ -5,7 +5,9 @@ from __future__ import annotations
 from forebay.client import Client, DropReason, Gap, Overflow, RecordPlace, RecordState, SettleOutcome
 
 
-def test_what_is_in_flight_and_the_newest_page_stay_and_the_one_between_is_dropped_at_once(client: Client) -> None:
+def test_the_page_in_flight_and_the_newest_page_stay_and_the_page_between_them_is_dropped_at_once(
+    client: Client,
+) -> None:
     """A in flight, the limit is one page; B, then C arrive: B is dropped and recorded, C stays, A is untouched."""
     client.sinks.create("orders", overflow=Overflow.DROP_OLDEST, max_disk_cache=10)
     publisher = client.publisher("orders", linger_ms=0)

@@ -61,7 +61,7 @@ def e3(cache: Cache) -> list[int]:
     return taken
 
 
-def test_what_is_settled_makes_room_and_nothing_is_dropped(broker: BrokerServer, client: Client) -> None:
+def test_settled_records_make_room_so_that_no_record_is_dropped(broker: BrokerServer, client: Client) -> None:
     """P=2 D=6: append 0,1; take 0; append 2,3; take 1; append 4,5,6; take 2: pending 4, in order."""
     with cache(broker, client) as one:
         taken = e3(one)

@@ -18,7 +18,7 @@ def account(client: Client, name: str) -> SubscriptionPartitionStats:
     return replace(found, pending_age_s=0.0, mode_time_s=0.0, realtime_lag=realtime, catch_up_lag=catch_up)
 
 
-def test_when_overflow_drops_a_page_that_one_has_acked_by_half_both_accounts_balance(client: Client) -> None:
+def test_both_accounts_balance_after_overflow_drops_a_page_that_one_subscription_has_half_acked(client: Client) -> None:
     """A subscription's acks stay; its other records are dropped, and the whole page is for the other one."""
     client.sinks.create("orders", buffer_page_size=4, max_disk_cache=8, overflow="DROP_OLDEST", ack_deadline_s=60.0)
     client.subscriptions.create("orders", "nothing")

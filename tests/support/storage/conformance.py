@@ -136,7 +136,7 @@ class StoreConformance:
         for family in Family:
             assert entries(store, family) == [(b"key", family.encode())]
 
-    def test_deleting_what_is_not_there_does_nothing(self, store: Store) -> None:
+    def test_deleting_absent_keys_has_no_effect(self, store: Store) -> None:
         store.write([Delete(Family.INDEX, b"a"), DeleteRange(Family.INDEX, b"a", b"z")])
 
         assert entries(store, Family.INDEX) == []
@@ -237,7 +237,7 @@ class StoreConformance:
 
         assert store.get_many(Family.BULK, [b"a", b"b", b"c"]) == [b"1", None, b"3"]
 
-    def test_bulk_that_is_expected_is_read_as_it_is_and_what_is_not_there_is_passed_over(self, store: Store) -> None:
+    def test_a_prefetch_changes_no_bulk_value_and_skips_absent_keys(self, store: Store) -> None:
         values = [(b"%03d" % number, bytes([number]) * 100_000) for number in range(9)]
         store.ingest(values[:5])
         store.ingest(values[5:])
@@ -319,7 +319,7 @@ class StoreConformance:
 
         assert found == [(page_key(1, number), b"%d" % number) for number in expected]
 
-    def test_a_scan_skips_what_is_deleted_on_either_side(self, store: Store) -> None:
+    def test_a_scan_skips_deleted_keys_in_both_directions(self, store: Store) -> None:
         store.write([Put(Family.INDEX, page_key(1, number), b"") for number in range(300)])
         store.write([Delete(Family.INDEX, page_key(1, number)) for number in range(100)])
         store.write([DeleteRange(Family.INDEX, page_key(1, 200), page_key(1, 300))])
@@ -381,7 +381,7 @@ class StoreConformance:
         host.store.write([Put(Family.INDEX, b"b", b"rebuilt")])
         assert host.store.get_many(Family.INDEX, [b"b"]) == [b"rebuilt"]
 
-    def test_a_rewritten_family_lacks_what_could_not_be_read_and_nothing_else(self, host: Host) -> None:
+    def test_a_rewritten_family_lacks_exactly_the_ranges_that_could_not_be_read(self, host: Host) -> None:
         names = [b"%05d" % number for number in range(300)]
         host.store.write([Put(Family.INDEX, key, noise(500 + index)) for index, key in enumerate(names)])
         host.store.compact(Family.INDEX, *EVERYTHING)
@@ -431,7 +431,7 @@ class StoreConformance:
         assert full - store.live_bytes() > 900_000
         assert len(entries(store, Family.BULK)) == 10
 
-    def test_compacting_what_holds_nothing_is_harmless(self, store: Store) -> None:
+    def test_compacting_empty_ranges_has_no_effect(self, store: Store) -> None:
         for family in Family:
             store.compact(family, b"a", b"z")
             store.compact(family, b"a", b"a")
@@ -499,7 +499,7 @@ class StoreConformance:
         with pytest.raises(StoreClosed):
             store.live_bytes()
 
-    def test_what_was_written_outlasts_a_reopen(self, host: Host) -> None:
+    def test_synced_and_unsynced_writes_survive_a_reopen(self, host: Host) -> None:
         written: list[Operation] = [Put(Family.INDEX, page_key(1, number), b"%d" % number) for number in range(5)]
         host.store.write(written)
         host.store.sync()
