@@ -3,7 +3,7 @@
 A first line states its fact: a noun phrase or an imperative, at most 100 characters, never an indirect question. A
 banned word is one for which the field always has a better one. In tests only indirect questions are counted. The same
 words are banned in texts that users see (messages, log events, help), in documents, and in the names of tests; headings
-of documents are no questions.
+of documents are no questions, and no name of a test begins with one.
 
 ``OFFENDERS`` counts, per folder, the lines that are still to be rewritten. A count must match exactly: a change that
 removes an offender lowers its number, and no change raises one. ``python -m tests.contract.test_language`` prints the
@@ -27,7 +27,8 @@ import pytest
 ROOT: Final = Path(__file__).resolve().parents[2]
 SOURCE_ROOTS: Final = ("protos", "broker", "client", "spark_integration", "tests")
 FIRST_LINE_MAX: Final = 100
-QUESTION: Final = re.compile(r"(?:What|Which|Who|How|Where|When|Whether)\b")
+QUESTION_WORDS: Final = ("What", "Which", "Who", "How", "Where", "When", "Whether")
+QUESTION: Final = re.compile(rf"(?:{'|'.join(QUESTION_WORDS)})\b")
 
 BANNED: Final = {
     r"mend(?:s|ed|ing)?": "repair",
@@ -67,6 +68,9 @@ STATEMENTS: Final = ("body", "orelse", "finalbody", "handlers", "cases")
 
 MAYBE_QUESTION: Final = re.compile(rf"[\"']\s*(?:\\\n\s*)?{QUESTION.pattern}")
 """Beginning of each string that may be a docstring with a question word: files without one need not be parsed."""
+
+QUESTION_NAME: Final = re.compile(rf"test_(?:{'|'.join(QUESTION_WORDS).lower()})(?:_|$)")
+"""Name of a test whose subject is an indirect question ("what is sent is"), not a thing ("a sent record is")."""
 
 CODE: Final = re.compile(r"`+[^`\n]+`+")
 """Names of the code within a text: they are not words of it."""
@@ -153,15 +157,25 @@ def test_configuration_that_is_shipped_has_no_banned_word() -> None:
 
 
 def test_names_of_tests_have_no_banned_word() -> None:
-    found = [
-        f"{path.relative_to(ROOT)}: {name}"
-        for path in sources()
-        if path.is_relative_to(ROOT / "tests")
-        for name in re.findall(r"def (test_\w+)", path.read_text(encoding="utf-8"))
-        if BANNED_WORD.search(name.replace("_", " "))
-    ]
+    found = [f"{path}: {name}" for path, name in names_of_tests() if BANNED_WORD.search(name.replace("_", " "))]
 
     assert found == []
+
+
+def test_names_of_tests_begin_with_no_question_word() -> None:
+    found = [f"{path}: {name}" for path, name in names_of_tests() if QUESTION_NAME.match(name)]
+
+    assert found == [], "begin with the subject, a term of the field: test_a_sent_record_is_..."
+
+
+@pytest.mark.parametrize("word", QUESTION_WORDS)
+def test_a_question_word_is_found_at_the_beginning_of_a_name_only(word: str) -> None:
+    lower = word.lower()
+
+    assert QUESTION_NAME.match(f"test_{lower}_was_sent_is_in_flight")
+    assert QUESTION_NAME.match(f"test_{lower}")
+    assert not QUESTION_NAME.match(f"test_{lower}ever_is_sent")
+    assert not QUESTION_NAME.match(f"test_an_error_says_{lower}_it_failed")
 
 
 @pytest.mark.parametrize(
@@ -223,6 +237,14 @@ def sources() -> Iterator[Path]:
         for path in sorted((ROOT / source_root).rglob("*.py")):
             if "_pb2" not in path.name:
                 yield path
+
+
+def names_of_tests() -> Iterator[tuple[Path, str]]:
+    """Iterate over the names of the test functions and methods, each with the path of its file."""
+    for path in sources():
+        if path.is_relative_to(ROOT / "tests"):
+            for name in re.findall(r"def (test_\w+)", path.read_text(encoding="utf-8")):
+                yield path.relative_to(ROOT), name
 
 
 def walked() -> Iterator[Path]:

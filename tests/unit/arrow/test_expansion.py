@@ -17,7 +17,7 @@ ROWS = pa.record_batch({"n": pa.array(range(10_000)), "text": ["abc" * 10] * 10_
 
 
 @pytest.mark.parametrize("compression", ["none", "lz4", "zstd"])
-def test_what_messages_become_is_what_arrow_makes_of_them(compression: Compression) -> None:
+def test_the_expanded_size_of_messages_is_that_of_the_batches_arrow_makes_of_them(compression: Compression) -> None:
     messages = encode_batches([ROWS.slice(0, 4_000), ROWS.slice(4_000)], compression)
 
     found = expanded_bytes(messages)
@@ -82,7 +82,7 @@ def test_whatever_is_damaged_is_unreadable_or_within_the_bound(
     assert found.num_rows == 3
 
 
-def test_what_is_no_message_is_refused() -> None:
+def test_garbage_and_truncated_messages_are_refused() -> None:
     assert expanded_bytes(b"") == 0
     with pytest.raises(RowsUnreadable):
         expanded_bytes(b"nonsense")

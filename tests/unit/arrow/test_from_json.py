@@ -72,7 +72,7 @@ def test_any_texts_round_trip(values: list[Any]) -> None:
     there_and_back(values, pa.list_(pa.string()))
 
 
-def test_what_an_older_row_does_not_have_is_null_and_what_is_not_asked_for_is_left_out() -> None:
+def test_a_field_missing_in_an_older_row_is_null_and_a_field_outside_the_schema_is_left_out() -> None:
     found = rows_from_json([b'{"b":1,"a":"x"}', b'{"a":"y"}'], pa.schema([("a", pa.string()), ("c", pa.int8())]))
 
     assert found.to_pylist() == [{"a": "x", "c": None}, {"a": "y", "c": None}]
@@ -92,6 +92,6 @@ def test_what_an_older_row_does_not_have_is_null_and_what_is_not_asked_for_is_le
         (b'{"c":7}', pa.list_(pa.int8())),
     ],
 )
-def test_what_is_not_in_the_form_of_the_schema_is_reported(value: bytes, kind: pa.DataType) -> None:
+def test_a_value_that_is_not_in_the_form_of_the_schema_is_reported(value: bytes, kind: pa.DataType) -> None:
     with pytest.raises(RowsUnreadable, match="not in the form of its schema"):
         rows_from_json([value], pa.schema([("c", kind)]))

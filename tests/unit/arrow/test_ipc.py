@@ -46,7 +46,7 @@ def test_another_number_of_rows_than_stated_is_refused(rows: int) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"nonsense", encode_batches([BATCH])[:-40]])
-def test_what_is_no_message_is_refused(damage: bytes) -> None:
+def test_rows_that_are_no_complete_message_are_refused(damage: bytes) -> None:
     with pytest.raises(RowsUnreadable):
         decode_rows(SCHEMA, damage, 4)
 
@@ -67,6 +67,6 @@ def test_another_schema_is_refused() -> None:
         decode_rows(other, encode_batches([BATCH]), 4)
 
 
-def test_what_is_no_schema_is_refused() -> None:
+def test_a_schema_that_cannot_be_decoded_is_refused() -> None:
     with pytest.raises(RowsUnreadable, match="the schema cannot be read"):
         read_schema(b"nonsense")

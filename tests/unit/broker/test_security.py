@@ -48,7 +48,9 @@ def test_without_any_of_it_there_is_none() -> None:
     assert read(load()) == Security(None, None)
 
 
-def test_what_is_read_is_what_is_in_the_files(authority: Authority, pair: Pair, tmp_path: Path) -> None:
+def test_certificates_and_token_hashes_are_read_from_their_files(
+    authority: Authority, pair: Pair, tmp_path: Path
+) -> None:
     hashes = tmp_path / "tokens"
     hashes.write_text(token_credential("tests", "one", ["admin=*"]).line)
 

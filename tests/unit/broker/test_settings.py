@@ -32,7 +32,7 @@ def test_without_anything_given_the_defaults_hold() -> None:
     assert settings.sink_defaults == DEFAULTS
 
 
-def test_what_is_given_wins_over_the_environment_and_that_over_the_file(
+def test_arguments_override_the_environment_and_the_environment_overrides_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = filed(tmp_path, "sinks_max = 1\nstreams_max = 1\npartitions_max = 1\n")

@@ -86,7 +86,7 @@ async def measure(broker: Broker, told: Buffer) -> None:
     await broker.housekeeping.measure(told)
 
 
-async def test_what_becomes_durable_is_counted_and_timed(seen: Observed) -> None:
+async def test_durable_appends_are_counted_and_timed(seen: Observed) -> None:
     async with observed(seen, partitions=2) as (broker, buffer):
         await append(buffer, b"a", b"bc")
         await append(buffer, b"d", partition=1)
@@ -167,7 +167,7 @@ async def test_no_span_is_linked_to_what_is_no_context(seen: Observed) -> None:
     assert [list(span.links) for span in seen.spans()] == [[]]
 
 
-async def test_what_is_sent_again_is_counted_by_records(seen: Observed) -> None:
+async def test_redeliveries_are_counted_by_records(seen: Observed) -> None:
     async with observed(seen) as (_, buffer):
         for value in (b"a", b"b"):
             await append(buffer, value)
@@ -183,7 +183,7 @@ async def test_what_is_sent_again_is_counted_by_records(seen: Observed) -> None:
         assert seen.values("forebay.delivered.records", "sink", "partition", "group") == {("orders", "0", "default"): 3}
 
 
-async def test_what_is_leased_in_a_set_counts_as_sent_again_and_what_runs_out_as_failed(seen: Observed) -> None:
+async def test_records_leased_in_a_set_count_as_redelivered_and_an_expired_lease_as_a_failure(seen: Observed) -> None:
     clock = FakeClock()
     async with observed(seen, clock) as (_, buffer):
         for value in (b"a", b"b"):
@@ -204,7 +204,9 @@ async def test_what_is_leased_in_a_set_counts_as_sent_again_and_what_runs_out_as
         }
 
 
-async def test_what_is_acked_is_counted_and_its_stay_is_measured_from_accepted_to_settled(seen: Observed) -> None:
+async def test_acked_records_are_counted_and_their_residence_is_measured_from_acceptance_to_settlement(
+    seen: Observed,
+) -> None:
     clock = FakeClock()
     async with observed(seen, clock) as (_, buffer):
         await append(buffer, b"a", b"b")
@@ -222,7 +224,7 @@ async def test_what_is_acked_is_counted_and_its_stay_is_measured_from_accepted_t
         assert outcomes == {("orders", "0", "default", "acked"): 2}
 
 
-async def test_what_is_dropped_is_counted_by_reason_and_settles_what_was_pending(seen: Observed) -> None:
+async def test_dropped_records_are_counted_by_reason_and_settle_the_pending_ones(seen: Observed) -> None:
     async with observed(seen, max_disk_cache=2, overflow=Overflow.DROP_OLDEST) as (_, buffer):
         for number in range(5):
             await append(buffer, b"%d" % number)
@@ -288,7 +290,7 @@ async def test_an_exporter_examines_no_more_lanes_than_it_has_series(seen: Obser
     assert [lanes.walks for lanes in subscriptions] == [0] * 4
 
 
-async def test_what_sinks_beyond_the_series_hold_is_their_sum_as_it_was_measured(
+async def test_sinks_beyond_the_series_limit_are_reported_as_the_sum_of_their_measurements(
     seen: Observed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(series, "SERIES_MAX", 2)

@@ -38,7 +38,7 @@ def test_a_token_file_that_is_named_wins_over_the_token_of_the_environment(monke
     assert (client_settings().token_env, client_settings().token_file) == ("", "/run/token")
 
 
-def test_what_is_turned_off_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tls_turned_off_by_an_option_ignores_the_ca_file_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOREBAY_TLS_CA_FILE", "theirs.pem")
     set_options({"FOREBAY_TLS": False, "FOREBAY_TOKEN_WITHOUT_TLS": True})
 

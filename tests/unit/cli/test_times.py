@@ -54,6 +54,6 @@ def test_a_duration_is_a_time_ago(text: str, ago: timedelta) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "12", "-12", "1.5", "yesterday", "2026-13-01", "--1h", "9999999w"])
-def test_what_is_no_time_says_the_forms(text: str) -> None:
+def test_a_text_that_is_no_time_is_refused_with_the_allowed_forms(text: str) -> None:
     with pytest.raises(CommandFailed, match="must be a time \\(2026-01-31T12:00"):
         parse_time(text)

@@ -49,7 +49,7 @@ def test_a_context_survives_being_written_and_read() -> None:
     "text",
     ["", "00", "00-abc-def-01", TEXT.replace("abc", "xyz"), TEXT[:-3], "00-" + "0" * 32 + "-" + "0" * 16 + "-01"],
 )
-def test_what_is_no_context_is_none(text: str) -> None:
+def test_a_text_that_is_no_trace_context_is_parsed_as_none(text: str) -> None:
     assert parse_traceparent(text) is None
 
 
@@ -224,7 +224,7 @@ def test_settling_in_a_single_call_is_reported_alike(seen: Observed) -> None:
     assert [attributes(span).get("error.type") for span in seen.spans("settle")] == [None, SinkFull("").reason]
 
 
-def test_what_is_pulled_or_replayed_is_counted(seen: Observed) -> None:
+def test_pulled_and_replayed_records_are_counted_by_operation(seen: Observed) -> None:
     telemetry(seen, "default").read("pull", 2)
     telemetry(seen).read("replay", 3)
 

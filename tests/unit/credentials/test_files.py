@@ -86,7 +86,7 @@ def test_a_directory_that_every_account_may_change_is_reported_unless_files_in_i
     assert said(file, Kind.SECRET) == ""
 
 
-def test_what_is_missing_or_no_certificate_is_left_to_its_user(tmp_path: Path) -> None:
+def test_a_missing_file_and_a_text_that_is_no_certificate_give_no_warning(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----")
 
     assert said(tmp_path / "missing", Kind.SECRET) == ""

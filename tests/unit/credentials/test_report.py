@@ -42,7 +42,7 @@ def test_a_warning_is_logged_at_once_and_then_once_a_day(tmp_path: Path, caplog:
     assert len(world.report.warnings) == 1
 
 
-def test_what_was_put_right_is_no_warning_any_more(tmp_path: Path) -> None:
+def test_a_corrected_file_is_no_warning_after_a_forced_check(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.report.check()
     world.file.chmod(0o600)

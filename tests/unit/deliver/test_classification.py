@@ -19,7 +19,7 @@ def test_2xx_is_taken(code: int) -> None:
 
 
 @pytest.mark.parametrize("code", [408, 425, 429, 500, 501, 502, 503, 504, 599, 300, 301, 302, 304, 307, 308, 199, 600])
-def test_what_may_pass_is_retried(code: int) -> None:
+def test_a_transient_or_unexpected_status_is_retried(code: int) -> None:
     outcome = classification.status(code, place="http://h/p", retry_after_s=3.0)
 
     assert isinstance(outcome, Retry)
@@ -55,7 +55,7 @@ def test_the_reason_of_a_transport_error_says_what_and_where() -> None:
 
 
 @pytest.mark.parametrize("value", [None, True, "ok", 200])
-def test_what_is_no_outcome_is_retried(value: object) -> None:
+def test_a_return_value_that_is_no_outcome_is_retried(value: object) -> None:
     outcome = classification.answer(value, 3)
 
     assert isinstance(outcome, Retry)

@@ -188,7 +188,7 @@ def test_a_target_that_is_gone_ends_the_run_with_its_error() -> None:
     assert target.closed == 1
 
 
-def test_what_the_subscription_raises_ends_the_run() -> None:
+def test_an_error_of_the_subscription_ends_the_run() -> None:
     class Broken(MemorySource):
         def __iter__(self) -> Iterator[MemoryDelivery]:
             raise LookupError("no such sink")
@@ -201,7 +201,7 @@ def test_what_the_subscription_raises_ends_the_run() -> None:
     assert target.closed == 1
 
 
-def test_what_open_raises_ends_the_run_before_anything_is_read() -> None:
+def test_an_error_of_open_ends_the_run_before_any_record_is_read() -> None:
     class Unopened(RecordingTarget):
         def open(self, context: TargetContext) -> BatchLimits | None:
             raise OSError("no such folder")

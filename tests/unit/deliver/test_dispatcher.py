@@ -233,7 +233,7 @@ def test_a_delivery_revoked_between_two_batches_is_not_sent_further() -> None:
     assert delivery.acked == [(0, 1)]
 
 
-def test_what_is_revoked_while_halving_is_not_sent() -> None:
+def test_records_revoked_while_a_batch_is_halved_are_not_sent() -> None:
     delivery = MemoryDelivery(records(8))
 
     def rule(batch: Batch) -> Outcome:
@@ -290,7 +290,7 @@ def test_in_relaxed_order_a_rejected_record_does_not_keep_the_others() -> None:
     assert sorted(offset for first, last in delivery.acked for offset in range(first, last + 1)) == [0, 1, 3, 4, 5]
 
 
-def test_what_was_delivered_before_goes_to_the_second_target_in_batches_of_its_own_size() -> None:
+def test_redelivered_records_go_to_the_second_target_in_batches_of_its_own_size() -> None:
     first, second = RecordingTarget(), RecordingTarget()
     both = Dispatcher(
         "orders",

@@ -16,7 +16,7 @@ from tests.support.targets.scripted_server import Answer, Request, serving
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
-def test_what_may_pass_is_retried(status: int) -> None:
+def test_a_transient_status_is_retried(status: int) -> None:
     with serving(lambda _: Answer(status)) as server, opened(HttpSettings(url=server.url)) as target:
         outcome = target.send(BATCH)
 

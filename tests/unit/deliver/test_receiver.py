@@ -89,7 +89,7 @@ def test_it_keeps_each_record_once_and_counts_what_came_twice_or_out_of_order(tm
 
 
 @pytest.mark.slow
-def test_what_it_answered_for_is_there_after_a_kill(tmp_path: Path) -> None:
+def test_answered_records_are_stored_after_a_kill(tmp_path: Path) -> None:
     with receiving(tmp_path / "r.db") as receiver:
         receiver.post(lines(0, 0, 1))
         receiver.process.kill()

@@ -44,7 +44,7 @@ def test_an_extra_is_added_to_what_is_installed(origin: object, command: str, mo
     assert install_command("arrow") == command
 
 
-def test_what_is_not_installed_at_all_is_named_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_names_forebay_if_no_distribution_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise PackageNotFoundError(name)
 

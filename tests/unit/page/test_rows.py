@@ -50,7 +50,7 @@ def test_columns_with_a_dictionary_are_found() -> None:
     assert (found.count, found.messages, found.dictionary_columns) == (7, b"coded", ((0, 1), (7, 2)))
 
 
-def test_who_does_not_know_dictionaries_finds_no_messages() -> None:
+def test_a_reader_that_does_not_know_dictionaries_finds_no_messages() -> None:
     page = record_pb2.ArrowPage.FromString(with_dictionaries((0, 1)))
 
     assert not page.messages
@@ -82,6 +82,6 @@ def test_whatever_comes_is_a_page_or_a_value_error(data: bytes) -> None:
         (body()[:-1], "cannot be parsed"),
     ],
 )
-def test_what_is_no_page_is_reported(data: bytes, why: str) -> None:
+def test_data_that_is_no_page_is_reported_with_the_reason(data: bytes, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         rows_of(data)

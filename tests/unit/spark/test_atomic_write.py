@@ -54,7 +54,7 @@ def staged(client: Client) -> int:
     return sum(client.sinks.stats(sink).staged_records for sink in ("orders", "others"))
 
 
-def test_what_all_tasks_of_all_writes_staged_is_there(
+def test_records_staged_by_all_tasks_of_all_writes_are_committed(
     broker: TestBroker, client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     writes = [write(Frame(["a", "b"], ["c"]), "orders"), write(Frame(["d"], name="name"), "others")]
@@ -90,7 +90,7 @@ def test_a_failed_write_discards_what_the_others_staged(broker: TestBroker, clie
     assert staged(client) == 0
 
 
-def test_who_interrupts_a_write_leaves_nothing_behind(broker: TestBroker, client: Client) -> None:
+def test_an_interrupted_write_leaves_nothing_staged(broker: TestBroker, client: Client) -> None:
     class Interrupted(Frame):
         def collect(self) -> list[dict[str, Any]]:
             super().collect()
@@ -144,7 +144,7 @@ def test_rows_that_do_not_fit_are_refused_before_their_job_runs(broker: TestBrok
     ],
     ids=["nothing", "at least once", "at least once of a query", "unknown option", "name of a batch"],
 )
-def test_what_cannot_be_committed_together_is_refused_before_a_broker_is_asked(
+def test_writes_that_cannot_be_committed_together_are_refused_before_a_broker_is_called(
     writes: list[Write], from_query: bool, why: str
 ) -> None:
     with pytest.raises(ForebaySparkError, match=why):

@@ -34,7 +34,7 @@ def test_invisible_characters_are_escaped_whatever_their_category(character: str
 @pytest.mark.parametrize(
     "text", ["", "plain [bold]x[/bold] :smile:", "Grüße, 日本語, العربية", "😀", "a\\nb", "e\u0301"]
 )
-def test_what_can_be_read_is_left_as_it_is(text: str) -> None:
+def test_readable_text_is_left_unchanged(text: str) -> None:
     assert visible(text) == visible_json(text) == text
 
 

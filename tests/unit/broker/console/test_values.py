@@ -50,7 +50,7 @@ def test_fields_of_objects_are_columns_in_the_order_of_their_first_record() -> N
     assert table.fields_omitted == 0
 
 
-def test_what_is_no_complete_object_is_no_row() -> None:
+def test_a_value_that_is_no_complete_json_object_makes_no_row() -> None:
     cut = pb.PeekedRecord(value='{"id":', format="json", truncated=True)
     table = row_table([*objects("[1]", '{"id":1}'), cut, pb.PeekedRecord(value="/w==", format="base64")])
 

@@ -112,7 +112,7 @@ def test_overlapping_ranges_of_one_nack_fail_once() -> None:
     assert (held.parked(), held.lane.cursor.attempts) == ([(3, 8)], ((3, 1),))
 
 
-def test_what_is_sent_again_has_a_newer_revision_so_the_first_delivery_s_answers_are_stale() -> None:
+def test_a_redelivery_has_a_newer_revision_so_answers_to_the_first_delivery_are_stale() -> None:
     held = Held()
     held.send(10)
     held.nack((3, 4))
@@ -277,7 +277,7 @@ def test_by_age_an_older_live_record_goes_first() -> None:
     assert (held.lane.sender.position, held.lane.sender.order(NOW)) == (0, (LIVE, PARKED))
 
 
-def test_what_is_not_due_is_not_asked_first() -> None:
+def test_the_retry_queue_comes_after_live_records_while_its_range_is_not_due() -> None:
     held = Held(resend_priority=0)
     held.send(10)
     held.nack((3, 4), delay_s=9.0)

@@ -95,7 +95,7 @@ async def test_an_ack_whose_consumer_has_gone_is_counted_when_it_is_durable_too(
         assert (await asked).stats.subscriptions[0].partitions[0].acked == 1
 
 
-async def test_what_comes_after_the_question_is_not_waited_for() -> None:
+async def test_statistics_do_not_wait_for_a_drop_after_their_request() -> None:
     store = HeldStore()
     async with running(store) as broker:
         buffer, _ = await broker.create("orders", SinkSettings(buffer_page_size=1))
@@ -113,7 +113,7 @@ async def test_what_comes_after_the_question_is_not_waited_for() -> None:
         await buffer.removal.confirmed()
 
 
-async def test_what_will_never_be_durable_is_not_reported(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_drop_that_never_becomes_durable_is_not_reported(caplog: pytest.LogCaptureFixture) -> None:
     store, notes = MemoryStore(), Notes()
     broker = begin(store, FakeClock(), instruments=notes)
     buffer, _ = await broker.create("orders", SinkSettings(buffer_page_size=1))

@@ -51,7 +51,7 @@ async def test_a_page_larger_than_the_credit_is_sent_when_nothing_is_in_flight()
 
 
 @pytest.mark.parametrize("unsent", [Unsent(4, 1), Unsent(1, 4_000)], ids=["records", "bytes"])
-async def test_what_waits_to_be_sent_takes_credit_also_when_it_was_revoked(unsent: Unsent) -> None:
+async def test_records_that_wait_to_be_sent_use_credit_even_if_they_were_revoked(unsent: Unsent) -> None:
     async with sink() as buffer:
         await fill(buffer, 3, size=1_000)
         taker = join(buffer, records=4, size=4_000)
@@ -95,7 +95,7 @@ async def test_one_credit_counts_over_all_partitions() -> None:
         assert await taker.all_offsets(1) == []
 
 
-async def test_what_is_revoked_gives_its_credit_back() -> None:
+async def test_revoked_records_release_their_credit() -> None:
     async with sink(retry_backoff_min_us=1_000, retry_backoff_max_us=1_000) as buffer:
         await fill(buffer, 10)
         taker = join(buffer, records=10)

@@ -133,7 +133,7 @@ async def test_another_subscription_still_reads_it_and_the_page_goes_when_all_ha
         assert (second.lane().cursor.acked, buffer.state.pending) == (2, 0)
 
 
-async def test_what_the_target_said_is_kept_in_part() -> None:
+async def test_the_reason_of_a_target_is_truncated_to_the_size_limit() -> None:
     async with filled_sink(records=1) as buffer:
         taker = Taker(buffer.subscription(""))
         await taker.all_offsets()

@@ -151,7 +151,7 @@ async def test_deliveries_and_acks_are_reported_with_how_long_the_records_stayed
         ]
 
 
-async def test_how_long_records_stayed_continues_over_a_restart() -> None:
+async def test_the_residence_time_of_records_spans_a_restart() -> None:
     clock, store = FakeClock(), MemoryStore()
     async with running(store, clock) as broker:
         await orders(broker, 1)
@@ -195,7 +195,7 @@ async def test_an_answer_that_settles_nothing_is_not_reported() -> None:
         assert notes.of("settled", "resided", "failed") == []
 
 
-async def test_what_is_dropped_is_reported_and_settles_only_what_was_pending() -> None:
+async def test_a_drop_is_reported_and_settles_only_pending_records() -> None:
     notes = Notes()
     async with running(instruments=notes) as broker:
         buffer = await orders(broker, 2, max_disk_cache=2, overflow=Overflow.DROP_OLDEST)

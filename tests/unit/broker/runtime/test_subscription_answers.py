@@ -234,7 +234,7 @@ async def test_a_seek_opens_a_new_account_and_voids_what_is_in_flight() -> None:
         assert taker.lane().cursor.start == 7
 
 
-async def test_what_was_dropped_before_a_seek_counts_in_the_new_account() -> None:
+async def test_records_dropped_before_a_seek_count_in_the_new_account() -> None:
     async with filled_sink(overflow=Overflow.DROP_OLDEST, max_disk_cache=6) as buffer:
         taker = join(buffer)
 

@@ -63,7 +63,7 @@ async def test_many_queued_records_go_out_in_one_delivery_in_the_order_of_their_
         assert await taker.offsets() == [0, 2, 9]
 
 
-async def test_what_is_queued_for_retry_goes_out_within_the_credit() -> None:
+async def test_redeliveries_from_the_retry_queue_stay_within_the_credit() -> None:
     async with filled_sink(records=6, ordering=RELAXED) as buffer:
         taker = Taker(buffer.subscription(""), credit=Credit(6, 1 << 20))
         await taker.all_offsets()

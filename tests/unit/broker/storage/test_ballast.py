@@ -62,7 +62,7 @@ def test_it_is_released_when_less_than_its_size_is_free(tmp_path: Path, monkeypa
     ballast.release()
 
 
-def test_what_cannot_be_allocated_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_allocation_leaves_no_file_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(_file: int, _first: int, _size: int) -> None:
         raise OSError(ENOSPC, "No space left on device")
 

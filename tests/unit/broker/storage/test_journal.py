@@ -93,7 +93,7 @@ def test_a_failure_fences_and_leaves_no_name_without_a_page(
     assert found.journal.entries(1, 0, 0, 10, 10) == []
 
 
-def test_what_a_commit_wrote_survives_a_power_loss(journal: Journal, store: MemoryStore) -> None:
+def test_pages_of_a_commit_survive_a_power_loss(journal: Journal, store: MemoryStore) -> None:
     put(journal, [bulk(1), entry(2)])
 
     after = recover(store.crash()).journal

@@ -48,7 +48,7 @@ def test_a_store_that_was_open_to_others_is_closed_at_the_start_which_is_logged_
     assert f"directory={path}" in told[0]
 
 
-def test_what_a_link_points_to_outside_is_left_alone(tmp_path: Path) -> None:
+def test_the_target_of_a_symbolic_link_outside_the_directory_is_left_unchanged(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "file").touch(0o644)

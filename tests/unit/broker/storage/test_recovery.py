@@ -61,7 +61,7 @@ def test_the_id_stays_and_starts_are_counted_whatever_ended_them() -> None:
     assert [found.start_count for found in (first, killed, lost_power)] == [1, 2, 3]
 
 
-def test_what_counts_is_the_last_start_that_began_to_count_however_many_were_killed_since() -> None:
+def test_the_last_start_that_began_to_count_is_recovered_however_many_starts_were_killed_since() -> None:
     first = recover(MemoryStore())
     first.journal.commit([], [PutCounting(1)])
     store = first.journal.store

@@ -145,7 +145,7 @@ lag
     )
 
 
-def test_where_all_columns_do_not_fit_no_number_is_cut() -> None:
+def test_no_number_is_truncated_if_the_columns_do_not_all_fit() -> None:
     lines = shown(80, *ALL, wide=True).splitlines()
 
     assert max(map(len, lines)) > 80

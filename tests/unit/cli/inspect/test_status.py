@@ -37,7 +37,7 @@ def test_a_broker_without_needs_ends_with_0(
     assert "Nothing needs attention." in out
 
 
-def test_what_waits_without_a_consumer_is_a_warning_that_only_strict_scripts_fail_for(
+def test_records_that_wait_without_a_consumer_are_a_warning_that_fails_only_strict_runs(
     broker: BrokerServer, client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     client.publish("orders", [Record(b"x")] * 3)

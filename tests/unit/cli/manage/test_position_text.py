@@ -31,7 +31,7 @@ def test_a_place_is_parsed_as_it_was_shown(place: Any) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "first", "-1", "1=", "=", "1=a", "1=2,", "2026-31-01"])
-def test_what_is_no_place_is_wrong_usage(text: str) -> None:
+def test_a_text_that_is_no_position_is_wrong_usage(text: str) -> None:
     with pytest.raises(CommandFailed, match="must be earliest") as failed:
         parse_position(text)
 

@@ -139,7 +139,7 @@ def test_people_see_the_token_alone_on_standard_output(tmp_path: Path, capsys: p
         (["spark", "--allow", "publish=ParentInput"], "'ParentInput' is not a pattern"),
     ],
 )
-def test_what_cannot_be_a_credential_is_refused_and_writes_nothing(
+def test_an_invalid_credential_is_refused_and_nothing_is_written(
     words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "tokens"

@@ -185,7 +185,7 @@ def test_sinks_of_different_brokers_are_not_committed_together() -> None:
     assert second in str(error.value)
 
 
-def test_what_cannot_be_a_commit_is_refused_before_it_is_sent() -> None:
+def test_an_invalid_commit_is_refused_before_it_is_sent() -> None:
     with Client("127.0.0.1:1") as client:
         with failure(Reason.INVALID_EPOCH, match="is empty"):
             client.epochs.commit([])

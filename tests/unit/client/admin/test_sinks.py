@@ -180,7 +180,7 @@ def test_an_explanation_is_whole() -> None:
     assert found.lease == RecordLease("spark-1", NOON, NOON)
 
 
-def test_what_a_newer_broker_says_is_unspecified() -> None:
+def test_enumeration_values_of_a_newer_broker_are_unspecified() -> None:
     asked = Asked(pb.ExplainRecordResponse(place=77, state=77, wait=77))  # type: ignore[arg-type]  # not known yet
     with WireFake(ExplainRecord=asked) as fake, fake.client() as client:
         found = client.sinks.explain("orders", 4)

@@ -101,7 +101,7 @@ def test_results_belong_to_the_oldest_answer_and_messages_without_results_are_sk
     assert answers.is_idle()
 
 
-def test_what_is_on_the_way_when_the_stream_breaks_is_stale() -> None:
+def test_unanswered_acks_are_stale_when_the_stream_breaks() -> None:
     answers = Answers()
     answers.put(ack((0, 0), is_awaited=True))
     answers.take()

@@ -94,7 +94,7 @@ def test_deliveries_are_handed_out_in_the_order_in_which_they_came() -> None:
     assert list(queued(found)) == [(0, 0, 4), (1, 0, 2), (0, 5, 9)]
 
 
-def test_what_is_revoked_is_not_handed_out_and_the_rest_of_a_page_is() -> None:
+def test_revoked_records_are_not_handed_out_and_the_rest_of_their_page_is() -> None:
     found = receive_buffer(delivery(0, 4), delivery(0, 2, partition=1, owner_epoch=8), delivery(5, 9))
 
     found.revoked(0, from_offset=3, revision=1)
@@ -114,7 +114,7 @@ def test_the_user_s_own_nack_voids_what_is_queued_before_the_broker_says_so() ->
     assert list(queued(found)) == []
 
 
-def test_what_was_sent_before_the_broker_saw_the_nack_is_void_too() -> None:
+def test_a_delivery_sent_before_the_broker_received_the_nack_is_void() -> None:
     first = delivery(0, 4)
     found = receive_buffer(first)
     found.take()
@@ -369,7 +369,7 @@ def test_a_target_sees_every_record_again_from_the_one_that_it_nacked(history: l
     assert model.at_most == model.sent
 
 
-def test_what_is_settled_by_number_is_neither_kept_nor_handed_out() -> None:
+def test_records_settled_below_an_offset_are_neither_kept_nor_handed_out() -> None:
     found = receive_buffer(delivery(0, 9), delivery(10, 19), delivery(20, 29), delivery(30, 39))
     first, second = found.take(), found.take()
 

@@ -381,7 +381,7 @@ def test_a_page_damaged_on_the_way_is_asked_for_again(fake: WireFake, script: Sc
         (status(grpc.StatusCode.NOT_FOUND, "SUBSCRIPTION_NOT_FOUND"), SubscriptionNotFound),
     ],
 )
-def test_what_will_not_change_ends_the_iteration(
+def test_a_permanent_error_ends_the_iteration(
     fake: WireFake, script: Script, found: Any, expected: type[Exception]
 ) -> None:
     script.send(found)

@@ -58,7 +58,7 @@ def test_pages_of_a_partition_are_taken_in_order_until_all_partitions_end() -> N
     readers.close()
 
 
-def test_what_is_read_ahead_is_bounded_in_bytes() -> None:
+def test_read_ahead_is_bounded_in_bytes() -> None:
     replay = Replay([page(number, 400) for number in range(10)], follow=True)
     readers = PartitionReaders(1000)
     readers.add(0, lambda: replay)

@@ -63,7 +63,7 @@ def test_without_checkpointing_the_start_point_decides(point: str, state: SavedS
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_where_nothing_is_saved_the_start_point_decides(point: str) -> None:
+def test_the_start_point_decides_if_no_position_is_saved(point: str) -> None:
     given, expected = POINTS[point]
 
     found = start_of(given, None, BOUNDS, checkpointing=True, on_misfit=OnMisfit.ERROR)

@@ -124,7 +124,7 @@ def test_columns_of_different_lengths_are_refused() -> None:
         encode_columns([b"a", b"b"], [b"k"])
 
 
-def test_what_is_not_bytes_is_refused() -> None:
+def test_a_value_that_is_not_bytes_is_refused() -> None:
     with pytest.raises(InvalidPage, match="must be bytes"):
         encode_columns(["text"])  # type: ignore[list-item]
 

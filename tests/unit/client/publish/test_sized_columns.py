@@ -44,7 +44,7 @@ def test_any_part_is_as_large_and_encodes_as_its_own_records(
 
 
 @pytest.mark.parametrize("wrong", ["text", 7, None, bytearray(b"x"), memoryview(b"x")])
-def test_what_is_not_bytes_is_refused_before_it_is_taken(wrong: object) -> None:
+def test_a_value_or_key_that_is_not_bytes_is_refused_by_the_type_check(wrong: object) -> None:
     with pytest.raises(InvalidPage, match="must be bytes"):
         check_types([b"a", wrong], None)  # type: ignore[list-item]
     if wrong is not None:

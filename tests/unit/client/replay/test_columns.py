@@ -64,7 +64,7 @@ def rows_of(page: StoredPage) -> Rows:
 
 
 @given(st.lists(RECORDS, min_size=1, max_size=4))
-def test_what_was_encoded_is_decoded_also_from_joined_pages(pages: list[Rows]) -> None:
+def test_rows_encoded_in_one_or_several_joined_pages_are_decoded_unchanged(pages: list[Rows]) -> None:
     body = b"".join(encoded(rows).body for rows in pages)
     rows = [row for page in pages for row in page]
 

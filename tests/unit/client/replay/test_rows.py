@@ -192,7 +192,7 @@ def test_a_small_page_that_becomes_huge_is_not_decoded() -> None:
         "messages of a later version",
     ],
 )
-def test_what_is_not_what_it_says_is_reported_by_its_place(page: EncodedPage) -> None:
+def test_a_page_that_contradicts_its_description_is_reported_by_its_offset(page: EncodedPage) -> None:
     with pytest.raises(InvalidPage, match="the page at offset 10"):
         decode_columns(stored(page))
     with pytest.raises(InvalidPage, match="the page at offset 10"):

@@ -66,7 +66,7 @@ def test_another_finding_or_a_call_that_got_through_starts_over() -> None:
 
 
 @pytest.mark.parametrize("finding", [finding for finding, is_final in FINAL.items() if not is_final])
-def test_what_can_pass_is_never_final(finding: Finding) -> None:
+def test_a_transient_finding_is_never_final(finding: Finding) -> None:
     world = World(finding)
     for _ in range(100):
         world.now += 3600

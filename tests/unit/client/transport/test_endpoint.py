@@ -57,7 +57,7 @@ def test_an_endpoint_with_a_port_stays_as_it_was_typed(endpoint: str) -> None:
         *((one, "the path of the socket is missing") for one in ("unix:", "unix:///")),
     ],
 )
-def test_what_cannot_be_an_endpoint_is_refused_by_name(endpoint: str, said: str) -> None:
+def test_an_invalid_endpoint_is_refused_with_the_problem(endpoint: str, said: str) -> None:
     with failure(Reason.INVALID_SETTING, match=said):
         with_port(endpoint)
 

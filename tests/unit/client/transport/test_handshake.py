@@ -171,5 +171,5 @@ def test_one_that_says_nothing_is_not_waited_for_long(authority: Authority) -> N
 
 
 @pytest.mark.parametrize("endpoint", ["unix:/run/broker", "dns:///broker:7461", "broker", ""])
-def test_what_is_no_host_and_port_is_left_to_grpc(endpoint: str) -> None:
+def test_an_endpoint_that_is_no_host_and_port_is_left_to_grpc(endpoint: str) -> None:
     assert problem(endpoint, PLAIN) == ""

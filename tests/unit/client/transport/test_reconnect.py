@@ -59,7 +59,7 @@ def test_a_policy_with_an_end_of_its_own_is_kept() -> None:
         AccessDenied("x", reason=Reason.HANDSHAKE_FAILED),
     ],
 )
-def test_what_is_final_ends_it_at_once(error: Exception) -> None:
+def test_a_final_error_ends_the_reconnection_at_once(error: Exception) -> None:
     world = World()
     world.reconnect.opened()
 

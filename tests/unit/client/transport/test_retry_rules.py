@@ -192,7 +192,9 @@ def test_a_publish_is_made_again_where_twice_is_better_than_not_at_all() -> None
         ("SeekSubscription", errors.BrokerUnavailable("fenced", reason=Reason.STORE_FENCED), False),
     ],
 )
-def test_what_is_no_outage_is_waited_for_by_a_commit_only(rpc: str, error: ForebayError, again: bool) -> None:
+def test_a_retryable_refusal_is_retried_only_where_the_rule_of_the_rpc_allows_it(
+    rpc: str, error: ForebayError, again: bool
+) -> None:
     assert RULES[rpc].may_retry(error) is again
 
 

@@ -41,7 +41,7 @@ def test_a_place_without_a_token_is_named(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("token", ["two words", "tab\there", "zwölf", "new\nline", "x" * (TOKEN_BYTES_MAX + 1)])
-def test_what_cannot_travel_as_a_token_is_refused_and_not_repeated(token: str) -> None:
+def test_an_invalid_token_is_refused_and_not_repeated_in_the_error(token: str) -> None:
     with pytest.raises(CredentialsUnusable, match="printable ASCII") as caught:
         token_of(ClientSettings(token=token))
 

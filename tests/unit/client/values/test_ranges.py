@@ -36,7 +36,7 @@ def test_cutting_a_range_in_and_out_gives_the_two_parts(ranges: list[Range], cut
 
 
 @given(RANGES, RANGES)
-def test_what_is_in_none_of_many_ranges_is_left(ranges: list[Range], gone: list[Range]) -> None:
+def test_without_agrees_with_the_difference_of_sets_of_offsets(ranges: list[Range], gone: list[Range]) -> None:
     merged = merge(ranges)
     left = without(merged, merge(gone))
 

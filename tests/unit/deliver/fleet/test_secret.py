@@ -33,7 +33,9 @@ def test_a_file_is_read_beside_the_file_of_deliveries_without_its_line_end(tmp_p
         ({}, "a table must be"),
     ],
 )
-def test_what_cannot_be_resolved_is_said(tmp_path: Path, value: dict[str, object], said: str) -> None:
+def test_a_secret_that_cannot_be_resolved_is_reported_with_the_reason(
+    tmp_path: Path, value: dict[str, object], said: str
+) -> None:
     (tmp_path / "empty").write_text("\n")
     (tmp_path / "large").write_bytes(b"x" * (SECRET_BYTES_MAX + 1))
     (tmp_path / "binary").write_bytes(b"\xff")

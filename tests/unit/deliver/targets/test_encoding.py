@@ -40,7 +40,7 @@ def test_an_envelope_carries_key_place_time_and_everything_of_the_record() -> No
     }
 
 
-def test_what_a_record_does_not_have_is_null() -> None:
+def test_absent_fields_of_a_record_are_null() -> None:
     fields = json.loads(line(MemoryRecord(0, b"1")))
 
     assert (fields["event_time"], fields["record_key"], fields["headers"]) == (None, None, [])

@@ -194,7 +194,7 @@ def test_a_credential_that_the_target_sends_back_is_in_no_reason(monkeypatch: py
     assert "[credential] is not welcome, nor [credential]" in outcome.reason
 
 
-def test_what_a_target_calls_its_problem_holds_nothing_that_acts() -> None:
+def test_the_problem_title_of_a_target_has_no_control_characters_in_the_reason() -> None:
     body = json.dumps({"title": "\x1b[2J\u202e\nforged"}).encode()
     answer = Answer(400, {"Content-Type": "application/problem+json"}, body)
     with serving(lambda _: answer) as server, opened(HttpSettings(url=server.url)) as target:

@@ -87,7 +87,7 @@ def test_a_target_that_reads_nothing_does_not_keep_a_request_beyond_its_time() -
     assert "Timeout" in outcome.reason
 
 
-def test_what_a_proxy_says_is_not_taken_for_the_targets_word() -> None:
+def test_a_status_line_of_a_proxy_is_not_taken_for_an_answer_of_the_target() -> None:
     proxy_says = b"HTTP/1.1 200 Connection established\r\n"
     with answering(sending(proxy_says, breaks=True)) as proxy:
         settings = HttpSettings(url="https://127.0.0.1:1/", proxy=f"http://127.0.0.1:{proxy.port}", timeout_s=TIMEOUT_S)

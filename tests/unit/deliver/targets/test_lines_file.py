@@ -51,7 +51,7 @@ def test_lines_are_appended_across_openings(tmp_path: Path) -> None:
     assert offsets(path) == [0, 1, 2, 3]
 
 
-def test_what_is_written_already_is_not_written_again(tmp_path: Path) -> None:
+def test_lines_already_written_are_not_written_again(tmp_path: Path) -> None:
     path = tmp_path / "a-0.jsonl"
     with opened(path) as file:
         file.append(INCARNATION, [line(0), line(1)])

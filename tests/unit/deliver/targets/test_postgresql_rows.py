@@ -66,7 +66,7 @@ def test_a_boolean_is_no_number() -> None:
         (b'{"id": 1, "zz": 2, "aa": 3}', "2 fields have no column, such as 'aa'"),
     ],
 )
-def test_what_is_no_row_says_why(value: bytes, message: str) -> None:
+def test_a_value_that_is_no_row_is_invalid_with_the_reason(value: bytes, message: str) -> None:
     with pytest.raises(RowInvalid) as error:
         cells(value)
 

@@ -92,7 +92,7 @@ def test_an_unknown_name_is_answered_with_those_that_exist() -> None:
         (f"{HERE}:", "has no"),
     ],
 )
-def test_what_is_no_target_is_refused_with_the_reason(name: str, problem: str) -> None:
+def test_a_name_that_is_no_target_is_refused_with_the_reason(name: str, problem: str) -> None:
     with pytest.raises(TargetUnusable, match=problem):
         targets.create(name, {})
 

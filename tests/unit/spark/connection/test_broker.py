@@ -23,7 +23,7 @@ def options(broker: TestBroker, sink: str = "orders") -> WriteOptions:
     return write_options({"endpoint": broker.endpoint, "sink": sink, "connect_timeout_s": "0.3"}, {})
 
 
-def test_what_was_just_asked_is_not_asked_again() -> None:
+def test_facts_of_a_sink_that_were_just_looked_up_come_from_the_cache() -> None:
     cache = SinkCache(Clock())
     with testing.broker() as broker:
         with broker.client() as client:

@@ -98,7 +98,7 @@ def test_a_token_in_the_place_of_a_variable_s_name_is_refused_and_not_repeated()
         ({"tls": "perhaps"}, "Option tls is 'perhaps'"),
     ],
 )
-def test_what_does_not_go_together_is_reported(options: dict[str, str], said: str) -> None:
+def test_incompatible_and_invalid_options_are_reported(options: dict[str, str], said: str) -> None:
     with pytest.raises(ForebaySparkError, match=said):
         found(**options)
 

@@ -104,7 +104,7 @@ def test_a_stream_looks_longer_for_its_broker() -> None:
     assert read_options({"sink": "a"}, {}, is_stream=True).target.connect_timeout_s == 30
 
 
-def test_what_was_read_can_be_pickled() -> None:
+def test_read_options_can_be_pickled() -> None:
     options = read_options({"sink": "a", "columns": "value, key", "metadata": "_offset"}, {})
 
     assert (options.columns, options.metadata) == (("value", "key"), ("_offset",))
@@ -131,7 +131,7 @@ def test_a_stream_of_resends_names_a_subscription_and_has_no_start() -> None:
             read(subscription="default", resend_lease_s=lease_s)
 
 
-def test_what_is_for_resends_is_refused_without_them_and_all_of_it_for_a_batch() -> None:
+def test_resend_options_are_refused_without_mode_resend_and_the_mode_is_refused_for_a_batch() -> None:
     for name in ("resend_lease_s", "resend_before_due"):
         with pytest.raises(ForebaySparkError, match=f"{name} has no meaning with mode replay"):
             read_options({"sink": "a", name: "1"}, {}, is_stream=True)

@@ -87,7 +87,7 @@ def test_an_option_of_the_other_direction_says_so() -> None:
         read_options({"sink": "a", "linger_ms": "5"}, {})
 
 
-def test_what_spark_adds_is_not_ours_to_judge() -> None:
+def test_options_that_spark_adds_are_accepted() -> None:
     given = {"sink": "a", "checkpointlocation": "/c", "queryname": "q", "__partition_columns": "[]", "option.x": "y"}
 
     assert write_options(given, {}).target.sink == "a"
@@ -159,7 +159,7 @@ def test_partitions_are_for_a_sink_that_is_made() -> None:
 
 
 @pytest.mark.parametrize("name", ["row_format", "rowFormat", "rows"])
-def test_what_a_row_becomes_has_an_older_name(name: str) -> None:
+def test_the_row_format_option_is_accepted_under_its_older_name(name: str) -> None:
     assert write_options({"sink": "a", name: "Arrow"}, {}).rows is Rows.ARROW
 
 

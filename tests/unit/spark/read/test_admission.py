@@ -17,7 +17,7 @@ def test_without_a_limit_everything_comes_in() -> None:
     assert admitted({0: 2}, stored(5, 3), Bounds()) == {0: 5, 1: 3}
 
 
-def test_what_a_short_partition_leaves_over_goes_to_the_others() -> None:
+def test_the_unused_share_of_a_short_partition_goes_to_the_others() -> None:
     assert admitted({}, stored(100, 2, 100), Bounds(records=12)) == {0: 5, 1: 2, 2: 5}
 
 

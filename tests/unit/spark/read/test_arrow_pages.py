@@ -95,7 +95,7 @@ def test_a_page_without_times_is_in_no_range() -> None:
     assert within(damaged(), 0, None).to_pylist() == [False, False], "headers are not looked at"
 
 
-def test_what_is_gone_is_one_row_with_its_place_and_nothing_else() -> None:
+def test_a_gap_is_one_row_with_its_position_and_no_other_value() -> None:
     schema = to_arrow_schema(read_schema(None, ("_partition", "_gap")), timezone="UTC")
 
     [row] = missing_batch(Missing(1, 3, 9, "PURGED"), schema, sink="orders").to_pylist()

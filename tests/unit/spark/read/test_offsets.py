@@ -55,7 +55,7 @@ def test_a_later_batch_begins_where_spark_says() -> None:
         {"orders": {"0": 12}},
     ],
 )
-def test_what_another_source_has_written_is_refused(found: dict[str, object]) -> None:
+def test_an_offset_written_by_another_source_is_refused(found: dict[str, object]) -> None:
     with pytest.raises(ForebaySparkError, match="checkpoint"):
         parsed(found)
 

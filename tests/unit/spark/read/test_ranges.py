@@ -61,7 +61,7 @@ def test_a_partition_that_does_not_exist_is_refused() -> None:
         plan(startingOffsets='{"3": 0}')
 
 
-def test_what_is_gone_is_left_to_the_tasks_where_gaps_are_rows() -> None:
+def test_missing_records_are_left_to_the_tasks_if_gaps_are_rows() -> None:
     spans = plan(startingOffsets='{"0": 3}', failOnDataLoss="false", metadata="_gap")
 
     assert spans[0] == Span(0, 3, 30)

@@ -133,7 +133,7 @@ def test_rows_that_cannot_be_decoded_fail_the_task_with_their_place_and_what_to_
 
 
 @pytest.mark.parametrize("schema", [SECOND, RECORD])
-def test_where_loss_is_accepted_only_the_rows_that_cannot_be_decoded_are_left_out(
+def test_only_the_rows_that_cannot_be_decoded_are_left_out_if_loss_is_accepted(
     damaged: TestBroker, schema: StructType
 ) -> None:
     found = read_all(damaged, schema, failOnDataLoss="false", row_format="auto" if schema is SECOND else "record")

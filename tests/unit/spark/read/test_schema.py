@@ -23,7 +23,7 @@ def test_all_there_is_about_a_record_is_one_word() -> None:
     assert names == ["value", "_sink", "_partition", "_offset", "_accepted_at", "_attempt", "_headers"]
 
 
-def test_where_gaps_are_rows_a_row_may_have_no_value() -> None:
+def test_the_value_column_is_nullable_if_gaps_are_rows() -> None:
     assert not read_schema(("value",), ())["value"].nullable
     assert read_schema(("value",), ("_gap",))["value"].nullable
 

@@ -59,7 +59,7 @@ def test_a_start_that_the_sink_does_not_have_makes_no_subscription(client: Clien
     assert [one.name for one in client.subscriptions.list("orders")] == ["default"]
 
 
-def test_where_a_query_begins_settles_nothing(client: Client) -> None:
+def test_the_initial_offset_of_a_query_settles_nothing(client: Client) -> None:
     follower = settling(startingOffsets="latest")
     found = view(client, "orders")
     start = follower.begin(client, found)

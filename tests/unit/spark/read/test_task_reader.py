@@ -118,7 +118,7 @@ def test_records_of_a_time_are_read_wherever_they_stand(broker: TestBroker) -> N
     assert read(broker, Span(0, 0, 12), timestamps="event_time", endingTimestamp="2026-06-01") == []
 
 
-def test_what_is_gone_is_reported_whatever_time_it_may_have_had(dropping: TestBroker) -> None:
+def test_a_gap_is_reported_although_a_time_range_is_requested(dropping: TestBroker) -> None:
     times = {"timestamps": "event_time", "startingTimestamp": "2026-06-01"}
 
     with pytest.raises(ForebaySparkError, match="Offsets 0 to 2 of partition 0"):

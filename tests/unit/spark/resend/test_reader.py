@@ -68,7 +68,7 @@ def client(broker: TestBroker) -> Iterator[Client]:
         yield one
 
 
-def test_what_was_nacked_is_read_kept_from_the_consumer_and_settled_with_the_next_batch(
+def test_nacked_records_are_read_withheld_from_the_consumer_and_settled_by_the_commit(
     broker: TestBroker, client: Client
 ) -> None:
     failed(client, 2, 3, 7)
@@ -171,7 +171,7 @@ def test_available_now_reads_what_was_in_the_retry_queue_at_the_start(broker: Te
     assert account(client) == (13, 2, 0)
 
 
-def test_what_its_nack_delays_is_read_when_it_is_due_or_before_if_that_is_asked_for(
+def test_a_record_delayed_by_its_nack_is_read_before_it_is_due_only_on_request(
     broker: TestBroker, client: Client
 ) -> None:
     client.sinks.create("orders", ordering="RELAXED")
@@ -220,7 +220,9 @@ def test_a_commit_waits_for_a_broker_that_is_unreachable_and_is_made_good_before
         assert account(client) == (10, 0, 0)
 
 
-def test_what_cannot_be_read_so_is_reported_with_what_to_do(broker: TestBroker, client: Client) -> None:
+def test_sinks_subscriptions_and_offsets_that_cannot_be_read_are_reported_with_the_remedy(
+    broker: TestBroker, client: Client
+) -> None:
     client.sinks.create("orders")
     strict = reader(broker.endpoint)
     start = strict.initialOffset()

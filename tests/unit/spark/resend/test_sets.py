@@ -40,7 +40,7 @@ def test_a_place_is_read_from_the_checkpoint_and_names_its_set() -> None:
         {"incarnation": "i", "query": "q", "number": 1, "partitions": {"0": 7}},
     ],
 )
-def test_what_this_library_did_not_write_is_refused(found: dict[str, Any]) -> None:
+def test_an_offset_not_written_by_this_library_is_refused(found: dict[str, Any]) -> None:
     with pytest.raises(ForebaySparkError, match="none of mode resend"):
         parsed_set(found)
 
@@ -63,7 +63,7 @@ def test_ranges_that_lie_near_each_other_are_read_in_one_go() -> None:
     assert found == [Span(1, 3, 13), Span(1, far, far + 1)]
 
 
-def test_what_of_a_page_is_wanted() -> None:
+def test_the_requested_ranges_within_a_page_are_returned() -> None:
     assert within(PART, 0, 20) == [(3, 9), (12, 12)]
     assert within(PART, 5, 12) == [(5, 9), (12, 12)]
     assert within(PART, 10, 11) == []

@@ -55,7 +55,9 @@ def test_each_record_says_how_often_it_has_failed(orders: TestBroker) -> None:
     assert [(row["offset"], row["_attempt"]) for row in found] == [(3, 2), (4, 0), (8, 1)]
 
 
-def test_what_others_have_settled_and_is_gone_is_no_loss(orders: TestBroker, caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_records_that_other_processes_settled_are_no_loss(
+    orders: TestBroker, caplog: pytest.LogCaptureFixture
+) -> None:
     with orders.client() as client:
         client.subscriptions.settle("orders", offsets={0: 10})
         for _ in client.sinks.watch("orders", interval_s=0.1):

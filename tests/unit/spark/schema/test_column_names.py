@@ -24,7 +24,7 @@ def test_each_name_is_matched_once(wanted: list[str], given: list[str], found: d
     assert matches(wanted, given) == found
 
 
-def test_where_case_counts_only_equal_names_match() -> None:
+def test_only_equal_names_match_if_case_counts() -> None:
     assert matches(["a", "b"], ["A", "b"], case_sensitive=True) == {"b": "b"}
 
 

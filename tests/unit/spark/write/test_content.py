@@ -125,7 +125,7 @@ def test_one_changed_value_changes_the_content_and_a_null_does_too(column: str) 
     ],
     ids=["case of the name", "narrower integers", "a column of nulls", "dictionary"],
 )
-def test_what_means_the_same_rows_has_the_same_content(columns: dict[str, pa.Array]) -> None:
+def test_equivalent_batches_have_the_same_content(columns: dict[str, pa.Array]) -> None:
     assert content_of(pa.record_batch(columns)) == content_of(pa.record_batch({"id": pa.array([1, 2], pa.int64())}))
 
 

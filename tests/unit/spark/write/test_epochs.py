@@ -75,7 +75,7 @@ def test_a_long_sink_s_name_is_cut_and_stays_its_own() -> None:
     assert write_name(write_options({"sink": "x" * 91}, {})) == "x" * 91
 
 
-def test_what_was_staged_travels_to_the_driver() -> None:
+def test_a_staged_attempt_can_be_pickled_for_the_driver() -> None:
     staged = StagedAttempt(stage_of(WriteRun(5, None), stream_options(), TOLD.get), (StagedPart(0, 1, 2),))
 
     assert pickle.loads(pickle.dumps(staged)) == staged

@@ -97,7 +97,7 @@ def test_no_value_is_changed_to_fit(given: pa.Array, wanted: pa.DataType, proble
         fitted(given, wanted)
 
 
-def test_what_the_schema_lacks_is_left_out_or_refused_as_wanted() -> None:
+def test_columns_missing_from_the_schema_are_left_out_or_refused_as_requested() -> None:
     rows = pa.record_batch({"a": pa.array([1]), "s": pa.array([{"x": 1, "new": 2}])})
     wanted = pa.schema([("a", pa.int64()), ("s", pa.struct([("x", pa.int64())]))])
 

@@ -43,7 +43,7 @@ def orders(broker: TestBroker) -> TestBroker:
     return broker
 
 
-def test_what_is_registered_is_both_schemas(orders: TestBroker) -> None:
+def test_a_registration_stores_the_arrow_schema_and_the_spark_schema(orders: TestBroker) -> None:
     found = register(target(orders), ROWS, patience_s=10)
 
     with orders.client() as client:
@@ -97,7 +97,7 @@ def test_a_schema_that_is_nested_deeper_than_readers_take_is_refused(orders: Tes
         assert client.schemas.latest("orders") == (0, None)
 
 
-def test_what_was_settled_is_not_asked_for_again_and_outlives_the_broker_for_a_while() -> None:
+def test_a_registered_schema_is_cached_and_outlives_the_broker_for_a_while() -> None:
     clock = Clock()
     cache = SchemaCache(clock)
     with testing.broker() as broker:
@@ -130,7 +130,7 @@ def test_a_sink_that_was_recreated_gets_its_schema_again(orders: TestBroker) -> 
         assert client.schemas.latest("orders")[0] == 1
 
 
-def test_what_was_settled_in_a_former_sink_is_not_taken_for_a_version_of_its_successor(orders: TestBroker) -> None:
+def test_a_schema_registered_in_a_former_sink_is_not_a_version_of_its_successor(orders: TestBroker) -> None:
     clock = Clock()
     cache = SchemaCache(clock)
     with orders.client() as client:

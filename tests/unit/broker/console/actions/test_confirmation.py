@@ -52,7 +52,7 @@ def test_one_of_another_process_is_refused(confirmations: Confirmations, clock: 
 
 
 @pytest.mark.parametrize("forged", ["", "x", "é", "AAAA", "A" * 100_000, "=" * 9])
-def test_what_was_never_issued_is_refused(confirmations: Confirmations, forged: str) -> None:
+def test_a_confirmation_that_was_never_issued_is_refused(confirmations: Confirmations, forged: str) -> None:
     assert confirmations.opened("ann", "pause", forged) is None
 
 

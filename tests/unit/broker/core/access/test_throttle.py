@@ -13,7 +13,7 @@ def test_a_burst_of_one_second_passes_without_a_delay() -> None:
     assert throttle.delay_s(0.0) == 0
 
 
-def test_what_goes_beyond_delays_by_the_debt_divided_by_the_rate() -> None:
+def test_a_charge_beyond_the_allowance_delays_by_the_debt_divided_by_the_rate() -> None:
     throttle = Throttle(100, 0.0)
 
     throttle.charge(350, 0.0)

@@ -45,7 +45,7 @@ def test_exactly_the_ratio_is_allowed() -> None:
     assert rejected(breaker, 2) == 1
 
 
-def test_what_is_older_than_the_window_is_forgotten() -> None:
+def test_outcomes_older_than_the_window_are_forgotten() -> None:
     breaker = Breaker()
     rejected(breaker, 90, ratio_max=1.0)
     breaker.acked(10 * WINDOW)

@@ -35,7 +35,7 @@ def test_one_with_a_body_stays_while_another_of_its_page_stays_on_either_side() 
         assert list(bodies.free()) == []
 
 
-def test_what_has_no_body_to_give_is_not_held_back() -> None:
+def test_a_dead_letter_that_holds_no_body_of_its_page_is_not_held_back() -> None:
     bodies = PageBodies()
     foreign = DeadLetter(0, 7, None, PlainRecord(b"not ours"))
 

@@ -29,7 +29,7 @@ def test_only_what_is_sealed_is_written() -> None:
     assert moving.view_of(cursor).watermark == 5
 
 
-def test_what_is_confirmed_is_no_longer_under_way() -> None:
+def test_a_confirmed_transfer_is_no_longer_under_way() -> None:
     moving = Transfers()
     moving.begin([Range(0, 2)])
     moving.queue([Range(0, 2)])
@@ -50,7 +50,7 @@ def test_only_what_waits_can_be_returned() -> None:
     assert moving.waiting_in(Range(0, 4)) == []
 
 
-def test_what_a_seek_has_taken_out_is_not_sealed_any_more() -> None:
+def test_a_transfer_that_a_seek_has_closed_is_not_sealed() -> None:
     moving, cursor = Transfers(), Cursor()
     moving.begin([Range(0, 2)])
     moving.queue([Range(0, 2)])

@@ -26,7 +26,7 @@ def test_the_odd_partition_stays_with_who_came_first() -> None:
     assert assign(3, ["a", "b"], {0: "a", 1: "a", 2: "a"}) == {0: "a", 1: "a", 2: "b"}
 
 
-def test_what_a_consumer_leaves_goes_to_the_others() -> None:
+def test_partitions_of_a_consumer_that_leaves_are_assigned_to_the_others() -> None:
     assert assign(2, ["b"], {0: "a", 1: "b"}) == {0: "b", 1: "b"}
 
 

@@ -38,7 +38,7 @@ def test_a_page_takes_up_its_bytes_until_its_last_record_is_settled() -> None:
     assert (usage.records, usage.size, bool(made)) == (0, 0, False)
 
 
-def test_what_is_void_no_longer_counts_and_a_page_is_cut_where_it_begins() -> None:
+def test_void_records_no_longer_count_and_a_page_is_cut_where_they_begin() -> None:
     usage = InFlight()
     made, cursor = flights((0, 4), (4, 8), (8, 12), usage=usage), Cursor()
     cursor = settle(made, cursor, 4, 5)

@@ -52,7 +52,7 @@ class Held:
 # -- sending
 
 
-def test_what_is_sent_is_in_flight() -> None:
+def test_sent_records_are_in_flight() -> None:
     held = Held()
 
     held.send(10, 15)
@@ -96,7 +96,7 @@ def test_pieces_count_records_and_not_offsets() -> None:
     assert held.lane.sender.position == 7
 
 
-def test_what_was_sent_before_is_counted_as_sent_again() -> None:
+def test_records_sent_again_after_a_nack_are_counted_as_redelivered() -> None:
     held = Held()
     held.send(10)
     held.nack(4, 5)
@@ -134,7 +134,7 @@ def test_settling_twice_is_fine() -> None:
     assert held.ack(0, 10) == [(Range(0, 10), ALREADY)]
 
 
-def test_what_was_never_delivered_is_unknown() -> None:
+def test_an_ack_of_records_that_were_never_delivered_is_unknown() -> None:
     held = Held()
     held.send(10)
 
@@ -327,7 +327,7 @@ def test_a_nack_of_what_is_not_in_flight_fails_nothing(first: int, end: int, out
     assert (held.lane.revision, held.lane.resend.state) == (0, State.FLOWING)
 
 
-def test_what_was_acked_before_the_failure_is_not_sent_again() -> None:
+def test_records_acked_before_a_failure_are_not_redelivered() -> None:
     held = Held()
     held.send(10)
     held.ack(7, 9)
@@ -558,7 +558,7 @@ def test_with_too_many_holes_nothing_new_is_sent_until_the_lowest_are_settled() 
 # -- settled by a reader with a position of its own
 
 
-def test_what_is_settled_below_an_offset_was_never_sent_and_counts_as_acked() -> None:
+def test_records_settled_below_an_offset_before_they_are_sent_count_as_acked() -> None:
     lane = Lane(Cursor(), DEFAULTS)
 
     assert lane.settle_below(5, NOW, NEXT) == 5
@@ -566,7 +566,7 @@ def test_what_is_settled_below_an_offset_was_never_sent_and_counts_as_acked() ->
     assert (lane.cursor.watermark, lane.cursor.acked, lane.cursor.notified) == (5, 5, 5)
 
 
-def test_what_waits_in_the_retry_queue_is_settled_with_the_rest() -> None:
+def test_settling_below_an_offset_includes_the_retry_queue() -> None:
     held = Held(ordering=Ordering.RELAXED)
     held.send(4)
     held.nack(1, 2)

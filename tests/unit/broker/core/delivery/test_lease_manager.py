@@ -88,7 +88,7 @@ def test_the_live_lane_of_the_next_consumer_leaves_out_what_is_leased() -> None:
     assert found.lane.sender.send(0, 20, 200, NOW) == [Range(0, 3), Range(5, 20)]
 
 
-def test_what_its_nack_delays_is_not_due_and_is_taken_only_when_that_is_asked_for() -> None:
+def test_a_range_that_its_nack_delays_is_leased_only_if_ranges_before_due_are_requested() -> None:
     found = Failing((3, 5), delay_s=30.0)
 
     assert found.lease() == []
@@ -173,7 +173,7 @@ def test_a_settled_set_says_nothing_of_the_consumers_target() -> None:
     assert found.lane.retry.live_stopped
 
 
-def test_what_the_consumer_has_in_flight_is_not_settled_under_it() -> None:
+def test_a_holder_settles_no_record_that_the_consumer_has_in_flight() -> None:
     found = Failing((3, 5))
     found.lease()
 
@@ -181,7 +181,7 @@ def test_what_the_consumer_has_in_flight_is_not_settled_under_it() -> None:
     assert found.lane.cursor.acked == 2
 
 
-def test_what_another_holder_has_is_not_settled_under_it() -> None:
+def test_a_holder_settles_no_range_that_another_holder_has_leased() -> None:
     found = Failing((3, 5))
     found.lease("other")
 
@@ -240,7 +240,7 @@ def test_a_lease_that_runs_out_is_a_failed_try_of_each_of_its_ranges() -> None:
     assert not found.lane.retry.live_stopped
 
 
-def test_what_has_used_up_its_tries_goes_to_no_consumer_before_it_is_moved() -> None:
+def test_a_range_whose_last_attempt_was_a_lease_is_exhausted_when_the_lease_expires() -> None:
     found = Failing((3, 5), max_attempts=2)
     found.lease()
     assert found.lane.exhausted() == []
@@ -250,7 +250,7 @@ def test_what_has_used_up_its_tries_goes_to_no_consumer_before_it_is_moved() -> 
     assert found.lane.exhausted() == [3]
 
 
-def test_what_is_leased_is_not_moved_though_it_has_used_up_its_tries() -> None:
+def test_a_leased_range_is_not_exhausted_although_its_attempts_are_used_up() -> None:
     found = Failing((3, 5))
     found.lease()
     found.lane.change(replace(found.lane.settings, max_attempts=1))
@@ -268,7 +268,7 @@ def test_the_next_timer_is_that_of_the_lease() -> None:
     assert found.lane.next_timer(NOW) == UNTIL + 60
 
 
-def test_what_is_returned_has_not_failed_and_is_due_at_once() -> None:
+def test_a_released_range_keeps_its_attempts_and_is_due_at_once() -> None:
     found = Failing((3, 5), delay_s=30.0)
     found.lease(before_due=True)
 

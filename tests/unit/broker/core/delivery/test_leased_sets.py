@@ -28,7 +28,7 @@ def test_a_holder_has_a_name(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "x" * 129, "two words", "umlaut-\u00e4", "line\n"])
-def test_what_is_no_name_of_a_holder_is_refused(name: str) -> None:
+def test_an_invalid_name_of_a_holder_is_refused(name: str) -> None:
     with refusal(Reason.INVALID_LEASE, match="holder = .*: must be 1 to 128"):
         checked_holder(name)
 

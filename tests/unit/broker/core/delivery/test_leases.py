@@ -41,7 +41,7 @@ def test_the_lease_of_an_offset_is_found_with_its_time() -> None:
     ]
 
 
-def test_what_is_settled_is_in_no_set_and_who_has_nothing_left_is_forgotten() -> None:
+def test_settled_ranges_are_in_no_set_and_a_holder_without_ranges_is_forgotten() -> None:
     leases = leased(a=(0, 4), b=(5, 6))
 
     leases.settle(Range(1, 2), Cursor(), answered=True)
@@ -65,7 +65,7 @@ def test_leases_run_out_each_at_its_own_time() -> None:
     assert (bool(leases), leases.next_timer()) == (False, None)
 
 
-def test_what_is_released_can_be_taken_by_another() -> None:
+def test_released_ranges_can_be_leased_by_another_holder() -> None:
     leases = leased(a=(0, 2))
 
     assert leases.release("a") == [Range(0, 2)]

@@ -28,7 +28,7 @@ def test_moved_records_are_stored_as_settled_once_their_batch_is_cut() -> None:
     assert (progress.cursor.watermark, progress.cursor.dead_lettered) == (2, 2)
 
 
-def test_what_was_sent_before_is_a_redelivery() -> None:
+def test_records_sent_before_are_redeliveries() -> None:
     progress = Progress(Cursor())
 
     progress.sent([Range(0, 4)])

@@ -232,7 +232,7 @@ def test_a_name_that_was_taken_over_stays_with_who_took_it_after_a_restart(secon
             again.stage(replace(CLAIM, producer=first, epoch=1))
 
 
-def test_who_took_a_name_over_keeps_it_when_it_continues_writing_under_a_clock_that_went_back() -> None:
+def test_a_producer_that_took_a_name_over_keeps_it_after_a_restart_although_the_clock_went_back() -> None:
     producers = Producers("orders")
     commit(producers, CLAIM, "t", at_us=1_700_000_000_000_000)
     commit(producers, replace(OTHER, takeover=True), "u", at_us=1_000_000)
@@ -264,7 +264,7 @@ def test_no_step_of_the_wall_clock_makes_a_producer_old() -> None:
     assert [each.producer for each in producers.idle(set(), {"batch"}, oldest_us=51)] == ["batch"]
 
 
-def test_what_a_newer_run_has_staged_fences_the_older_one_after_a_restart_and_leaves_the_name_where_it_is() -> None:
+def test_a_stage_of_a_newer_run_fences_the_older_run_after_a_restart_and_leaves_the_name_with_its_holder() -> None:
     producers = Producers("orders")
     commit(producers, CLAIM, "a")
 
@@ -296,14 +296,14 @@ def test_a_producer_that_is_forgotten_gives_its_name_back() -> None:
     assert not producers.stage(OTHER)
 
 
-def test_what_is_remembered_of_a_producer_is_its_last_epoch() -> None:
+def test_the_record_of_a_producer_holds_its_last_epoch() -> None:
     producers = Producers("orders")
     record = producers.committed(CLAIM, ["a"], 1, TEN)
 
     assert record == ProducerRecord("query", "orders", "run-1", 1, 0, "run-1", 1, digest(["a"]), 10, "kind:aa")
 
 
-def test_who_has_committed_nothing_and_stages_nothing_is_forgotten_at_once() -> None:
+def test_a_producer_that_committed_nothing_and_stages_nothing_is_idle_at_once() -> None:
     producers = Producers("orders")
     producers.stage(CLAIM)
 

@@ -83,7 +83,9 @@ def test_a_cursor_is_a_set_of_settled_offsets_with_a_balanced_account(
 
 
 @given(st.lists(RANGES), RANGES)
-def test_what_is_unsettled_within_a_range_is_exactly_that(settlements: list[Range], within: Range) -> None:
+def test_the_unsettled_offsets_within_a_range_are_exactly_those_not_settled(
+    settlements: list[Range], within: Range
+) -> None:
     cursor = Cursor()
     for settled in settlements:
         cursor, _ = cursor.settle(settled, ACKED)

@@ -4,7 +4,7 @@ from forebay.broker.core.partition.expiry import expired
 from tests.support.pages.samples import entry
 
 
-def test_what_was_accepted_before_the_time_is_too_old() -> None:
+def test_entries_accepted_before_the_given_time_are_expired() -> None:
     entries = [entry(0, age_us=1), entry(1, age_us=4), entry(2, age_us=5), entry(3, age_us=6)]
 
     assert [found.base for found in expired(entries, 5, ())] == [0, 1]
@@ -15,7 +15,7 @@ def test_nothing_is_too_old_where_the_first_is_not() -> None:
     assert expired([], 5, ()) == []
 
 
-def test_what_is_in_flight_is_passed_over() -> None:
+def test_entries_in_flight_are_not_expired() -> None:
     entries = [entry(0), entry(1), entry(2)]
 
     assert [found.base for found in expired(entries, 1, {0, 2})] == [1]

@@ -157,7 +157,7 @@ def test_an_acked_record_within_a_page_in_flight_is_settled() -> None:
     assert (requested.ask(5).state, requested.ask(5).before) == (RecordState.IN_FLIGHT, 3)
 
 
-def test_how_a_record_was_settled_is_known_where_the_account_leaves_one_way() -> None:
+def test_the_settlement_of_a_record_is_known_while_the_account_has_one_kind_only() -> None:
     requested = Asked()
     requested.send(2)
     requested.settle(0, 5, Settlement.DEAD_LETTERED)
@@ -235,7 +235,7 @@ def test_a_record_that_the_subscription_dropped_is_still_stored_for_others() -> 
     assert (found.rejection.detail, found.rejection.at_us) == ("no such column", 9)
 
 
-def test_what_a_merged_rejection_covers_is_settled_in_an_unknown_way() -> None:
+def test_the_settlement_of_a_record_in_a_merged_rejection_is_unknown() -> None:
     requested = Asked()
     requested.send()
     requested.settle(0, 10, Settlement.DROPPED)

@@ -58,7 +58,7 @@ def test_the_bound_yields_where_live_records_are_between() -> None:
     assert made == kept[:1]
 
 
-def test_what_a_seek_brings_back_is_no_gap_of_the_subscription_any_more() -> None:
+def test_a_seek_back_removes_or_cuts_the_rejections_of_its_subscription() -> None:
     wide = Gap(2, 6, REJECTED, 7, 0, 0, subscription="default")
     rejections = Rejections([rejection(0), wide, rejection(8), rejection(9, subscription="audit")])
 

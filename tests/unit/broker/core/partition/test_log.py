@@ -43,7 +43,7 @@ def test_an_empty_log_begins_at_zero() -> None:
     assert not log.needs_oldest
 
 
-def test_what_waits_has_offsets_but_is_not_stored() -> None:
+def test_queued_appends_have_offsets_but_are_not_stored() -> None:
     log = PartitionLog(0)
 
     assert log.reserve(5, 50) == 0
@@ -143,7 +143,7 @@ def test_the_first_entries_of_a_long_log_are_loaded_from_the_store() -> None:
     assert not log.needs_oldest
 
 
-def test_what_was_removed_while_entries_were_read_is_left_out() -> None:
+def test_entries_removed_while_they_were_read_are_left_out() -> None:
     entries = [entry(at) for at in range(6)]
     log = filled(6)
     log.remove(entries[:2], reason=None, at_us=0)

@@ -27,7 +27,7 @@ def test_an_empty_range_adds_nothing() -> None:
     assert ranges.add((), Range(3, 3)) == ()
 
 
-def test_what_is_missing_is_what_is_not_there() -> None:
+def test_missing_ranges_are_the_parts_that_no_given_range_covers() -> None:
     assert list(ranges.missing((Range(2, 4), Range(6, 8)), Range(3, 10))) == [Range(4, 6), Range(8, 10)]
 
 
@@ -63,7 +63,7 @@ def test_a_set_without_an_empty_range_stays_as_it_is() -> None:
 
 
 @given(st.lists(RANGES), st.lists(RANGES), RANGES)
-def test_what_sets_have_in_common_have_without_it_and_have_together_is_as_with_sets_of_offsets(
+def test_common_without_and_union_agree_with_the_operations_on_sets_of_offsets(
     added: list[Range], others: list[Range], part: Range
 ) -> None:
     one = ranges.union((), tuple(added))

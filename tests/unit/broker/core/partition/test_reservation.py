@@ -61,7 +61,7 @@ def test_after_a_clean_stop_nothing_is_missing() -> None:
     assert began(tail, end=3).tail == tail
 
 
-def test_what_a_cursor_shows_as_settled_stays_acked() -> None:
+def test_records_that_a_cursor_shows_as_settled_stay_acked_after_a_kill() -> None:
     cursor, _ = Cursor().settle(Range(0, 2), Settlement.ACKED)
     cursor, _ = cursor.settle(Range(3, 4), Settlement.ACKED)
 

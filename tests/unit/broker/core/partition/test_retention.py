@@ -48,7 +48,7 @@ def test_marks_are_spaced_and_the_next_one_takes_in_what_came_between() -> None:
     assert later == (Mark(10, 0), Mark(20, spacing_us))
 
 
-def test_what_was_settled_before_the_time_began_may_go() -> None:
+def test_records_settled_before_the_retention_time_may_be_removed() -> None:
     marks = (Mark(10, 0), Mark(20, HOUR_US // 2))
 
     assert passed_until(marks, HOUR_US - 1, HOUR_US) == 0
@@ -97,7 +97,9 @@ def test_nothing_is_removed_before_its_time_whatever_moves(seen: Seen, retain_us
 
 
 @given(steps=st.lists(st.integers(0, 50), min_size=1, max_size=80), retain_us=st.integers(SECOND_US, HOUR_US))
-def test_what_is_settled_goes_at_most_a_spacing_after_its_time(steps: list[int], retain_us: int) -> None:
+def test_settled_records_may_be_removed_at_most_one_spacing_after_their_retention_time(
+    steps: list[int], retain_us: int
+) -> None:
     spacing_us = max(SECOND_US, retain_us // MARKS)
     marks: Marks = ()
     settled = now_us = 0

@@ -53,7 +53,7 @@ def stage(settings: SinkSettings, logs: list[PartitionLog], staged: tuple[int, i
     assert admit("orders", settings, demand(settings, live(logs), staged, records, size, is_staged=True), logs) == []
 
 
-def test_what_is_queued_counts() -> None:
+def test_queued_records_count_as_live_usage() -> None:
     log = log_of(entry(0, 3))
     log.reserve(2, 20)
 
@@ -86,7 +86,9 @@ def test_zero_records_is_no_bound() -> None:
 @pytest.mark.parametrize(
     ("limits", "records", "size"), [({"max_total_bytes": 1024}, 1, 1025), ({"max_disk_cache": 2}, 3, 1)]
 )
-def test_what_will_never_fit_is_refused_for_good(limits: dict[str, int], records: int, size: int) -> None:
+def test_an_append_that_alone_exceeds_a_limit_is_refused_as_too_large(
+    limits: dict[str, int], records: int, size: int
+) -> None:
     with pytest.raises(RecordTooLarge):
         decide(rejecting(**limits), [log_of()], records, size)
 
@@ -184,7 +186,7 @@ def test_live_and_staged_bytes_do_too() -> None:
         stage(settings, logs, (1, 500), 1, 25)
 
 
-def test_what_is_staged_takes_room_from_an_append_that_may_be_refused() -> None:
+def test_staged_records_count_against_the_limit_of_an_append_to_a_sink_that_rejects() -> None:
     settings = rejecting(max_disk_cache=5)
     logs = [log_of(entry(0, 2))]
 
@@ -194,7 +196,7 @@ def test_what_is_staged_takes_room_from_an_append_that_may_be_refused() -> None:
     assert refused.value.facts["staged"] == "2"
 
 
-def test_where_the_oldest_may_go_live_and_staged_records_each_have_the_limit() -> None:
+def test_live_and_staged_records_each_have_the_limit_in_a_sink_that_drops_the_oldest() -> None:
     settings = dropping(max_disk_cache=5)
     logs = [log_of(entry(0, 5))]
 

@@ -83,7 +83,7 @@ def test_a_connection_that_was_just_used_is_not_idle() -> None:
     assert not excess(used, LIMITS, NOW)
 
 
-def test_what_a_host_loses_counts_for_the_bound_of_all() -> None:
+def test_connections_closed_for_the_bound_of_a_host_count_for_the_bound_of_all() -> None:
     found = excess([*strangers(12), *[Connection(100 + n, f"b-{n}", NOW - 9.0) for n in range(8)]], LIMITS, NOW)
 
     assert len(found.of_hosts) == 8

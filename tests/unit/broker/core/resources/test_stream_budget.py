@@ -29,11 +29,11 @@ def test_a_stream_that_holds_something_may_take_more_only_within_half_of_the_bud
     assert not budget.fits(share, 21)
 
 
-def test_what_is_larger_than_the_budget_fits_when_no_stream_holds_any() -> None:
+def test_a_size_beyond_the_budget_fits_while_no_stream_holds_any_of_it() -> None:
     assert StreamBudget(100).fits(StreamShare(), 1_000)
 
 
-def test_what_is_returned_is_free_and_never_more_than_was_taken() -> None:
+def test_returned_bytes_are_free_and_never_exceed_the_bytes_taken() -> None:
     budget = StreamBudget(100)
     share = holding(budget, 60)
     budget.remove(share, 20, NOW)

@@ -9,7 +9,7 @@ MIB = 1 << 20
 NOW = 100.0
 
 
-def test_what_belongs_to_no_complete_request_is_held_until_it_does() -> None:
+def test_bytes_of_an_incomplete_request_are_held_until_it_is_complete() -> None:
     unread, intake = Unread(), Intake()
 
     half = unread.check(Traffic(received=16 * MIB), intake, NOW, is_open=True)

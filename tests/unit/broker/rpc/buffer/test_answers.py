@@ -238,7 +238,9 @@ async def test_in_strict_order_a_nack_of_thousands_of_ranges_is_one_failure() ->
         assert taker.lane().cursor.attempts == ((2, 1),)
 
 
-async def test_what_is_settled_while_a_nack_is_examined_is_not_returned(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_records_acked_while_a_nack_is_examined_are_already_settled_for_the_nack(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with many_taken() as taker:
         monkeypatch.setattr(slices, "SLICE_S", 0.0)
         nacking = asyncio.ensure_future(nacked(taker.subscription, nack(taker, *SCATTERED)))

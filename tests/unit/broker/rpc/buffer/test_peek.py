@@ -61,7 +61,7 @@ def test_a_long_value_is_cut_and_marked_and_its_length_is_reported(value: bytes)
     assert message.value_bytes == len(value)
 
 
-def test_what_was_cut_is_still_base64() -> None:
+def test_a_truncated_binary_value_is_still_valid_base64() -> None:
     message = shown(PlainRecord(b"\xff" * 10_000))
 
     assert base64.b64decode(message.value) == b"\xff" * 3_072

@@ -14,7 +14,7 @@ from forebay.broker.runtime.publish.result import PublishResult
 pytestmark = pytest.mark.anyio
 
 
-async def test_what_is_durable_is_answered_also_when_the_store_has_failed_behind_it() -> None:
+async def test_a_durable_append_is_answered_although_the_store_has_failed_for_the_next_one() -> None:
     loop = asyncio.get_running_loop()
     stored: asyncio.Future[PublishResult] = loop.create_future()
     stored.set_result(PublishResult(0, 1, duplicate=False))

@@ -13,7 +13,7 @@ from forebay.v1 import sink_service_pb2, subscription_pb2
 from tests.support.refusals import refusal
 
 
-def test_what_is_within_its_range_passes() -> None:
+def test_the_largest_allowed_numbers_are_accepted() -> None:
     request = subscription_pb2.SeekSubscriptionRequest(sink="orders", to=subscription_pb2.Position(offset=NUMBER_MAX))
     request.to.offsets.offsets[3] = NUMBER_MAX
     request.to.time.seconds = 253_402_300_799

@@ -86,7 +86,7 @@ def test_a_message_with_too_many_bytes_is_not_examined() -> None:
 @pytest.mark.parametrize(
     "start", [b"\x0b", b"\x0c", b"\x0e", b"\x0a\x7f", b"\x0a", b"\xff" * 11, b"\x0d\x00", b"\x80"], ids=bytes.hex
 )
-def test_what_cannot_be_followed_is_refused(start: bytes) -> None:
+def test_a_field_that_cannot_be_parsed_is_refused(start: bytes) -> None:
     padding = b"\x50\x01" * 20
 
     with pytest.raises(InvalidRequest):

@@ -98,7 +98,7 @@ async def test_a_partition_that_does_not_exist_is_refused() -> None:
             await questions.gaps_response(buffer, pb.ListGapsRequest(sink="orders", partition=2))
 
 
-def test_what_was_purged_is_reported_per_partition() -> None:
+def test_purged_records_are_reported_per_partition() -> None:
     message = questions.purge_response([Purged(3, 10, 200, 2, 40)])
 
     assert message == pb.PurgeSinkResponse(

@@ -128,7 +128,7 @@ async def test_appends_stop_at_the_reserve_of_the_disk_and_resume_by_themselves(
         at.committer.admit(501)
 
 
-async def test_what_waits_for_its_sync_counts_against_the_disk() -> None:
+async def test_an_append_that_waits_for_its_sync_counts_against_the_free_disk_space() -> None:
     store = HeldStore()
     store.room = 2_000
     async with bench(store, reserve=1_000) as at:

@@ -233,7 +233,7 @@ class Letter:
         pass
 
 
-async def test_what_belongs_together_with_other_writes_goes_with_the_next_group_however_full_that_is() -> None:
+async def test_an_append_with_a_companion_write_is_in_the_next_group_however_full_the_group_is() -> None:
     busy, letters = append_queue(0), append_queue(1)
     for _ in range(40):
         queue(busy, bytes(MIB))

@@ -85,7 +85,7 @@ async def test_bulk_pages_give_their_space_back() -> None:
         assert store.live_bytes() < MIB
 
 
-async def test_what_was_not_reclaimed_before_a_stop_is_reclaimed_by_the_next_start(
+async def test_pages_not_reclaimed_before_a_stop_are_reclaimed_after_the_next_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store = MemoryStore()

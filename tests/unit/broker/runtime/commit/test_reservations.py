@@ -54,7 +54,7 @@ async def spilling(store: HeldStore, accepted: AcceptedInMemory | None = None) -
 
 
 @pytest.mark.usefixtures("alarm")
-async def test_who_asks_at_the_moment_when_a_reservation_has_become_durable_continues_with_it() -> None:
+async def test_a_caller_that_reserves_at_the_moment_a_reservation_becomes_durable_continues_with_it() -> None:
     store = HeldStore()
     async with spilling(store) as (broker, buffer):
         store.hold()
@@ -108,5 +108,5 @@ def test_slots_are_allocated_from_below_and_freed() -> None:
     assert slots.allocate() == 1
 
 
-def test_where_nothing_is_counted_there_is_no_slot() -> None:
+def test_no_slot_is_allocated_while_the_accepted_counts_are_unknown() -> None:
     assert Slots(AcceptedUnknown(), set()).allocate() is None

@@ -335,7 +335,7 @@ async def test_a_dead_letter_while_probing_counts_as_success_of_the_probe() -> N
         assert len(await taker.all_offsets()) == 9
 
 
-async def test_what_was_dropped_before_it_could_be_moved_counts_as_dropped() -> None:
+async def test_a_record_dropped_before_it_could_be_moved_counts_as_dropped() -> None:
     store = HeldStore()
     async with orders(store, realtime=False) as (broker, buffer):
         subscription = buffer.subscription("")

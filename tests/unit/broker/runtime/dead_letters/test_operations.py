@@ -220,7 +220,7 @@ async def test_a_redrive_cut_off_by_a_crash_has_happened_or_not_happened(fails: 
         accounts(broker.sink("orders.dlq"))
 
 
-async def test_what_a_consumer_of_the_dead_letters_has_in_flight_is_left_to_it() -> None:
+async def test_dead_letters_in_flight_to_a_consumer_are_not_redriven() -> None:
     async with dead_orders() as (broker, buffer):
         reader = Taker(broker.sinks["orders.dlq"].subscription(""))
         taken = await reader.offsets(records_max=3)

@@ -85,7 +85,7 @@ async def test_a_delivery_has_no_more_pages_than_the_bound() -> None:
         assert (len(first.pages), len(second.pages)) == (MESSAGE_PAGES, 5)
 
 
-async def test_what_is_settled_already_is_passed_over() -> None:
+async def test_settled_records_are_left_out_of_a_redelivery() -> None:
     async with sink() as buffer:
         await fill(buffer, 3, records=4)
         taker = join(buffer)
@@ -270,7 +270,7 @@ async def test_a_sink_that_is_not_realtime_is_read_from_the_store() -> None:
         assert mode_of(buffer.subscription("")) == (False, 0)
 
 
-async def test_what_was_revoked_while_it_was_read_is_not_sent() -> None:
+async def test_records_revoked_while_they_are_read_are_not_sent() -> None:
     store = HeldStore()
     short: dict[str, Any] = {"retry_backoff_min_us": 1_000, "retry_backoff_max_us": 1_000}
     async with sink(store, bounds=Bounds(tail_bytes=0), **short) as buffer:

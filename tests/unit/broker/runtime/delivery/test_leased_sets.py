@@ -168,7 +168,7 @@ async def test_holders_are_bounded_and_one_whose_set_is_settled_counts_no_more(m
         assert ranges(await lease(buffer, "b")) == {0: [(1, 2)]}
 
 
-async def test_what_is_too_old_is_not_given_out_and_what_is_leased_is_not_dropped_for_its_age() -> None:
+async def test_expired_records_are_not_leased_and_leased_records_do_not_expire() -> None:
     clock = FakeClock()
     async with filled_sink(clock=clock, records=4, ordering=RELAXED, max_age_us=60_000_000) as buffer:
         await failed(buffer, 1, 2)
@@ -238,7 +238,7 @@ async def test_a_partition_that_is_not_there_is_refused_and_nothing_settled() ->
         assert buffer.subscription("").lanes[0].cursor.acked == 0
 
 
-async def test_what_was_leased_before_a_seek_settles_nothing_after_it_and_is_not_taken_again() -> None:
+async def test_a_set_leased_before_a_seek_settles_nothing_after_it_and_is_not_leased_again() -> None:
     async with filled_sink(records=4, ordering=RELAXED) as buffer:
         await failed(buffer, 1)
         found = await lease(buffer)
@@ -328,7 +328,7 @@ async def test_a_call_extends_what_the_holder_has() -> None:
         assert buffer.subscription("").lanes[0].cursor.attempts_of(1) == 1
 
 
-async def test_what_is_returned_is_sent_to_the_consumer_without_a_failed_try() -> None:
+async def test_a_released_set_is_sent_to_the_consumer_without_a_failed_attempt() -> None:
     async with filled_sink(records=4, ordering=RELAXED) as buffer:
         taker = await failed(buffer, 1, 2)
         await lease(buffer)

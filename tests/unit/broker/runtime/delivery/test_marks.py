@@ -83,7 +83,7 @@ async def test_after_a_kill_what_was_delivered_is_a_resend_and_the_rest_is_not()
         assert await resent(broker, "default", 4) == [(0, True), (1, True), (2, False), (3, False)]
 
 
-async def test_what_a_kill_after_a_kill_finds_was_delivered_by_any_run() -> None:
+async def test_records_delivered_by_any_earlier_run_are_resends_after_repeated_kills() -> None:
     machine = Machine()
     async with machine.killed(4, taken=2):
         pass

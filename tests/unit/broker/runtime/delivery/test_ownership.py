@@ -38,7 +38,7 @@ async def test_consumers_share_the_partitions_evenly() -> None:
         assert second.told_partitions()[-1] == second.owned()
 
 
-async def test_who_comes_later_than_there_are_partitions_waits_for_one() -> None:
+async def test_a_consumer_beyond_the_number_of_partitions_waits_for_one() -> None:
     async with filled_sink() as buffer:
         first, second = join(buffer, "a"), join(buffer, "b")
         waiting = second.owned()
@@ -97,7 +97,7 @@ async def test_a_partition_is_taken_from_an_owner_that_does_not_answer_in_time()
         assert buffer.subscription("").lanes[moved].cursor.attempts == ((0, 1),)
 
 
-async def test_what_a_consumer_had_in_flight_goes_to_the_next_one_and_counts_as_a_try() -> None:
+async def test_records_in_flight_to_a_consumer_that_leaves_go_to_the_next_one_and_count_as_an_attempt() -> None:
     async with filled_sink() as buffer:
         first = join(buffer, "a")
         assert await first.all_offsets() == list(range(10))

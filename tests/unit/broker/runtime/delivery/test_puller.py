@@ -66,7 +66,7 @@ async def test_a_pull_takes_as_many_records_as_it_asked_for_also_in_the_middle_o
         assert [await pull(at, 2), await pull(at, 2), await pull(at, 2), await pull(at, 2)] == [[0, 1], [2, 3], [4], []]
 
 
-async def test_what_was_pulled_is_in_flight_until_it_is_answered() -> None:
+async def test_pulled_records_are_in_flight_until_they_are_answered() -> None:
     async with sink() as buffer:
         at = buffer.subscription("")
         await pull(at, 3)
@@ -133,7 +133,7 @@ async def test_an_answer_extends_the_lease() -> None:
         assert at.lanes[0].owner == "p"
 
 
-async def test_when_a_lease_runs_out_another_gets_what_was_in_flight() -> None:
+async def test_another_consumer_gets_the_records_in_flight_after_the_lease_expires() -> None:
     clock = FakeClock()
     async with sink(clock) as buffer:
         at = buffer.subscription("")

@@ -256,7 +256,7 @@ async def test_a_seek_to_a_time_finds_the_first_record_since_in_every_partition(
 # -- several subscriptions
 
 
-async def test_what_one_has_settled_stays_until_the_last_one_has() -> None:
+async def test_records_settled_by_one_subscription_stay_until_the_last_one_has_settled_them() -> None:
     async with filled_sink(records=3) as buffer:
         for name in ("a", "b"):
             await create(buffer, name)
@@ -380,7 +380,7 @@ async def test_stats_taken_while_partitions_are_added_are_whole() -> None:
 # -- settling below an offset
 
 
-async def test_what_is_settled_below_an_offset_counts_as_acked_and_never_goes_back() -> None:
+async def test_records_settled_below_an_offset_count_as_acked_and_the_watermark_never_moves_back() -> None:
     store = MemoryStore()
     async with filled_sink(store, records=10) as buffer:
         settled = await buffer.subscribing.settle("", {0: 6})
@@ -416,7 +416,7 @@ async def test_records_that_were_dropped_stay_dropped_when_all_below_an_offset_i
         assert (settled.acked, cursor.dropped, cursor.watermark, cursor.balances(7)) == (2, 3, 5, True)
 
 
-async def test_what_a_consumer_has_settled_before_is_not_counted_twice() -> None:
+async def test_records_acked_before_are_not_counted_again_by_settling_below_an_offset() -> None:
     async with filled_sink(records=6) as buffer:
         taker = Taker(buffer.subscription(""))
         await taker.all_offsets()

@@ -26,7 +26,7 @@ from tests.support.refusals import refusal
 pytestmark = pytest.mark.anyio
 
 
-async def test_what_is_staged_is_invisible_until_its_epoch_is_committed() -> None:
+async def test_staged_records_are_invisible_until_their_epoch_is_committed() -> None:
     async with running() as broker:
         buffer, _ = await broker.create("orders", SinkSettings())
         await stage(buffer, claim(), "a", [b"1", b"2"], [b"3"])
@@ -250,7 +250,7 @@ def _elsewhere() -> Claim:
     return replace(claim(), sink="others", write_name="others")
 
 
-async def test_what_is_not_complete_does_not_become_visible() -> None:
+async def test_an_incomplete_epoch_is_refused_and_stays_invisible() -> None:
     async with running() as broker:
         buffer, _ = await broker.create("orders", SinkSettings(partitions=2))
         await stage(buffer, claim(), "a", [b"1"], [b"2"])

@@ -50,7 +50,9 @@ def test_nothing_is_lacking_when_all_is_named_as_it_is_staged() -> None:
         ([TokenPart(0, 2, 2), TokenPart(0, 2, 2)], "named twice"),
     ],
 )
-def test_what_is_named_otherwise_than_it_is_staged_is_said(parts: list[TokenPart], problem: str) -> None:
+def test_each_difference_between_the_named_and_the_staged_parts_is_reported(
+    parts: list[TokenPart], problem: str
+) -> None:
     assert problem in stage_of(p0=2).lacks(parts)
 
 

@@ -121,7 +121,7 @@ async def test_a_second_stream_of_a_token_ends_the_first_and_continues() -> None
         assert buffer.state.staged.records == 3
 
 
-async def test_who_resumes_what_was_discarded_is_fenced() -> None:
+async def test_a_writer_that_resumes_a_discarded_stage_is_fenced() -> None:
     async with sink() as buffer:
         session = await stage(buffer, claim(), "a", [b"1"])
         assert await buffer.staging.abort("query", 0, ["a", "a", "unknown"]) == 1
@@ -134,7 +134,7 @@ async def test_who_resumes_what_was_discarded_is_fenced() -> None:
         assert anew.next_sequences() == {}
 
 
-async def test_who_comes_from_before_the_restart_and_finds_nothing_is_fenced_at_its_next_page() -> None:
+async def test_a_writer_from_before_a_restart_that_finds_no_stage_is_fenced_at_its_next_page() -> None:
     async with sink() as buffer:
         earlier = 1 << START_BITS
         assert buffer.staging.open(claim(), "b", earlier >> 1).next_sequences() == {}
@@ -170,7 +170,7 @@ async def test_a_newer_run_discards_what_older_ones_have_staged_and_their_stream
     assert wrong_names(store.reopen()) == []
 
 
-async def test_what_a_killed_run_stages_late_harms_nothing() -> None:
+async def test_a_page_staged_late_by_a_killed_run_is_fenced_and_does_not_become_visible() -> None:
     async with running() as broker:
         buffer, _ = await broker.create("orders", SinkSettings())
         late = buffer.staging.open(claim(), "late", None)
@@ -432,7 +432,7 @@ async def test_the_page_that_was_refused_is_the_next_one_when_there_is_room() ->
         assert await stored(broker) == [b"1", b"2"]
 
 
-async def test_where_the_oldest_may_go_live_and_staged_records_each_have_the_limit() -> None:
+async def test_live_and_staged_records_each_have_the_limit_in_a_sink_that_drops_the_oldest() -> None:
     async with sink(max_disk_cache=2, overflow=Overflow.DROP_OLDEST) as buffer:
         await fill(buffer, 3)
         session = await stage(buffer, claim(), "a", [b"1"], [b"2"])
@@ -444,7 +444,7 @@ async def test_where_the_oldest_may_go_live_and_staged_records_each_have_the_lim
         assert buffer.logs[0].records == 2
 
 
-async def test_what_never_fits_is_refused_for_good() -> None:
+async def test_a_staged_page_that_alone_exceeds_the_limit_is_refused_as_too_large() -> None:
     async with sink(max_disk_cache=2) as buffer:
         session = buffer.staging.open(claim(), "a", None)
 

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.anyio
 STORED = PublishResult(3, 2, duplicate=False)
 
 
-async def test_what_is_known_is_answered_at_once() -> None:
+async def test_a_known_result_is_answered_at_once() -> None:
     assert await done_with(asyncio.get_running_loop(), STORED) == STORED
 
 

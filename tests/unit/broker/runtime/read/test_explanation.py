@@ -82,7 +82,7 @@ async def test_a_partition_that_does_not_exist_is_refused() -> None:
             await ask(broker, 0, partition=1)
 
 
-async def test_what_waits_for_its_batch_is_answered_so_at_once() -> None:
+async def test_a_record_that_waits_for_its_commit_is_explained_at_once_as_awaiting_it() -> None:
     store = HeldStore()
     async with orders(store, pages=1) as broker:
         store.hold()

@@ -94,7 +94,7 @@ async def test_nothing_behind_the_end_is_named() -> None:
     assert store.expected == stored[4:6]
 
 
-async def test_what_memory_holds_is_not_named() -> None:
+async def test_no_hint_is_given_for_pages_in_memory() -> None:
     store = Hinted()
     async with replayed_sink(store, bounds=Bounds(tail_bytes=12 * PAGE_BYTES_MAX)) as at:
         stored = await filled(at)
@@ -104,7 +104,7 @@ async def test_what_memory_holds_is_not_named() -> None:
     assert sorted(store.expected) == stored[4 : PAGES - 12]
 
 
-async def test_what_memory_holds_for_others_is_named_where_the_sink_is_read_from_the_store() -> None:
+async def test_hints_are_given_for_pages_in_memory_if_the_sink_is_read_from_the_store() -> None:
     store = Hinted()
     async with replayed_sink(store, bounds=Bounds(tail_bytes=64 << 20), realtime=False) as at:
         stored = await filled(at)
@@ -124,7 +124,7 @@ async def test_pages_that_are_no_bulk_are_not_named() -> None:
     assert store.expected == []
 
 
-async def test_who_does_not_read_ahead_names_nothing() -> None:
+async def test_a_reader_without_read_ahead_gives_no_hints() -> None:
     store = Hinted()
     async with replayed_sink(store, bounds=NOTHING_HELD) as at:
         await filled(at)

@@ -173,7 +173,7 @@ async def test_a_reader_that_is_overtaken_by_trimming_is_reported() -> None:
             await anext(steps)
 
 
-async def test_what_was_trimmed_between_two_gaps_is_not_passed_over_in_silence() -> None:
+async def test_a_record_trimmed_between_two_gaps_ends_the_replay_with_offset_trimmed() -> None:
     async with replayed_sink() as at:
         await at.fill(4)
         taker = Taker(at.buffer.subscription(""))
@@ -238,7 +238,7 @@ async def test_a_reader_that_leaves_while_it_reads_ahead_leaves_nothing_behind()
         store.reads.open()
 
 
-async def test_what_is_dropped_while_it_reads_ahead_is_a_gap_behind_what_was_read() -> None:
+async def test_records_dropped_while_a_replay_reads_ahead_are_a_gap_behind_the_page_already_read() -> None:
     async with replayed_sink(overflow=Overflow.DROP_OLDEST, max_disk_cache=2) as at:
         await at.fill(2, size=2 << 20)
         steps = at.replay(ahead=True).read(0, None, follow=True)

@@ -38,7 +38,7 @@ async def test_it_is_made_when_there_is_room_beside_the_reserve() -> None:
     assert (before, room.size) == (0, 64), "what is there is not given up while the broker runs"
 
 
-async def test_what_it_holds_counts_as_room_when_it_is_to_grow() -> None:
+async def test_the_ballast_counts_as_free_space_when_it_is_to_grow() -> None:
     room = Room(32)
 
     await BallastKeeper(room, size=64, reserve_bytes=512).check(32 + 512)
@@ -54,7 +54,9 @@ async def test_none_is_kept_where_none_is_wanted() -> None:
     assert room.size == 0
 
 
-async def test_what_cannot_be_made_is_reported_once_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_ballast_that_cannot_be_allocated_is_reported_once_and_retried(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     room = Room()
     room.full = True
     keeper = BallastKeeper(room, size=64, reserve_bytes=0)

@@ -85,7 +85,7 @@ async def test_strangers_beyond_the_bound_of_their_host_are_closed_and_callers_s
     assert closed == [("per_peer", 2)]
 
 
-async def test_what_is_being_closed_is_neither_counted_nor_closed_again() -> None:
+async def test_a_connection_being_closed_is_neither_counted_nor_closed_again() -> None:
     sockets, closed = Open(), list[tuple[str, int]]()
     keeper = connections(Clock(), closed)
     sockets.add(6)
@@ -146,7 +146,7 @@ async def test_the_connection_that_sent_the_most_without_a_call_is_closed() -> N
     assert (sockets.shut_down, closed) == ([2], [("unread", 1)])
 
 
-async def test_what_became_a_call_is_not_unread() -> None:
+async def test_bytes_received_before_a_call_are_not_unread_after_it() -> None:
     clock, sockets = Clock(), Open()
     keeper = connections(clock)
     sockets.add(1)
@@ -165,7 +165,7 @@ async def test_what_became_a_call_is_not_unread() -> None:
     assert sockets.shut_down == [1]
 
 
-async def test_what_is_sent_beside_an_open_call_counts_unless_it_is_read() -> None:
+async def test_bytes_received_beside_an_open_call_count_as_unread_unless_they_are_read() -> None:
     clock, sockets = Clock(), Open()
     keeper = connections(clock)
     sockets.add(1)

@@ -78,7 +78,7 @@ def test_a_descriptor_that_is_used_again_is_examined_again(listener: Listener) -
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it")
-def test_what_was_taken_from_a_connection_and_by_its_peer_is_known_and_what_waits_in_the_system_is_left_out(
+def test_traffic_counts_the_bytes_that_either_end_has_read_and_not_those_in_system_buffers(
     listener: Listener,
 ) -> None:
     sockets = Sockets(listener.port)

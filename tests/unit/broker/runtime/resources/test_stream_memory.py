@@ -55,7 +55,7 @@ async def test_a_stream_waits_until_another_one_has_given_room() -> None:
     assert (first.held, second.held) == (0, PAGES * COPIES)
 
 
-async def test_who_is_refused_is_woken_when_there_is_room() -> None:
+async def test_a_share_that_was_refused_is_woken_when_there_is_room() -> None:
     woken: list[str] = []
     of_all = memory()
     first = of_all.share()

@@ -46,7 +46,7 @@ async def test_a_clean_stop_empties_the_sink_counted_and_with_a_gap() -> None:
         assert taker.told_gaps() == [(0, 5)]
 
 
-async def test_what_was_acked_is_no_loss_and_what_is_in_flight_is_one() -> None:
+async def test_records_in_flight_at_a_stop_are_counted_as_dropped_and_acked_records_are_not() -> None:
     store = MemoryStore()
     async with running(store) as broker:
         await cleaned(broker)

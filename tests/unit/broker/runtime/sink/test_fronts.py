@@ -32,7 +32,7 @@ async def filled(store: MemoryStore | None = None) -> AsyncIterator[Buffer]:
         yield buffer
 
 
-async def test_what_memory_has_is_known_without_a_read() -> None:
+async def test_a_front_in_memory_is_known_without_a_read() -> None:
     async with filled() as buffer:
         [log] = buffer.logs
         end = log.tail.next_offset
@@ -42,7 +42,7 @@ async def test_what_memory_has_is_known_without_a_read() -> None:
         assert buffer.fronts.known(log, end) == (True, None)
 
 
-async def test_what_memory_has_not_is_read_once_and_known_while_a_subscription_is_there() -> None:
+async def test_a_front_outside_memory_is_read_once_and_known_while_a_subscription_is_there() -> None:
     async with filled() as buffer:
         [log] = buffer.logs
         assert buffer.fronts.known(log, 5) == (False, None)
@@ -92,7 +92,7 @@ class _Failing(MemoryStore):
         return super().scan(*asked, **more)  # type: ignore[arg-type]
 
 
-async def test_where_reads_fail_no_front_is_found_and_it_is_reported() -> None:
+async def test_a_failed_read_finds_no_front_and_is_reported() -> None:
     store = _Failing()
     async with filled(store) as buffer:
         [log] = buffer.logs

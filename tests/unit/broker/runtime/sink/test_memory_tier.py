@@ -146,7 +146,7 @@ async def test_a_delivery_reports_the_least_safe_of_its_pages() -> None:
         await fill(buffer, 4, 6)
 
 
-async def test_what_overflows_is_one_run_of_the_oldest_whole_pages() -> None:
+async def test_overflow_drops_one_run_of_the_oldest_whole_pages() -> None:
     machine = Machine()
     async with machine.sink(**spill(2, disk=6, overflow=Overflow.DROP_OLDEST)) as buffer:
         hand = taker(buffer)
@@ -205,7 +205,7 @@ async def test_five_records_and_a_restart_after_four(memory: int, page_size: int
     assert seen == [0, 1, 2, 3, 4]
 
 
-async def test_what_was_appended_is_there_after_a_restart() -> None:
+async def test_appended_records_survive_a_restart() -> None:
     machine = Machine()
     async with machine.sink(**spill(4)) as buffer:
         await fill(buffer, 0, 2)

@@ -64,7 +64,7 @@ async def test_another_spark_schema_is_another_version() -> None:
         assert await register(buffer, b"a", 1, '{"x": 1}') == 2
 
 
-async def test_who_compared_with_an_older_version_gets_the_latest_version() -> None:
+async def test_a_registration_compared_with_an_older_version_is_refused_with_the_latest_version() -> None:
     async with sink() as buffer:
         await register(buffer, b"a", 0)
 
@@ -92,7 +92,7 @@ async def test_of_two_that_register_at_once_one_has_to_look_again() -> None:
         (b"x", "x" * (module.SCHEMA_BYTES_MAX + 1), "spark_schema"),
     ],
 )
-async def test_what_is_no_schema_is_refused(arrow: bytes, spark: str, field: str) -> None:
+async def test_an_invalid_schema_is_refused_with_the_name_of_its_field(arrow: bytes, spark: str, field: str) -> None:
     async with sink() as buffer:
         with refusal(Reason.INVALID_SCHEMA) as refused:
             await register(buffer, arrow, 0, spark)

@@ -96,7 +96,7 @@ async def test_nothing_pending_is_no_lag_at_all() -> None:
         assert (state.pending, state.pending_bytes, state.pending_pages, state.oldest_age_us) == (0, 0, 0, 0)
 
 
-async def test_what_was_dropped_is_no_part_of_the_lag() -> None:
+async def test_dropped_records_are_no_part_of_the_lag() -> None:
     async with sink(overflow=Overflow.DROP_OLDEST, max_disk_cache=4) as buffer:
         taker = Taker(buffer.subscription(""))
         await taker.one()
@@ -134,7 +134,7 @@ async def test_a_pause_is_shown_with_its_reason() -> None:
         assert (state.state, state.reason, state.retry_at_us) == (State.PAUSED, "at night", None)
 
 
-async def test_what_is_sent_again_is_counted() -> None:
+async def test_redelivered_records_are_counted() -> None:
     async with sink(retry_backoff_min_us=1_000, retry_backoff_max_us=1_000) as buffer:
         taker = Taker(buffer.subscription(""))
         await taker.all_offsets()

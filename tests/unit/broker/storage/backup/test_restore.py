@@ -277,7 +277,7 @@ def test_a_directory_that_was_filled_during_a_restore_is_left_alone(kept: Kept, 
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["mine"]
 
 
-def test_what_a_killed_restore_left_is_deleted_by_the_next_one(kept: Kept, tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_restore_are_deleted_by_the_next_one(kept: Kept, tmp_path: Path) -> None:
     left = tmp_path / ".new.restoring" / "data" / "bulk"
     left.mkdir(parents=True)
     (left / "x.pages").write_text("x")

@@ -267,7 +267,7 @@ def test_no_bit_can_flip_unnoticed(kind: Kind[Any], value: bytes) -> None:
 
 
 @pytest.mark.parametrize(("kind", "value"), SAMPLES, ids=IDS)
-def test_what_was_cut_off_is_noticed(kind: Kind[Any], value: bytes) -> None:
+def test_a_truncated_value_is_undecodable(kind: Kind[Any], value: bytes) -> None:
     for length in range(len(value)):
         with pytest.raises(Undecodable):
             kind.codec.decode(value[:length])
@@ -351,7 +351,7 @@ def test_settings_that_an_earlier_version_did_not_have_take_their_default() -> N
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"settings": {}}', b"\xff", b'{"settings": 5}', b"null"])
-def test_what_is_no_sink_is_not_guessed_at(content: bytes) -> None:
+def test_content_that_is_no_sink_is_undecodable(content: bytes) -> None:
     with pytest.raises(Undecodable):
         SINK.codec.decode(sealed(content))
 

@@ -76,7 +76,7 @@ def found_after(change: Put | Delete) -> tuple[Recovered, MemoryStore]:
     return found, store
 
 
-def test_what_is_whole_is_found_as_it_was_stored() -> None:
+def test_intact_producers_and_stages_are_recovered_as_they_were_stored() -> None:
     [orders] = recover(filled()).sinks
 
     assert orders.producers == {"query": STORED_PRODUCER}
@@ -149,7 +149,7 @@ def test_a_sink_that_is_dropped_takes_all_of_its_epochs_with_it() -> None:
     assert {(due.sink, due.bulk) for due in recover(store.reopen()).due} == {(1, True), (1, False)}
 
 
-def test_what_is_due_of_a_stage_that_was_discarded_are_its_pages() -> None:
+def test_the_pages_of_a_discarded_stage_are_due() -> None:
     found, _ = found_after(Put(Family.META, STAGE.key(1, STAGES[0].number), NOISE))
 
     assert sorted(found.due, key=lambda due: due.first) == [

@@ -180,7 +180,7 @@ def test_a_follower_releases_the_space_that_a_crash_left_deleted(engine: MemoryE
     assert not list((tmp_path / "bulk").iterdir())
 
 
-def test_what_a_power_loss_took_from_a_replica_is_read_again(engine: MemoryEngine, tmp_path: Path) -> None:
+def test_batches_that_a_power_loss_took_from_a_replica_are_read_again(engine: MemoryEngine, tmp_path: Path) -> None:
     with closing(take_over(engine, b"a")) as owner:
         for number in range(5):
             owner.append(batch_of(number))

@@ -81,7 +81,7 @@ def test_a_deletion_that_is_lost_brings_back_what_it_deleted() -> None:
     assert keys(store.crash()) == [b"a", b"b"]
 
 
-def test_what_was_unsynced_before_a_reopen_is_still_lost_by_a_power_loss_after_it() -> None:
+def test_writes_unsynced_before_a_reopen_are_still_lost_by_a_power_loss_after_it() -> None:
     store = MemoryStore()
     store.write(put(b"unsynced"))
     store = store.reopen()

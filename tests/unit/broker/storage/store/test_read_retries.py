@@ -21,7 +21,7 @@ class Failing:
         return "answer"
 
 
-def test_what_passes_is_tried_again_after_each_pause() -> None:
+def test_a_transient_error_is_retried_after_each_pause() -> None:
     slept: list[float] = []
     call = Failing(2, StoreUnreadable("EIO"))
 
@@ -29,7 +29,7 @@ def test_what_passes_is_tried_again_after_each_pause() -> None:
     assert slept == [1.0, 2.0]
 
 
-def test_what_does_not_pass_is_raised_after_the_last_pause() -> None:
+def test_a_lasting_error_is_raised_after_the_last_pause() -> None:
     slept: list[float] = []
     call = Failing(99, StoreShortage("ingest", "EMFILE"))
 

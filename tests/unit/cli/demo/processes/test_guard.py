@@ -13,11 +13,11 @@ import psutil
 from forebay.cli.demo.processes.guard import groups_left
 
 
-def test_what_was_started_and_has_not_ended_is_left() -> None:
+def test_process_groups_that_were_started_and_have_not_ended_are_left() -> None:
     assert groups_left(["+10\n", "+11\n", "-10\n", "+12\n", "nonsense\n"]) == [11, 12]
 
 
-def test_when_the_demo_is_killed_its_children_end(tmp_path: Path) -> None:
+def test_the_children_of_the_demo_end_when_it_is_killed(tmp_path: Path) -> None:
     demo = (
         "import sys, time\n"
         "from pathlib import Path\n"

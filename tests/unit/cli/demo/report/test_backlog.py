@@ -10,7 +10,7 @@ def sample(at_s: float, waiting: int = 50, *, target_up: bool = True, broker_up:
     return Sample(at_s, 100, 40 + waiting, 40, 1.5, broker_up=broker_up, target_up=target_up)
 
 
-def test_what_waits_is_what_the_broker_has_and_the_target_has_not() -> None:
+def test_buffered_records_are_those_that_the_broker_has_and_the_target_has_not() -> None:
     assert sample(0).buffered == 50
 
 

@@ -28,7 +28,7 @@ def test_a_broker_that_is_unreachable_is_shown_with_what_was_known_last() -> Non
     ]
 
 
-def test_what_children_report_is_kept_until_they_report_something_newer() -> None:
+def test_reports_of_children_are_kept_until_newer_ones_replace_them() -> None:
     tally = Tally()
 
     for facts in ({"produced": 3}, {"restarts": 1, "because": "x"}, {"rows": 3, "batches": 2}, {"produced": 9}):

@@ -103,7 +103,7 @@ def test_an_arrow_file_or_stream_yields_what_json_can_hold(tmp_path: Path, kind:
         ("a.arrow", "not arrow at all", "neither an Arrow file nor an Arrow stream"),
     ],
 )
-def test_what_cannot_be_read_is_refused_with_the_file_and_the_place(
+def test_unreadable_input_is_refused_with_the_file_and_the_problem(
     tmp_path: Path, name: str, content: str, problem: str
 ) -> None:
     path = write(tmp_path, name, content)

@@ -28,7 +28,7 @@ def test_files_and_folders_are_readable_by_their_owner_only(tmp_path: Path) -> N
     assert found == {0o700, 0o600}
 
 
-def test_what_a_crash_left_of_a_write_is_no_document(tmp_path: Path) -> None:
+def test_a_half_written_file_of_a_crashed_write_is_no_document(tmp_path: Path) -> None:
     store = DirectoryPositions(tmp_path, 10.0)
     version = store.compare_and_write(KEY, b"1", None)
     (tmp_path / f"{KEY}.new").write_bytes(b"half of a docu")

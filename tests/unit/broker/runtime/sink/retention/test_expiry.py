@@ -45,7 +45,7 @@ def balances(buffer: Buffer) -> bool:
     )
 
 
-async def test_what_is_older_goes_without_new_input_and_leaves_a_gap_and_a_count() -> None:
+async def test_expired_records_are_removed_without_new_input_and_leave_a_gap_and_a_count() -> None:
     clock = FakeClock()
     async with running(clock=clock) as broker:
         buffer = await aging(broker)
@@ -89,7 +89,7 @@ async def test_without_a_bound_nothing_grows_old() -> None:
         assert await Taker(buffer.subscription("")).all_offsets() == [0]
 
 
-async def test_what_is_in_flight_stays_and_what_is_behind_it_goes() -> None:
+async def test_a_record_in_flight_does_not_expire_and_the_records_behind_it_do() -> None:
     clock = FakeClock()
     async with running(clock=clock) as broker:
         buffer = await aging(broker)
@@ -106,7 +106,7 @@ async def test_what_is_in_flight_stays_and_what_is_behind_it_goes() -> None:
         assert balances(buffer)
 
 
-async def test_what_was_in_flight_for_too_long_when_the_connection_breaks_is_not_sent_again() -> None:
+async def test_records_beyond_their_age_are_not_redelivered_after_their_connection_breaks() -> None:
     """In flight longer than `max_age` when the connection breaks: expired, not resent, counted."""
     clock = FakeClock()
     async with running(clock=clock) as broker:
@@ -145,7 +145,7 @@ async def test_the_sweeper_counts_it_when_no_consumer_reconnects() -> None:
         assert (held, gaps(buffer)) == ([], [(0, 2, DropReason.EXPIRED)])
 
 
-async def test_what_has_failed_is_not_sent_again_when_it_is_too_old_by_then() -> None:
+async def test_a_nacked_record_that_is_too_old_at_its_retry_is_not_redelivered() -> None:
     clock = FakeClock()
     async with running(clock=clock) as broker:
         buffer = await aging(broker)
@@ -159,7 +159,7 @@ async def test_what_has_failed_is_not_sent_again_when_it_is_too_old_by_then() ->
         assert taker.told_gaps() == [(0, 1)]
 
 
-async def test_what_one_subscription_has_in_flight_is_still_sent_to_another() -> None:
+async def test_a_record_beyond_its_age_in_flight_to_one_subscription_is_still_delivered_to_another() -> None:
     clock = FakeClock()
     async with running(MemoryStore(), clock) as broker:
         buffer = await aging(broker)
@@ -328,7 +328,7 @@ async def test_acked_pages_that_are_retained_do_not_expire_and_unsettled_ones_be
         assert balances(buffer)
 
 
-async def test_what_one_subscription_has_not_settled_expires_although_another_has_acked_it() -> None:
+async def test_records_unsettled_in_one_subscription_expire_although_another_has_acked_them() -> None:
     clock = FakeClock()
     async with running(clock=clock) as broker:
         settings = SinkSettings(buffer_page_size=1, max_age_us=MINUTE_US, retain_acked_time_us=60 * MINUTE_US)

@@ -270,7 +270,7 @@ async def test_it_is_answered_when_it_is_durable() -> None:
 # -- consumers
 
 
-async def test_what_is_in_flight_is_revoked_before_it_goes_and_late_answers_settle_nothing() -> None:
+async def test_purged_records_in_flight_are_revoked_first_and_late_answers_settle_nothing() -> None:
     async with running() as broker:
         buffer = await orders(broker, 4)
         taker = Taker(buffer.subscription(""))
@@ -293,7 +293,7 @@ async def test_what_is_in_flight_is_revoked_before_it_goes_and_late_answers_sett
         assert balances(buffer)
 
 
-async def test_what_is_not_purged_is_redelivered_under_the_new_revision() -> None:
+async def test_records_in_flight_behind_a_purge_are_redelivered_under_the_new_revision() -> None:
     async with running() as broker:
         buffer = await orders(broker, 4)
         taker = Taker(buffer.subscription(""))

@@ -230,7 +230,7 @@ async def test_retained_pages_yield_before_anything_is_refused_or_dropped(
         assert (cursor.acked, cursor.dropped, cursor.balances(6)) == (2, 0, True)
 
 
-async def test_when_nothing_retained_is_left_the_limit_holds() -> None:
+async def test_the_limit_holds_when_no_retained_page_is_left() -> None:
     async with sink(max_disk_cache=2, retain_acked_time_us=60_000_000) as buffer:
         await fill(buffer, 2)
         await settle(buffer)
@@ -242,7 +242,7 @@ async def test_when_nothing_retained_is_left_the_limit_holds() -> None:
         assert bases(buffer) == [2, 3]
 
 
-async def test_what_never_fits_costs_nothing_that_is_retained() -> None:
+async def test_an_append_that_never_fits_removes_no_retained_page() -> None:
     async with sink(max_disk_cache=2, retain_acked_time_us=60_000_000) as buffer:
         await fill(buffer, 2)
         await settle(buffer)

@@ -153,7 +153,7 @@ def test_a_replica_whose_records_are_trimmed_while_it_fences_owns_nothing(engine
         assert replica.numbers == [1, 2, 3]
 
 
-def test_what_a_former_owner_creates_again_below_the_horizon_is_not_read(engine: MemoryEngine) -> None:
+def test_a_record_that_a_former_owner_creates_again_below_the_horizon_is_not_read(engine: MemoryEngine) -> None:
     with closing(take_over(engine, b"a")) as owner:
         behind = NumberReplica(engine)
         behind.read()

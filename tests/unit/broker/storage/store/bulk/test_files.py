@@ -47,7 +47,7 @@ def test_keys_come_in_both_directions_and_without_what_is_deleted(tmp_path: Path
     assert files.read([key(1), key(2), key(6)], deleted)[1] is None
 
 
-def test_what_is_expected_of_a_file_that_is_missing_is_passed_over_and_the_rest_is_reported(
+def test_a_prefetch_skips_a_missing_file_and_advises_the_system_of_the_other_values(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     files = filled(tmp_path)
@@ -125,7 +125,7 @@ def test_a_file_that_was_cut_off_while_it_was_written_continuesce_all_it_could_h
     assert files.lasts == [key(3)]
 
 
-def test_what_a_crash_cut_off_goes_without_a_word_as_it_was_never_acknowledged(
+def test_a_file_truncated_by_a_crash_is_opened_and_compacted_without_a_log_message(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     filled(tmp_path, files=2).close()

@@ -27,7 +27,7 @@ def test_the_room_of_a_range_is_released_and_the_rest_stays(tmp_path: Path) -> N
     assert content == b"x" * (64 * KIB) + bytes(128 * KIB) + b"x" * (64 * KIB)
 
 
-def test_what_the_system_refuses_is_an_error(tmp_path: Path) -> None:
+def test_a_range_that_the_system_refuses_to_release_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"x" * KIB)
     handle = os.open(path, os.O_RDONLY)
