@@ -161,10 +161,19 @@ class Campaign:
             self._stop_consuming.set()
             broker.kill()
             self._brokers.end()
-            for client in self._clients.values():
-                with suppress(ForebayError):  # after a failure publishers may not be done
-                    client.close()
+        self._close_clients()
         return self._report()
+
+    def _close_clients(self) -> None:
+        """Close the shared clients, unless one still flushes: without a broker that would last for ever.
+
+        After an error nothing is closed either. All threads of clients and witnesses end with the process.
+        """
+        if any(thread.is_alive() for thread in (*self._publishers, *self._consumers)):
+            return
+        for client in self._clients.values():
+            with suppress(ForebayError):
+                client.close()
 
     def _consumer(self, cell: Cell, number: int, subscription: str) -> ConsumerThread:
         """Consumers of sinks that drop the oldest records are slow; those of the first accept most."""

@@ -1,4 +1,4 @@
-"""Pagination and repeated deletes of unary calls, against a wire with prepared answers."""
+"""Pagination, repeats and repeated deletes of unary calls, against a wire with prepared answers."""
 
 from __future__ import annotations
 
@@ -96,3 +96,19 @@ def test_a_stream_that_is_not_answered_ends_with_an_error_that_may_be_tried_agai
             next(iterated(sinks.responses("WatchSinkStats", "orders", request)))
 
     assert caught.value.retryable
+
+
+def test_a_read_that_the_broker_cancels_is_repeated_since_this_client_did_not_cancel_it() -> None:
+    attempts = 0
+
+    def stats(request: pb.GetSinkStatsRequest, context: grpc.ServicerContext) -> pb.GetSinkStatsResponse:
+        nonlocal attempts
+        attempts += 1
+        if attempts == 1:
+            context.abort(grpc.StatusCode.CANCELLED, "")
+        return pb.GetSinkStatsResponse()
+
+    with service(GetSinkStats=stats) as sinks:
+        blocked(sinks.call("GetSinkStats", "orders", pb.GetSinkStatsRequest(name="orders")))
+
+    assert attempts == 2
