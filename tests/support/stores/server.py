@@ -10,6 +10,7 @@ import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -95,11 +96,13 @@ class StoreServer(ABC):
         return None
 
     def kill(self) -> None:
-        """End the server and all its processes as kill -9 does."""
-        self._signal(signal.SIGKILL)
+        """End the server and all its processes as kill -9 does; returns when none is left."""
+        ended = self._signal(signal.SIGKILL)
         if self._process is not None:
             self._process.wait(30)
             self._process = None
+        _, left = psutil.wait_procs(ended, timeout=30)
+        assert not left, f"{left} were killed, and still run"
 
     def pause(self) -> None:
         """Stop all its processes: connections stay open, and nothing is answered."""
@@ -109,15 +112,17 @@ class StoreServer(ABC):
         """Continue after ``pause``."""
         self._signal(signal.SIGCONT)
 
-    def _signal(self, number: signal.Signals) -> None:
+    def _signal(self, number: signal.Signals) -> list[psutil.Process]:
+        """Send a signal to all processes of the server, and return the others that it started."""
         if self._process is None or self._process.poll() is not None:
-            return
+            return []
         root = psutil.Process(self._process.pid)
-        for one in (root, *root.children(recursive=True)):
-            try:
+        root.suspend()  # else it starts more of them meanwhile
+        others = root.children(recursive=True)
+        for one in (*others, root):
+            with suppress(psutil.NoSuchProcess):
                 one.send_signal(number)
-            except psutil.NoSuchProcess:
-                continue
+        return others
 
     def close(self) -> None:
         """End the server and remove its data."""

@@ -1,1 +1,1 @@
-"""Targets of a deliverer, one file per target, and their registry."""
+"""Targets of a deliverer, one file or folder per target, and their registry."""

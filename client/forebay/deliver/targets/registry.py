@@ -24,7 +24,7 @@ _BUILT_IN: Final = {
     "console": ("forebay.deliver.targets.console:console_target", "deliver"),
     "file": ("forebay.deliver.targets.file:file_target", "deliver"),
     "http": ("forebay.deliver.targets.http:http_target", "deliver"),
-    "postgresql": ("forebay.deliver.targets.postgresql:postgresql_target", "postgresql"),
+    "postgresql": ("forebay.deliver.targets.postgresql.target:postgresql_target", "postgresql"),
 }
 """Factory, and the extra that it needs, by name."""
 

@@ -13,8 +13,8 @@ from forebay.cli import run
 from forebay.cli.exits import ExitCode
 from forebay.deliver.targets.http_options import DESCRIPTION as HTTP
 from forebay.deliver.targets.http_settings import HttpSettings
-from forebay.deliver.targets.postgresql_settings import DESCRIPTION as POSTGRESQL
-from forebay.deliver.targets.postgresql_settings import settings_of
+from forebay.deliver.targets.postgresql.settings import DESCRIPTION as POSTGRESQL
+from forebay.deliver.targets.postgresql.settings import settings_of
 
 
 def own_target(*, table: str, limit: str = "7", **more: str) -> object:

@@ -10,8 +10,8 @@ from opentelemetry.trace import SpanKind, StatusCode
 from forebay.deliver import Retry
 from forebay.deliver.targets.http import HttpTarget
 from forebay.deliver.targets.http_settings import HttpSettings
-from forebay.deliver.targets.postgresql import PostgresqlTarget
-from forebay.deliver.targets.postgresql_settings import settings_of
+from forebay.deliver.targets.postgresql.settings import settings_of
+from forebay.deliver.targets.postgresql.target import PostgresqlTarget
 from tests.support.targets.http_opened import BATCH, CONTEXT
 from tests.support.targets.scripted_server import Answer, serving
 from tests.support.telemetry.observed import Observed

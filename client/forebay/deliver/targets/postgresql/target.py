@@ -27,9 +27,9 @@ from forebay.deliver.errors import InvalidOption, TargetClosed
 from forebay.deliver.outcome import Delivered, Outcome, Reject, Retry
 from forebay.deliver.targets.client_span import client_span, failed
 from forebay.deliver.targets.options import described
-from forebay.deliver.targets.postgresql_rows import RowInvalid, Rows, json_rows, offsets_of, record_rows
-from forebay.deliver.targets.postgresql_settings import DESCRIPTION, TARGET, PostgresqlSettings, settings_of
-from forebay.deliver.targets.postgresql_settings import Rows as Form
+from forebay.deliver.targets.postgresql.rows import RowInvalid, Rows, json_rows, offsets_of, record_rows
+from forebay.deliver.targets.postgresql.settings import DESCRIPTION, TARGET, PostgresqlSettings, settings_of
+from forebay.deliver.targets.postgresql.settings import Rows as Form
 from forebay.deliver.targets.target import TargetContext
 from forebay.postgresql import TimedConnection, connect, is_refused, table_of
 
@@ -168,8 +168,7 @@ class PostgresqlTarget:
             connection.execute("ALTER TABLE forebay_batch ADD COLUMN IF NOT EXISTS forebay_number bigserial")
         statement = sql.SQL("COPY {into} ({columns}) FROM STDIN").format(into=into, columns=columns)
         with connection.cursor() as cursor, cursor.copy(statement) as copy:
-            for row in rows.rows:
-                copy.write_row(row)
+            copy.write(rows.lines)
         if keys:
             self._upsert(connection, rows.columns, columns)
 

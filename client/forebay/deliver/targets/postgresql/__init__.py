@@ -1,0 +1,1 @@
+"""Target that writes rows to PostgreSQL."""
