@@ -1,4 +1,4 @@
-"""Rows of records as PostgreSQL's COPY reads them: lines of text with a tab between columns.
+"""Rows of records in the text format of PostgreSQL's COPY: lines, with a tab between columns.
 
 A driver converts cell by cell, by the type of each. Here a column is converted at once, as its cells mostly have one
 type: that is a third of the time.
@@ -36,7 +36,7 @@ class Rows:
 
 
 class _Number(str):
-    """Number with a fraction or an exponent, as it was written: a numeric column has more digits than a float."""
+    """Number with a fraction or an exponent, as it was written: a float has fewer digits."""
 
     __slots__ = ()
 
