@@ -17,7 +17,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from datetime import datetime, timedelta
-from enum import StrEnum
+from enum import Enum, StrEnum
 from operator import attrgetter
 from pathlib import Path
 from shutil import get_terminal_size
@@ -41,12 +41,22 @@ JSON_MESSAGES: Final = ContextVar("forebay_json_messages", default=False)
 
 TEXT_MIN: Final = 8
 """Characters of a column of text that are shown in the narrowest terminal."""
+TEXT_LEGIBLE: Final = 20
+"""Characters of a column of text below which optional columns are hidden instead."""
 CELL_PADDING: Final = 3
 """Characters between two columns."""
+PIPE_WIDTH: Final = 200
+"""Width of output that is not a terminal; lists are as wide as they need."""
 
 
 class Figure(str):
     """Text of a number with its unit: aligned to the right in tables, and never broken over lines."""
+
+    __slots__ = ()
+
+
+class Whole(str):
+    """Text that is never cut nor broken over lines, such as an ID that is an argument of other commands."""
 
     __slots__ = ()
 
@@ -155,33 +165,51 @@ def write_bytes_line(value: bytes) -> None:
 
 
 def write_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Write a table; columns of numbers are aligned to the right."""
+    """Write a table of facts or sentences; text that does not fit continues on further lines."""
     write_rich(table_of(title, columns, rows))
 
 
+def write_list(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, optional: Sequence[str] = ()
+) -> None:
+    """Write a table of one line per row, as `list_of` returns it."""
+    write_rich(list_of(title, columns, rows, optional=optional))
+
+
 def write_rich(table: Table) -> None:
-    """Write a finished table; a title that is wider than its table is a line of its own."""
+    """Write a finished table; a title or caption that is wider than its table is a line of its own."""
     from rich.measure import Measurement
     from rich.text import Text
 
-    console, title = console_for(table), table.title
-    if isinstance(title, Text) and title.cell_len > Measurement.get(console, console.options, table).maximum:
+    console, title, caption = console_for(table), table.title, table.caption
+    widest = Measurement.get(console, console.options, table).maximum
+    if isinstance(title, Text) and title.cell_len > widest:
         table.title = None
         console.print(title, style=table.title_style or "")
+    if isinstance(caption, Text) and caption.cell_len > widest:
+        table.caption = None
     console.print(table)
+    if isinstance(caption, Text) and table.caption is None:
+        console.print(caption, style=table.caption_style or "", end="\n\n")
 
 
 def console_for(table: Table, width: int | None = None) -> Console:
-    """Return the console for a table, with the width of the terminal.
+    """Return the console for a table, by default with the width of the terminal.
 
     It is wider where numbers would be cut otherwise: the terminal then breaks the lines.
     """
     from rich.console import Console
 
-    console = Console(soft_wrap=False)
-    width = width or (console.width if console.is_terminal else 200)
     least = sum((column.min_width or 0) + CELL_PADDING for column in table.columns)
-    return Console(width=max(width, least))
+    return Console(width=max(width or terminal_width() or PIPE_WIDTH, least), soft_wrap=False)
+
+
+def terminal_width() -> int | None:
+    """Return the width of the terminal that shows the results; None if none does."""
+    from rich.console import Console
+
+    console = Console()
+    return console.width if console.is_terminal else None
 
 
 def write_result(value: object, text: str, output: Output) -> None:
@@ -192,12 +220,19 @@ def write_result(value: object, text: str, output: Output) -> None:
         write_line(text)
 
 
-def write_values(values: Sequence[V], output: Output, title: str, columns: Mapping[str, Column[V]]) -> None:
-    """Write values as one JSON document, or as a table."""
+def write_values(
+    values: Sequence[V],
+    output: Output,
+    title: str,
+    columns: Mapping[str, Column[V]],
+    *,
+    optional: Sequence[str] = (),
+) -> None:
+    """Write values as one JSON document, or as a list of one line per value with `optional` columns."""
     if output is Output.JSON:
         write_json(values)
     else:
-        write_table(title, tuple(columns), rows_of(values, columns))
+        write_list(title, tuple(columns), rows_of(values, columns), optional=optional)
 
 
 def rows_of(values: Iterable[V], columns: Mapping[str, Column[V]]) -> list[tuple[object, ...]]:
@@ -224,17 +259,21 @@ def table_of(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]
         show_header=head,
         title_justify="left",
         title_style="bold",
+        caption_justify="left",
+        caption_style="dim",
         pad_edge=False,
         padding=(0, 1) if head else (0, 2),
     )
     for index, column in enumerate(columns):
-        cells = [row[index] for row in rows if row[index] not in (None, "")]
-        numeric = bool(cells) and all(isinstance(cell, int | float | Figure) for cell in cells)
-        whole = bool(cells) and all(isinstance(cell, int | float | Figure | Styled | datetime) for cell in cells)
-        widest = max((len(cell_text(cell)) for cell in cells), default=0)
-        least = max(len(column), widest) if whole else min(TEXT_MIN, max(len(column), widest))
-        justify: Literal["right", "left"] = "right" if numeric else "left"
-        table.add_column(Text(visible(column)), justify=justify, overflow="fold", no_wrap=whole, min_width=least)
+        layout = _layout(column, [row[index] for row in rows])
+        justify: Literal["right", "left"] = "right" if layout.is_numeric else "left"
+        table.add_column(
+            Text(visible(column)),
+            justify=justify,
+            overflow="fold",
+            no_wrap=layout.is_whole,
+            min_width=layout.least,
+        )
     for row in rows:
         # Text, not markup: tags and emoji codes in data are not interpreted.
         texts = [Text(visible(cell_text(cell)), style=cell.style if isinstance(cell, Styled) else "") for cell in row]
@@ -242,6 +281,89 @@ def table_of(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]
             text.no_wrap, text.overflow = True, "ellipsis"
         table.add_row(*texts)
     return table
+
+
+def list_of(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    optional: Sequence[str] = (),
+    legible: int = TEXT_LEGIBLE,
+    width: int | None = None,
+) -> Table:
+    """Return a table of one line per row, for ``width`` characters; by default those of the terminal.
+
+    Columns of ``optional`` are hidden where the others would have no room: those without any value first, then in the
+    given order, and a caption names them. A column of text has room with ``legible`` characters.
+    Text that still does not fit is cut with an ellipsis; numbers never are.
+    """
+    from rich.text import Text
+
+    width = width or terminal_width()
+    hidden = _hidden(columns, rows, optional, legible, width)
+    kept = [index for index, column in enumerate(columns) if column not in hidden]
+    shown_rows = [tuple(row[index] for index in kept) for row in rows]
+    table = table_of(title, [columns[index] for index in kept], shown_rows, one_line=True)
+    if width is None:  # programs read it, and nothing is cut
+        for column, index in zip(table.columns, kept, strict=True):
+            column.min_width = _layout(columns[index], [row[index] for row in rows]).full
+    if named := [column for column in hidden if not _is_empty([row[columns.index(column)] for row in rows])]:
+        text = f"hidden for lack of width: {', '.join(named)}; a wider terminal or -o json shows them"
+        table.caption = Text(visible(text))
+    return table
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Layout:
+    """Widths of a column in characters."""
+
+    is_numeric: bool
+    is_whole: bool
+    """True if no cell is cut or broken."""
+
+    full: int
+    """Width of the longest cell and of the head."""
+
+    least: int
+    """Width in the narrowest terminal."""
+
+
+def _layout(column: str, every: Sequence[object]) -> _Layout:
+    cells = [cell for cell in every if cell not in (None, "")]
+    numeric = bool(cells) and all(isinstance(cell, int | float | Figure) for cell in cells)
+    kinds = int | float | Figure | Whole | Styled | datetime | Enum
+    whole = bool(cells) and all(isinstance(cell, kinds) for cell in cells)
+    widest = max((len(visible(cell_text(cell))) for cell in cells), default=0)
+    full = max(len(column), widest)
+    word = max((len(each) for each in column.split()), default=0)
+    return _Layout(numeric, whole, full, full if whole else max(word, min(TEXT_MIN, full)))
+
+
+def _hidden(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], optional: Sequence[str], legible: int, width: int | None
+) -> list[str]:
+    """Return the columns that do not fit into ``width``; none if it is None."""
+    if width is None:
+        return []
+    every = {column: [row[index] for row in rows] for index, column in enumerate(columns)}
+    wanted = {
+        column: layout.full if layout.is_whole else min(layout.full, max(legible, layout.least))
+        for column, cells in every.items()
+        for layout in (_layout(column, cells),)
+    }
+    hidden: list[str] = []
+    present = [column for column in optional if column in every]
+    for column in sorted(present, key=lambda one: not _is_empty(every[one])):
+        if sum(each + CELL_PADDING for each in wanted.values()) - 1 <= width:
+            break
+        del wanted[column]
+        hidden.append(column)
+    return hidden
+
+
+def _is_empty(cells: Sequence[object]) -> bool:
+    return all(cell in (None, "") for cell in cells)
 
 
 def cell_text(cell: object) -> str:

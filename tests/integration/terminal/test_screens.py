@@ -33,7 +33,13 @@ COMMANDS: Final = {
     "explain": ["explain", "orders", "3"],
 }
 LISTS: Final = {
+    "sink-list": ["sink", "list"],
     "sink-show": ["sink", "show", "orders"],
+    "subscription-list": ["subscription", "list", "orders"],
+    "gaps": ["gaps", "purged"],
+    "dlq-list": ["dlq", "list", "orders"],
+    "lag-paths": ["lag", "--paths"],
+    "seek": ["subscription", "seek", "orders", "audit", "--to", "latest", "--dry-run"],
     "peek": ["peek", "orders", "--count", "3"],
     "schema-list": ["schema", "list", "rows"],
     "schema-show": ["schema", "show", "rows"],
@@ -89,6 +95,10 @@ def filled() -> Iterator[BrokerServer]:
         with client.publisher("orders", stage=stage) as publisher:
             publisher.send(b"x", partition=1)
             publisher.flush()
+        client.sinks.create("purged-of-the-northern-warehouse", partitions=2)
+        client.sinks.create("purged")
+        client.publish("purged", [Record(b"x")] * 1_234)
+        client.sinks.purge("purged")
         clock.advance(90)
         until(lambda: client.info().memory_limit_bytes > 0)
         yield broker

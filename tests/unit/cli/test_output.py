@@ -11,10 +11,14 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rich.table import Table
 
 from forebay.cli.output import (
+    Whole,
     bytes_text,
     cell_text,
+    console_for,
+    list_of,
     plain,
     seconds_text,
     text_of,
@@ -163,3 +167,55 @@ def test_bare_values_are_made_visible_at_a_terminal_only(
     write_bytes_line(b"\x1b[2J\n\xe2\x80\xae")
 
     assert capfdbinary.readouterr().out == b"\x1b[2J\n\xe2\x80\xae\n" + b"\\x1b[2J\\n\\u202e\n"
+
+
+WIDE_ROWS = [
+    ("a-name-that-is-longer-than-the-others", 1_234_567_890, "", 7, "2026-11-23 11:00:00Z"),
+    ("short", 1, "", 12, "2026-11-23 11:00:00Z"),
+]
+WIDE_COLUMNS = ("sink", "records", "detail", "pages", "created")
+
+
+def lines_of(table: Table, width: int) -> list[str]:
+    console = console_for(table, width)
+    caption, table.caption = table.caption, None
+    with console.capture() as captured:
+        console.print(table)
+    table.caption = caption
+    return [line.rstrip() for line in captured.get().splitlines() if line.strip()]
+
+
+def test_a_list_hides_optional_columns_in_their_order_and_names_them() -> None:
+    table = list_of("", WIDE_COLUMNS, WIDE_ROWS, optional=("detail", "created", "pages"), width=50)
+
+    assert lines_of(table, 50) == [
+        " sink                             records   pages",
+        " ────────────────────────────────────────────────",
+        " a-name-that-is-longer-t…   1,234,567,890       7",
+        " short                                  1      12",
+    ]
+    assert str(table.caption) == "hidden for lack of width: created; a wider terminal or -o json shows them"
+
+
+def test_a_list_hides_a_column_without_values_first_and_in_silence() -> None:
+    table = list_of("", WIDE_COLUMNS, WIDE_ROWS, optional=("created", "detail"), width=75)
+
+    assert [str(column.header) for column in table.columns] == ["sink", "records", "pages", "created"]
+    assert table.caption is None
+
+
+def test_a_list_never_cuts_a_number_or_an_id() -> None:
+    rows = [(Whole("20261126T003241467697Z-1d19ef52"), 1_234_567_890, "a reason of some words")]
+
+    shown = lines_of(list_of("", ("id", "records", "reason"), rows, width=40), 40)
+
+    assert "20261126T003241467697Z-1d19ef52" in shown[-1]
+    assert "1,234,567,890" in shown[-1]
+    assert shown[-1].endswith("…")
+    assert len(shown) == 3
+
+
+def test_a_list_that_no_terminal_shows_is_whole() -> None:
+    rows = [("x" * 300, 1)]
+
+    assert "x" * 300 in "\n".join(lines_of(list_of("", ("value", "n"), rows, optional=("n",)), 200))

@@ -53,7 +53,7 @@ class Renderer:
             day=day,
             day_charts=day_charts,
             coded=coded,
-            value=value_text,
+            value=lambda record, view: escape(value_text(record, view)),
             rows=row_table,
             traced=lambda trace: link(trace_url, "trace_id", trace),
             spark_address=lambda application: link(spark_url, "application", application),

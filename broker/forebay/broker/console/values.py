@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from forebay.text import visible
 from forebay.v1 import buffer_service_pb2 as pb
 
 VIEWS: Final = ("json", "text", "hex", "rows")
@@ -67,13 +68,17 @@ def _cell(value: Any) -> str:
 
 
 def value_text(record: pb.PeekedRecord, view: str) -> str:
-    """Return the value of a record in a form. A cut value ends with an ellipsis."""
+    """Return a value in a form, unsafe characters escaped. A cut value ends with an ellipsis.
+
+    Line ends are those of the form, JSON and hex; those of the value are escaped.
+    """
     more = "…" if record.truncated else ""
     if view == "hex":
         return _hex(_bytes(record)) + more
     if view == "json" and record.format == "json" and not record.truncated:
-        return json.dumps(json.loads(record.value), indent=2, ensure_ascii=False)
-    return record.value + more
+        lines = json.dumps(json.loads(record.value), indent=2, ensure_ascii=False).split("\n")
+        return "\n".join(visible(line) for line in lines)
+    return visible(record.value) + more
 
 
 def _bytes(record: pb.PeekedRecord) -> bytes:

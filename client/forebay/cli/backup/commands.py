@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -23,14 +23,15 @@ from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, connect
 from forebay.cli.output import (
     Column,
     Output,
+    Whole,
     bytes_text,
     rows_of,
     seconds_text,
     write_json,
     write_line,
+    write_list,
     write_message,
     write_result,
-    write_table,
     write_values,
 )
 from forebay.cli.quantities import duration
@@ -76,6 +77,10 @@ class _Row:
     version: str
 
 
+LIST_OPTIONAL: Final = ("version", "incremental to", "transferred", "files", "sinks", "taken", "records")
+"""Columns of the list that a narrow terminal hides, the first ones first."""
+
+
 @backup_app.command(example="forebay backup create")
 def create(
     full: Annotated[
@@ -116,7 +121,7 @@ def list_backups(target: TargetName = "", output: OutputForm = Output.TABLE) -> 
     from forebay.broker.storage.backup.catalog import list_backups as run
 
     columns: dict[str, Column[_Row]] = {
-        "backup": "id",
+        "backup": lambda one: Whole(one.id),
         "state": "state",
         "taken": "taken_at",
         "incremental to": "parent",
@@ -127,7 +132,8 @@ def list_backups(target: TargetName = "", output: OutputForm = Output.TABLE) -> 
         "records": "records",
         "version": "version",
     }
-    write_values([_row(one) for one in run(opened)], output, f"backups in {target}", columns)
+    rows = [_row(one) for one in run(opened)]
+    write_values(rows, output, f"backups in {target}", columns, optional=LIST_OPTIONAL)
 
 
 def _row(backup: Listed) -> _Row:
@@ -167,7 +173,8 @@ def verify(
             "pages": "pages",
             "bytes": "size",
         }
-        write_table(f"backup {manifest.id}", tuple(columns), rows_of(report.partitions, columns))
+        rows = rows_of(report.partitions, columns)
+        write_list(f"backup {manifest.id}", tuple(columns), rows, optional=("pages", "bytes", "earliest"))
         for problem in report.problems:
             write_line(problem)
         write_line("clean" if report.clean else f"{len(report.problems)} findings")
@@ -234,12 +241,12 @@ def _show_sink(copied: CopiedSink, output: Output) -> None:
     columns: dict[str, Column[CopiedPartition]] = {
         "partition": "partition",
         "records": "records",
-        "first offset in the backup": "first_offset",
-        "last offset in the backup": "last_offset",
+        "first offset": "first_offset",
+        "last offset": "last_offset",
         "missing": "missing",
     }
     title = f"{copied.sink} of backup {copied.backup} as {copied.restored_as}"
-    write_table(title, tuple(columns), rows_of(copied.partitions, columns))
+    write_list(title, tuple(columns), rows_of(copied.partitions, columns))
 
 
 def _show_restore(report: RestoreReport) -> None:
@@ -249,15 +256,15 @@ def _show_restore(report: RestoreReport) -> None:
         for part in sink.partitions
     ]
     title = f"backup {report.backup} of {time_text(_time(report.taken_at_us))}"
-    write_table(title, ("sink", "partition", "records", "end of the backup", "continues at"), rows)
+    write_list(title, ("sink", "partition", "records", "end of the backup", "continues at"), rows)
     again = [(sink.name, one.name, one.unsettled) for sink in report.sinks for one in sink.subscriptions]
-    write_table("subscriptions", ("sink", "subscription", "records to deliver"), again)
+    write_list("subscriptions", ("sink", "subscription", "records to deliver"), again)
     writers = [(sink.name, one.write_name, one.producer, one.epoch) for sink in report.sinks for one in sink.producers]
     if writers:
-        write_table("writers of epochs", ("sink", "write name", "producer", "last epoch"), writers)
+        write_list("writers of epochs", ("sink", "write name", "producer", "last epoch"), writers)
     publishers = [(sink.name, sink.writers) for sink in report.sinks if sink.writers]
     if publishers:
-        write_table("publishers", ("sink", "may continue"), publishers)
+        write_list("publishers", ("sink", "may continue"), publishers)
     for line in (*report.damaged, *report.repaired):
         write_line(line)
     write_line(f"restored into {report.directory}, as store {report.store_id}, with {report.positions} saved positions")

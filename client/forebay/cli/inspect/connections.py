@@ -7,12 +7,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, connect
-from forebay.cli.output import Figure, Output, seconds_text, write_json, write_table
+from forebay.cli.output import Figure, Output, seconds_text, write_json, write_list
 
 if TYPE_CHECKING:
     from forebay.client import ConnectedStream, Connection
 
 COLUMNS = ("peer", "call", "sink", "client", "as", "records", "per s", "in flight", "lag", "mode", "held", "for")
+OPTIONAL = ("held", "mode", "as", "for", "lag", "client", "in flight", "records")
+"""Columns that a narrow terminal hides, the first ones first."""
 
 _MODES = {"REALTIME": "realtime", "CATCH_UP": "catch up"}
 
@@ -25,7 +27,8 @@ def connections(endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Outp
         write_json(found)
         return
     now = datetime.now(UTC)
-    write_table(f"connections of {endpoint}", COLUMNS, [row for one in found for row in _rows(one, now)])
+    rows = [row for one in found for row in _rows(one, now)]
+    write_list(f"connections of {endpoint}", COLUMNS, rows, optional=OPTIONAL)
 
 
 def _rows(connection: Connection, now: datetime) -> Iterator[tuple[object, ...]]:

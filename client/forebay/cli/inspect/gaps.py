@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, connect
-from forebay.cli.output import Output, write_json, write_message, write_table
+from forebay.cli.output import Output, write_json, write_list, write_message
 
 if TYPE_CHECKING:
     from forebay.client import Gap
 
 COLUMNS = ("partition", "first", "last", "records", "reasons", "from", "to", "only", "detail")
+OPTIONAL = ("detail", "from", "only", "to")
+"""Columns that a narrow terminal hides, the first ones first."""
 
 
 def gaps(
@@ -31,7 +33,7 @@ def gaps(
     if output is Output.JSON:
         write_json(found)
     else:
-        write_table(f"gaps of {sink}", COLUMNS, [row(gap) for gap in found])
+        write_list(f"gaps of {sink}", COLUMNS, [row(gap) for gap in found], optional=OPTIONAL)
     if more:
         write_message(f"forebay: there are more than {count:,} gaps; raise --count to show them")
 

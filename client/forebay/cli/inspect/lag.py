@@ -11,6 +11,7 @@ from forebay.cli.completion import sink_names
 from forebay.cli.exits import ExitCode
 from forebay.cli.inspect.lag_lines import (
     ALL_PARTITIONS,
+    OPTIONAL,
     PARTITIONS,
     SINKS,
     SUBSCRIPTIONS,
@@ -21,7 +22,17 @@ from forebay.cli.inspect.lag_lines import (
     subscription_lines,
 )
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, connect
-from forebay.cli.output import Output, bytes_text, console_for, rows_of, seconds_text, table_of, write_json, write_rich
+from forebay.cli.output import (
+    TEXT_MIN,
+    Figure,
+    Output,
+    console_for,
+    list_of,
+    rows_of,
+    seconds_text,
+    write_json,
+    write_rich,
+)
 from forebay.cli.quantities import duration
 from forebay.cli.report import CommandFailed
 
@@ -31,9 +42,11 @@ if TYPE_CHECKING:
     from forebay.client import PathLag, SinkStats
 
 PATH_COLUMNS = (
-    *("sink", "subscription", "partition", "position", "mode", "for", "switches"),
-    *("lag in memory", "lag in the store"),
+    *("reader", "partition", "position", "mode", "for", "switches"),
+    *("in memory", "in the store"),
 )
+PATH_OPTIONAL = ("switches", "position", "for")
+"""Columns of `PATH_COLUMNS` that a narrow terminal hides, the first ones first."""
 
 
 def lag(
@@ -43,7 +56,7 @@ def lag(
     ] = None,
     partitions: Annotated[bool, typer.Option("--partitions", "-p", help="Show one line per partition.")] = False,
     wide: Annotated[
-        bool, typer.Option("--wide", "-w", help="Show all columns, with one line per subscription.")
+        bool, typer.Option("--wide", "-w", help="Show one line per subscription, with all columns that fit.")
     ] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Update continuously (requires SINK).")] = False,
     paths: Annotated[
@@ -141,8 +154,7 @@ def path_rows(stats: SinkStats) -> list[tuple[object, ...]]:
     """Return mode and lag of the readers as rows of `PATH_COLUMNS`."""
     return [
         (
-            entry["sink"],
-            entry["subscription"] if "subscription" in entry else f"replay {entry['reader']}".rstrip(),
+            f"{entry['sink']}/{entry['subscription']}" if "subscription" in entry else _replay_name(entry),
             entry["partition"],
             entry["position"],
             entry["mode"],
@@ -155,14 +167,24 @@ def path_rows(stats: SinkStats) -> list[tuple[object, ...]]:
     ]
 
 
-def _path_text(lag: PathLag) -> str:
-    return f"{lag.records}, {bytes_text(lag.bytes)}, {seconds_text(lag.age_s)}"
+def _replay_name(entry: dict[str, Any]) -> str:
+    return f"{entry['sink']}, replay {entry['reader']}".rstrip()
 
 
-def lag_table(found: Sequence[SinkStats], *, partitions: bool, wide: bool, paths: bool) -> Table:
-    """Return the table of the sinks: one line each, or one per subscription or partition."""
+def _path_text(lag: PathLag) -> Figure:
+    return Figure(f"{lag.records:,} of {seconds_text(lag.age_s)}" if lag.records else "0")
+
+
+def lag_table(
+    found: Sequence[SinkStats], *, partitions: bool, wide: bool, paths: bool, width: int | None = None
+) -> Table:
+    """Return the table of the sinks: one line each, or one per subscription or partition.
+
+    ``width`` is that of the terminal if it is not given.
+    """
     if paths:
-        return table_of("lag", PATH_COLUMNS, [row for stats in found for row in path_rows(stats)])
+        rows = [row for stats in found for row in path_rows(stats)]
+        return list_of("lag", PATH_COLUMNS, rows, optional=PATH_OPTIONAL, width=width)
     if partitions:
         columns = ALL_PARTITIONS if wide else PARTITIONS
         lines = [line for stats in found for line in partition_lines(stats)]
@@ -172,7 +194,7 @@ def lag_table(found: Sequence[SinkStats], *, partitions: bool, wide: bool, paths
     else:
         columns = SINKS
         lines = [sink_line(stats) for stats in found]
-    return table_of("lag", tuple(columns), rows_of(lines, columns), one_line=True)
+    return list_of("lag", tuple(columns), rows_of(lines, columns), optional=OPTIONAL, legible=TEXT_MIN, width=width)
 
 
 def _watch(states: Iterable[SinkStats], output: Output, **form: bool) -> None:

@@ -158,3 +158,6 @@ PARTITIONS: Final[dict[str, Column[Line]]] = {**_LINE, **_PARTITION, **_WAITING,
 
 ALL_PARTITIONS: Final[dict[str, Column[Line]]] = {**_LINE, **_PARTITION, **_WAITING, **_SIZES, **_CAUSE}
 """All columns of a partition."""
+
+OPTIONAL: Final = ("in flight", "used", "consumers", "size", "in/s", "next try", "reason")
+"""Columns that a narrow terminal hides, the first ones first."""

@@ -92,7 +92,7 @@ def list_producers(
         "streams": "streams",
         "per s": lambda row: Figure(f"{row.records_per_s:,.0f}") if row.streams else None,
     }
-    write_values(rows, output, f"{len(rows)} producers", columns)
+    write_values(rows, output, f"{len(rows)} producers", columns, optional=("size", "committed", "streams", "staged"))
 
 
 def _of_epochs(sink: str, one: Producer) -> _Row:

@@ -77,7 +77,7 @@ def list_dead_letters(
     wanted = _filter(reason, error, partition, first, last, since, until, subscription)
     with connect(endpoint, sink) as client:
         letters = list(islice(client.dead_letters.list(sink, **wanted), count))
-    write_values(letters, output, f"{len(letters)} dead letters of {sink}", COLUMNS)
+    write_values(letters, output, f"{len(letters)} dead letters of {sink}", COLUMNS, optional=OPTIONAL)
 
 
 def _shown(letter: DeadLetter) -> str:
@@ -93,6 +93,8 @@ COLUMNS: Final[dict[str, Column[DeadLetter]]] = {
     "error": lambda letter: letter.error[:SHOWN_MAX],
     "value": _shown,
 }
+OPTIONAL: Final = ("attempts", "reason", "value", "rejected")
+"""Columns that a narrow terminal hides, the first ones first."""
 
 
 @dlq_app.command(example="forebay dlq redrive orders --error timeout")

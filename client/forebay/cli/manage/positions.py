@@ -71,7 +71,7 @@ def list_positions(
         "epoch": "epoch",
         "saved": "saved_at",
     }
-    write_values(rows, output, "saved positions", columns)
+    write_values(rows, output, "saved positions", columns, optional=("epoch", "namespace", "saved"))
 
 
 @position_app.command(example="forebay position delete orders billing --dry-run")

@@ -69,8 +69,8 @@ def status(sink: SinkOrBroker = "", endpoint: Endpoint = DEFAULT_ENDPOINT, outpu
         "sink": "name",
         "realtime": lambda one: _word(one.realtime),
         "memory": lambda one: bytes_text(one.tail_bytes),
-        "readers from memory": lambda one: _readers(one, "REALTIME"),
-        "readers from the store": lambda one: _readers(one, "CATCH_UP"),
+        "memory readers": lambda one: _readers(one, "REALTIME"),
+        "store readers": lambda one: _readers(one, "CATCH_UP"),
     }
     write_values(sinks, output, f"broker: {_word(broker.realtime)} ({origin})", columns)
     if broker.realtime_failure:

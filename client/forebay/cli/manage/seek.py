@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from forebay.cli.manage.confirmation import confirm, preview
 from forebay.cli.manage.position_text import position_text
-from forebay.cli.output import Column, Output, write_table, write_values
+from forebay.cli.output import Column, Output, write_list, write_values
 
 if TYPE_CHECKING:
     from forebay.client import Client, Position, SinkStats, SubscriptionPlace
@@ -78,8 +78,8 @@ class Seek:
             ]
             preview(effect, {"sink": self.sink, "subscription": self.name, "partitions": facts}, output)
             if output is Output.TABLE:
-                columns = ("partition", "from", "to", "skipped at most", "delivered again at most")
-                write_table("", columns, [_cells(one) for one in moves])
+                columns = ("partition", "from", "to", "skips up to", "redelivers up to")
+                write_list("", columns, [_cells(one) for one in moves])
             return
         if skipped:
             confirm(effect, yes=yes, output=output)

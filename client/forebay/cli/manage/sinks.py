@@ -20,6 +20,7 @@ from forebay.cli.output import (
     rows_of,
     seconds_text,
     write_json,
+    write_list,
     write_result,
     write_table,
     write_values,
@@ -78,7 +79,7 @@ def list_sinks(endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Outpu
         "max bytes": lambda sink: bytes_text(sink.settings.max_total_bytes),
         "created": "created_at",
     }
-    write_values(found, output, f"{len(found)} sinks", columns)
+    write_values(found, output, f"{len(found)} sinks", columns, optional=("created", "overflow", "partitions"))
 
 
 @sink_app.command(example="forebay sink show orders")
@@ -237,6 +238,7 @@ STORED: Final[dict[str, Column[PartitionStats]]] = {
     "pages": "pages",
     "dropped": lambda part: sum(part.dropped.values()),
 }
+STORED_OPTIONAL: Final = ("pages", "in memory", "dropped", "size")
 ACCOUNT: Final[dict[str, Column[SubscriptionPartitionStats]]] = {
     "partition": "partition",
     "state": "state",
@@ -249,11 +251,14 @@ ACCOUNT: Final[dict[str, Column[SubscriptionPartitionStats]]] = {
     "oldest": lambda part: seconds_text(part.pending_age_s),
 }
 
+ACCOUNT_OPTIONAL: Final = ("retry queue", "skipped", "dropped", "dead letters", "acked", "oldest")
+
 
 def _show_stats(stats: SinkStats) -> None:
-    write_table("stored", tuple(STORED), rows_of(stats.partitions, STORED))
-    write_table(
+    write_list("stored", tuple(STORED), rows_of(stats.partitions, STORED), optional=STORED_OPTIONAL)
+    write_list(
         "accounts" if stats.identity_ok else "accounts (inconsistent)",
         ("subscription", *ACCOUNT),
         [(each.name, *row) for each in stats.subscriptions for row in rows_of(each.partitions, ACCOUNT)],
+        optional=ACCOUNT_OPTIONAL,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,10 +12,7 @@ from forebay.cli.manage.confirmation import DryRun, Yes, confirm, preview
 from forebay.cli.manage.position_text import FORMS, OrEarliest, parse_position, position_text
 from forebay.cli.manage.seek import Seek
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, Subscription, connect
-from forebay.cli.output import Output, write_json, write_result, write_table
-
-if TYPE_CHECKING:
-    pass
+from forebay.cli.output import Output, write_json, write_list, write_result
 
 subscription_app = Commands(no_args_is_help=True, help="Create, list, seek and delete subscriptions of a sink.")
 
@@ -75,7 +72,8 @@ def list_subscriptions(
             )
         )
     columns = ("subscription", "created", "start", "consumers", "pending", "acked", "dropped", "skipped")
-    write_table(f"subscriptions of {sink}", columns, rows)
+    optional = ("created", "start", "acked", "skipped", "dropped")
+    write_list(f"subscriptions of {sink}", columns, rows, optional=optional)
 
 
 @subscription_app.command(example="forebay subscription delete orders audit --dry-run")

@@ -11,7 +11,7 @@ from forebay.cli.command import Commands
 from forebay.cli.completion import target_names
 from forebay.cli.extras import needed_for
 from forebay.cli.options import OutputForm
-from forebay.cli.output import Column, Output, write_json, write_line, write_table, write_values
+from forebay.cli.output import Column, Output, rows_of, write_json, write_line, write_table
 
 if TYPE_CHECKING:
     from forebay.deliver.targets.options import TargetOption
@@ -44,7 +44,10 @@ def list_targets(output: OutputForm = Output.TABLE) -> None:
         from forebay.deliver.targets.registry import names
     columns: dict[str, Column[_Row]] = {"target": "name", "from": "origin", "usable": "usable", "": "summary"}
     rows = [_row(name) for name in names()]
-    write_values(rows, output, f"{len(rows)} targets", columns)
+    if output is Output.JSON:
+        write_json(rows)
+    else:
+        write_table(f"{len(rows)} targets", tuple(columns), rows_of(rows, columns))
 
 
 def _row(name: str) -> _Row:

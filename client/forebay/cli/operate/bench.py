@@ -22,7 +22,7 @@ import typer
 from forebay.cli.demo.processes.children import Processes, python_module
 from forebay.cli.operate.progress import shown_count
 from forebay.cli.options import OutputForm, connect
-from forebay.cli.output import Output, bytes_text, write_json, write_message, write_table
+from forebay.cli.output import Output, bytes_text, write_json, write_list, write_message
 from forebay.cli.quantities import size
 from forebay.process import tune
 
@@ -99,7 +99,7 @@ def bench(
     if output is Output.JSON:
         write_json({"record_bytes": record_bytes, "partitions": partitions, "results": results})
         return
-    write_table(
+    write_list(
         f"{records:,} records of {record_bytes} bytes, {partitions} partitions",
         ("", "records", "seconds", "records/s", "values/s", "p50 ms", "p99 ms"),
         [

@@ -16,7 +16,7 @@ from forebay.cli.exits import ExitCode
 from forebay.cli.extras import needed_for
 from forebay.cli.operate.progress import shown_count
 from forebay.cli.options import OutputForm
-from forebay.cli.output import Column, Output, rows_of, write_json, write_line, write_message, write_table, write_values
+from forebay.cli.output import Column, Output, rows_of, write_json, write_line, write_list, write_message, write_values
 from forebay.cli.report import CommandFailed
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ COLUMNS: Final[dict[str, Column[PartitionReport]]] = {
     "damaged pages": "damaged_pages",
     "lost records": "lost_records",
 }
+OPTIONAL: Final = ("pages", "bytes", "earliest", "next")
+"""Columns that a narrow terminal hides, the first ones first."""
 quarantine_app = Commands(no_args_is_help=True, help="List and export quarantined pages.")
 
 
@@ -115,7 +117,7 @@ def list_quarantine(data_dir: DataDir, output: OutputForm = Output.TABLE) -> Non
         "bytes": "size",
         "cause": "cause",
     }
-    write_values(pages, output, f"quarantine of {data_dir}", columns)
+    write_values(pages, output, f"quarantine of {data_dir}", columns, optional=("page", "bytes", "cause"))
 
 
 @quarantine_app.command("export", example="forebay quarantine export --data-dir forebay-data --into pages")
@@ -137,14 +139,14 @@ def export_quarantine(
     if output is Output.JSON:
         write_json(written)
     else:
-        write_table(f"exported to {into}", ("file",), [(path.name,) for path in written])
+        write_list(f"exported to {into}", ("file",), [(path.name,) for path in written])
 
 
 def _show(title: str, report: Report, output: Output) -> None:
     if output is Output.JSON:
         write_json({"clean": report.clean, **{name: getattr(report, name) for name in report.__slots__}})
         return
-    write_table(title, tuple(COLUMNS), rows_of(report.partitions, COLUMNS))
+    write_list(title, tuple(COLUMNS), rows_of(report.partitions, COLUMNS), optional=OPTIONAL)
     findings = [
         *report.damage,
         *(f"{one.sink}/{one.partition}: {what}" for one in report.partitions for what in one.problems),

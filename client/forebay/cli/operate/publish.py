@@ -16,7 +16,7 @@ import typer
 from forebay.cli.exits import ExitCode
 from forebay.cli.operate.progress import shown_count
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, connect
-from forebay.cli.output import Output, write_json, write_table
+from forebay.cli.output import Output, write_json, write_list
 from forebay.cli.report import CommandFailed
 from forebay.cli.telemetry import exporting
 
@@ -91,7 +91,7 @@ def publish(
     if output is Output.JSON:
         write_json({"sink": sink, "records": sum(part.records for part in results), "partitions": results})
         return
-    write_table(
+    write_list(
         f"published to {sink}",
         ("partition", "records", "first offset", "last offset", "durability"),
         [(part.partition, part.records, part.first_offset, part.last_offset, part.durability) for part in results],

@@ -64,3 +64,10 @@ def test_columns_and_cells_have_bounds() -> None:
 
     assert (len(table.columns), table.fields_omitted) == (COLUMNS_MAX, 3)
     assert table.rows[0][1] == ("x" * CELL_MAX + "…",) * COLUMNS_MAX
+
+
+def test_line_ends_of_a_value_are_escaped_and_those_of_its_form_are_not() -> None:
+    record = pb.PeekedRecord(value='{"city":"Z\u202e"}', format="json")
+
+    assert value_text(record, "json") == '{\n  "city": "Z\\u202e"\n}'
+    assert value_text(pb.PeekedRecord(value="a\nb", format="text"), "text") == "a\\nb"
