@@ -99,16 +99,19 @@ def test_dead_letters_are_redriven_as_previewed_and_none_that_came_later(server:
 def test_a_group_of_dead_letters_has_its_own_actions(server: BrokerServer) -> None:
     error = "500 down & <out>"
     with Client(server.endpoint) as client:
-        dead_letters(client, "422 name", error)
+        dead_letters(client, f"{error} again", error)
         page = html(server, "/sinks/orders/dead-letters")
-        preview = html(server, "/sinks/orders/actions/redrive?text=500+down+%26+%3Cout%3E")
+        preview = html(server, "/sinks/orders/actions/redrive?text=500+down+%26+%3Cout%3E&match=whole")
 
         html(server, "/sinks/orders/actions/redrive", form=confirmation(preview))
 
-        assert 'href="/sinks/orders/actions/redrive?text=500%20down%20%26%20%3Cout%3E">Redrive these' in page
-        assert "forebay dlq redrive orders --error &#39;500 down &amp; &lt;out&gt;&#39;" in preview
+        assert (
+            'href="/sinks/orders/actions/redrive?text=500%20down%20%26%20%3Cout%3E&amp;match=whole">Redrive these'
+            in page
+        )
+        assert "forebay dlq redrive orders --error-equals &#39;500 down &amp; &lt;out&gt;&#39;" in preview
         [left] = data(server, "/sinks/orders/dead-letters.json")["groups"]
-        assert left["error"] == "422 name"
+        assert left["error"] == f"{error} again"
 
 
 def test_dead_letters_are_deleted_after_a_preview(server: BrokerServer) -> None:

@@ -116,6 +116,8 @@ def test_filters_choose_by_reason_text_place_and_time(client: Client) -> None:
     assert offsets_of(list(listed("orders", reason="rejected"))) == [1, 2, 3]
     assert offsets_of(list(listed("orders", reason=DeadLetterReason.MAX_ATTEMPTS))) == []
     assert offsets_of(list(listed("orders", error_contains="customer 2"))) == [2]
+    assert offsets_of(list(listed("orders", error="no such customer 2"))) == [2]
+    assert offsets_of(list(listed("orders", error="customer 2"))) == []
     assert offsets_of(list(listed("orders", last_offset=2))) == [1, 2]
     assert offsets_of(list(listed("orders", partition=0, subscription="default"))) == [1, 2, 3]
     assert offsets_of(list(listed("orders", until_time=WHEN))) == []

@@ -17,7 +17,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from forebay.v1 import record_pb2 as forebay_dot_v1_dot_record__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$forebay/v1/dead_letter_service.proto\x12\nforebay.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17\x66orebay/v1/record.proto\"\xa4\x02\n\x10\x44\x65\x61\x64LetterFilter\x12,\n\x06reason\x18\x01 \x01(\x0e\x32\x1c.forebay.v1.DeadLetterReason\x12\x16\n\x0e\x65rror_contains\x18\x02 \x01(\t\x12\x14\n\x0csubscription\x18\x03 \x01(\t\x12\x16\n\tpartition\x18\x04 \x01(\rH\x00\x88\x01\x01\x12/\n\x0eorigin_offsets\x18\x05 \x01(\x0b\x32\x17.forebay.v1.OffsetRange\x12-\n\tfrom_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nuntil_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x0c\n\n_partition\"\xd3\x02\n\nDeadLetter\x12\x11\n\tpartition\x18\x01 \x01(\r\x12\x0e\n\x06offset\x18\x02 \x01(\x04\x12,\n\x06reason\x18\x03 \x01(\x0e\x32\x1c.forebay.v1.DeadLetterReason\x12\r\n\x05\x65rror\x18\x04 \x01(\t\x12\x10\n\x08\x61ttempts\x18\x05 \x01(\r\x12\x14\n\x0csubscription\x18\x06 \x01(\t\x12\x1a\n\x12origin_incarnation\x18\x07 \x01(\t\x12\x18\n\x10origin_partition\x18\x08 \x01(\r\x12\x15\n\rorigin_offset\x18\t \x01(\x04\x12(\n\x04time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0btraceparent\x18\x0b \x01(\t\x12\"\n\x06record\x18\x0c \x01(\x0b\x32\x12.forebay.v1.Record\x12\r\n\x05uncut\x18\r \x01(\t\"{\n\x16ListDeadLettersRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12,\n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x1c.forebay.v1.DeadLetterFilter\x12\x11\n\tpage_size\x18\x03 \x01(\r\x12\x12\n\npage_token\x18\x04 \x01(\t\"`\n\x17ListDeadLettersResponse\x12,\n\x0c\x64\x65\x61\x64_letters\x18\x01 \x03(\x0b\x32\x16.forebay.v1.DeadLetter\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x94\x02\n\x19RedriveDeadLettersRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12,\n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x1c.forebay.v1.DeadLetterFilter\x12\x13\n\x0bmax_records\x18\x03 \x01(\r\x12\x12\n\npage_token\x18\x04 \x01(\t\x12\x13\n\x0bincarnation\x18\x05 \x01(\t\x12J\n\x0b\x65nd_offsets\x18\x06 \x03(\x0b\x32\x35.forebay.v1.RedriveDeadLettersRequest.EndOffsetsEntry\x1a\x31\n\x0f\x45ndOffsetsEntry\x12\x0b\n\x03key\x18\x01 \x01(\r\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"G\n\x1aRedriveDeadLettersResponse\x12\x10\n\x08redriven\x18\x01 \x01(\x04\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x90\x02\n\x17PurgeDeadLettersRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12,\n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x1c.forebay.v1.DeadLetterFilter\x12\x13\n\x0bmax_records\x18\x03 \x01(\r\x12\x12\n\npage_token\x18\x04 \x01(\t\x12\x13\n\x0bincarnation\x18\x05 \x01(\t\x12H\n\x0b\x65nd_offsets\x18\x06 \x03(\x0b\x32\x33.forebay.v1.PurgeDeadLettersRequest.EndOffsetsEntry\x1a\x31\n\x0f\x45ndOffsetsEntry\x12\x0b\n\x03key\x18\x01 \x01(\r\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"C\n\x18PurgeDeadLettersResponse\x12\x0e\n\x06purged\x18\x01 \x01(\x04\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t*|\n\x10\x44\x65\x61\x64LetterReason\x12\"\n\x1e\x44\x45\x41\x44_LETTER_REASON_UNSPECIFIED\x10\x00\x12\x1f\n\x1b\x44\x45\x41\x44_LETTER_REASON_REJECTED\x10\x01\x12#\n\x1f\x44\x45\x41\x44_LETTER_REASON_MAX_ATTEMPTS\x10\x02\x32\xb3\x02\n\x11\x44\x65\x61\x64LetterService\x12Z\n\x0fListDeadLetters\x12\".forebay.v1.ListDeadLettersRequest\x1a#.forebay.v1.ListDeadLettersResponse\x12\x63\n\x12RedriveDeadLetters\x12%.forebay.v1.RedriveDeadLettersRequest\x1a&.forebay.v1.RedriveDeadLettersResponse\x12]\n\x10PurgeDeadLetters\x12#.forebay.v1.PurgeDeadLettersRequest\x1a$.forebay.v1.PurgeDeadLettersResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$forebay/v1/dead_letter_service.proto\x12\nforebay.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17\x66orebay/v1/record.proto\"\xc2\x02\n\x10\x44\x65\x61\x64LetterFilter\x12,\n\x06reason\x18\x01 \x01(\x0e\x32\x1c.forebay.v1.DeadLetterReason\x12\x16\n\x0e\x65rror_contains\x18\x02 \x01(\t\x12\x14\n\x0csubscription\x18\x03 \x01(\t\x12\x16\n\tpartition\x18\x04 \x01(\rH\x00\x88\x01\x01\x12/\n\x0eorigin_offsets\x18\x05 \x01(\x0b\x32\x17.forebay.v1.OffsetRange\x12-\n\tfrom_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nuntil_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\x05\x65rror\x18\x08 \x01(\tH\x01\x88\x01\x01\x42\x0c\n\n_partitionB\x08\n\x06_error\"\xd3\x02\n\nDeadLetter\x12\x11\n\tpartition\x18\x01 \x01(\r\x12\x0e\n\x06offset\x18\x02 \x01(\x04\x12,\n\x06reason\x18\x03 \x01(\x0e\x32\x1c.forebay.v1.DeadLetterReason\x12\r\n\x05\x65rror\x18\x04 \x01(\t\x12\x10\n\x08\x61ttempts\x18\x05 \x01(\r\x12\x14\n\x0csubscription\x18\x06 \x01(\t\x12\x1a\n\x12origin_incarnation\x18\x07 \x01(\t\x12\x18\n\x10origin_partition\x18\x08 \x01(\r\x12\x15\n\rorigin_offset\x18\t \x01(\x04\x12(\n\x04time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0btraceparent\x18\x0b \x01(\t\x12\"\n\x06record\x18\x0c \x01(\x0b\x32\x12.forebay.v1.Record\x12\r\n\x05uncut\x18\r \x01(\t\"{\n\x16ListDeadLettersRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12,\n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x1c.forebay.v1.DeadLetterFilter\x12\x11\n\tpage_size\x18\x03 \x01(\r\x12\x12\n\npage_token\x18\x04 \x01(\t\"`\n\x17ListDeadLettersResponse\x12,\n\x0c\x64\x65\x61\x64_letters\x18\x01 \x03(\x0b\x32\x16.forebay.v1.DeadLetter\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x94\x02\n\x19RedriveDeadLettersRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12,\n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x1c.forebay.v1.DeadLetterFilter\x12\x13\n\x0bmax_records\x18\x03 \x01(\r\x12\x12\n\npage_token\x18\x04 \x01(\t\x12\x13\n\x0bincarnation\x18\x05 \x01(\t\x12J\n\x0b\x65nd_offsets\x18\x06 \x03(\x0b\x32\x35.forebay.v1.RedriveDeadLettersRequest.EndOffsetsEntry\x1a\x31\n\x0f\x45ndOffsetsEntry\x12\x0b\n\x03key\x18\x01 \x01(\r\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"G\n\x1aRedriveDeadLettersResponse\x12\x10\n\x08redriven\x18\x01 \x01(\x04\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x90\x02\n\x17PurgeDeadLettersRequest\x12\x0c\n\x04sink\x18\x01 \x01(\t\x12,\n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x1c.forebay.v1.DeadLetterFilter\x12\x13\n\x0bmax_records\x18\x03 \x01(\r\x12\x12\n\npage_token\x18\x04 \x01(\t\x12\x13\n\x0bincarnation\x18\x05 \x01(\t\x12H\n\x0b\x65nd_offsets\x18\x06 \x03(\x0b\x32\x33.forebay.v1.PurgeDeadLettersRequest.EndOffsetsEntry\x1a\x31\n\x0f\x45ndOffsetsEntry\x12\x0b\n\x03key\x18\x01 \x01(\r\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"C\n\x18PurgeDeadLettersResponse\x12\x0e\n\x06purged\x18\x01 \x01(\x04\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t*|\n\x10\x44\x65\x61\x64LetterReason\x12\"\n\x1e\x44\x45\x41\x44_LETTER_REASON_UNSPECIFIED\x10\x00\x12\x1f\n\x1b\x44\x45\x41\x44_LETTER_REASON_REJECTED\x10\x01\x12#\n\x1f\x44\x45\x41\x44_LETTER_REASON_MAX_ATTEMPTS\x10\x02\x32\xb3\x02\n\x11\x44\x65\x61\x64LetterService\x12Z\n\x0fListDeadLetters\x12\".forebay.v1.ListDeadLettersRequest\x1a#.forebay.v1.ListDeadLettersResponse\x12\x63\n\x12RedriveDeadLetters\x12%.forebay.v1.RedriveDeadLettersRequest\x1a&.forebay.v1.RedriveDeadLettersResponse\x12]\n\x10PurgeDeadLetters\x12#.forebay.v1.PurgeDeadLettersRequest\x1a$.forebay.v1.PurgeDeadLettersResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -28,28 +28,28 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_REDRIVEDEADLETTERSREQUEST_ENDOFFSETSENTRY']._serialized_options = b'8\001'
   _globals['_PURGEDEADLETTERSREQUEST_ENDOFFSETSENTRY']._loaded_options = None
   _globals['_PURGEDEADLETTERSREQUEST_ENDOFFSETSENTRY']._serialized_options = b'8\001'
-  _globals['_DEADLETTERREASON']._serialized_start=1666
-  _globals['_DEADLETTERREASON']._serialized_end=1790
+  _globals['_DEADLETTERREASON']._serialized_start=1696
+  _globals['_DEADLETTERREASON']._serialized_end=1820
   _globals['_DEADLETTERFILTER']._serialized_start=111
-  _globals['_DEADLETTERFILTER']._serialized_end=403
-  _globals['_DEADLETTER']._serialized_start=406
-  _globals['_DEADLETTER']._serialized_end=745
-  _globals['_LISTDEADLETTERSREQUEST']._serialized_start=747
-  _globals['_LISTDEADLETTERSREQUEST']._serialized_end=870
-  _globals['_LISTDEADLETTERSRESPONSE']._serialized_start=872
-  _globals['_LISTDEADLETTERSRESPONSE']._serialized_end=968
-  _globals['_REDRIVEDEADLETTERSREQUEST']._serialized_start=971
-  _globals['_REDRIVEDEADLETTERSREQUEST']._serialized_end=1247
-  _globals['_REDRIVEDEADLETTERSREQUEST_ENDOFFSETSENTRY']._serialized_start=1198
-  _globals['_REDRIVEDEADLETTERSREQUEST_ENDOFFSETSENTRY']._serialized_end=1247
-  _globals['_REDRIVEDEADLETTERSRESPONSE']._serialized_start=1249
-  _globals['_REDRIVEDEADLETTERSRESPONSE']._serialized_end=1320
-  _globals['_PURGEDEADLETTERSREQUEST']._serialized_start=1323
-  _globals['_PURGEDEADLETTERSREQUEST']._serialized_end=1595
-  _globals['_PURGEDEADLETTERSREQUEST_ENDOFFSETSENTRY']._serialized_start=1198
-  _globals['_PURGEDEADLETTERSREQUEST_ENDOFFSETSENTRY']._serialized_end=1247
-  _globals['_PURGEDEADLETTERSRESPONSE']._serialized_start=1597
-  _globals['_PURGEDEADLETTERSRESPONSE']._serialized_end=1664
-  _globals['_DEADLETTERSERVICE']._serialized_start=1793
-  _globals['_DEADLETTERSERVICE']._serialized_end=2100
+  _globals['_DEADLETTERFILTER']._serialized_end=433
+  _globals['_DEADLETTER']._serialized_start=436
+  _globals['_DEADLETTER']._serialized_end=775
+  _globals['_LISTDEADLETTERSREQUEST']._serialized_start=777
+  _globals['_LISTDEADLETTERSREQUEST']._serialized_end=900
+  _globals['_LISTDEADLETTERSRESPONSE']._serialized_start=902
+  _globals['_LISTDEADLETTERSRESPONSE']._serialized_end=998
+  _globals['_REDRIVEDEADLETTERSREQUEST']._serialized_start=1001
+  _globals['_REDRIVEDEADLETTERSREQUEST']._serialized_end=1277
+  _globals['_REDRIVEDEADLETTERSREQUEST_ENDOFFSETSENTRY']._serialized_start=1228
+  _globals['_REDRIVEDEADLETTERSREQUEST_ENDOFFSETSENTRY']._serialized_end=1277
+  _globals['_REDRIVEDEADLETTERSRESPONSE']._serialized_start=1279
+  _globals['_REDRIVEDEADLETTERSRESPONSE']._serialized_end=1350
+  _globals['_PURGEDEADLETTERSREQUEST']._serialized_start=1353
+  _globals['_PURGEDEADLETTERSREQUEST']._serialized_end=1625
+  _globals['_PURGEDEADLETTERSREQUEST_ENDOFFSETSENTRY']._serialized_start=1228
+  _globals['_PURGEDEADLETTERSREQUEST_ENDOFFSETSENTRY']._serialized_end=1277
+  _globals['_PURGEDEADLETTERSRESPONSE']._serialized_start=1627
+  _globals['_PURGEDEADLETTERSRESPONSE']._serialized_end=1694
+  _globals['_DEADLETTERSERVICE']._serialized_start=1823
+  _globals['_DEADLETTERSERVICE']._serialized_end=2130
 # @@protoc_insertion_point(module_scope)

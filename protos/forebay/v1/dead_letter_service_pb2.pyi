@@ -21,7 +21,7 @@ DEAD_LETTER_REASON_REJECTED: DeadLetterReason
 DEAD_LETTER_REASON_MAX_ATTEMPTS: DeadLetterReason
 
 class DeadLetterFilter(_message.Message):
-    __slots__ = ("reason", "error_contains", "subscription", "partition", "origin_offsets", "from_time", "until_time")
+    __slots__ = ("reason", "error_contains", "subscription", "partition", "origin_offsets", "from_time", "until_time", "error")
     REASON_FIELD_NUMBER: _ClassVar[int]
     ERROR_CONTAINS_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
@@ -29,6 +29,7 @@ class DeadLetterFilter(_message.Message):
     ORIGIN_OFFSETS_FIELD_NUMBER: _ClassVar[int]
     FROM_TIME_FIELD_NUMBER: _ClassVar[int]
     UNTIL_TIME_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
     reason: DeadLetterReason
     error_contains: str
     subscription: str
@@ -36,7 +37,8 @@ class DeadLetterFilter(_message.Message):
     origin_offsets: _record_pb2.OffsetRange
     from_time: _timestamp_pb2.Timestamp
     until_time: _timestamp_pb2.Timestamp
-    def __init__(self, reason: _Optional[_Union[DeadLetterReason, str]] = ..., error_contains: _Optional[str] = ..., subscription: _Optional[str] = ..., partition: _Optional[int] = ..., origin_offsets: _Optional[_Union[_record_pb2.OffsetRange, _Mapping]] = ..., from_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., until_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    error: str
+    def __init__(self, reason: _Optional[_Union[DeadLetterReason, str]] = ..., error_contains: _Optional[str] = ..., subscription: _Optional[str] = ..., partition: _Optional[int] = ..., origin_offsets: _Optional[_Union[_record_pb2.OffsetRange, _Mapping]] = ..., from_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., until_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[str] = ...) -> None: ...
 
 class DeadLetter(_message.Message):
     __slots__ = ("partition", "offset", "reason", "error", "attempts", "subscription", "origin_incarnation", "origin_partition", "origin_offset", "time", "traceparent", "record", "uncut")

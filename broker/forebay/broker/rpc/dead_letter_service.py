@@ -74,13 +74,11 @@ def filter_of(message: pb.DeadLetterFilter) -> Filter:
     """Return a filter from the wire, checked."""
     if message.reason and int(message.reason) not in {int(reason) for reason in RejectionReason}:
         raise BrokerError(Reason.INVALID_FILTER, f"reason {message.reason} is not known", field="filter.reason")
-    if len(message.error_contains) > ERROR_MAX:
-        raise InvalidValue(
-            Reason.INVALID_FILTER,
-            "filter.error_contains",
-            f"{len(message.error_contains)} characters",
-            f"up to {ERROR_MAX}",
-        )
+    for field, text in (("error_contains", message.error_contains), ("error", message.error)):
+        if len(text) > ERROR_MAX:
+            raise InvalidValue(
+                Reason.INVALID_FILTER, f"filter.{field}", f"{len(text)} characters", f"up to {ERROR_MAX}"
+            )
     offsets = None
     if message.HasField("origin_offsets"):
         wanted = message.origin_offsets
@@ -94,6 +92,7 @@ def filter_of(message: pb.DeadLetterFilter) -> Filter:
     return Filter(
         reason=RejectionReason(message.reason) if message.reason else None,
         error_contains=message.error_contains,
+        error=message.error if message.HasField("error") else None,
         subscription=message.subscription,
         partition=message.partition if message.HasField("partition") else None,
         offsets=offsets,

@@ -38,6 +38,9 @@ Reason = Annotated[
 ErrorText = Annotated[
     str | None, typer.Option("--error", metavar="TEXT", help="Only dead letters whose error contains TEXT.")
 ]
+WholeError = Annotated[
+    str | None, typer.Option("--error-equals", metavar="TEXT", help="Only dead letters whose error is TEXT.")
+]
 Partition = Annotated[
     int | None, typer.Option("--partition", "-p", help="Only dead letters from this partition.", min=0)
 ]
@@ -63,6 +66,7 @@ def list_dead_letters(
     sink: SinkName,
     reason: Reason = None,
     error: ErrorText = None,
+    error_equals: WholeError = None,
     partition: Partition = None,
     first: First = None,
     last: Last = None,
@@ -74,7 +78,7 @@ def list_dead_letters(
     output: OutputForm = Output.TABLE,
 ) -> None:
     """List the unsettled dead letters."""
-    wanted = _filter(reason, error, partition, first, last, since, until, subscription)
+    wanted = _filter(reason, error, error_equals, partition, first, last, since, until, subscription)
     with connect(endpoint, sink) as client:
         letters = list(islice(client.dead_letters.list(sink, **wanted), count))
     write_values(letters, output, f"{len(letters)} dead letters of {sink}", COLUMNS, optional=OPTIONAL)
@@ -102,6 +106,7 @@ def redrive(
     sink: SinkName,
     reason: Reason = None,
     error: ErrorText = None,
+    error_equals: WholeError = None,
     partition: Partition = None,
     first: First = None,
     last: Last = None,
@@ -113,7 +118,7 @@ def redrive(
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Append dead letters to their sink again: all, or the selected ones."""
-    wanted = _filter(reason, error, partition, first, last, since, until, subscription)
+    wanted = _filter(reason, error, error_equals, partition, first, last, since, until, subscription)
     with connect(endpoint, sink) as client:
         if dry_run:
             _show_selected(_selected(client, sink, wanted), f"redrive {{}} of {sink}", output)
@@ -128,6 +133,7 @@ def purge(
     sink: SinkName,
     reason: Reason = None,
     error: ErrorText = None,
+    error_equals: WholeError = None,
     partition: Partition = None,
     first: First = None,
     last: Last = None,
@@ -143,7 +149,7 @@ def purge(
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Drop dead letters permanently."""
-    wanted = _filter(reason, error, partition, first, last, since, until, subscription)
+    wanted = _filter(reason, error, error_equals, partition, first, last, since, until, subscription)
     if not wanted and not everything:
         raise CommandFailed("no dead letters are selected: pass a filter, or --all", ExitCode.USAGE)
     with connect(endpoint, sink) as client:
@@ -202,6 +208,7 @@ def _show_selected(found: _Selected, effect: str, output: Output) -> None:
 def _filter(
     reason: str | None,
     error: str | None,
+    error_equals: str | None,
     partition: int | None,
     first: int | None,
     last: int | None,
@@ -212,6 +219,7 @@ def _filter(
     given = {
         "reason": reason,
         "error_contains": error,
+        "error": error_equals,
         "partition": partition,
         "first_offset": first,
         "last_offset": last,

@@ -110,6 +110,8 @@ def filter_message(wanted: DeadLetterFilter) -> pb.DeadLetterFilter:
         error_contains=wanted.get("error_contains", ""), subscription=wanted.get("subscription", "")
     )
     try:
+        if "error" in wanted:
+            message.error = wanted["error"]
         message.reason = REASONS[DeadLetterReason(str(wanted.get("reason", DeadLetterReason.UNSPECIFIED)).upper())]
         if "partition" in wanted:
             message.partition = wanted["partition"]

@@ -68,6 +68,9 @@ class DeadLetterFilter(TypedDict, total=False):
     error_contains: str
     """Substring of the error text."""
 
+    error: str
+    """The whole error text."""
+
     subscription: str
     """Subscription that the records came from."""
 

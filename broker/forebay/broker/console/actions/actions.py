@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from forebay.broker.console.actions.confirmation import Confirmations
-from forebay.broker.console.actions.table import ACTIONS, Action
+from forebay.broker.console.actions.table import ACTIONS, Action, Entered
 from forebay.broker.console.pages.page import Page, PageSource, query, refused
 from forebay.broker.core.access.principal import Principal
 from forebay.broker.core.errors import BrokerError
@@ -38,7 +38,10 @@ class Actions:
     async def preview(self, request: Request) -> Page:
         """Return what an action would do, with the form that confirms it. Raises ``HTTPException``."""
         name, word, action = self._named(request)
-        entered = request.query_params.get("text", "")[:ENTERED_MAX]
+        entered = Entered(
+            request.query_params.get("text", "")[:ENTERED_MAX],
+            is_whole=bool(action.whole_option) and request.query_params.get("match") == "whole",
+        )
         try:
             found = await action.preview(self._source.broker, self._source.broker.sinks[name], entered)
         except BrokerError as error:
@@ -49,7 +52,7 @@ class Actions:
             **data,
             "title": action.title,
             "entered": action.entered,
-            "text": entered,
+            "text": entered.text,
             "is_destructive": action.is_destructive,
             "confirmation": self._confirmations.sealed(
                 principal.name, _of(word, name), found.request.SerializeToString(deterministic=True)
@@ -78,7 +81,7 @@ class Actions:
             raise refused(error) from error
         self._audit.managed(caller, action.method, [name], "OK")
         data = {"sink": name, "action": word, "sentence": result}
-        return self._page(name, word, action, data, {**data, "title": action.title, "confirmation": ""}, "")
+        return self._page(name, word, action, data, {**data, "title": action.title, "confirmation": ""}, Entered(""))
 
     def _named(self, request: Request) -> tuple[str, str, Action]:
         word: str = request.path_params["action"]
@@ -88,10 +91,12 @@ class Actions:
         return self._source.named(request, RULES[action.method].right), word, action
 
     @staticmethod
-    def _page(name: str, word: str, action: Action, data: Any, shown: Any, entered: str) -> Page:
+    def _page(name: str, word: str, action: Action, data: Any, shown: Any, entered: Entered) -> Page:
         command = action.command.format(sink=name)
-        if entered:
-            command += f" {action.entered_option} {shlex.quote(entered)}"
+        if entered.is_whole:
+            command += f" {action.whole_option} {shlex.quote(entered.text)}"
+        elif entered.text:
+            command += f" {action.entered_option} {shlex.quote(entered.text)}"
         elif action.unfiltered_option:
             command += f" {action.unfiltered_option}"
         return Page(
@@ -100,7 +105,7 @@ class Actions:
             data,
             command,
             f"/sinks/{name}/actions/{word}",
-            query(text=entered),
+            query(text=entered.text, match="whole" if entered.is_whole else ""),
             shown,
         )
 

@@ -27,6 +27,15 @@ REASON_MAX: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
+class Entered:
+    """Text that an action takes."""
+
+    text: str
+    is_whole: bool = False
+    """The text of the chosen ones is this one, and not only contains it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Preview:
     """Request of an action, and its effect in words."""
 
@@ -44,8 +53,7 @@ class Action:
     """Call that it makes; its rule has the right that it needs."""
 
     request_type: type[Message]
-    preview: Callable[[Broker, Buffer, str], Awaitable[Preview]]
-    """Takes the text that was entered."""
+    preview: Callable[[Broker, Buffer, Entered], Awaitable[Preview]]
 
     run: Callable[[Broker, Any], Awaitable[str]]
     """Makes the call, and returns the result as a sentence."""
@@ -59,17 +67,20 @@ class Action:
     entered_option: str = ""
     """Option of the command for that text."""
 
+    whole_option: str = ""
+    """Option of the command for a whole text; empty where there is no such."""
+
     unfiltered_option: str = ""
     """Option that the command requires without that text; empty for none."""
 
     is_destructive: bool = False
 
 
-async def _preview_pause(broker: Broker, buffer: Buffer, entered: str) -> Preview:
+async def _preview_pause(broker: Broker, buffer: Buffer, entered: Entered) -> Preview:
     request = pb.PauseSinkRequest(
         name=buffer.name,
         incarnation=buffer.record.incarnation,
-        reason=entered[:REASON_MAX] or "paused in the console",
+        reason=entered.text[:REASON_MAX] or "paused in the console",
     )
     consumers = sum(len(one.owners.consumers) for one in buffer.subscriptions.values())
     return Preview(
@@ -84,7 +95,7 @@ async def _pause(broker: Broker, request: pb.PauseSinkRequest) -> str:
     return f"{request.name} is paused."
 
 
-async def _preview_resume(broker: Broker, buffer: Buffer, entered: str) -> Preview:
+async def _preview_resume(broker: Broker, buffer: Buffer, entered: Entered) -> Preview:
     request = pb.ResumeSinkRequest(name=buffer.name, incarnation=buffer.record.incarnation)
     return Preview(request, f"Deliveries of {buffer.name} continue at once, also those that back off.")
 
@@ -94,7 +105,7 @@ async def _resume(broker: Broker, request: pb.ResumeSinkRequest) -> str:
     return f"{request.name} is resumed."
 
 
-async def _preview_redrive(broker: Broker, buffer: Buffer, entered: str) -> Preview:
+async def _preview_redrive(broker: Broker, buffer: Buffer, entered: Entered) -> Preview:
     found = await _chosen(broker, buffer, entered)
     request = dead.RedriveDeadLettersRequest(
         sink=buffer.name, filter=found.filter, incarnation=found.incarnation, end_offsets=found.ends
@@ -117,7 +128,7 @@ async def _redrive(broker: Broker, request: dead.RedriveDeadLettersRequest) -> s
     return f"{count(done)} dead letters of {request.sink} were appended again; there are more: repeat it."
 
 
-async def _preview_purge(broker: Broker, buffer: Buffer, entered: str) -> Preview:
+async def _preview_purge(broker: Broker, buffer: Buffer, entered: Entered) -> Preview:
     found = await _chosen(broker, buffer, entered)
     request = dead.PurgeDeadLettersRequest(
         sink=buffer.name, filter=found.filter, incarnation=found.incarnation, end_offsets=found.ends
@@ -147,15 +158,16 @@ class _Chosen:
     some: bool
 
 
-async def _chosen(broker: Broker, buffer: Buffer, error_contains: str) -> _Chosen:
-    wanted = dead.DeadLetterFilter(error_contains=error_contains)
+async def _chosen(broker: Broker, buffer: Buffer, entered: Entered) -> _Chosen:
+    text = entered.text
+    wanted = dead.DeadLetterFilter(error=text) if entered.is_whole else dead.DeadLetterFilter(error_contains=text)
     dead_letter_sink = broker.sinks.get(dead_letter_sink_name(buffer.name))
     ends = {log.number: log.tail.next_offset for log in dead_letter_sink.logs} if dead_letter_sink is not None else {}
     asked = dead.ListDeadLettersRequest(sink=buffer.name, filter=wanted, page_size=EXAMINED)
     found = await DeadLetterServicer(broker).ListDeadLetters(asked, None)
     number = len(found.dead_letters)
     more = " or more" if found.next_page_token else ""
-    whose = f" whose error contains {error_contains!r}" if error_contains else ""
+    whose = f" whose error {'is' if entered.is_whole else 'contains'} {text!r}" if text or entered.is_whole else ""
     incarnation = dead_letter_sink.record.incarnation if dead_letter_sink is not None else ""
     return _Chosen(wanted, incarnation, ends, f"{count(number)}{more} dead letters{whose}", number > 0)
 
@@ -190,6 +202,7 @@ ACTIONS: Final[dict[str, Action]] = {
         "forebay dlq redrive {sink}",
         entered=_ERROR,
         entered_option="--error",
+        whole_option="--error-equals",
     ),
     "purge-dead-letters": Action(
         "Delete dead letters",
@@ -200,6 +213,7 @@ ACTIONS: Final[dict[str, Action]] = {
         "forebay dlq purge {sink}",
         entered=_ERROR,
         entered_option="--error",
+        whole_option="--error-equals",
         unfiltered_option="--all",
         is_destructive=True,
     ),

@@ -158,6 +158,9 @@ class Filter:
 
     reason: RejectionReason | None = None
     error_contains: str = ""
+    error: str | None = None
+    """The whole error text."""
+
     subscription: str = ""
     partition: int | None = None
     """Partition of the origin."""
@@ -179,6 +182,7 @@ class Filter:
         return (
             (self.reason is None or origin.reason is self.reason)
             and self.error_contains in origin.error
+            and self.error in (None, origin.error)
             and self.subscription in ("", origin.subscription)
             and (self.partition is None or origin.partition == self.partition)
             and (self.offsets is None or self.offsets.first <= origin.offset < self.offsets.end)
