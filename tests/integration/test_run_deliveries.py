@@ -68,7 +68,10 @@ class Deliveries:
             assert json.loads(process.stdout.readline())["deliveries"] == list(self._tables)
             yield process
             process.send_signal(signal.SIGTERM)
-            assert process.wait(WAIT_S) == ExitCode.OK, (self._folder / "log").read_text()
+            assert process.wait(WAIT_S) == ExitCode.OK
+        except AssertionError as error:
+            error.add_note((self._folder / "log").read_text())
+            raise
         finally:
             process.kill()
             process.communicate(timeout=WAIT_S)

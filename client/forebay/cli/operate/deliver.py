@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import signal
 from collections.abc import Mapping, Sequence
-from types import FrameType
+from functools import partial
 from typing import Annotated
 from urllib.parse import urljoin
 
@@ -20,6 +20,7 @@ from forebay.cli.contact import BrokerUnreachable, reach
 from forebay.cli.exits import ExitCode
 from forebay.cli.extras import needed_for
 from forebay.cli.operate.logs import LogFormatOption, start_log
+from forebay.cli.operate.signals import Signals
 from forebay.cli.operate.summary import SUMMARY_S, SummaryInterval, summarized, waiting_records
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, Subscription, connect
 from forebay.cli.output import Output, write_json, write_message
@@ -115,22 +116,22 @@ def deliver(
     for chatty in ("httpx2", "httpcore2"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     tune()
-    with exporting("forebay-deliver"), connect(endpoint, is_needed=False) as client:
+    with Signals() as signals, exporting("forebay-deliver"), connect(endpoint, is_needed=False) as client:
         try:
             reach(client, sink)
         except BrokerUnreachable as error:  # a deliverer outlives its broker; the log repeats it
             write_message(f"forebay: {error}; trying again until one does")
         deliverer = Deliverer(client, sink, target, resend_to=second, settings=settings)
 
-        def stop(number: int, frame: FrameType | None) -> None:
-            deliverer.stop()
-
-        def hang_up(number: int, frame: FrameType | None) -> None:
-            _log.info("SIGHUP is ignored: certificates and token files are reloaded on use")
-
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, stop)
-        signal.signal(signal.SIGHUP, hang_up)
+        signals.handle(
+            {
+                signal.SIGTERM: deliverer.stop,
+                signal.SIGINT: deliverer.stop,
+                signal.SIGHUP: partial(
+                    _log.info, "SIGHUP is ignored: certificates and token files are reloaded on use"
+                ),
+            }
+        )
         if output is Output.JSON:
             write_json({"delivering": sink, "subscription": subscription, "to": name})
         else:

@@ -10,7 +10,6 @@ import os
 import signal
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,6 +18,7 @@ from forebay.cli.contact import BrokerUnreachable, reach
 from forebay.cli.exits import ExitCode
 from forebay.cli.extras import needed_for
 from forebay.cli.operate.logs import LogFormatOption, start_log
+from forebay.cli.operate.signals import Signals
 from forebay.cli.operate.summary import SUMMARY_S, SummaryInterval, summarized, waiting_records
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, connect
 from forebay.cli.output import Output, write_json, write_line, write_message, write_table
@@ -61,7 +61,7 @@ def run_deliveries(
     for chatty in ("httpx2", "httpcore2"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     tune()
-    with exporting("forebay-deliver"), connect(endpoint, is_needed=False) as client:
+    with Signals() as signals, exporting("forebay-deliver"), connect(endpoint, is_needed=False) as client:
         try:
             reach(client)
         except BrokerUnreachable as error:  # deliveries outlive their broker; the log repeats it
@@ -69,15 +69,7 @@ def run_deliveries(
         builder = Builder(client)
         fleet = Fleet(lambda: _load(file), builder.deliverer)
 
-        def stop(number: int, frame: FrameType | None) -> None:
-            fleet.stop()
-
-        def reload(number: int, frame: FrameType | None) -> None:
-            fleet.reload()
-
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, stop)
-        signal.signal(signal.SIGHUP, reload)
+        signals.handle({signal.SIGTERM: fleet.stop, signal.SIGINT: fleet.stop, signal.SIGHUP: fleet.reload})
         if output is Output.JSON:
             write_json({"running": file, "deliveries": list(plan.deliveries)})
         else:

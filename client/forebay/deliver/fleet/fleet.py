@@ -23,9 +23,6 @@ _log = logging.getLogger("forebay.run")
 RESTART_DELAYS_S: Final = (1.0, 5.0, 15.0, 60.0)
 """Delay before a failed delivery starts again, by the number of failures in a row; then the last one."""
 
-WAKE_S: Final = 1.0
-"""Longest wait: a signal that reaches another thread does not end it, and the handler runs after it."""
-
 HEALTHY_S: Final = 60.0
 """Time after which a delivery that ran counts as one that had not failed before."""
 
@@ -142,11 +139,10 @@ class Fleet:
             self._threads.shutdown()
 
     def _next(self) -> _Stop | _Reload | _Ended | None:
-        """Return the next event, or None when a delivery may be due to start again."""
-        now = self._clock()
-        due = min((restart.due for restart in self._restarts.values()), default=now + WAKE_S)
+        """Return the next event, or None when a delivery is due to start again."""
+        due = min((restart.due for restart in self._restarts.values()), default=None)
         try:
-            return self._events.get(timeout=min(max(0.0, due - now), WAKE_S))
+            return self._events.get(timeout=None if due is None else max(0.0, due - self._clock()))
         except Empty:
             return None
 
