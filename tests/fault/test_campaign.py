@@ -43,11 +43,11 @@ def test_nothing_is_lost_skipped_doubled_or_out_of_order_when_a_broker_is_killed
     in_memory: Path, uses_asyncio: bool
 ) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
-    told: list[str] = []
+    messages: list[str] = []
 
-    report = run(Options(kills=10, seed=seed, directory=in_memory, say=told.append, asyncio=uses_asyncio))
+    report = run(Options(kills=10, seed=seed, directory=in_memory, say=messages.append, asyncio=uses_asyncio))
 
-    assert report.ok, "\n".join([report.line(), *told])
+    assert report.ok, "\n".join([report.line(), *messages])
     assert report.kills == 10
     assert report.acknowledged > 1_000
     assert report.delivered > 1_000
@@ -59,11 +59,13 @@ def test_nothing_is_lost_skipped_doubled_or_out_of_order_when_the_brokers_of_a_s
     in_memory: Path,
 ) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
-    told: list[str] = []
+    messages: list[str] = []
 
-    report = run(Options(kills=3, seed=seed, directory=in_memory, say=told.append, journal=str(in_memory / "journal")))
+    report = run(
+        Options(kills=3, seed=seed, directory=in_memory, say=messages.append, journal=str(in_memory / "journal"))
+    )
 
-    assert report.ok, "\n".join([report.line(), *told])
+    assert report.ok, "\n".join([report.line(), *messages])
     assert report.kills == 3
     assert report.acknowledged > 100
 

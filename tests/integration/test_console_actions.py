@@ -101,12 +101,12 @@ def test_a_group_of_dead_letters_has_its_own_actions(server: BrokerServer) -> No
     with Client(server.endpoint) as client:
         dead_letters(client, f"{error} again", error)
         page = html(server, "/sinks/orders/dead-letters")
-        preview = html(server, "/sinks/orders/actions/redrive?text=500+down+%26+%3Cout%3E&match=whole")
+        preview = html(server, "/sinks/orders/actions/redrive?text=500+down+%26+%3Cout%3E&match=exact")
 
         html(server, "/sinks/orders/actions/redrive", form=confirmation(preview))
 
         assert (
-            'href="/sinks/orders/actions/redrive?text=500%20down%20%26%20%3Cout%3E&amp;match=whole">Redrive these'
+            'href="/sinks/orders/actions/redrive?text=500%20down%20%26%20%3Cout%3E&amp;match=exact">Redrive these'
             in page
         )
         assert "forebay dlq redrive orders --error-equals &#39;500 down &amp; &lt;out&gt;&#39;" in preview

@@ -117,7 +117,7 @@ class StoreServer(ABC):
         if self._process is None or self._process.poll() is not None:
             return []
         root = psutil.Process(self._process.pid)
-        root.suspend()  # else it starts more of them meanwhile
+        root.suspend()  # otherwise it may start more of them
         others = root.children(recursive=True)
         for one in (*others, root):
             with suppress(psutil.NoSuchProcess):

@@ -38,7 +38,7 @@ Reason = Annotated[
 ErrorText = Annotated[
     str | None, typer.Option("--error", metavar="TEXT", help="Only dead letters whose error contains TEXT.")
 ]
-WholeError = Annotated[
+ExactError = Annotated[
     str | None, typer.Option("--error-equals", metavar="TEXT", help="Only dead letters whose error is TEXT.")
 ]
 Partition = Annotated[
@@ -66,7 +66,7 @@ def list_dead_letters(
     sink: SinkName,
     reason: Reason = None,
     error: ErrorText = None,
-    error_equals: WholeError = None,
+    error_equals: ExactError = None,
     partition: Partition = None,
     first: First = None,
     last: Last = None,
@@ -106,7 +106,7 @@ def redrive(
     sink: SinkName,
     reason: Reason = None,
     error: ErrorText = None,
-    error_equals: WholeError = None,
+    error_equals: ExactError = None,
     partition: Partition = None,
     first: First = None,
     last: Last = None,
@@ -133,7 +133,7 @@ def purge(
     sink: SinkName,
     reason: Reason = None,
     error: ErrorText = None,
-    error_equals: WholeError = None,
+    error_equals: ExactError = None,
     partition: Partition = None,
     first: First = None,
     last: Last = None,

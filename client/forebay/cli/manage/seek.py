@@ -12,7 +12,7 @@ from forebay.cli.manage.position_text import position_text
 from forebay.cli.output import Column, Output, write_list, write_values
 
 if TYPE_CHECKING:
-    from forebay.client import Client, Position, SinkStats, SubscriptionPlace
+    from forebay.client import Client, Position, SubscriptionPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,22 +97,6 @@ class Seek:
             "trimmed": lambda one: "" if one.trimmed is None else f"{one.trimmed[0]} to {one.trimmed[1]}",
         }
         write_values(moved, output, f"subscription {self.name}", shown)
-
-    def _moves(self, stats: SinkStats) -> list[Move]:
-        """Return the effect on each partition that the seek is about."""
-        ends = {one.partition: (one.earliest_offset, one.next_offset) for one in stats.partitions}
-        lanes = next((one.partitions for one in stats.subscriptions if one.name == self.name), ())
-        chosen = [lane for lane in lanes if self.partition in {None, lane.partition} and self._includes(lane.partition)]
-        return [
-            Move(
-                partition=lane.partition,
-                watermark=lane.watermark,
-                to=self._target(lane.partition, *ends[lane.partition]),
-                pending=lane.pending,
-                next_offset=ends[lane.partition][1],
-            )
-            for lane in chosen
-        ]
 
     def _target(self, partition: int, earliest: int, end: int) -> int | None:
         if isinstance(self.to, datetime):

@@ -141,24 +141,8 @@ def _partition(line: Line) -> str:
     return f"{line.subscription.name}:{line.lanes[0].partition}"
 
 
-def _client(row: StreamRow) -> str:
-    return _of(row, "client_id")
-
-
-def _principal(row: StreamRow) -> str:
-    return _of(row, "principal")
-
-
 def _reason(line: Line) -> str:
     return line.reason
-
-
-def _place(line: Line) -> tuple[str, int]:
-    return line.subscription.name, line.lanes[0].partition
-
-
-def _held(row: StreamRow) -> float:
-    return row.number("held_bytes")
 
 
 _STATE: Final = Column(

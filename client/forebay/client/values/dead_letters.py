@@ -69,7 +69,7 @@ class DeadLetterFilter(TypedDict, total=False):
     """Substring of the error text."""
 
     error: str
-    """The whole error text."""
+    """Exact error text."""
 
     subscription: str
     """Subscription that the records came from."""

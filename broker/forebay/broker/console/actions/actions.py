@@ -40,7 +40,7 @@ class Actions:
         name, word, action = self._named(request)
         entered = Entered(
             request.query_params.get("text", "")[:ENTERED_MAX],
-            is_whole=bool(action.whole_option) and request.query_params.get("match") == "whole",
+            is_exact=bool(action.exact_option) and request.query_params.get("match") == "exact",
         )
         try:
             found = await action.preview(self._source.broker, self._source.broker.sinks[name], entered)
@@ -93,8 +93,8 @@ class Actions:
     @staticmethod
     def _page(name: str, word: str, action: Action, data: Any, shown: Any, entered: Entered) -> Page:
         command = action.command.format(sink=name)
-        if entered.is_whole:
-            command += f" {action.whole_option} {shlex.quote(entered.text)}"
+        if entered.is_exact:
+            command += f" {action.exact_option} {shlex.quote(entered.text)}"
         elif entered.text:
             command += f" {action.entered_option} {shlex.quote(entered.text)}"
         elif action.unfiltered_option:
@@ -105,7 +105,7 @@ class Actions:
             data,
             command,
             f"/sinks/{name}/actions/{word}",
-            query(text=entered.text, match="whole" if entered.is_whole else ""),
+            query(text=entered.text, match="exact" if entered.is_exact else ""),
             shown,
         )
 

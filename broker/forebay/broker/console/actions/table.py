@@ -31,8 +31,8 @@ class Entered:
     """Text that an action takes."""
 
     text: str
-    is_whole: bool = False
-    """The text of the chosen ones is this one, and not only contains it."""
+    is_exact: bool = False
+    """Dead letters match whose text equals it, not those whose text contains it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,8 @@ class Action:
     entered_option: str = ""
     """Option of the command for that text."""
 
-    whole_option: str = ""
-    """Option of the command for a whole text; empty where there is no such."""
+    exact_option: str = ""
+    """Option of the command for an exact match; empty where there is none."""
 
     unfiltered_option: str = ""
     """Option that the command requires without that text; empty for none."""
@@ -160,14 +160,14 @@ class _Chosen:
 
 async def _chosen(broker: Broker, buffer: Buffer, entered: Entered) -> _Chosen:
     text = entered.text
-    wanted = dead.DeadLetterFilter(error=text) if entered.is_whole else dead.DeadLetterFilter(error_contains=text)
+    wanted = dead.DeadLetterFilter(error=text) if entered.is_exact else dead.DeadLetterFilter(error_contains=text)
     dead_letter_sink = broker.sinks.get(dead_letter_sink_name(buffer.name))
     ends = {log.number: log.tail.next_offset for log in dead_letter_sink.logs} if dead_letter_sink is not None else {}
     asked = dead.ListDeadLettersRequest(sink=buffer.name, filter=wanted, page_size=EXAMINED)
     found = await DeadLetterServicer(broker).ListDeadLetters(asked, None)
     number = len(found.dead_letters)
     more = " or more" if found.next_page_token else ""
-    whose = f" whose error {'is' if entered.is_whole else 'contains'} {text!r}" if text or entered.is_whole else ""
+    whose = f" whose error {'is' if entered.is_exact else 'contains'} {text!r}" if text or entered.is_exact else ""
     incarnation = dead_letter_sink.record.incarnation if dead_letter_sink is not None else ""
     return _Chosen(wanted, incarnation, ends, f"{count(number)}{more} dead letters{whose}", number > 0)
 
@@ -202,7 +202,7 @@ ACTIONS: Final[dict[str, Action]] = {
         "forebay dlq redrive {sink}",
         entered=_ERROR,
         entered_option="--error",
-        whole_option="--error-equals",
+        exact_option="--error-equals",
     ),
     "purge-dead-letters": Action(
         "Delete dead letters",
@@ -213,7 +213,7 @@ ACTIONS: Final[dict[str, Action]] = {
         "forebay dlq purge {sink}",
         entered=_ERROR,
         entered_option="--error",
-        whole_option="--error-equals",
+        exact_option="--error-equals",
         unfiltered_option="--all",
         is_destructive=True,
     ),

@@ -159,7 +159,7 @@ class Filter:
     reason: RejectionReason | None = None
     error_contains: str = ""
     error: str | None = None
-    """The whole error text."""
+    """Exact error text."""
 
     subscription: str = ""
     partition: int | None = None

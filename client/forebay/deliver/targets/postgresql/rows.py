@@ -1,7 +1,7 @@
 """Rows of records in the text format of PostgreSQL's COPY: lines, with a tab between columns.
 
 A driver converts cell by cell, by the type of each. Here a column is converted at once, as its cells mostly have one
-type: that is a third of the time.
+type.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _rows(columns: tuple[str, ...], lines: Iterable[str]) -> Rows:
     try:
         return Rows(columns, "\n".join([*lines, ""]).encode())
     except UnicodeEncodeError:
-        raise RowInvalid("the value has half of a surrogate pair, which is no character") from None
+        raise RowInvalid("the value has an unpaired surrogate") from None
 
 
 def _column(values: Sequence[Any], *, is_json: bool) -> Sequence[str]:

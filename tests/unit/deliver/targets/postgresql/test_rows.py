@@ -156,7 +156,7 @@ def test_a_boolean_is_no_number() -> None:
         (b"{", "the value is not JSON"),
         (b'{"id": }', "the value is not JSON"),
         (b'{"id": 1}{"id": 2}', "the value is not JSON"),
-        (b'{"name": "\\ud800"}', "the value has half of a surrogate pair, which is no character"),
+        (b'{"name": "\\ud800"}', "the value has an unpaired surrogate"),
         (b"[" * 100_000, "the value is not JSON"),
         (b"\xff", "the value is not JSON"),
         (b'{"id": NaN}', "the value is not JSON"),
