@@ -18,6 +18,9 @@ from forebay.deliver.targets.postgresql.settings import UnknownFields, Value
 RECORD_COLUMNS: Final = ("incarnation", "partition", "record_offset", "event_time", "key", "value", "headers")
 JSON_TYPES: Final = frozenset({"json", "jsonb"})
 
+ROWS_AT_ONCE: Final = 1_000
+"""Rows of JSON that are converted at once: more of them fit into no cache of a processor."""
+
 _NULL: Final = "\\N"
 _ESCAPES: Final = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 
@@ -62,23 +65,23 @@ def json_rows(batch: Batch, types: dict[str, str], unknown: UnknownFields) -> It
     """
     known: dict[tuple[str, ...], tuple[str, ...]] = {}
     columns: tuple[str, ...] = ()
-    cells: list[Iterable[Any]] = []
+    cells: list[tuple[Any, ...]] = []
     for record in batch.records:
         found = _object(record.value)
         fields = tuple(found)
         wanted = known.get(fields)
         if wanted is None:
             wanted = known[fields] = _columns(fields, types, unknown)
-        if wanted != columns:
+        if wanted != columns or len(cells) == ROWS_AT_ONCE:
             if cells:
                 yield _json_rows(columns, cells, types)
             columns, cells = wanted, []
-        cells.append(found.values() if fields == columns else [found[name] for name in columns])
+        cells.append(tuple(found.values()) if fields == columns else tuple([found[name] for name in columns]))
     if cells:
         yield _json_rows(columns, cells, types)
 
 
-def _json_rows(columns: tuple[str, ...], cells: list[Iterable[Any]], types: dict[str, str]) -> Rows:
+def _json_rows(columns: tuple[str, ...], cells: list[tuple[Any, ...]], types: dict[str, str]) -> Rows:
     texts = [
         _column(values, is_json=types[name] in JSON_TYPES)
         for name, values in zip(columns, zip(*cells, strict=True), strict=True)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.deliver import Batch
-from forebay.deliver.targets.postgresql.rows import RowInvalid, Rows, json_rows, offsets_of, record_rows
+from forebay.deliver.targets.postgresql.rows import ROWS_AT_ONCE, RowInvalid, Rows, json_rows, offsets_of, record_rows
 from forebay.deliver.targets.postgresql.settings import UnknownFields, Value
 from tests.support.targets.memory_source import EVENT_TIME, MemoryRecord
 
@@ -128,6 +128,13 @@ def test_numbers_keep_their_digits_and_structures_are_json() -> None:
 
     assert columns == ("price", "tags", "name")
     assert rows == [(digits, f'{{"a": [{digits}, 1e400, true]}}', "[1]")]
+
+
+def test_many_rows_come_in_blocks_in_order() -> None:
+    found = cells(*[b'{"id": %d}' % number for number in range(2 * ROWS_AT_ONCE + 1)])
+
+    assert [len(rows) for _, rows in found] == [ROWS_AT_ONCE, ROWS_AT_ONCE, 1]
+    assert [row for _, rows in found for row in rows] == [(str(number),) for number in range(2 * ROWS_AT_ONCE + 1)]
 
 
 def test_white_space_around_an_object_is_no_part_of_it() -> None:
