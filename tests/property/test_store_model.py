@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -13,6 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from forebay.broker.storage.store.contract import Delete, DeleteRange, Family, Operation, Put
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.broker.storage.store.rocks.store import RocksStore
+
+pytestmark = pytest.mark.timeout(300)  # hundreds of stores are opened and closed, each with its syncs
 
 KEYS = st.binary(max_size=3).map(lambda key: bytes(byte % 4 for byte in key))
 VALUES = st.binary(max_size=8)
