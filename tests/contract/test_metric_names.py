@@ -233,7 +233,7 @@ def everything_measured() -> Observed:
     client.settled(client.settle("ack", 0, 1, None), 1.0)
 
     saves = SaveTelemetry("orders", "billing", meters=seen.meters)
-    saves.saved(0)
+    saves.saved(0.0, 0)
     saves.failed(PositionStoreUnavailable("away"), 1.0, 1)
 
     def rule(batch: Batch) -> Taken | Reject:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from numbers import Real
 from typing import Final, Self, TypedDict
 
 from forebay.client.errors import CredentialsUnusable, InvalidArgument
@@ -18,7 +19,10 @@ WINDOW_PAGES_MAX: Final = 256
 
 
 def check(name: str, value: float, lowest: float, highest: float) -> None:
-    """Raise ``INVALID_SETTING`` unless ``lowest <= value <= highest``."""
+    """Raise ``INVALID_SETTING`` unless it is a number with ``lowest <= value <= highest``."""
+    given: object = value  # whatever its annotation says
+    if isinstance(given, bool) or not isinstance(given, Real):
+        raise invalid_setting(name, repr(value), f"a number, {lowest:.15g} to {highest:.15g}")
     if not lowest <= value <= highest:
         raise invalid_setting(name, value, f"{lowest:.15g} to {highest:.15g}")
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, Protocol
 
-from forebay.state.numbers import count, duration, size
+from forebay.state.numbers import count, duration, plural, size
 
 DEAD_LETTERS: Final = ".dlq"
 """End of the name of a sink of dead letters."""
@@ -164,15 +164,17 @@ def _of_broker(broker: BrokerFacts) -> Iterator[Need]:
             f"Memory is above the high watermark: {size(broker.memory_used)} of {size(broker.memory_limit)} are used.",
             info,
         )
-    if broker.quarantined_pages:
-        yield Need(Severity.WARNING, "", f"{count(broker.quarantined_pages)} damaged pages are in quarantine.", info)
+    if damaged := broker.quarantined_pages:
+        are = plural(damaged, "damaged page is", "damaged pages are")
+        yield Need(Severity.WARNING, "", f"{count(damaged)} {are} in quarantine.", info)
     for warning in broker.warnings:
         yield Need(Severity.WARNING, "", f"{warning.rstrip('.')}.", info)
 
 
 def _of_sink(sink: SinkFacts) -> Iterator[Need]:
     lag = f"forebay lag {sink.name}"
-    who = f"{sink.name}: {count(sink.waiting)} records wait for {sink.subscription!r}"
+    wait = plural(sink.waiting, "record waits", "records wait")
+    who = f"{sink.name}: {count(sink.waiting)} {wait} for {sink.subscription!r}"
     reason = f": {sink.reason}" if sink.reason else ""
     if sink.state == "full":
         yield Need(
@@ -201,7 +203,7 @@ def _of_sink(sink: SinkFacts) -> Iterator[Need]:
         yield Need(
             Severity.NOTICE,
             sink.name,
-            f"{sink.name} has {count(sink.dead_letters)} dead letters.",
+            f"{sink.name} has {count(sink.dead_letters)} {plural(sink.dead_letters, 'dead letter')}.",
             f"forebay dlq list {sink.name}",
             sink.dead_letters,
         )

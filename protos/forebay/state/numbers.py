@@ -15,6 +15,18 @@ def count(number: float) -> str:
     return f"{number / 1e9:,.2f} G" if number >= 1e9 else f"{number / 1e6:,.2f} M"
 
 
+def plural(number: float, one: str, many: str | None = None) -> str:
+    """Return the form of a noun that fits a number: ``one`` for 1, else ``many``, by default with an s."""
+    if number == 1:
+        return one
+    return f"{one}s" if many is None else many
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """Return an exact number of things, such as ``1 record`` and ``2,000 records``."""
+    return f"{number:,} {plural(number, one, many)}"
+
+
 def size(number: float) -> str:
     """Return a number of bytes."""
     unit = 0

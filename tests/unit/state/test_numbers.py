@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from forebay.state.numbers import count, duration, rate, size
+from forebay.state.numbers import count, counted, duration, plural, rate, size
 
 
 @pytest.mark.parametrize(
@@ -12,6 +12,16 @@ from forebay.state.numbers import count, duration, rate, size
 )
 def test_counts(number: float, text: str) -> None:
     assert count(number) == text
+
+
+@pytest.mark.parametrize(("number", "text"), [(0, "0 records"), (1, "1 record"), (2_000_000, "2,000,000 records")])
+def test_a_noun_fits_its_number(number: int, text: str) -> None:
+    assert counted(number, "record") == text
+
+
+@pytest.mark.parametrize(("number", "noun"), [(0, "deliveries"), (1, "delivery"), (2, "deliveries")])
+def test_an_irregular_plural_is_given(number: int, noun: str) -> None:
+    assert plural(number, "delivery", "deliveries") == noun
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,7 @@ class Renderer:
         self._environment.globals.update(can_write=can_write)
         self._environment.filters.update(
             count=text.count,
+            plural=text.plural,
             size=text.size,
             duration=text.duration,
             rate=text.rate,

@@ -13,7 +13,6 @@ from forebay.broker.console.history import HISTORIES_MAX, SAMPLE_S, Count, Histo
 from forebay.broker.core.delivery.lane import Lane
 from forebay.broker.core.delivery.redelivery import State
 from forebay.broker.core.errors import BrokerError
-from forebay.broker.core.publish.limits import demand
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.commit.pulse import Pulse
 from forebay.broker.runtime.delivery.flow import flow_of
@@ -121,7 +120,6 @@ class Sampler:
         lanes: Sequence[Lane] = sink.lanes.get(slowest, ())
         held = [lane for lane in lanes if lane.resend.state in {State.BACKING_OFF, State.PAUSED}]
         retries = [lane.resend.until - now for lane in held if lane.resend.state is State.BACKING_OFF]
-        share = demand(sink.settings, sink.live, sink.staged.usage, 0, 0).share(sink.settings)
         letters = self._broker.sinks.get(buffer.name + DEAD_LETTERS)
         return SinkFigures(
             name=buffer.name,
@@ -131,7 +129,7 @@ class Sampler:
             records=sink.live.records,
             subscription=slowest,
             consumers=sum(len(one.owners.consumers) for one in buffer.subscriptions.values()),
-            share=min(1.0, share),
+            share=min(1.0, sink.limit_used),
             rates=history.now if history is not None else Rates(),
             reason=next((lane.resend.reason for lane in held if lane.resend.reason), ""),
             retry_in_s=max(0.0, min(retries)) if retries else None,

@@ -10,7 +10,6 @@ from typing import Final
 
 from forebay.broker.core.dead_letters.letters import dead_letter_sink_name
 from forebay.broker.core.errors import StoreFenced
-from forebay.broker.core.publish.limits import demand
 from forebay.broker.runtime.clock import AgeClock
 from forebay.broker.runtime.commit.committer import Committer
 from forebay.broker.runtime.delivery.flow import flow_of
@@ -166,7 +165,7 @@ class Housekeeping:
             records=sink.live.records,
             size=sink.live.size,
             state=flow.of_sink(states, full=sink.full).value,
-            limit_used=demand(sink.settings, sink.live, sink.staged.usage, 0, 0).share(sink.settings),
+            limit_used=sink.limit_used,
             staged_bytes=sink.staged.size,
             dead_letters=letters.state.live.records if letters is not None else None,
             replays=len(buffer.readers),

@@ -37,9 +37,11 @@ from forebay.cli.output import (
 from forebay.cli.quantities import duration
 from forebay.cli.report import CommandFailed
 from forebay.cli.times import time_text
+from forebay.state.numbers import counted
 
 if TYPE_CHECKING:
     from forebay.broker.storage.backup.catalog import Backup as Listed
+    from forebay.broker.storage.backup.catalog import Pruned
     from forebay.broker.storage.backup.manifest import Manifest
     from forebay.broker.storage.backup.restore import RestoreReport
     from forebay.broker.storage.backup.target import Target
@@ -106,10 +108,11 @@ def create(
 
 def _sentence(made: Backup) -> str:
     kind = f"incremental to {made.parent}" if made.parent else "full"
+    what = f"{counted(made.sinks, 'sink')}, {counted(made.files, 'file')}, {bytes_text(made.bytes)}"
     speed = bytes_text(round(made.transferred_bytes / made.duration_s)) if made.duration_s else bytes_text(0)
     return (
-        f"backup {made.id} is complete ({kind}): {made.sinks} sinks, {made.files} files, {bytes_text(made.bytes)}, of "
-        f"which {bytes_text(made.transferred_bytes)} were transferred in {seconds_text(made.duration_s)} ({speed}/s); "
+        f"backup {made.id} is complete ({kind}): {what}, of which {bytes_text(made.transferred_bytes)} "
+        f"were transferred in {seconds_text(made.duration_s)} ({speed}/s); "
         f"appends waited {seconds_text(made.stall_s)}"
     )
 
@@ -247,6 +250,8 @@ def _show_sink(copied: CopiedSink, output: Output) -> None:
     }
     title = f"{copied.sink} of backup {copied.backup} as {copied.restored_as}"
     write_list(title, tuple(columns), rows_of(copied.partitions, columns))
+    for line in (*copied.damaged, *copied.repaired):
+        write_line(line)
 
 
 def _show_restore(report: RestoreReport) -> None:
@@ -296,14 +301,14 @@ def prune(
     run = partial(prune_backups, opened, now_us=time.time_ns() // 1_000, keep_last=keep_last, keep_days=keep_days)
     if dry_run or not yes:
         found = run(dry_run=True)
-        effect = f"delete {len(found.backups)} backups, {len(found.incomplete)} incomplete ones and {found.files} files"
+        effect = f"delete {_pruned_text(found)}"
         if dry_run:
             preview(effect, {"backups": found.backups, "incomplete": found.incomplete, "files": found.files}, output)
             return
         if found.backups or found.incomplete or found.files:
             confirm(effect, yes=yes, output=output)
     pruned = run()
-    text = f"deleted {len(pruned.backups)} backups, {len(pruned.incomplete)} incomplete ones and {pruned.files} files"
+    text = f"deleted {_pruned_text(pruned)}"
     write_result(pruned, text, output)
 
 
@@ -328,3 +333,8 @@ def _found(target: str, backup: str) -> tuple[Target, Manifest]:
 
 def _time(at_us: int) -> datetime:
     return datetime.fromtimestamp(at_us / 1_000_000, UTC)
+
+
+def _pruned_text(found: Pruned) -> str:
+    incomplete = counted(len(found.incomplete), "incomplete one")
+    return f"{counted(len(found.backups), 'backup')}, {incomplete} and {counted(found.files, 'file')}"

@@ -10,6 +10,7 @@ import dataclasses
 import secrets
 import tempfile
 import time
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -54,6 +55,11 @@ class CopiedSink:
     incarnation: str
     schemas: int
     partitions: tuple[CopiedPartition, ...]
+    damaged: tuple[str, ...] = ()
+    """Damaged files of the backup, of any sink."""
+
+    repaired: tuple[str, ...] = ()
+    """Effects of the damage."""
 
 
 def restore_sink(
@@ -78,22 +84,39 @@ def restore_sink(
     with tempfile.TemporaryDirectory(prefix="forebay-restore-", dir=work_dir) as folder:
         made = Path(folder) / "data"
         identity = secrets.token_hex(16)
-        restore(target, manifest, made, on_damage=on_damage, store_id=identity, at_us=time.time_ns() // 1_000)
-        settings = load(data_dir=made, listen="127.0.0.1:0", disk_ballast_bytes=0, disk_reserve_bytes=0)
+        report = restore(target, manifest, made, on_damage=on_damage, store_id=identity, at_us=time.time_ns() // 1_000)
+        # The environment is that of the running broker: its target, its addresses and its credentials.
+        settings = load(
+            from_environment=False, data_dir=made, listen="127.0.0.1:0", disk_ballast_bytes=0, disk_reserve_bytes=0
+        )
         with BrokerServer.on_disk(settings) as server, Source(server.endpoint, settings=ClientSettings()) as source:
-            return _copied(source, client, manifest.id, sink, restored_as)
+            copied = _copied(source, client, manifest.id, sink, restored_as)
+    return dataclasses.replace(copied, damaged=report.damaged, repaired=report.repaired)
 
 
 def _copied(source: Client, client: Client, backup: str, sink: str, restored_as: str) -> CopiedSink:
+    """Copy a sink; after a failure there is no new one."""
     found = source.sinks.get(sink)
     given = {field.name: getattr(found.settings, field.name) for field in dataclasses.fields(found.settings)}
     made = client.sinks.create(restored_as, **given)
-    schemas = _copied_schemas(source, client, sink, restored_as)
-    with client.publisher(restored_as, incarnation=made.incarnation) as publisher:
-        partitions = tuple(
-            _copied_partition(source, publisher, sink, number, schemas) for number in range(found.settings.partitions)
-        )
+    with ExitStack() as undo:
+        undo.callback(_discard, client, restored_as, made.incarnation)
+        schemas = _copied_schemas(source, client, sink, restored_as)
+        with client.publisher(restored_as, incarnation=made.incarnation) as publisher:
+            partitions = tuple(
+                _copied_partition(source, publisher, sink, number, schemas)
+                for number in range(found.settings.partitions)
+            )
+        undo.pop_all()
     return CopiedSink(backup, sink, restored_as, made.incarnation, len(schemas), partitions)
+
+
+def _discard(client: Client, sink: str, incarnation: str) -> None:
+    """Delete a sink that is not complete, unless the broker is gone."""
+    from forebay.client.errors import ForebayError
+
+    with suppress(ForebayError):
+        client.sinks.delete(sink, force=True, incarnation=incarnation)
 
 
 def _copied_schemas(source: Client, client: Client, sink: str, restored_as: str) -> dict[int, int]:

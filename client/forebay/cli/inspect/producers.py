@@ -13,6 +13,7 @@ from forebay.cli.command import Commands
 from forebay.cli.completion import sink_names
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, connect
 from forebay.cli.output import Column, Figure, Output, bytes_text, write_message, write_values
+from forebay.state.numbers import counted
 
 if TYPE_CHECKING:
     from forebay.client import Client, ConnectedStream
@@ -92,7 +93,9 @@ def list_producers(
         "streams": "streams",
         "per s": lambda row: Figure(f"{row.records_per_s:,.0f}") if row.streams else None,
     }
-    write_values(rows, output, f"{len(rows)} producers", columns, optional=("size", "committed", "streams", "staged"))
+    write_values(
+        rows, output, counted(len(rows), "producer"), columns, optional=("size", "committed", "streams", "staged")
+    )
 
 
 def _of_epochs(sink: str, one: Producer) -> _Row:

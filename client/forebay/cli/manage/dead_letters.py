@@ -19,6 +19,7 @@ from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName
 from forebay.cli.output import Column, Output, text_of, write_result, write_table, write_values
 from forebay.cli.report import CommandFailed
 from forebay.cli.times import parse_time
+from forebay.state.numbers import counted
 
 if TYPE_CHECKING:
     from forebay.client import Client
@@ -81,7 +82,7 @@ def list_dead_letters(
     wanted = _filter(reason, error, error_equals, partition, first, last, since, until, subscription)
     with connect(endpoint, sink) as client:
         letters = list(islice(client.dead_letters.list(sink, **wanted), count))
-    write_values(letters, output, f"{len(letters)} dead letters of {sink}", COLUMNS, optional=OPTIONAL)
+    write_values(letters, output, f"{counted(len(letters), 'dead letter')} of {sink}", COLUMNS, optional=OPTIONAL)
 
 
 def _shown(letter: DeadLetter) -> str:
@@ -125,7 +126,7 @@ def redrive(
             return
         with shown_count(f"redrive {sink}") as advance:
             redriven = client.dead_letters.redrive(sink, on_progress=advance, **wanted)
-    write_result({"redriven": redriven}, f"redrove {redriven:,} records of {sink}", output)
+    write_result({"redriven": redriven}, f"redrove {counted(redriven, 'record')} of {sink}", output)
 
 
 @dlq_app.command(example="forebay dlq purge orders --reason REJECTED --dry-run")
@@ -160,7 +161,7 @@ def purge(
                 return
             confirm(f"drop {selected.text} of {sink} permanently", yes=yes, output=output)
         purged = client.dead_letters.purge(sink, **wanted)
-    write_result({"purged": purged}, f"purged {purged:,} dead letters of {sink}", output)
+    write_result({"purged": purged}, f"purged {counted(purged, 'dead letter')} of {sink}", output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +181,8 @@ class _Selected:
     @property
     def text(self) -> str:
         """Number as text."""
-        return f"{self.count:,} dead letters" if self.is_complete else f"more than {self.count:,} dead letters"
+        number = counted(self.count, "dead letter")
+        return number if self.is_complete else f"more than {number}"
 
 
 def _selected(client: Client, sink: str, wanted: DeadLetterFilter) -> _Selected:

@@ -12,6 +12,7 @@ from forebay.cli.command import Commands
 from forebay.cli.manage.confirmation import DryRun, Yes, confirm, preview
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, connect
 from forebay.cli.output import Column, Output, write_result, write_values
+from forebay.state.numbers import counted
 
 if TYPE_CHECKING:
     from forebay.client import Client
@@ -97,7 +98,7 @@ def delete(
             confirm(effect, yes=yes, output=output)
         for key in keys:
             opened.delete(key)
-    write_result({"deleted": keys}, f"deleted {len(keys)} positions of {name}", output)
+    write_result({"deleted": keys}, f"deleted {counted(len(keys), 'position')} of {name}", output)
 
 
 def _rows(client: Client, store: PositionStore, prefix: str) -> list[_Row]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from forebay.cli.manage.confirmation import confirm, preview
 from forebay.cli.manage.position_text import position_text
 from forebay.cli.output import Column, Output, write_list, write_values
+from forebay.state.numbers import counted
 
 if TYPE_CHECKING:
     from forebay.client import Client, Position, SubscriptionPlace
@@ -70,7 +71,7 @@ class Seek:
         ]
         skipped = sum(move.skipped_max for move in moves)
         place = position_text(self.to)
-        effect = f"seek subscription {self.name} of {self.sink} to {place}, skipping up to {skipped:,} records"
+        effect = f"seek subscription {self.name} of {self.sink} to {place}, skipping up to {counted(skipped, 'record')}"
         if dry_run:
             facts = [
                 {"partition": one.partition, "from": one.watermark, "to": one.to, "skipped_max": one.skipped_max}

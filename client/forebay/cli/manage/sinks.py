@@ -27,6 +27,7 @@ from forebay.cli.output import (
 )
 from forebay.cli.report import CommandFailed
 from forebay.cli.times import parse_time, time_text
+from forebay.state.numbers import counted
 
 if TYPE_CHECKING:
     from forebay.client import Sink, SinkStats
@@ -79,7 +80,7 @@ def list_sinks(endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Outpu
         "max bytes": lambda sink: bytes_text(sink.settings.max_total_bytes),
         "created": "created_at",
     }
-    write_values(found, output, f"{len(found)} sinks", columns, optional=("created", "overflow", "partitions"))
+    write_values(found, output, counted(len(found), "sink"), columns, optional=("created", "overflow", "partitions"))
 
 
 @sink_app.command(example="forebay sink show orders")
@@ -183,7 +184,7 @@ def purge(
         records = _purgeable(stats, partition, until_offset)
         exact = "" if everything else "up to "
         accepted = "" if before is None else f" accepted before {time_text(before)}"
-        effect = f"drop {exact}{records:,} records{accepted} of {name}"
+        effect = f"drop {exact}{counted(records, 'record')}{accepted} of {name}"
         if dry_run:
             preview(effect, {"purge": name, "records_max": records, "before": before}, output)
             return

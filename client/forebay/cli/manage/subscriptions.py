@@ -13,6 +13,7 @@ from forebay.cli.manage.position_text import FORMS, OrEarliest, parse_position, 
 from forebay.cli.manage.seek import Seek
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, Subscription, connect
 from forebay.cli.output import Output, write_json, write_list, write_result
+from forebay.state.numbers import counted
 
 subscription_app = Commands(no_args_is_help=True, help="Create, list, seek and delete subscriptions of a sink.")
 
@@ -90,9 +91,9 @@ def delete(
         stats = client.sinks.stats(sink)
         pending = stats.pending(name)
         consumers = sum(one.consumers for one in stats.subscriptions if one.name == name)
-        effect = f"delete the subscription {name} of {sink} with {pending:,} unsettled records"
+        effect = f"delete the subscription {name} of {sink} with {counted(pending, 'unsettled record')}"
         if consumers:
-            effect += f", and end its {consumers} consumers"
+            effect += f", and end its {counted(consumers, 'consumer')}"
         if dry_run:
             preview(effect, {"delete": name, "sink": sink, "pending": pending, "consumers": consumers}, output)
             return

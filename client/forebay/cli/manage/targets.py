@@ -12,6 +12,7 @@ from forebay.cli.completion import target_names
 from forebay.cli.extras import needed_for
 from forebay.cli.options import OutputForm
 from forebay.cli.output import Column, Output, rows_of, write_json, write_line, write_table
+from forebay.state.numbers import counted
 
 if TYPE_CHECKING:
     from forebay.deliver.targets.options import TargetOption
@@ -47,7 +48,7 @@ def list_targets(output: OutputForm = Output.TABLE) -> None:
     if output is Output.JSON:
         write_json(rows)
     else:
-        write_table(f"{len(rows)} targets", tuple(columns), rows_of(rows, columns))
+        write_table(counted(len(rows), "target"), tuple(columns), rows_of(rows, columns))
 
 
 def _row(name: str) -> _Row:

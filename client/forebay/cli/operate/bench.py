@@ -25,6 +25,7 @@ from forebay.cli.options import OutputForm, connect
 from forebay.cli.output import Output, bytes_text, write_json, write_list, write_message
 from forebay.cli.quantities import size
 from forebay.process import tune
+from forebay.state.numbers import counted
 
 if TYPE_CHECKING:
     from forebay.client import Client
@@ -100,7 +101,7 @@ def bench(
         write_json({"record_bytes": record_bytes, "partitions": partitions, "results": results})
         return
     write_list(
-        f"{records:,} records of {record_bytes} bytes, {partitions} partitions",
+        f"{counted(records, 'record')} of {counted(record_bytes, 'byte')}, {counted(partitions, 'partition')}",
         ("", "records", "seconds", "records/s", "values/s", "p50 ms", "p99 ms"),
         [
             (

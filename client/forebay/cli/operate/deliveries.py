@@ -25,6 +25,7 @@ from forebay.cli.output import Output, write_json, write_line, write_message, wr
 from forebay.cli.report import CommandFailed
 from forebay.cli.telemetry import exporting
 from forebay.process import tune
+from forebay.state.numbers import counted
 from forebay.text import LogFormat
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ def run_deliveries(
         if output is Output.JSON:
             write_json({"running": file, "deliveries": list(plan.deliveries)})
         else:
-            write_message(f"running {len(plan.deliveries)} deliveries of {file}; SIGHUP reloads, Ctrl-C stops")
+            number = counted(len(plan.deliveries), "delivery", "deliveries")
+            write_message(f"running {number} of {file}; SIGHUP reloads, Ctrl-C stops")
         with summarized(builder.totals, waiting_records(client), interval_s=summary_interval_s):
             fleet.run()
 

@@ -15,6 +15,7 @@ from forebay.cli.options import OutputForm
 from forebay.cli.output import Output, write_json, write_line, write_table
 from forebay.cli.quantities import duration
 from forebay.cli.report import CommandFailed
+from forebay.state.numbers import counted
 
 if TYPE_CHECKING:
     from forebay.cli.demo.plan import DemoSettings
@@ -113,7 +114,7 @@ def _write_result(result: DemoResult, settings: DemoSettings, chart: Path, outpu
     found = result.reconciliation
     facts = result.facts()
     subtitle = (
-        f"remote system down for {result.outage_s:.0f} s, broker killed {result.broker_kills} times; "
+        f"remote system down for {result.outage_s:.0f} s, broker killed {counted(result.broker_kills, 'time')}; "
         f"{found.delivered:,} of {found.records_in:,} records arrived, {found.lost} lost"
     )
     title = "A Spark job's output through an outage"
@@ -133,10 +134,10 @@ def text(result: DemoResult) -> str:
     found = result.reconciliation
     what = (
         f"The remote system was down for {result.outage_s:.0f} s and the broker was killed "
-        f"{result.broker_kills} times while Spark kept writing"
+        f"{counted(result.broker_kills, 'time')} while Spark kept writing"
     )
     if result.spark_restarts:
-        what += f"; Spark's query was restarted {result.spark_restarts} times from its checkpoint"
+        what += f"; Spark's query was restarted {counted(result.spark_restarts, 'time')} from its checkpoint"
     if found.ok:
         return (
             f"{what}. All {found.records_in:,} records are in the remote system's table, in order, "

@@ -12,6 +12,7 @@ from forebay.cli.options import OutputForm
 from forebay.cli.output import Output, write_json, write_line
 from forebay.cli.quantities import duration
 from forebay.cli.report import CommandFailed
+from forebay.state.numbers import counted
 
 NEEDED: Final = ("rocksdict", "httpx2", "psutil", "starlette", "uvicorn")
 """Modules of the extras that the processes need."""
@@ -56,7 +57,7 @@ def quickstart(
         write_line("")
         write_line(
             f"{found.records_in:,} records were published while the remote system was down for {result.outage_s:.0f} s"
-            f" and the broker was killed {result.broker_kills} time(s)."
+            f" and the broker was killed {counted(result.broker_kills, 'time')}."
         )
         write_line(
             f"{found.delivered:,} are in the remote system's table: {found.lost} lost, {found.out_of_order} out of"

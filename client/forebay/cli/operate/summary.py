@@ -19,6 +19,7 @@ import typer
 
 from forebay.cli.output import JSON_MESSAGES, seconds_text
 from forebay.cli.quantities import duration
+from forebay.state.numbers import counted
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -186,7 +187,7 @@ def line_of(lines: list[Line]) -> Text:
     text.append(f"  {sum(line.per_s for line in lines):,.0f}/s")
     text.append(f"  {sum(known):,} waiting" if len(known) == len(waiting) else "  waiting unknown")
     if failures := sum(line.totals.failures for line in lines):
-        text.append(f"  {failures:,} failed attempts")
+        text.append(f"  {counted(failures, 'failed attempt')}")
     if rejected := sum(line.totals.rejected for line in lines):
         text.append(f"  {rejected:,} rejected", style="red")
     if failing:

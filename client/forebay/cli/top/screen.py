@@ -13,7 +13,7 @@ from rich.text import Text
 
 from forebay.cli.output import Styled, bytes_text, cell_text, seconds_text
 from forebay.cli.top.views import BELOW, VIEWS, Column, View
-from forebay.state.numbers import rate
+from forebay.state.numbers import counted, rate
 from forebay.text import visible
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def _resources(sample: Sample) -> Text:
     waiting = sum(max((one.pending(each.name) for each in one.subscriptions), default=0) for one in figures.sinks)
     into = sum(one.appended_per_s for one in figures.sinks)
     out = sum(max((each.settled_per_s for each in one.subscriptions), default=0.0) for one in figures.sinks)
-    parts = [f" {len(figures.sinks):,} sinks", f"{waiting:,} waiting", f"{rate(into)} in", f"{rate(out)} out"]
+    parts = [f" {counted(len(figures.sinks), 'sink')}", f"{waiting:,} waiting", f"{rate(into)} in", f"{rate(out)} out"]
     broker = figures.brokers[0] if len(figures.brokers) == 1 else None
     if broker is not None and broker.data_dir and broker.disk_free_bytes:
         parts.append(f"{bytes_text(broker.disk_free_bytes)} disk free")

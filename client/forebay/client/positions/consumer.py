@@ -247,8 +247,11 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
 
     # -- partitions
 
-    def _wait_s(self, ends_at: float | None) -> float:
+    def _wait_s(self, ends_at: float | None) -> float | None:
+        """Return the time until the next look for partitions, or until the time limit; None without either."""
         now = self._clock()
+        if not self._settings.follow:
+            return None if ends_at is None else max(0.0, ends_at - now)
         refresh_s = self._settings.refresh_s - (now - (self._refreshed_at or now))
         return max(0.0, refresh_s if ends_at is None else min(refresh_s, ends_at - now))
 

@@ -64,7 +64,7 @@ class PartitionReaders:
 
         Returns None after ``timeout_s``, at the end of all partitions, and when closed.
 
-        Raises the error that ended a reader, after the pages that were read before.
+        Raises the error that ended a reader, after the pages that were read before it; the other readers end too.
         """
         with self._changed:
             self._changed.wait_for(self._is_ready, timeout_s)
@@ -94,6 +94,10 @@ class PartitionReaders:
             if thread is not threading.current_thread():
                 thread.join()
 
+    @property
+    def _is_over(self) -> bool:
+        return self._closed or self._error is not None
+
     def _is_ready(self) -> bool:
         return bool(self._queue) or self._closed or self._error is not None or self._reading == 0
 
@@ -111,12 +115,12 @@ class PartitionReaders:
             replay.close()
 
     def _put(self, read: Read) -> bool:
-        """Queue a page when there is room; return False if the readers are closed."""
+        """Queue a page when there is room; return False if the readers are closed, or one has failed."""
         with self._changed:
             self._changed.wait_for(
-                lambda: self._closed or self._bytes == 0 or self._bytes + read.size <= self._bytes_max
+                lambda: self._is_over or self._bytes == 0 or self._bytes + read.size <= self._bytes_max
             )
-            if self._closed:
+            if self._is_over:
                 return False
             self._queue.append(read)
             self._bytes += read.size

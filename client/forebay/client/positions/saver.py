@@ -57,8 +57,10 @@ class SaveStatistics:
     """Failed attempts."""
 
     failed_in_a_row: int = 0
+    """Failed attempts since the last save, of the partition with the most."""
+
     last_error: str = ""
-    """Message of the last failure; empty after a success."""
+    """Message of that partition's last failure; empty if the last attempt of every partition succeeded."""
 
 
 @dataclass(slots=True)
@@ -71,12 +73,17 @@ class _Held:
     version: str
     """Version in the store. Changed by the thread only."""
 
+    taken_at: datetime
+    """Wall-clock time of the takeover."""
+
     due: Due
     position: int
     """Latest position; the one in the store is ``due.saved``."""
 
     retry: RetryState
     retry_at: float = 0.0
+    failed_in_a_row: int = 0
+    last_error: str = ""
     is_requested: bool = False
     """A save was requested: it does not wait for the schedule."""
 
@@ -110,7 +117,8 @@ class PositionSaver:
         self._changed = threading.Condition()
         """Protects everything below. Waited for by the thread, and by callers of ``save``."""
         self._held: dict[int, _Held] = {}
-        self._statistics = SaveStatistics()
+        self._saved = self._failed = 0
+        """Completed saves, and failed attempts."""
         self._warned_at: float | None = None
         """Time of the last warning about a failed save."""
         self._is_warned = False
@@ -129,7 +137,13 @@ class PositionSaver:
     def statistics(self) -> SaveStatistics:
         """Account of the saves so far."""
         with self._changed:
-            return self._statistics
+            return self._account()
+
+    def _account(self) -> SaveStatistics:
+        worst = max(self._held.values(), key=lambda held: held.failed_in_a_row, default=None)
+        if worst is None:
+            return SaveStatistics(self._saved, self._failed)
+        return SaveStatistics(self._saved, self._failed, worst.failed_in_a_row, worst.last_error)
 
     def saved(self) -> Mapping[int, int]:
         """Return the saved position of each owned partition."""
@@ -154,22 +168,27 @@ class PositionSaver:
         Raises ``PositionConflict`` if the position changed since it was read, and ``PositionStoreUnavailable``.
         """
         epoch = saved.epoch + 1 if saved is not None else 1
-        position = SavedPosition(incarnation, start, epoch, self._owner, self._wall())
-        written = self._write(key, position, version, is_owned=False)
+        taken_at = self._wall()
+        position = SavedPosition(incarnation, start, epoch, self._owner, taken_at)
+        written = self._write(key, position, version, owned_since=None)
         now = self._clock()
         with self._changed:
             self._held[key.partition] = _Held(
-                *(key, incarnation, epoch, written, Due(now, start), start), retry=RetryState(BACKOFF, self._uniform)
+                *(key, incarnation, epoch, written, taken_at, Due(now, start), start),
+                retry=RetryState(BACKOFF, self._uniform),
             )
             if not self._is_started:
                 self._is_started = True
                 self._thread.start()
 
-    def _write(self, key: PositionKey, position: SavedPosition, expected: str | None, *, is_owned: bool) -> str:
+    def _write(
+        self, key: PositionKey, position: SavedPosition, expected: str | None, *, owned_since: datetime | None
+    ) -> str:
         """Write a position; resolves a conflict with an own write whose answer was lost.
 
-        A partition that is owned may have a position of an earlier epoch only if the store was restored from a backup
-        of before: that one is replaced.
+        A position of an earlier epoch that was saved before the takeover is there again only if the store was restored
+        from a backup: it is replaced. One that was saved since is that of a consumer that began after a deletion or a
+        restore, with an epoch that counts from below: it fences this one.
         """
         document = position.encode()
         with self._storing:
@@ -180,7 +199,10 @@ class PositionSaver:
                 if found is None:
                     raise
                 stored = SavedPosition.decode(str(key), found.document)
-                if not _is_of(position, stored) and not (is_owned and stored.epoch < position.epoch):
+                is_restored = (
+                    owned_since is not None and stored.epoch < position.epoch and stored.saved_at <= owned_since
+                )
+                if not _is_of(position, stored) and not is_restored:
                     raise
                 if _is_of(position, stored) and stored.offset == position.offset:
                     return found.version
@@ -217,7 +239,7 @@ class PositionSaver:
         for held in self._held.values():
             if held.fenced is not None:
                 raise held.fenced
-        found = self._statistics
+        found = self._account()
         if failures_max is not None and found.failed_in_a_row > failures_max:
             raise PositionStoreUnavailable(
                 f"{found.failed_in_a_row} saves in a row failed, save_failures_max is {failures_max}:"
@@ -264,7 +286,7 @@ class PositionSaver:
 
     def _not_saved(self, timeout_s: float | None) -> PositionStoreUnavailable:
         with self._changed:
-            why = self._statistics.last_error or "no answer"
+            why = self._account().last_error or "no answer"
         return PositionStoreUnavailable(f"the positions were not saved within {timeout_s:g} s: {why}")
 
     def close(self, timeout_s: float, *, discard: bool = False) -> None:
@@ -333,7 +355,7 @@ class PositionSaver:
         document = SavedPosition(held.incarnation, position, held.epoch, self._owner, self._wall())
         error: ForebayError | None = None
         try:
-            held.version = self._write(held.key, document, held.version, is_owned=True)
+            held.version = self._write(held.key, document, held.version, owned_since=held.taken_at)
             self._on_saved(held.key.partition, position)
         except PositionConflict as conflict:
             error = _fenced(held, conflict)
@@ -345,44 +367,46 @@ class PositionSaver:
                 held.due.save(position, held.position, now)
                 held.is_requested, held.retry_at = False, 0.0
                 held.retry.succeeded()
-                self._log_saved(held.key)
-                self._statistics = SaveStatistics(self._statistics.saved + 1, self._statistics.failed)
+                failures, held.failed_in_a_row, held.last_error = held.failed_in_a_row, 0, ""
+                self._saved += 1
+                self._log_saved(held.key, failures)
             elif isinstance(error, PositionFenced):
                 held.fenced = error
             else:
                 retry_in_s = held.retry.failed(now, error.retry_after_s) or BACKOFF.delay_max_s
                 held.retry_at = now + retry_in_s
-                found = self._statistics
-                self._statistics = SaveStatistics(
-                    found.saved, found.failed + 1, found.failed_in_a_row + 1, f"{type(error).__name__}: {error}"
-                )
-                self._log_failed(held.key, error, retry_in_s, now)
-            age_s = now - max(each.due.saved_at for each in self._held.values())
+                self._failed += 1
+                held.failed_in_a_row += 1
+                held.last_error = f"{type(error).__name__}: {error}"
+                self._log_failed(held, error, retry_in_s, now)
+            unsaved = [each.due.saved_at for each in self._held.values() if each.position > each.due.saved]
+            age_s = now - min(unsaved, default=now)
             lag = sum(each.position - each.due.saved for each in self._held.values())
             self._changed.notify_all()
         if self._telemetry is not None:
             if error is None:
-                self._telemetry.saved(lag)
+                self._telemetry.saved(age_s, lag)
             else:
                 self._telemetry.failed(error, age_s, lag)
 
-    def _log_failed(self, key: PositionKey, error: ForebayError, retry_in_s: float, now: float) -> None:
+    def _log_failed(self, held: _Held, error: ForebayError, retry_in_s: float, now: float) -> None:
         """Log a failed save, at most one in ``FAILURE_LOG_S``. Under the condition."""
         if self._warned_at is not None and now - self._warned_at < FAILURE_LOG_S:
             return
         self._warned_at, self._is_warned = now, True
+        key = held.key
         _log.warning(
             "position was not saved sink=%s consumer=%s partition=%d failures=%d reason=%s retry_in_s=%.2f: %s",
-            *(key.sink, key.consumer, key.partition, self._statistics.failed_in_a_row, error.reason, retry_in_s, error),
+            *(key.sink, key.consumer, key.partition, held.failed_in_a_row, error.reason, retry_in_s, error),
         )
 
-    def _log_saved(self, key: PositionKey) -> None:
-        """Log the first completed save after a warning. Under the condition."""
-        if self._is_warned:
+    def _log_saved(self, key: PositionKey, failures: int) -> None:
+        """Log the first completed save after a warning, once no partition fails. Under the condition."""
+        if self._is_warned and not any(held.failed_in_a_row for held in self._held.values()):
             self._is_warned = False
             _log.warning(
                 "positions are saved again sink=%s consumer=%s failures=%d",
-                *(key.sink, key.consumer, self._statistics.failed_in_a_row),
+                *(key.sink, key.consumer, failures),
             )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, TypedDict
@@ -130,8 +130,11 @@ class ConsumerSettings:
 
     def __post_init__(self) -> None:
         """Reject values that are not allowed."""
+        for setting in fields(self):
+            if setting.type == "bool" and not isinstance(getattr(self, setting.name), bool):
+                raise invalid_setting(setting.name, repr(getattr(self, setting.name)), "True or False")
         for name, words in CHOICES.items():
-            if getattr(self, name) not in {word.value for word in words}:
+            if getattr(self, name) not in [word.value for word in words]:
                 raise invalid_setting(name, getattr(self, name), " or ".join(word.value for word in words))
         for name, (lowest, highest) in RANGES.items():
             if getattr(self, name) is not None:

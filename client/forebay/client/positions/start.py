@@ -41,10 +41,10 @@ class OnMisfit(StrEnum):
     """Raise ``PositionUnusable`` with both numbers."""
 
     EARLIEST = "earliest"
-    """Start at the earliest stored record; the trimmed records are reported as a gap."""
+    """Start at the earliest stored record; trimmed records are reported as a gap."""
 
     LATEST = "latest"
-    """Start at the end of the partition; the skipped records are reported as a gap."""
+    """Start at the end of the partition; what a trimmed position skips is reported as a gap."""
 
 
 class SavedState(StrEnum):

@@ -5,6 +5,7 @@ All starts are decided before the first write, so a start that is refused leaves
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -16,13 +17,24 @@ from forebay.client.positions.position import PositionKey, SavedPosition
 from forebay.client.positions.restores import check_restored
 from forebay.client.positions.saver import TAKE_OVER_TRIES, PositionSaver
 from forebay.client.positions.settings import ConsumerSettings
-from forebay.client.positions.start import Bounds, OnMisfit, Start, openings, start_of, start_point, wanted_offset
+from forebay.client.positions.start import (
+    Bounds,
+    OnMisfit,
+    SavedState,
+    Start,
+    openings,
+    start_of,
+    start_point,
+    wanted_offset,
+)
 from forebay.client.positions.subscription import ReadSubscription
 from forebay.client.replay.pages import PageReplay
 from forebay.client.transport.channel import Channels
 from forebay.client.values.records import Gap
 from forebay.client.values.sinks import SinkStats
 from forebay.client.values.subscriptions import Position
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +145,15 @@ class Takeover:
         start = start_of(
             *(point, saved, bounds), checkpointing=settings.checkpointing, on_misfit=OnMisfit(settings.on_misfit)
         )
-        return Taken(bounds, start, self._offset_of(start.at, bounds), point, restore, saved, version)
+        first = self._offset_of(start.at, bounds)
+        if saved is not None and settings.checkpointing and start.state is not SavedState.PRESENT:
+            _log.warning(
+                "the saved position cannot be resumed: the policy decided sink=%s consumer=%s partition=%d state=%r "
+                "position=%d on_misfit=%s start=%d earliest=%d end=%d",
+                *(self._sink, self._name, bounds.partition, start.state.value, saved.offset),
+                *(settings.on_misfit, first, bounds.earliest, bounds.end),
+            )
+        return Taken(bounds, start, first, point, restore, saved, version)
 
     def _not_older(self, bounds: Bounds, saved: SavedPosition | None) -> Bounds:
         """Return bounds that were read after a saved position.

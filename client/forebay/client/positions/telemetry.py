@@ -30,20 +30,25 @@ class SaveTelemetry:
             "forebay.position.save.failures", unit="{failure}", description="Failed saves of positions"
         )
         self._age = meter.create_gauge(
-            "forebay.position.save.age", unit="s", description="Time since the last completed save"
+            "forebay.position.save.age",
+            unit="s",
+            description="Time since the last save of the partition that waits longest for one",
         )
         self._lag = meter.create_gauge(
             "forebay.position.lag", unit="{record}", description="Finished records above the saved positions"
         )
 
-    def saved(self, lag: int) -> None:
-        """Count a save; ``lag`` records were finished since it began."""
-        self._age.set(0.0, self._attributes)
+    def saved(self, age_s: float, lag: int) -> None:
+        """Count a save; ``lag`` records were finished since it began.
+
+        ``age_s`` is the time since the last save of the partition that has waited longest for one.
+        """
+        self._age.set(age_s, self._attributes)
         self._lag.set(lag, self._attributes)
         self._saves.add(1, self._attributes)
 
     def failed(self, error: ForebayError, age_s: float, lag: int) -> None:
-        """Count a failed save, ``age_s`` after the last completed one."""
+        """Count a failed save; the numbers are those of ``saved``."""
         self._age.set(age_s, self._attributes)
         self._lag.set(lag, self._attributes)
         self._failures.add(1, {**self._attributes, "error.type": error.reason})

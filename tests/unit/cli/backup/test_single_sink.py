@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import copytree
 
 import pyarrow as pa
 import pytest
@@ -13,10 +14,11 @@ from forebay.broker.settings import load
 from forebay.broker.storage.backup.catalog import find
 from forebay.broker.storage.backup.restore import OnDamage
 from forebay.broker.storage.backup.targets import open_target
+from forebay.cli.backup import single_sink
 from forebay.cli.backup.single_sink import CopiedPartition, CopiedSink, restore_sink
 from forebay.cli.exits import ExitCode
 from forebay.cli.report import CommandFailed
-from forebay.client import Client, Record, ReplayedRecord, arrow
+from forebay.client import BrokerUnavailable, Client, Record, ReplayedRecord, arrow
 from forebay.errors.reasons import Reason
 from tests.support.refusals import failure
 
@@ -84,6 +86,51 @@ def test_a_sink_that_the_backup_does_not_have_is_not_found_and_nothing_is_made(
         restored(target, client, "absent", tmp_path)
 
     assert refused.value.code is ExitCode.NOT_FOUND
+    assert client.sinks.list() == []
+
+
+def test_the_environment_of_the_running_broker_is_not_that_of_the_temporary_one(
+    target: str, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashes = tmp_path / "hashes"
+    hashes.touch()
+    elsewhere = tmp_path / "elsewhere"
+    host, _, port = client.endpoints[0].rpartition(":")
+    monkeypatch.setenv("FOREBAY_METRICS_LISTEN", f"{host}:{port}")
+    monkeypatch.setenv("FOREBAY_TOKEN_HASHES_FILE", str(hashes))
+    monkeypatch.setenv("FOREBAY_BACKUP_TARGET", str(elsewhere))
+    monkeypatch.setenv("FOREBAY_BACKUP_INTERVAL_S", "60")
+
+    copied = restored(target, client, "orders", tmp_path)
+
+    assert sum(one.records for one in copied.partitions) == 20
+    assert not elsewhere.exists()
+
+
+def test_damage_of_the_backup_is_reported(target: str, client: Client, tmp_path: Path) -> None:
+    damaged = Path(copytree(target, tmp_path / "damaged"))
+    [piece, *_] = (one for one in find(open_target(str(damaged)), "").pieces if one.path.endswith(".sst"))
+    (damaged / piece.name).unlink()
+    opened = open_target(str(damaged))
+
+    copied = restore_sink(
+        opened, find(opened, ""), client, sink="orders", restored_as="again", on_damage=OnDamage.SKIP, work_dir=None
+    )
+
+    assert copied.damaged == (f"{piece.path} is missing",)
+
+
+def test_a_copy_that_fails_leaves_no_sink(
+    target: str, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise BrokerUnavailable("away")
+
+    monkeypatch.setattr(single_sink, "_copied_partition", fail)
+
+    with pytest.raises(BrokerUnavailable):
+        restored(target, client, "orders", tmp_path)
+
     assert client.sinks.list() == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Iterator
 
 import pytest
@@ -87,6 +88,21 @@ def test_the_error_of_a_reader_is_raised_after_what_was_read() -> None:
     assert readers.take(WAIT_S) is not None
     with pytest.raises(BrokerUnavailable):
         readers.take(WAIT_S)
+    readers.close()
+
+
+def test_the_error_of_a_reader_is_raised_however_much_the_others_could_read() -> None:
+    readers = PartitionReaders(1000)
+    other = Replay([page(offset, 900) for offset in range(1000)])
+    readers.add(1, lambda: other)
+    readers.add(0, lambda: Replay([], error=BrokerUnavailable("away")))
+    with readers._changed:
+        assert readers._changed.wait_for(lambda: readers._error is not None, WAIT_S)
+
+    with pytest.raises(BrokerUnavailable):
+        deque(iter(lambda: readers.take(WAIT_S), None))
+
+    assert other.taken <= 2
     readers.close()
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -37,8 +39,13 @@ def ended() -> Iterator[None]:
             MADE.pop().close(0.0)
 
 
-def saver(store: FlakyPositions | MemoryPositions, owner: str = "a", schedule: SaveSchedule = NEVER) -> PositionSaver:
-    MADE.append(PositionSaver(store, owner=owner, schedule=schedule, uniform=lambda: 0.0))
+def saver(
+    store: FlakyPositions | MemoryPositions,
+    owner: str = "a",
+    schedule: SaveSchedule = NEVER,
+    wall: Callable[[], datetime] = lambda: datetime.now(UTC),
+) -> PositionSaver:
+    MADE.append(PositionSaver(store, owner=owner, schedule=schedule, wall=wall, uniform=lambda: 0.0))
     return MADE[-1]
 
 
@@ -156,6 +163,38 @@ def test_more_failures_in_a_row_than_allowed_stop_the_consumer() -> None:
         one.save(1, timeout_s=WAIT_S)
 
 
+def test_a_partition_that_always_fails_stops_the_consumer_though_the_others_are_saved() -> None:
+    other = replace(KEY, partition=1)
+    store = MemoryPositions()
+
+    def settle(partition: int, position: int) -> None:
+        if partition == 1:
+            raise PositionStoreUnavailable("in use")
+
+    seen = Observed()
+    one = PositionSaver(
+        store,
+        owner="a",
+        schedule=AT_ONCE,
+        on_saved=settle,
+        telemetry=SaveTelemetry("orders", "billing", meters=seen.meters),
+        uniform=lambda: 0.0,
+    )
+    MADE.append(one)
+    take_over(one)
+    one.take_over(other, None, None, incarnation="i", start=0)
+
+    one.moved(1, 5)
+    for position in range(1, 20):
+        one.moved(0, position)
+        until(lambda wanted=position: one.saved()[0] == wanted)  # type: ignore[misc]  # the default binds it
+    until(lambda: one.statistics.failed_in_a_row > 3)
+
+    assert one.statistics.last_error == "PositionStoreUnavailable: in use"
+    with pytest.raises(PositionStoreUnavailable, match=r"saves in a row failed, save_failures_max is 3: .*in use"):
+        one.check(3)
+
+
 def test_a_consumer_that_was_replaced_cannot_write_and_is_notified() -> None:
     store = MemoryPositions()
     former, later = saver(store), saver(store, "b")
@@ -217,6 +256,24 @@ def test_an_owner_replaces_a_position_of_an_earlier_epoch_in_a_store_that_was_re
     former.moved(0, 50)
     with pytest.raises(PositionFenced):
         former.save(timeout_s=WAIT_S)
+
+
+def test_an_owner_is_fenced_by_one_that_began_anew_after_a_deletion_though_its_epoch_is_lower() -> None:
+    store = MemoryPositions()
+    take_over(saver(store))
+    former, later = saver(store, "b"), saver(store, "c", wall=lambda: datetime.now(UTC) + timedelta(seconds=1))
+    take_over(former)
+    went_back(store, None)
+    take_over(later)
+
+    former.moved(0, 50)
+    with pytest.raises(PositionFenced, match="took over partition 0"):
+        former.save(timeout_s=WAIT_S)
+
+    assert (stored(store).offset, stored(store).epoch, stored(store).owner) == (0, 1, "c")
+    later.moved(0, 8)
+    later.save(timeout_s=WAIT_S)
+    assert stored(store).offset == 8
 
 
 def test_an_owner_is_notified_that_its_position_is_gone_and_does_not_write_it_again() -> None:

@@ -12,7 +12,7 @@ import pytest
 from docs.generator import consumer_settings
 from forebay.broker.core.names import is_id
 from forebay.client import InvalidArgument
-from forebay.client.positions.settings import FORMS, RANGES, ConsumerOptions, ConsumerSettings
+from forebay.client.positions.settings import RANGES, ConsumerOptions, ConsumerSettings
 from forebay.client.positions.stores import azure_blob
 from forebay.client.positions.stores.azure_blob import AzureBlobOptions
 from forebay.client.positions.stores.cassandra import CassandraOptions
@@ -43,6 +43,9 @@ from forebay.client.values.subscriptions import Position
         ("start", {0: "earliest"}),
         ("subscription", "two words"),
         ("subscription", "x" * 65),
+        ("settle", "false"),
+        ("follow", 0),
+        ("guarantee", ["at_least_once"]),
         ("namespace", ""),
         ("namespace", "-billing"),
         ("namespace", "a/b"),
@@ -53,8 +56,16 @@ def test_a_wrong_value_is_refused_with_name_value_and_allowed_range(setting: str
     with pytest.raises(InvalidArgument, match=setting) as refused:
         ConsumerSettings(**{setting: value})  # type: ignore[arg-type]  # one of its fields
 
-    assert refused.value.facts["value"] == (repr(value) if setting in FORMS else str(value))
+    assert refused.value.facts["value"] in {repr(value), str(value)}
     assert refused.value.facts["allowed"]
+
+
+@pytest.mark.parametrize("value", ["5", True, [5], b"5"])
+def test_a_number_of_another_type_is_refused_with_name_and_range(value: object) -> None:
+    with pytest.raises(InvalidArgument, match=r"count_threshold = .*: must be a number, 1 to") as refused:
+        ConsumerSettings(count_threshold=value)  # type: ignore[arg-type]  # no number
+
+    assert refused.value.facts["field"] == "count_threshold"
 
 
 @pytest.mark.parametrize("setting", RANGES)

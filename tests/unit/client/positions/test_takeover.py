@@ -106,6 +106,23 @@ def test_a_position_that_another_consumer_wrote_meanwhile_decides_the_start_agai
     )
 
 
+@pytest.mark.parametrize(("on_misfit", "start"), [("earliest", 0), ("latest", 4)])
+def test_a_start_that_the_policy_decided_is_logged_with_both_offsets(
+    on_misfit: str, start: int, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = MemoryPositions()
+    former = SavedPosition("of a deleted sink", 900, 1, "other", client.sinks.stats("orders").at)
+    store.compare_and_write(str(KEY), former.encode(), None)
+
+    with takeover(client, store, ConsumerSettings(on_misfit=on_misfit)) as one:
+        [first] = [each.first for each in decided(one, client) if each.bounds.partition == 0]
+
+    [logged] = [one.getMessage() for one in caplog.records if "policy" in one.getMessage()]
+    assert first == start
+    assert "partition=0 state='of another incarnation' position=900" in logged
+    assert logged.endswith(f"on_misfit={on_misfit} start={start} earliest=0 end=4")
+
+
 def test_a_partition_that_others_take_over_again_and_again_is_given_up(client: Client) -> None:
     store = contended(client, others=TAKE_OVER_TRIES * 2)
     with takeover(client, store, ConsumerSettings(on_misfit="latest")) as one, pytest.raises(PositionFenced) as fenced:

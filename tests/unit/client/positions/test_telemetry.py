@@ -12,7 +12,7 @@ def test_the_series_of_a_consumer_do_not_grow_with_its_saves() -> None:
     telemetry = SaveTelemetry("orders", "billing", meters=seen.meters)
 
     for number in range(50):
-        telemetry.saved(number)
+        telemetry.saved(0.0, number)
         telemetry.failed(PositionStoreUnavailable("away"), 1.0, number)
 
     assert {name: len(points) for name, points in seen.metrics().items()} == {

@@ -13,7 +13,7 @@ from forebay.broker.rpc.dead_letter_service import DeadLetterServicer
 from forebay.broker.rpc.sinks.service import SinkServicer
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.sink.buffer import Buffer
-from forebay.state.numbers import count
+from forebay.state.numbers import count, counted, plural
 from forebay.v1 import dead_letter_service_pb2 as dead
 from forebay.v1 import sink_service_pb2 as pb
 
@@ -112,8 +112,8 @@ async def _preview_redrive(broker: Broker, buffer: Buffer, entered: Entered) -> 
     )
     return Preview(
         request,
-        f"{found.number} of {buffer.name} are appended to it again, at its end, and leave the dead letters.",
-        found.some,
+        f"This moves {found.text} of {buffer.name} out of the dead letters, and appends them to {buffer.name} again.",
+        found.number > 0,
     )
 
 
@@ -124,8 +124,8 @@ async def _redrive(broker: Broker, request: dead.RedriveDeadLettersRequest) -> s
         done += answer.redriven
         request.page_token = answer.next_page_token
         if not request.page_token:
-            return f"{count(done)} dead letters of {request.sink} were appended again."
-    return f"{count(done)} dead letters of {request.sink} were appended again; there are more: repeat it."
+            return f"Appended {counted(done, 'dead letter')} of {request.sink} again."
+    return f"Appended {counted(done, 'dead letter')} of {request.sink} again; there are more: repeat it."
 
 
 async def _preview_purge(broker: Broker, buffer: Buffer, entered: Entered) -> Preview:
@@ -133,7 +133,7 @@ async def _preview_purge(broker: Broker, buffer: Buffer, entered: Entered) -> Pr
     request = dead.PurgeDeadLettersRequest(
         sink=buffer.name, filter=found.filter, incarnation=found.incarnation, end_offsets=found.ends
     )
-    return Preview(request, f"{found.number} of {buffer.name} are deleted for good.", found.some)
+    return Preview(request, f"This deletes {found.text} of {buffer.name} for good.", found.number > 0)
 
 
 async def _purge(broker: Broker, request: dead.PurgeDeadLettersRequest) -> str:
@@ -143,8 +143,8 @@ async def _purge(broker: Broker, request: dead.PurgeDeadLettersRequest) -> str:
         done += answer.purged
         request.page_token = answer.next_page_token
         if not request.page_token:
-            return f"{count(done)} dead letters of {request.sink} were deleted."
-    return f"{count(done)} dead letters of {request.sink} were deleted; there are more: repeat it."
+            return f"Deleted {counted(done, 'dead letter')} of {request.sink}."
+    return f"Deleted {counted(done, 'dead letter')} of {request.sink}; there are more: repeat it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +154,9 @@ class _Chosen:
     filter: dead.DeadLetterFilter
     incarnation: str
     ends: dict[int, int]
-    number: str
-    some: bool
+    text: str
+    number: int
+    """Counted so far; there may be more."""
 
 
 async def _chosen(broker: Broker, buffer: Buffer, entered: Entered) -> _Chosen:
@@ -167,9 +168,10 @@ async def _chosen(broker: Broker, buffer: Buffer, entered: Entered) -> _Chosen:
     found = await DeadLetterServicer(broker).ListDeadLetters(asked, None)
     number = len(found.dead_letters)
     more = " or more" if found.next_page_token else ""
+    noun = plural(2 if more else number, "dead letter")
     whose = f" whose error {'is' if entered.is_exact else 'contains'} {text!r}" if text or entered.is_exact else ""
     incarnation = dead_letter_sink.record.incarnation if dead_letter_sink is not None else ""
-    return _Chosen(wanted, incarnation, ends, f"{count(number)}{more} dead letters{whose}", number > 0)
+    return _Chosen(wanted, incarnation, ends, f"{count(number)}{more} {noun}{whose}", number)
 
 
 _ERROR: Final = "Only those whose error contains"

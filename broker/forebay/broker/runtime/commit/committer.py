@@ -219,12 +219,13 @@ class Committer:
 
     async def _run(self) -> None:
         last_size = 0
+        after_bulk = False
         while True:
             await self._wait_for_work()
             if last_size >= BULK_BYTES:
                 await self._grow()
             await self._gather()
-            group = cut(list(self._queues.values()), self.next_number)
+            group = cut(list(self._queues.values()), self.next_number, after_bulk=after_bulk)
             controls, self._writes = self._writes, []
             pages, self._pages = self._pages, []
             sync, self._sync_wanted = self._sync_wanted or not (controls or group.shares), False
@@ -233,7 +234,7 @@ class Committer:
             self._queues = dict(sorted(waiting, key=lambda item: id(item[1]) in served))  # left-out queues are first
             if not self._queues:
                 self._work.clear()
-            last_size = group.size
+            last_size, after_bulk = group.size, group.is_bulk
             self._under_way = (group, controls)
             await self._commit(group, controls, pages, sync=sync)
             await asyncio.sleep(0)  # a commit on the loop has let nothing else run

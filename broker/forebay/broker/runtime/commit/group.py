@@ -142,20 +142,31 @@ class Group:
     size: int
 
     @property
+    def is_bulk(self) -> bool:
+        """True if pages of it are in a bulk file."""
+        return any(share.bulk for share in self.shares)
+
+    @property
     def fsync(self) -> bool:
         """True if an append requires a sync."""
         return any(append.fsync for share in self.shares for append in share.appends)
 
 
-def cut(queues: Iterable[Queue], next_number: Callable[[], int]) -> Group:
-    """Take a group from the queues and number its pages."""
+def cut(queues: Iterable[Queue], next_number: Callable[[], int], *, after_bulk: bool = False) -> Group:
+    """Take a group from the queues and number its pages.
+
+    ``after_bulk`` states that the group before had a bulk file. Then partitions with little have this one to
+    themselves: an append of theirs has waited for one such group, and does not wait for a second one.
+    """
     waiting = [queue for queue in queues if queue.waiting]
     large = [queue.size for queue in waiting if queue.size >= SHARE_BYTES]
     filed = sum(large) >= BULK_BYTES
     shares = {id(queue): Share(queue, bulk=filed and queue.size >= SHARE_BYTES) for queue in waiting}
     total = 0
     small = [share for share in shares.values() if not share.bulk]  # small shares never wait behind bulk
-    turn = deque([*small, *(share for share in shares.values() if share.bulk)])
+    turn = deque(small)
+    if not (after_bulk and small):
+        turn.extend(share for share in shares.values() if share.bulk)
     while turn and total < GROUP_BYTES:
         share = turn.popleft()
         given = 0

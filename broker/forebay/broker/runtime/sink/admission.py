@@ -191,11 +191,11 @@ class Admission:
         try:
             decision = admit(self._sink.name, self._sink.settings, wanted, self._sink.logs, in_flight)
         except SinkFull:
-            self._sink.refused_at = self._sink.now()
+            self._sink.note_limit(rejected=True)
             raise
         if not isinstance(decision, Wait):
             if decision:
-                self._sink.refused_at = self._sink.now()
+                self._sink.note_limit(rejected=False)
             self._drop(decision, DropReason.OVERFLOW)
             request.at_the_limit = not decision
         elif decision.load is not None:

@@ -15,7 +15,6 @@ from typing import Final
 
 from forebay.broker.core.dead_letters.letters import is_dead_letter_sink
 from forebay.broker.core.delivery.redelivery import State
-from forebay.broker.core.publish.limits import demand
 from forebay.broker.core.settings import Overflow
 from forebay.broker.runtime.delivery.flow import flow_of
 from forebay.broker.runtime.delivery.subscription import Subscription
@@ -86,11 +85,16 @@ class FlowLog:
         since = self._full.get(sink.id)
         if sink.full and since is None:
             self._full[sink.id] = self._clock()
-            used = demand(sink.settings, sink.live, sink.staged.usage, 0, 0).share(sink.settings)
             if self._admit(Flow.FULL):
                 _log.warning(
                     "sink became full sink=%s overflow=%s records=%d bytes=%d limit_used=%.2f",
-                    *(sink.name, Overflow(sink.settings.overflow).name, sink.live.records, sink.live.size, used),
+                    *(
+                        sink.name,
+                        Overflow(sink.settings.overflow).name,
+                        sink.live.records,
+                        sink.live.size,
+                        sink.limit_used,
+                    ),
                 )
         elif not sink.full and since is not None:
             del self._full[sink.id]

@@ -15,6 +15,7 @@ from forebay.broker.core.errors import SinkNotFound
 from forebay.broker.core.partition.log import LiveUsage, PartitionLog
 from forebay.broker.core.partition.pages import Entry
 from forebay.broker.core.partition.ranges import Range
+from forebay.broker.core.publish.limits import demand
 from forebay.broker.core.resources.rate import RecentRate
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.core.writes import SinkRecord
@@ -66,8 +67,10 @@ class Sink:
         """Fires when pages are added or removed."""
         self.appended = RecentRate()
         """Records that became part of the sink lately."""
-        self.refused_at: float | None = None
+        self._limited_at: float | None = None
         """Last time that an append was rejected, or pages were dropped for it, because of a limit of the sink."""
+        self._share_at_rejection: float | None = None
+        """Used share of the limits when an append was rejected last; None if pages were dropped since, or none was."""
         self.admission = asyncio.Lock()
         """Held by the append that waits for room; the others queue behind it in order."""
 
@@ -99,9 +102,23 @@ class Sink:
         return self.clock.monotonic()
 
     @property
+    def limit_used(self) -> float:
+        """Share of the limits that is used, of the one that is used most."""
+        return demand(self.settings, self.live, self.staged.usage, 0, 0).share(self.settings)
+
+    @property
     def full(self) -> bool:
-        """True if there was no room for an append lately."""
-        return self.refused_at is not None and self.now() - self.refused_at < FULL_S
+        """True if there was no room for an append lately, or one was rejected and no room was made since."""
+        if self._limited_at is None:
+            return False
+        if self.now() - self._limited_at < FULL_S:
+            return True
+        return self._share_at_rejection is not None and self.limit_used >= self._share_at_rejection
+
+    def note_limit(self, *, rejected: bool) -> None:
+        """Note that an append was rejected because of a limit of the sink, or that pages were dropped for it."""
+        self._limited_at = self.now()
+        self._share_at_rejection = self.limit_used if rejected else None
 
     def end(self) -> None:
         """Mark the sink as deleted."""

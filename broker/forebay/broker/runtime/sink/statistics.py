@@ -15,7 +15,6 @@ from forebay.broker.core.partition.cursor import Cursor
 from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.partition.pages import Durability, Entry
 from forebay.broker.core.partition.ranges import Range
-from forebay.broker.core.publish.limits import demand
 from forebay.broker.runtime.delivery.source import Mode
 from forebay.broker.runtime.delivery.subscription import Subscription
 from forebay.broker.runtime.instruments import Lag, PathLag
@@ -189,7 +188,7 @@ async def sink_state(buffer: Buffer) -> SinkState:
         realtime=buffer.serves_from_memory,
         tail_bytes=buffer.tail_bytes,
         appended_per_s=sink.appended.per_s(sink.now()),
-        limit_used=demand(sink.settings, sink.live, sink.staged.usage, 0, 0).share(sink.settings),
+        limit_used=sink.limit_used,
         full=sink.full,
     )
 

@@ -77,9 +77,9 @@ def is_started(target: Target, backup: str) -> bool:
     return started_name(backup) in target.names(started_name(backup))
 
 
-def list_backups(target: Target) -> list[Backup]:
-    """Return all backups of a target, the oldest first."""
-    return _listed(target, set(target.names()))
+def list_backups(target: Target, names: Iterable[str] | None = None) -> list[Backup]:
+    """Return all backups of a target, the oldest first. ``names`` are those in the target, if they are known."""
+    return _listed(target, set(target.names()) if names is None else names)
 
 
 def _listed(target: Target, names: Iterable[str]) -> list[Backup]:

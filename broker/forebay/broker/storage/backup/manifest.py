@@ -12,6 +12,7 @@ A reader rejects a higher ``format`` than its own, and ignores names that it doe
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -21,6 +22,11 @@ from forebay.broker.storage.backup.errors import BackupError
 
 FORMAT: Final = 1
 """Format of the manifest and of the layout of the target."""
+
+_PATH: Final = re.compile(r"(?:[A-Za-z0-9_-][A-Za-z0-9._-]*/)*[A-Za-z0-9_-][A-Za-z0-9._-]*")
+"""Form of a path in a data directory: below it, whatever a manifest says."""
+
+_BACKUP: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
 Extent = tuple[int, int]
 """Range of a file: its first byte and its length."""
@@ -152,7 +158,7 @@ def decode_manifest(content: bytes, *, backup: str) -> Manifest:
         data_format=found["data_format"],
         start_count=found["start_count"],
         taken_at_us=found["taken_at_us"],
-        pieces=tuple(_piece(one) for one in found["pieces"]),
+        pieces=tuple(_piece(one, backup) for one in found["pieces"]),
         sinks=tuple(decode_sink(one) for one in found["sinks"]),
         positions=found["positions"],
         parent=found["parent"],
@@ -163,10 +169,16 @@ def decode_manifest(content: bytes, *, backup: str) -> Manifest:
     )
 
 
-def _piece(found: Mapping[str, Any]) -> Piece:
+def _piece(found: Mapping[str, Any], backup: str) -> Piece:
     extents = found["extents"]
     ranges = None if extents is None else tuple((first, length) for first, length in extents)
-    return Piece(found["path"], found["size"], found["crc32"], found["held_by"], ranges, found.get("modified_ns"))
+    piece = Piece(found["path"], found["size"], found["crc32"], found["held_by"], ranges, found.get("modified_ns"))
+    if _PATH.fullmatch(piece.path) is None or _BACKUP.fullmatch(piece.held_by) is None:
+        raise BackupError(
+            f"the manifest of backup {backup} names a file that no data directory has: {piece.path!r} of "
+            f"{piece.held_by!r}; it was not written by Forebay"
+        )
+    return piece
 
 
 def decode_sink(found: Mapping[str, Any]) -> SinkAccount:

@@ -9,6 +9,7 @@ of the file, `remove` takes nothing of it.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -22,9 +23,10 @@ from pathlib import Path
 from typing import Final
 
 from forebay.broker.core.backups.values import Restored
+from forebay.broker.storage.backup.accounts import Accounts, read_accounts
 from forebay.broker.storage.backup.directory_target import DirectoryTarget
-from forebay.broker.storage.backup.errors import BackupDamaged, BackupError, BackupNotFound
-from forebay.broker.storage.backup.manifest import Manifest, Piece, manifest_name
+from forebay.broker.storage.backup.errors import BackupDamaged, BackupError, BackupNotFound, TargetFailed
+from forebay.broker.storage.backup.manifest import Manifest, Piece, SinkAccount, manifest_name
 from forebay.broker.storage.backup.restored import RestoredSink, mark_restored
 from forebay.broker.storage.backup.target import Target
 from forebay.broker.storage.directory import make_directory, sync_path
@@ -183,6 +185,8 @@ def fetch(target: Target, manifest: Manifest, into: Path, *, keep: bool) -> list
                 (into / piece.path).unlink(missing_ok=True)
     if damaged and manifest_name(manifest.id) not in target.names(manifest_name(manifest.id)):
         raise BackupNotFound(f"backup {manifest.id} was deleted while it was read: by prune?")
+    for folder in {(into / piece.path).parent for piece in manifest.pieces if piece.extents is not None}:
+        sync_path(folder)  # files with holes are not written through the target
     if not (into / "FORMAT").exists():
         files.put("FORMAT", [f"{manifest.data_format}\n".encode()])
     files.sync()
@@ -210,16 +214,24 @@ class _Reading:
         self._piece = piece
         self._size = 0
         self._crc32 = 0
+        self._unreadable = ""
 
     def chunks(self) -> Iterator[bytes]:
-        """Yield the stored bytes."""
-        for chunk in self._target.get(self._piece.name):
-            self._size += len(chunk)
-            self._crc32 = zlib.crc32(chunk, self._crc32)
-            yield chunk
+        """Yield the stored bytes, up to a sector that cannot be read."""
+        try:
+            for chunk in self._target.get(self._piece.name):
+                self._size += len(chunk)
+                self._crc32 = zlib.crc32(chunk, self._crc32)
+                yield chunk
+        except TargetFailed as failed:
+            if not isinstance(failed.__cause__, OSError) or failed.__cause__.errno != errno.EIO:
+                raise
+            self._unreadable = f"cannot be read from byte {self._size} on: {failed.__cause__.strerror}"
 
     def problem(self) -> str:
         """Return the difference from the manifest, empty if there is none."""
+        if self._unreadable:
+            return self._unreadable
         if self._size != self._piece.stored_bytes:
             return f"has {self._size} bytes instead of {self._piece.stored_bytes}"
         return "" if self._crc32 == self._piece.crc32 else "has other bytes than its checksum says"
@@ -267,22 +279,35 @@ def verify_backup(target: Target, manifest: Manifest, *, work_dir: Path | None =
                 partitions = report.partitions
                 problems += report.damage
                 problems += [f"{one.sink}/{one.partition}: {what}" for one in partitions for what in one.problems]
-                problems += _differences(manifest, partitions)
+                problems += _differences(manifest, read_accounts(made))
     return VerifyReport(manifest.id, len(manifest.pieces), manifest.size, partitions, tuple(problems))
 
 
-def _differences(manifest: Manifest, partitions: Iterable[PartitionReport]) -> Iterator[str]:
+def _differences(manifest: Manifest, found: Accounts) -> Iterator[str]:
     """Yield the differences of a restored store from the accounts of the manifest."""
     if manifest.damage:
         yield f"the store was damaged when it was backed up: {manifest.damage}"
         return
-    found = {(one.sink, one.partition): (one.earliest, one.next_offset) for one in partitions}
-    wanted = {
-        (sink.name, number): (account.earliest, account.next_offset)
-        for sink in manifest.sinks
-        for number, account in enumerate(sink.partitions)
-    }
-    for place in sorted({*found, *wanted}):
-        if found.get(place) != wanted.get(place):
-            sink, partition = place
-            yield f"{sink}/{partition}: offsets are {found.get(place)}, and {wanted.get(place)} in the manifest"
+    if found.damage:
+        yield f"the accounts cannot be read: {found.damage}"
+        return
+    in_store, in_manifest = ({one.name: one for one in each.sinks} for each in (found, manifest))
+    for name in sorted({*in_store, *in_manifest}):
+        stored, wanted = (_facts(each.get(name)) for each in (in_store, in_manifest))
+        for fact in sorted({*stored, *wanted}):
+            if stored.get(fact) != wanted.get(fact):
+                yield f"{name}{fact}: {stored.get(fact)}, and {wanted.get(fact)} in the manifest"
+    if found.positions != manifest.positions:
+        yield f"saved positions: {found.positions}, and {manifest.positions} in the manifest"
+
+
+def _facts(sink: SinkAccount | None) -> dict[str, object]:
+    """Return the account of a sink by what is named in a finding; empty without a sink."""
+    if sink is None:
+        return {}
+    facts: dict[str, object] = {" incarnation": sink.incarnation}
+    for number, one in enumerate(sink.partitions):
+        facts[f"/{number} offsets"] = (one.earliest, one.next_offset)
+        facts[f"/{number} records"] = one.records
+    facts |= {f" settled of {name}": offsets for name, offsets in sink.settled.items()}
+    return facts | {f" last epoch of {name}": epoch for name, epoch in sink.epochs.items()}

@@ -1,9 +1,9 @@
 """Transfer of a snapshot to a target.
 
 Files of pages go first, so that their release is held back for as short as possible. A file of the parent backup with
-the same path and size is not transferred again: neither tables nor files of pages change after they were written. Of a
-table the time of its last change is compared too: a snapshot may hold one that is not whole yet and that no manifest
-names, and after a power loss its name may be used again.
+the same path and size is not transferred again if the target still has it: neither tables nor files of pages change
+after they were written. Of a table the time of its last change is compared too: a snapshot may hold one that is not
+whole yet and that no manifest names, and after a power loss its name may be used again.
 """
 
 from __future__ import annotations
@@ -50,6 +50,9 @@ class Plan:
     number: int
     """Number among the backups of the store."""
 
+    present: frozenset[str] | None = None
+    """Names in the target; None if those of the parent are known to be there."""
+
     fixed: tuple[str, ...] = FIXED
     """Suffixes of the files that are taken over from the parent."""
 
@@ -92,11 +95,21 @@ def begin(
     target: Target, *, backup: str, store_id: str, version: str, start_count: int, at_us: int, full: bool
 ) -> Plan:
     """Write the mark of a backup, and return its plan. Raises ``BackupError``."""
-    newest = newest_of((one.manifest for one in list_backups(target) if one.manifest is not None), store_id)
+    names = frozenset(target.names())
+    known = (one.manifest for one in list_backups(target, names) if one.manifest is not None)
+    newest = newest_of(known, store_id)
     parent = None if full else newest
     mark_started(target, backup, at_us=at_us, parent=parent.id if parent is not None else "")
     number = newest.number + 1 if newest is not None else 1
-    return Plan(id=backup, store_id=store_id, version=version, start_count=start_count, parent=parent, number=number)
+    return Plan(
+        id=backup,
+        store_id=store_id,
+        version=version,
+        start_count=start_count,
+        parent=parent,
+        number=number,
+        present=names,
+    )
 
 
 class Transfer:
@@ -121,7 +134,11 @@ class Transfer:
         self._pace = pace
         self._on_progress = on_progress
         known = plan.parent.pieces if plan.parent is not None else ()
-        self._known = {piece.path: piece for piece in known if piece.path.endswith(plan.fixed)}
+        self._known = {
+            piece.path: piece
+            for piece in known
+            if piece.path.endswith(plan.fixed) and (plan.present is None or piece.name in plan.present)
+        }
         self._pieces: list[Piece] = []
         self._buffer = bytearray(READ_BYTES)
         rest = list(snapshot.files())

@@ -158,6 +158,29 @@ async def test_partitions_that_a_group_has_left_out_are_in_the_next_one(monkeypa
         assert served == [1, 2, 3, 4] * 3
 
 
+async def test_a_small_append_waits_for_no_second_bulk_file() -> None:
+    store = HeldStore()
+    served: list[int] = []
+    async with bench(store) as at:
+        bulk, small = [AppendQueue(1, PartitionLog(number), lambda n, _: served.append(n)) for number in (1, 2)]
+        value = b"x" * (group.BULK_BYTES // 4)
+        store.hold()
+        under_way = at.append(b"a")
+        await store.reached()
+        large = [at.append(value, to=bulk) for _ in range(4)]
+        store.let_one_go()
+        await under_way.done
+        await store.reached()
+        large += [at.append(value, to=bulk) for _ in range(4)]
+        append = at.append(b"y", to=small)
+        store.let_go()
+        await append.done
+
+        assert served == [1, 2]
+        await asyncio.gather(*(each.done for each in large))
+        assert served == [1, 2, 1]
+
+
 async def test_closing_commits_what_waits() -> None:
     async with bench() as at:
         append = at.append(b"a")

@@ -198,6 +198,17 @@ async def test_a_partition_with_little_keeps_out_of_the_file_of_the_others() -> 
     assert bulk_of(group) == {0: True, 1: True, 2: False}
 
 
+async def test_after_a_file_partitions_with_little_have_a_group_to_themselves() -> None:
+    large, little = waiting(0, 5), append_queue(1)
+    queue(little, b"y")
+
+    group = cut([large, little], numbers(), after_bulk=True)
+
+    assert (bulk_of(group), group.is_bulk) == ({1: False}, False)
+    assert len(large.waiting) == 10
+    assert bulk_of(cut([large, little], numbers(), after_bulk=True)) == {0: True}
+
+
 async def test_pages_of_one_partition_are_side_by_side_in_the_file() -> None:
     group = cut([waiting(number, 6) for number in range(3)], numbers())
 

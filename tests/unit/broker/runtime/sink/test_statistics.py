@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -181,18 +181,31 @@ async def test_records_that_are_dropped_or_skipped_are_no_output() -> None:
         assert state.subscriptions[0].settled_per_s == 0.0
 
 
-@pytest.mark.parametrize("overflow", [Overflow.REJECT, Overflow.DROP_OLDEST])
-async def test_a_sink_is_full_for_a_while_after_it_had_no_room_for_an_append(overflow: Overflow) -> None:
+async def test_a_sink_is_full_for_a_while_after_pages_were_dropped_for_an_append() -> None:
     clock = FakeClock()
-    async with sink(clock=clock, pages=3, overflow=overflow, max_disk_cache=3) as buffer:
+    async with sink(clock=clock, pages=3, overflow=Overflow.DROP_OLDEST, max_disk_cache=3) as buffer:
         before = await sink_state(buffer)
-        with nullcontext() if overflow == Overflow.DROP_OLDEST else pytest.raises(SinkFull):
-            await (await buffer.append(page(b"x" * 10))).done
+        await (await buffer.append(page(b"x" * 10))).done
         after = await sink_state(buffer)
         clock.advance(FULL_S)
         later = await sink_state(buffer)
 
         assert (before.limit_used, before.full, after.full, later.full) == (1.0, False, True, False)
+
+
+async def test_a_sink_that_rejected_an_append_is_full_until_there_is_more_room() -> None:
+    clock = FakeClock()
+    async with sink(clock=clock, pages=3, overflow=Overflow.REJECT, max_disk_cache=3) as buffer:
+        with pytest.raises(SinkFull):
+            await (await buffer.append(page(b"x" * 10))).done
+        clock.advance(FULL_S)
+        unchanged = await sink_state(buffer)
+        taker = Taker(buffer.subscription(""))
+        await taker.all_offsets()
+        await taker.ack(0, 1)
+        settled = await sink_state(buffer)
+
+        assert (unchanged.full, settled.full) == (True, False)
 
 
 async def test_settled_records_that_are_retained_make_room_and_fill_no_sink() -> None:

@@ -45,6 +45,18 @@ def test_a_table_of_the_same_name_and_size_that_was_written_later_is_transferred
     assert len(set(held_by.values())) == 2
 
 
+def test_a_file_of_the_parent_that_the_target_lost_is_transferred_again(kept: BackedUp) -> None:
+    first = kept.back_up()
+    lost = next(piece for piece in kept.manifest().pieces if piece.path.startswith("bulk/"))
+    (Path(kept.target_text) / lost.name).unlink()
+
+    second = kept.back_up()
+
+    held_by = {piece.path: piece.held_by for piece in kept.manifest().pieces}
+    assert held_by[lost.path] == second.id
+    assert first.id in held_by.values()
+
+
 def test_a_full_backup_transfers_everything_again(kept: BackedUp) -> None:
     kept.back_up()
 

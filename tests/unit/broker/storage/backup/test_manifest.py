@@ -67,6 +67,24 @@ def test_a_newer_format_is_refused_with_the_version_that_wrote_it() -> None:
         decode_manifest(content, backup="b")
 
 
+@pytest.mark.parametrize(
+    ("path", "held_by"),
+    [
+        ("../outside", "a"),
+        ("/etc/passwd", "a"),
+        ("db/../../outside", "a"),
+        ("", "a"),
+        ("db/1.sst", "../a"),
+        ("db/", "a"),
+    ],
+)
+def test_a_file_outside_of_a_data_directory_or_of_the_target_is_refused(path: str, held_by: str) -> None:
+    content = replace(MANIFEST, pieces=(Piece(path, 1, 1, held_by),)).encode()
+
+    with pytest.raises(BackupError, match="names a file that no data directory has"):
+        decode_manifest(content, backup="b")
+
+
 def test_names_that_a_later_version_adds_are_left_out() -> None:
     found = json.loads(MANIFEST.encode().partition(b"\n")[0])
     line = json.dumps({**found, "something": 1}).encode()

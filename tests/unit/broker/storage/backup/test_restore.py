@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import copytree
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -12,7 +13,7 @@ from forebay.broker.core.partition.pages import DropReason
 from forebay.broker.storage.backup.catalog import find, prune
 from forebay.broker.storage.backup.directory_target import DirectoryTarget
 from forebay.broker.storage.backup.errors import BackupDamaged, BackupError, BackupNotFound
-from forebay.broker.storage.backup.manifest import Manifest, manifest_name
+from forebay.broker.storage.backup.manifest import Manifest, PartitionAccount, manifest_name
 from forebay.broker.storage.backup.restore import OnDamage, RestoreReport, restore, verify_backup
 from forebay.broker.storage.backup.restored import resumed_offset, starts_skipped
 from forebay.broker.storage.backup.target import Target
@@ -196,7 +197,68 @@ def test_a_verification_compares_the_accounts(kept: Kept, tmp_path: Path) -> Non
 
     report = verify_backup(kept.target, replace(manifest, sinks=(wrong, *manifest.sinks[1:])), work_dir=tmp_path)
 
-    assert report.problems == ("first/0: offsets are (50, 300), and (50, 301) in the manifest",)
+    assert report.problems == ("first/0 offsets: (50, 300), and (50, 301) in the manifest",)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"incarnation": "other"}, "first incarnation: abc, and other in the manifest"),
+        ({"settled": {"default": 100, "second": 51}}, "first settled of second: 50, and 51 in the manifest"),
+        ({"epochs": {"query": 4}}, "first last epoch of query: 3, and 4 in the manifest"),
+        ({"epochs": {}}, "first last epoch of query: 3, and None in the manifest"),
+        ({"partitions": (PartitionAccount(50, 300, 239),)}, "first/0 records: 240, and 239 in the manifest"),
+    ],
+)
+def test_a_verification_compares_each_fact_of_an_account(
+    kept: Kept, tmp_path: Path, change: dict[str, Any], problem: str
+) -> None:
+    manifest = kept.manifest()
+    sink, *others = manifest.sinks
+
+    report = verify_backup(kept.target, replace(manifest, sinks=(replace(sink, **change), *others)), work_dir=tmp_path)
+
+    assert report.problems == (problem,)
+
+
+def test_a_verification_compares_sinks_and_saved_positions(kept: Kept, tmp_path: Path) -> None:
+    manifest = kept.manifest()
+
+    report = verify_backup(kept.target, replace(manifest, sinks=manifest.sinks[:-1], positions=9), work_dir=tmp_path)
+
+    assert f"{manifest.sinks[-1].name} incarnation: abc, and None in the manifest" in report.problems
+    assert f"saved positions: {manifest.positions}, and 9 in the manifest" in report.problems
+
+
+class BadSector(DirectoryTarget):
+    """A target with one file of which only the first bytes can be read."""
+
+    def __init__(self, folder: Path, file: str, readable: int) -> None:
+        super().__init__(folder)
+        self._file = file
+        self._readable = readable
+
+    def get(self, name: str) -> Iterator[bytes]:
+        if name != self._file:
+            yield from super().get(name)
+            return
+        with self._failing():
+            yield (self.directory / name).read_bytes()[: self._readable]
+            raise OSError(errno.EIO, "Input/output error")
+
+
+def test_a_file_that_cannot_be_read_to_its_end_is_damaged_like_any_other(kept: Kept, tmp_path: Path) -> None:
+    piece = next(one for one in kept.manifest().pieces if one.path.startswith("bulk/"))
+    target = BadSector(kept.folder, piece.name, 4096)
+
+    with pytest.raises(BackupDamaged, match=rf"{piece.path} cannot be read from byte 4096 on: Input/output error"):
+        restore(target, kept.manifest(), tmp_path / "new", on_damage=OnDamage.STOP, store_id=NEW_ID, at_us=AT_US)
+    verified = verify_backup(target, kept.manifest(), work_dir=tmp_path)
+    skipped = restore(target, kept.manifest(), tmp_path / "new", on_damage=OnDamage.SKIP, store_id=NEW_ID, at_us=AT_US)
+
+    assert "cannot be read from byte 4096" in verified.problems[0]
+    assert "cannot be read from byte 4096" in skipped.damaged[0]
+    assert verify(tmp_path / "new").clean
 
 
 # -- beside others
