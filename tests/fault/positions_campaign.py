@@ -1,8 +1,8 @@
 """Kills of consumers with saved positions: `make fault-positions KILLS=300`.
 
 A consumer process is killed with -9 at random moments while records arrive, and started again; now and then a second
-one starts beside it and takes over. An oracle outside of it knows the published records, those that were processed, and
-every position that the store has shown:
+one starts beside it and takes over. Some finish their records out of order. An oracle outside of it knows the published
+records, those that were processed, and every position that the store has shown:
 
 - at least once: no record is skipped, and no saved position passes a record that was not processed;
 - at most once: no record is processed twice, and every processed record is below the saved position;
@@ -45,6 +45,9 @@ AT_WORK: Final = 0.7
 
 TWO_AT_ONCE: Final = 0.2
 """Share of the kills before which a second process takes over."""
+
+OUT_OF_ORDER: Final = 0.4
+"""Share of the processes that finish records out of order; only with ``at_least_once`` it matters when they finish."""
 
 START_S: Final = 10.0
 DRAIN_S: Final = 60.0
@@ -261,6 +264,7 @@ class _Starter:
             "frequency_s": self._chance.choice([0.0, 0.05]),
             "count_threshold": self._chance.choice([1, 7]),
             "time_threshold_s": 0.1,
+            "auto_finish": self._guarantee != "at_least_once" or self._chance.random() >= OUT_OF_ORDER,
         }
         job = Job(*self._arguments, self._runs, options, dict(os.environ))
         process = self._context.Process(target=consume, args=(job,), daemon=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,6 +45,29 @@ def test_positions_are_listed_with_the_records_behind_them_and_deleted(
     assert none == []
     assert deleted == {"deleted": ["default/billing/orders/0"]}
     assert said(broker, capsys, "position", "list") == []
+
+
+def test_damaged_positions_are_listed_and_deleted_and_other_files_are_left_out(
+    broker: BrokerServer, orders: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = f"file://{tmp_path}"
+    with orders.consumer("orders", "billing", store=store, follow=False) as consumer:
+        assert sum(len(batch) for batch in consumer) == 5
+    [position] = tmp_path.glob("default/billing/orders/*")
+    position.write_bytes(b"no document")
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "default" / "billing" / "orders" / "notes").write_text("mine")
+
+    [listed] = said(broker, capsys, "position", "list", "--store", store)
+    shown = run(["position", "list", "--store", store, "--endpoint", broker.endpoint])
+    text = capsys.readouterr().out
+    deleted = said(broker, capsys, "position", "delete", "orders", "billing", "--store", store, "--yes")
+
+    assert (listed["kind"], listed["consumer"]) == ("damaged", "billing")
+    assert (listed["offset"], listed["saved_at"]) == (None, None)
+    assert (shown, "damaged: delete it" in text) == (ExitCode.OK, True)
+    assert deleted == {"deleted": ["default/billing/orders/0"]}
+    assert (position.parent / "notes").exists()
 
 
 def test_a_position_of_a_deleted_sink_is_listed_as_one_of_another_sink(

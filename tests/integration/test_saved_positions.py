@@ -71,5 +71,7 @@ def test_a_damaged_position_is_reported_and_stays_until_it_is_deleted() -> None:
     with BrokerServer.in_memory(damaged) as broker, Client(broker.endpoint) as client:
         with pytest.raises(PositionDamaged, match=KEY):
             read_all(client)
+        assert list(store_of(client).list("default/")) == [KEY]
         store_of(client).delete(KEY)
+        assert list(store_of(client).list("default/")) == []
         assert read_all(client) == [0]

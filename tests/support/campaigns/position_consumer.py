@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import random
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ from forebay.client.positions.settings import ConsumerOptions
 
 SINK: Final = "orders"
 NAME: Final = "billing"
+WAITING_MAX: Final = 6
+"""Parts of batches that a process holds, of those that finish out of order."""
 Place = tuple[int, int]
 """Partition and offset."""
 
@@ -57,18 +60,51 @@ def consume(job: Job) -> None:
             Client(job.endpoint) as client,
             client.consumer(SINK, NAME, store=job.store, **job.options) as consumer,
         ):
+            in_order = job.options.get("auto_finish", True)
+            process = _process if in_order else _Shuffled(random.Random(job.run))  # an order, no secret
             for batch in consumer:
-                os.write(effects, _lines(job, batch))
+                process(job, batch, effects)
+            if isinstance(process, _Shuffled):
+                process.rest(job, effects)
     except PositionFenced:
         os.write(effects, f"{job.run} fenced\n".encode())
     except ForebayError as error:
         os.write(effects, f"{job.run} error {type(error).__name__} {error}\n".encode())
 
 
-def _lines(job: Job, batch: Batch) -> bytes:
+def _process(job: Job, batch: Batch, effects: int) -> None:
+    os.write(effects, _lines(job, batch, batch.first_offset, batch.last_offset))
+
+
+def _lines(job: Job, batch: Batch, first: int, last: int) -> bytes:
     kind = "gap" if batch.gap is not None else "record"
-    offsets = range(batch.first_offset, batch.last_offset + 1)
-    return "".join(f"{job.run} {kind} {batch.partition} {offset}\n" for offset in offsets).encode()
+    return "".join(f"{job.run} {kind} {batch.partition} {offset}\n" for offset in range(first, last + 1)).encode()
+
+
+class _Shuffled:
+    """Processes and finishes parts of batches in another order than they came in."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+        self._waiting: list[tuple[Batch, int, int]] = []
+
+    def __call__(self, job: Job, batch: Batch, effects: int) -> None:
+        """Take a batch, and process others while more than ``WAITING_MAX`` parts wait."""
+        middle = self._chance.randint(batch.first_offset, batch.last_offset)
+        parts = ((batch.first_offset, middle), (middle + 1, batch.last_offset))
+        self._waiting += [(batch, first, last) for first, last in parts if first <= last]
+        while len(self._waiting) > WAITING_MAX:
+            self._next(job, effects)
+
+    def rest(self, job: Job, effects: int) -> None:
+        """Process what waits."""
+        while self._waiting:
+            self._next(job, effects)
+
+    def _next(self, job: Job, effects: int) -> None:
+        batch, first, last = self._waiting.pop(self._chance.randrange(len(self._waiting)))
+        os.write(effects, _lines(job, batch, first, last))
+        batch.finish(first, last)
 
 
 @dataclass(slots=True)

@@ -50,8 +50,13 @@ class Positions:
             await self._durable(key)
 
     async def list(self, prefix: str, after: str, limit: int) -> Sequence[tuple[str, bytes]]:
-        """Return up to ``limit`` positions behind ``after`` whose keys begin with ``prefix``, in order."""
-        found = [(key, self._table.get(key) or b"") for key in self._table.list(prefix, after, limit)]
+        """Return up to ``limit`` positions behind ``after`` whose keys begin with ``prefix``, in order.
+
+        A damaged one has an empty document.
+        """
+        damaged = (key for key in self._damaged if key.startswith(prefix) and key > after)
+        keys = sorted([*self._table.list(prefix, after, limit), *damaged])[:limit]
+        found = [(key, self._table.get(key) or b"") for key in keys]
         for key, _ in found:
             await self._durable(key)
         return found

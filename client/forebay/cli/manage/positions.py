@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -16,6 +18,7 @@ from forebay.state.numbers import counted
 
 if TYPE_CHECKING:
     from forebay.client import Client
+    from forebay.client.positions.position import PositionKey
     from forebay.client.positions.store import PositionStore
 
 position_app = Commands(no_args_is_help=True, help="List and delete saved positions of consumers.")
@@ -31,11 +34,11 @@ class _Row:
     consumer: str
     sink: str
     kind: str
-    """``position``, or ``write`` for a Spark query that writes, which has no position."""
+    """``position``, ``damaged``, or ``write`` for a Spark query that writes, which has no position."""
 
     partition: int
     offset: int | None
-    """Next record to process; None for a write."""
+    """Next record to process; None for a write and for a damaged document."""
 
     behind: int | None
     """Records from the position to the end; None for a write, and in another incarnation of the sink."""
@@ -46,10 +49,10 @@ class _Row:
     query: str | None
     """ID of the query of a write."""
 
-    epoch: int
+    epoch: int | None
     """Consumers that took the position over, or queries that took the write over, and the first one."""
 
-    saved_at: datetime
+    saved_at: datetime | None
 
 
 @position_app.command("list", example="forebay position list")
@@ -67,7 +70,7 @@ def list_positions(
         "consumer": "consumer",
         "sink": "sink",
         "partition": "partition",
-        "offset": lambda row: "none: a write" if row.offset is None else row.offset,
+        "offset": lambda row: _NO_OFFSET.get(row.kind, row.offset),
         "behind": _behind,
         "epoch": "epoch",
         "saved": "saved_at",
@@ -89,7 +92,7 @@ def delete(
     """Delete the positions of a consumer in a sink: it then starts at its start point."""
     with connect(endpoint, sink, is_needed=store.startswith("broker:")) as client:
         opened = client.position_store(store)
-        keys = list(opened.list(f"{namespace}/{name}/{sink}/"))
+        keys = [text for text, _ in _keys(opened, f"{namespace}/{name}/{sink}/")]
         effect = f"delete {len(keys)} saved positions of {name} in {sink}"
         if dry_run:
             preview(effect, {"delete": keys}, output)
@@ -101,17 +104,32 @@ def delete(
     write_result({"deleted": keys}, f"deleted {counted(len(keys), 'position')} of {name}", output)
 
 
+def _keys(store: PositionStore, prefix: str) -> Iterator[tuple[str, PositionKey]]:
+    """Yield the keys of a store; other files in the folder of a store have none."""
+    from forebay.client.errors import InvalidArgument
+    from forebay.client.positions.position import PositionKey
+
+    for text in store.list(prefix):
+        with suppress(ValueError, InvalidArgument):
+            yield text, PositionKey.parse(text)
+
+
 def _rows(client: Client, store: PositionStore, prefix: str) -> list[_Row]:
-    from forebay.client.errors import SinkNotFound
-    from forebay.client.positions.position import PositionKey, SavedPosition
+    from forebay.client.errors import PositionDamaged, SinkNotFound
+    from forebay.client.positions.position import SavedPosition
 
     ends: dict[str, tuple[str, dict[int, int]]] = {}
     rows: list[_Row] = []
-    for text in store.list(prefix):
-        found = store.read(text)
-        if found is None:  # deleted meanwhile
+    for text, key in _keys(store, prefix):
+        named = (key.namespace, key.consumer, key.sink)
+        try:
+            found = store.read(text)
+            if found is None:  # deleted meanwhile
+                continue
+            saved = SavedPosition.decode(text, found.document)
+        except PositionDamaged:
+            rows.append(_Row(*named, "damaged", key.partition, None, None, None, None, None, None))
             continue
-        key, saved = PositionKey.parse(text), SavedPosition.decode(text, found.document)
         if key.sink not in ends:
             try:
                 stats = client.sinks.stats(key.sink)
@@ -121,7 +139,6 @@ def _rows(client: Client, store: PositionStore, prefix: str) -> list[_Row]:
         incarnation, next_offsets = ends[key.sink]
         is_same = incarnation == saved.incarnation and key.partition in next_offsets
         behind = max(0, next_offsets[key.partition] - saved.offset) if is_same else None
-        named = (key.namespace, key.consumer, key.sink)
         if key.is_write:
             row = _Row(
                 *named, "write", key.partition, None, None, saved.offset, saved.owner, saved.epoch, saved.saved_at
@@ -133,7 +150,12 @@ def _rows(client: Client, store: PositionStore, prefix: str) -> list[_Row]:
     return rows
 
 
+_NO_OFFSET: Final = {"write": "none: a write", "damaged": "damaged: delete it"}
+
+
 def _behind(row: _Row) -> object:
+    if row.kind == "damaged":
+        return None
     if row.kind == "write":
         return f"query {row.query}, from micro-batch {row.first_micro_batch} on"
     return "other sink" if row.behind is None else row.behind
