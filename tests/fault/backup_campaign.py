@@ -2,13 +2,15 @@
 
     python -m tests.fault.backup_campaign --trials 100 [--seed N] [--folder DIR] [--target s3]
 
-A writer commits epochs into two sinks, and publishers append small and large records to a third. Each trial begins one
-backup and lets it end, or kills the broker, or ends the call, or kills the command. What is complete then is restored:
+A writer commits epochs into two sinks, and publishers append small and large records to a third and a fourth, whose
+consumer acknowledges four of five and rejects the rest. Each trial begins one backup and lets it end, or kills the
+broker, or ends the call, or kills the command. What is complete then is restored:
 
 - `verify` finds nothing, before the state is marked as restored, and all accounts balance
 - every stored page has exactly one name, and every name its page
 - both sinks have the same epochs, each as a whole, and at least those that were committed before the backup began
 - what was acknowledged before the backup began is there once, and nothing is there that was not sent
+- what was settled and dead-lettered before the backup began is so still, and the account of each subscription balances
 
 What is not complete is listed as incomplete and refused. With ``--target s3`` the backups go to a MinIO, which is
 killed in mid upload now and then: that backup fails with the target's name, or is complete all the same.
@@ -42,7 +44,19 @@ from forebay.broker.storage.backup.restore import OnDamage, restore, verify_back
 from forebay.broker.storage.backup.targets import open_target
 from forebay.broker.storage.recovery import recover
 from forebay.broker.storage.store.rocks.store import RocksStore
-from forebay.client import Backup, BrokerUnavailable, Client, ClientSettings, ForebayError, Gap, Record, RetryPolicy
+from forebay.client import (
+    Backup,
+    BrokerUnavailable,
+    Client,
+    ClientSettings,
+    ForebayError,
+    Gap,
+    Record,
+    RetryPolicy,
+    Sink,
+    SinkNotFound,
+    Subscriber,
+)
 from tests.support.campaigns.epoch_writer import PARTITIONS, SINKS, EpochWriter, values_of_epoch
 from tests.support.pages.named_pages import wrong_names
 from tests.support.processes.broker import BrokerProcess, Launcher, free_port
@@ -50,6 +64,9 @@ from tests.support.storage.disk_directory import SMALL_STORE
 from tests.support.stores.server import StoreServer
 
 PLAIN: Final = "plain"
+DRAINED: Final = "drained"
+REJECTED_EVERY: Final = 5
+"""Deliveries of which the consumer rejects one."""
 LARGE_BYTES: Final = 90_000
 """Of every third record: groups of these go to bulk files."""
 DELAY_MAX_S: Final = 0.12
@@ -78,6 +95,9 @@ class Result:
     records: int = 0
     """Records published and acknowledged."""
     epochs: int = 0
+    settled: int = 0
+    """Offsets settled when the last backup began."""
+    dead_letters: int = 0
     longest_stall_s: float = 0.0
     """Longest time for which a snapshot held back the commits."""
     wrong: list[str] = field(default_factory=list)
@@ -92,6 +112,8 @@ class Result:
         self.incremental += other.incremental
         self.records += other.records
         self.epochs += other.epochs
+        self.settled += other.settled
+        self.dead_letters += other.dead_letters
         self.longest_stall_s = max(self.longest_stall_s, other.longest_stall_s)
         self.wrong += other.wrong
 
@@ -99,8 +121,9 @@ class Result:
 class Publisher:
     """Appends numbered records one call at a time, until it is told to stop. A broker that is away is waited for."""
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, sink: str) -> None:
         self._endpoint = endpoint
+        self._sink = sink
         self._stopping = threading.Event()
         self.sent = 0
         self.acked: list[int] = []
@@ -111,12 +134,58 @@ class Publisher:
             while not self._stopping.is_set():
                 number, self.sent = self.sent, self.sent + 1
                 with suppress(BrokerUnavailable):
-                    client.publish(PLAIN, [Record(value_of(number))], partition=0)
+                    client.publish(self._sink, [Record(value_of(number))], partition=0)
                     self.acked.append(number)
 
     def stop(self) -> None:
         """End after the record that is being published."""
         self._stopping.set()
+
+
+class Consumer:
+    """Acknowledges and rejects what is delivered, until it is told to stop. It reconnects by itself."""
+
+    def __init__(self, endpoint: str) -> None:
+        self._endpoint = endpoint
+        self._stopping = threading.Event()
+        self._deliveries: Subscriber | None = None
+
+    def work(self) -> None:
+        """Settle one delivery after the other."""
+        with Client(self._endpoint) as client, client.subscriber(DRAINED) as deliveries:
+            self._deliveries = deliveries
+            for number, delivery in enumerate(deliveries):
+                if self._stopping.is_set():
+                    return
+                if number % REJECTED_EVERY:
+                    delivery.ack()
+                else:
+                    delivery.dead_letter("one of five")
+
+    def stop(self) -> None:
+        """End, also while it waits for a delivery."""
+        self._stopping.set()
+        if self._deliveries is not None:
+            self._deliveries.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What is settled of the fourth sink, durably."""
+
+    below: int
+    dead_letters: int
+
+
+def settled(client: Client) -> Settled:
+    """Return what is settled."""
+    [subscription] = client.sinks.stats(DRAINED).subscriptions
+    [partition] = subscription.partitions
+    try:
+        letters = client.sinks.stats(f"{DRAINED}.dlq").records
+    except SinkNotFound:
+        letters = 0
+    return Settled(partition.watermark, letters)
 
 
 def value_of(number: int) -> bytes:
@@ -136,7 +205,9 @@ class Campaign:
         self._server = server
         self._address = str(folder / "target") if server is None else server.url(f"backups-{seed}")
         self._target = open_target(self._address)
-        self._publisher = Publisher(self._listen)
+        self._publisher = Publisher(self._listen, PLAIN)
+        self._drained = Publisher(self._listen, DRAINED)
+        self._consumer = Consumer(self._listen)
         self._writer = EpochWriter(self._listen, seed)
         self._broker = self._start()
         self.result = Result()
@@ -154,9 +225,9 @@ class Campaign:
             for sink in SINKS:
                 client.sinks.create(sink, partitions=PARTITIONS)
             client.sinks.create(PLAIN)
-        load_threads = [
-            threading.Thread(target=work, daemon=True) for work in (self._publisher.work, self._writer.work)
-        ]
+            client.sinks.create(DRAINED)
+        load = (self._publisher, self._drained, self._consumer, self._writer)
+        load_threads = [threading.Thread(target=one.work, daemon=True) for one in load]
         for thread in load_threads:
             thread.start()
         try:
@@ -164,8 +235,8 @@ class Campaign:
                 self._trial(number)
                 print(json.dumps(asdict(self.result)), file=sys.stderr, flush=True)
         finally:
-            self._writer.stop()
-            self._publisher.stop()
+            for one in load:
+                one.stop()
             for thread in load_threads:
                 thread.join(60)
             self._broker.kill()
@@ -177,6 +248,9 @@ class Campaign:
         self.result.trials += 1
         self.result.endings[ending] = self.result.endings.get(ending, 0) + 1
         before = {one.id for one in list_backups(self._target)}
+        with Client(self._listen) as client:
+            before_it = settled(client)
+        self.result.settled, self.result.dead_letters = before_it.below, before_it.dead_letters
         acked, done = len(self._publisher.acked), self._writer.done
         delay_s = self._chance.uniform(0.0, DELAY_MAX_S if self._server is None else UPLOAD_DELAY_MAX_S)
         made: Backup | None = None
@@ -193,7 +267,7 @@ class Campaign:
             else:
                 self.result.complete += 1
                 self.result.incremental += bool(one.manifest.parent)
-                wrong = self._wrong(one.manifest, acked, done)
+                wrong = self._wrong(one.manifest, acked, done, before_it)
                 self.result.wrong += [f"trial {number}, {ending}, {one.id}: {what}" for what in wrong]
         if number % PRUNED_EVERY == PRUNED_EVERY - 1:
             prune(self._target, now_us=time.time_ns() // 1_000, keep_last=2, keep_days=0)
@@ -266,7 +340,7 @@ class Campaign:
             return
         self.result.wrong.append(f"incomplete backup {backup} was found")
 
-    def _wrong(self, manifest: Manifest, acked: int, done: int) -> list[str]:
+    def _wrong(self, manifest: Manifest, acked: int, done: int, before: Settled) -> list[str]:
         """Restore a complete backup, and return what is wrong in it."""
         report = verify_backup(self._target, manifest, work_dir=self._folder)
         wrong = list(report.problems)
@@ -291,6 +365,7 @@ class Campaign:
                 Client(server.endpoint) as client,
             ):
                 wrong += self._wrong_records(client, acked, done)
+                wrong += _wrong_accounts(client, before)
         return wrong
 
     def _wrong_records(self, client: Client, acked: int, done: int) -> list[str]:
@@ -319,6 +394,20 @@ class Campaign:
         if min(counts) < done:
             wrong.append(f"{done} epochs were committed before, {min(counts)} are there")
         return wrong
+
+
+def _wrong_accounts(client: Client, before: Settled) -> list[str]:
+    found = settled(client)
+    wrong = [f"the accounts of {one.name} do not balance" for one in client.sinks.list() if not _balances(client, one)]
+    if found.below < before.below:
+        wrong.append(f"records below {before.below} were settled before, below {found.below} they are")
+    if found.dead_letters < before.dead_letters:
+        wrong.append(f"there were {before.dead_letters} dead letters before, {found.dead_letters} are there")
+    return wrong
+
+
+def _balances(client: Client, sink: Sink) -> bool:
+    return client.sinks.stats(sink.name).identity_ok
 
 
 def _values(client: Client, sink: str, partition: int) -> list[bytes]:

@@ -20,3 +20,5 @@ def test_backups_of_a_broker_at_work_that_is_killed_now_and_then_are_whole_or_re
     assert result.complete >= 1
     assert result.records > 0
     assert result.epochs > 0
+    assert result.settled > 0
+    assert result.dead_letters > 0
