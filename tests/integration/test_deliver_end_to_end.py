@@ -10,13 +10,14 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from threading import Event, Thread
 
 import pytest
 
-from forebay.client import Client, SubscriptionPartitionStats
+from forebay.client import Client, Record, SubscriptionPartitionStats
 from forebay.client.testing import TestBroker, broker
 from forebay.deliver import BatchLimits, Deliverer, DelivererSettings, Target
 from forebay.deliver.targets.file import FileTarget
@@ -43,9 +44,9 @@ def client(running: TestBroker) -> Iterator[Client]:
 
 
 @contextmanager
-def delivering(client: Client, sink: str, target: Target) -> Iterator[None]:
+def delivering(client: Client, sink: str, target: Target, settings: DelivererSettings = SETTINGS) -> Iterator[None]:
     """Deliver a sink until the block ends."""
-    deliverer = Deliverer(client, sink, target, settings=SETTINGS)
+    deliverer = Deliverer(client, sink, target, settings=settings)
     thread = Thread(target=deliverer.run, name="deliverer")
     thread.start()
     try:
@@ -175,6 +176,41 @@ def test_a_slow_target_expires_nothing_as_long_as_it_answers_within_the_deadline
         (stats,) = wait_for(client, "orders", is_settled)
 
     assert received(server, lambda _: 200) == values
+    assert stats.redelivered == 0
+
+
+def slow_answer(_: Request) -> Answer:
+    Event().wait(0.3)
+    return Answer()
+
+
+def test_a_partition_that_waits_for_a_thread_longer_than_the_deadline_expires_nothing(client: Client) -> None:
+    client.sinks.create("orders", partitions=2, ack_deadline_s=1.0)
+    one_thread = replace(SETTINGS, concurrency=1)
+
+    values = [publish(client, "orders", 120, partition=partition) for partition in range(2)]
+    with (
+        serving(slow_answer) as server,
+        delivering(client, "orders", HttpTarget(HttpSettings(url=server.url)), one_thread),
+    ):
+        stats = wait_for(client, "orders", is_settled)
+
+    assert [received(server, lambda _: 200, partition) for partition in range(2)] == values
+    assert [one.redelivered for one in stats] == [0, 0]
+
+
+def test_pages_that_wait_for_their_turn_longer_than_the_deadline_expire_nothing_in_relaxed_order(
+    client: Client,
+) -> None:
+    client.sinks.create("orders", ordering="RELAXED", ack_deadline_s=1.0)
+
+    values = [b"%d" % number + b"x" * (1 << 20) for number in range(10)]
+    for value in values:
+        client.publish("orders", [Record(value)])
+    with serving(slow_answer) as server, delivering(client, "orders", HttpTarget(HttpSettings(url=server.url))):
+        (stats,) = wait_for(client, "orders", is_settled)
+
+    assert [value.strip(b'"') for value in received(server, lambda _: 200)] == values
     assert stats.redelivered == 0
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import logging
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Event
+from typing import Final
 
 from forebay.deliver.batch import BatchLimits
 from forebay.deliver.dispatcher import Dispatcher
@@ -25,6 +26,9 @@ from forebay.deliver.telemetry import Instruments
 from forebay.packaging import own_version
 
 _log = logging.getLogger("forebay.deliver")
+
+EXTEND_S: Final = 0.25
+"""Interval at which waiting deliveries are checked; their deadlines are extended three times before they end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +144,7 @@ class Deliverer:
         reading.add_done_callback(lambda ended: self._events.put(_Ended(ended.exception())))
         _log.info("deliverer started sink=%s subscription=%s", self._sink, settings.subscription)
         try:
-            event = self._events.get()
+            event = self._await_end(executor)
         finally:
             self._stopping = True
             finished = executor.drain(settings.stop_grace_s)
@@ -155,6 +159,13 @@ class Deliverer:
             )
         if isinstance(event, _Ended) and event.error is not None:
             raise event.error
+
+    def _await_end(self, executor: PartitionExecutor) -> _Stop | _Ended:
+        """Return the first event; until then queued deliveries keep their deadlines."""
+        while True:
+            with suppress(Empty):
+                return self._events.get(timeout=EXTEND_S)
+            executor.extend_waiting()
 
     @staticmethod
     def _read(source: Source, executor: PartitionExecutor) -> None:

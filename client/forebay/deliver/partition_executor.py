@@ -3,17 +3,26 @@
 Each partition has a queue, of which one delivery is processed at a time. The partitions share a bounded number of
 threads and take turns. The credit of the subscription bounds the queues. The threads are daemons: a target that never
 returns delays neither `drain` nor the end of the process.
+
+A delivery that waits for its turn or for a thread is healthy, so its ack deadline is extended meanwhile. In STRICT
+order a partition has one deadline, which is up to the delivery in process once there is one. Nothing is extended when
+all threads have been stuck for ``STUCK_S``: others should get the records.
 """
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Condition
+from typing import Final
 
 from forebay.client.transport.threads import GuardedThread
 from forebay.deliver.source import SourceDelivery
+
+STUCK_S: Final = 600.0
+"""Time without a delivery that begins or ends after which waiting ones are left to expire."""
 
 
 class PartitionExecutor:
@@ -25,14 +34,20 @@ class PartitionExecutor:
         *,
         threads: int,
         on_failure: Callable[[BaseException], None],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._work = work
         self._on_failure = on_failure
         self._threads_max = threads
         self._steps: SimpleQueue[tuple[int, SourceDelivery] | None] = SimpleQueue()
         """Next deliveries of running partitions; None ends a thread."""
-        # Protects the four below; `drain` waits on it until no partition is running.
+        # Protects all below; `drain` waits on it until no partition is running.
         self._idle = Condition()
+        self._clock = clock
+        self._next: dict[int, SourceDelivery] = {}
+        """Delivery of a running partition for which no thread was free yet."""
+        self._moved_at = clock()
+        """Time at which a delivery was begun or ended last."""
         self._waiting: dict[int, deque[SourceDelivery]] = {}
         self._running: set[int] = set()
         self._threads = 0
@@ -46,11 +61,22 @@ class PartitionExecutor:
             self._waiting.setdefault(delivery.partition, deque()).append(delivery)
             self._start(delivery.partition)
 
+    def extend_waiting(self) -> None:
+        """Extend the ack deadlines of waiting deliveries, where it is due."""
+        with self._idle:
+            if self._clock() - self._moved_at >= STUCK_S:
+                return
+            queued = (delivery for queue in self._waiting.values() for delivery in queue if delivery.relaxed)
+            waiting = [*self._next.values(), *queued]
+        for delivery in waiting:
+            delivery.extend()
+
     def drain(self, timeout_s: float) -> bool:
         """Discard queued deliveries; return True if running ones ended within ``timeout_s``."""
         with self._idle:
             self._open = False
             self._waiting.clear()
+            self._next.clear()
             return self._idle.wait_for(lambda: not self._running, timeout_s)
 
     def close(self) -> None:
@@ -63,7 +89,8 @@ class PartitionExecutor:
         queue = self._waiting.get(partition)
         if queue and partition not in self._running:
             self._running.add(partition)
-            self._steps.put((partition, queue.popleft()))
+            delivery = self._next[partition] = queue.popleft()
+            self._steps.put((partition, delivery))
             if self._threads < min(self._threads_max, len(self._running)):
                 self._threads += 1
                 name = f"forebay-deliver-worker_{self._threads}"
@@ -73,6 +100,9 @@ class PartitionExecutor:
         """Process steps. Runs on each of the threads."""
         while (step := self._steps.get()) is not None:
             partition, delivery = step
+            with self._idle:
+                self._next.pop(partition, None)
+                self._moved_at = self._clock()
             error: Exception | None = None
             try:
                 self._work(delivery)
@@ -83,6 +113,7 @@ class PartitionExecutor:
     def _ended(self, partition: int, error: Exception | None) -> None:
         with self._idle:
             self._running.discard(partition)
+            self._moved_at = self._clock()
             if error is not None:  # later deliveries must not overtake a failed one
                 self._open = False
                 self._waiting.clear()

@@ -33,6 +33,7 @@ class InFlight:
         "revision",
         "span",
         "taken_at",
+        "touch_at",
         "void_from",
     )
 
@@ -72,6 +73,8 @@ class InFlight:
         """Span of the processing, until it has ended."""
         self.taken_at = 0.0
         """Time at which the user took the delivery."""
+        self.touch_at = 0.0
+        """Time of the next check whether an extension is due while it is processed."""
         self.extended_at = 0.0
         """Time at which the ack deadline of this delivery was last extended, in RELAXED order."""
 

@@ -61,7 +61,8 @@ class SubscriptionState:
         self._answers = Answers()
         self._stream: DeliverStreamState | None = None
         self._ack_deadline_s = 30.0
-        self._touch_at = 0.0
+        self._queue_at = 0.0
+        """Time of the next check of the queue for due extensions."""
         self._fatal: ForebayError | None = None
         self._closed = False
         self.incarnation = ""
@@ -81,7 +82,8 @@ class SubscriptionState:
     async def _next(self, until: float | None) -> InFlight | None:
         while not self._closed:
             now = self.clock()
-            self._extend(None, now)
+            if now >= self._queue_at:
+                self._extend(None, now)
             delivery = self._received.take()
             if delivery is not None:
                 delivery.taken_at = now
@@ -98,10 +100,10 @@ class SubscriptionState:
     def touch(self, delivery: InFlight) -> float:
         """Extend the ack deadline of a delivery in process, if it is due; return the time of the next check."""
         now = self.clock()
-        if now >= self._touch_at:  # read without the lock: at worst one more check
+        if now >= delivery.touch_at:  # read without the lock: at worst one more check
             with self._lock:
-                self._extend(delivery, now)
-        return self._touch_at
+                delivery.touch_at = self._extend(delivery, now)
+        return delivery.touch_at
 
     def submit(
         self,
@@ -204,14 +206,16 @@ class SubscriptionState:
         """True if a stream is open."""
         return self._stream is not None
 
-    def _extend(self, in_process: InFlight | None, now: float) -> None:
-        self._touch_at = now + self._ack_deadline_s / TOUCHES_PER_DEADLINE
+    def _extend(self, in_process: InFlight | None, now: float) -> float:
+        """Extend what is due of the queue and of a delivery in process; return the time of the next check."""
+        self._queue_at = now + self._ack_deadline_s / TOUCHES_PER_DEADLINE
         for partition, owner_epoch, ranges in self._received.extensions_due(in_process, self._ack_deadline_s, now):
             extend = pb.Extend(
                 partition=partition, owner_epoch=owner_epoch, ranges=[pb_range(one) for one in ranges[:RANGES_MAX]]
             )
             self._answers.put_message(pb.DeliverRequest(extend=extend))
             self._to_send.notify()
+        return self._queue_at
 
     def _processed(self, ended: list[InFlight], now: float, error: str) -> None:
         for delivery in ended:
@@ -244,6 +248,7 @@ class SubscriptionState:
             self.subscription_incarnation = message.subscription_incarnation
             deadline_s = message.ack_deadline.seconds + message.ack_deadline.nanos / 1e9
             self._ack_deadline_s = deadline_s or self._ack_deadline_s
+            self._queue_at = 0.0
             self._to_send.notify()
 
     def arrived(self, delivery: InFlight) -> None:
