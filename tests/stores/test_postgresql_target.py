@@ -246,6 +246,19 @@ def test_a_missing_table_is_retried_until_it_is_there(server: PostgresqlServer, 
         assert isinstance(one.send(batch(values(1))), Retry)
 
 
+@pytest.mark.parametrize("unknown_fields", ["reject", "ignore"])
+def test_a_column_that_is_added_is_written_from_then_on(
+    server: PostgresqlServer, sql: SQL, unknown_fields: str
+) -> None:
+    sql.execute("CREATE TABLE readings (id bigint)")
+    with opened(server, rows="json", unknown_fields=unknown_fields) as one:
+        assert one.send(batch([b'{"id": 1}'])) == Delivered()
+        sql.execute("ALTER TABLE readings ADD COLUMN unit text")
+        assert one.send(batch([b'{"id": 2, "unit": "kPa"}'], first=1)) == Delivered()
+
+    assert rows(sql, "SELECT id, unit FROM readings ORDER BY id") == [(1, None), (2, "kPa")]
+
+
 def test_a_server_that_hangs_or_is_gone_is_retried_in_time_and_nothing_is_doubled(
     server: PostgresqlServer, sql: SQL
 ) -> None:

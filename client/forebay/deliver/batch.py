@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Final
 
 from forebay.deliver.source import SourceDelivery, SourceRecord
+
+UNLIMITED: Final = 1 << 30
+"""Limit that is left to the target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,21 @@ class BatchLimits:
         for name in ("records_max", "bytes_max"):
             if (value := getattr(self, name)) < 1:
                 raise ValueError(f"{name} = {value}: must be at least 1")
+
+    @classmethod
+    def given(cls, records: int | None, size: int | None) -> BatchLimits | None:
+        """Return limits of which one may be left to the target, or None if both are."""
+        if records is None and size is None:
+            return None
+        return cls(UNLIMITED if records is None else records, UNLIMITED if size is None else size)
+
+    def completed(self) -> BatchLimits:
+        """Return these limits, with the usual ones for those that are left open."""
+        usual = BatchLimits()
+        return BatchLimits(
+            usual.records_max if self.records_max == UNLIMITED else self.records_max,
+            usual.bytes_max if self.bytes_max == UNLIMITED else self.bytes_max,
+        )
 
     def within(self, other: BatchLimits) -> BatchLimits:
         """Return the tighter limits of both."""

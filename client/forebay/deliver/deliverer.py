@@ -109,9 +109,9 @@ class Deliverer:
     def _open(self, target: Target) -> BatchLimits:
         settings = self._settings
         limits = target.open(TargetContext(self._sink, settings.subscription, settings.concurrency))
-        if settings.batch is None or limits is None:
-            return limits or settings.batch or BatchLimits()
-        return settings.batch.within(limits)
+        if settings.batch is None:
+            return limits or BatchLimits()
+        return settings.batch.completed() if limits is None else settings.batch.within(limits)
 
     def stop(self, *, wait_s: float | None = 0.0) -> bool:
         """Stop `run` once the sends in progress are settled; return True if it has ended.

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import assert_never
 
-from forebay.client.errors import DeadlineExceeded
+from forebay.client.errors import DeadlineExceeded, ForebayError
 from forebay.deliver import classification
 from forebay.deliver.batch import Batch, BatchLimits, UnreadableRange, batches_of
 from forebay.deliver.errors import TargetClosed
@@ -63,7 +63,19 @@ class Dispatcher:
             _log.warning("gap met sink=%s partition=%d gap=%s", self._sink, delivery.partition, delivery.gap)
             return
         target, limits = self._redelivered if delivery.resend else self._first
-        for part in batches_of(self._sink, delivery, limits):
+        parts = batches_of(self._sink, delivery, limits)
+        next_offset = delivery.valid_ranges[0][0] if delivery.valid_ranges else 0
+        while True:
+            try:
+                part = next(parts, None)
+            except ForebayError as error:  # rows whose schema the broker does not tell now
+                if not error.retryable:
+                    raise
+                self._undecoded(delivery, next_offset, error)
+                return
+            if part is None:
+                return
+            next_offset = part.last_offset + 1
             may_continue = (
                 self._dead_letter_unreadable(delivery, part)
                 if isinstance(part, UnreadableRange)
@@ -71,6 +83,17 @@ class Dispatcher:
             )
             if not may_continue:
                 return
+
+    def _undecoded(self, delivery: SourceDelivery, offset: int, error: ForebayError) -> None:
+        """Reject the records from an offset on for redelivery, unless they are void."""
+        reason = classification.shorten(f"cannot be decoded yet: {type(error).__name__}: {error}")
+        _log.warning(
+            "records were not decoded and are redelivered sink=%s partition=%d from=%d: %s",
+            *(self._sink, delivery.partition, offset, reason),
+        )
+        left = [last for _, last in delivery.valid_ranges if last >= offset]
+        if left:
+            delivery.nack_from(offset, last=left[-1] if delivery.relaxed else None, reason=reason)
 
     def _settle(self, delivery: SourceDelivery, target: Target, batch: Batch) -> bool:
         """Send a batch, in parts if necessary; return True if later records may be sent."""

@@ -7,6 +7,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 from random import Random
@@ -222,6 +223,29 @@ def test_the_tighter_limits_of_the_target_count() -> None:
         source.all_settled.get(timeout=WAIT_S)
 
     assert target.asked == [(0, 1), (2, 3), (4, 5)]
+
+
+@pytest.mark.parametrize(
+    ("records_max", "bytes_max", "of_target", "asked"),
+    [
+        (None, 1 << 20, BatchLimits(1_000, 8 << 20), 1),
+        (600, None, BatchLimits(1_000, 8 << 20), 1),
+        (None, 1 << 20, None, 2),
+        (400, None, None, 2),
+        (None, None, BatchLimits(1_000, 8 << 20), 1),
+    ],
+)
+def test_a_limit_that_is_not_given_is_that_of_the_target_or_the_usual_one(
+    records_max: int | None, bytes_max: int | None, of_target: BatchLimits | None, asked: int
+) -> None:
+    source = MemorySource([records(600)], per_delivery=600)
+    target = RecordingTarget(limits=of_target)
+    settings = replace(SETTINGS, batch=BatchLimits.given(records_max, bytes_max))
+
+    with running(Deliverer(source, "orders", target, settings=settings)):
+        source.all_settled.get(timeout=WAIT_S)
+
+    assert len(target.asked) == asked
 
 
 def test_the_subscription_is_opened_as_the_settings_say() -> None:

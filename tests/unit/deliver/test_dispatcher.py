@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forebay.client import BrokerUnavailable
+from forebay.client.errors import AccessDenied, ForebayError
 from forebay.deliver import Batch, BatchLimits, Delivered, Outcome, Reject, Retry, TargetClosed
 from forebay.deliver.dispatcher import Dispatcher
 from forebay.deliver.health import TargetHealth
@@ -208,6 +213,50 @@ def test_a_target_that_is_gone_ends_it_and_settles_nothing() -> None:
         dispatcher(RecordingTarget(rule)).deliver(delivery)
 
     assert (delivery.acked, delivery.given_back, delivery.dead) == ([], [], [])
+
+
+@dataclass
+class Undecodable(MemoryDelivery):
+    """A delivery whose records from an offset on cannot be decoded now."""
+
+    readable: int = 0
+    error: ForebayError = field(default_factory=lambda: BrokerUnavailable("the schema is not told"))
+
+    def with_unreadable(self) -> Iterator[MemoryRecord]:
+        yield from islice(super().with_unreadable(), self.readable)
+        raise self.error
+
+    @property
+    def valid_ranges(self) -> list[tuple[int, int]]:
+        return [(record.offset, record.offset) for record in super().with_unreadable()]
+
+
+@pytest.mark.parametrize(("readable", "acked", "from_offset"), [(0, [], 0), (5, [(0, 1), (2, 3)], 4)])
+def test_records_whose_schema_is_not_told_now_are_redelivered(
+    readable: int, acked: list[tuple[int, int]], from_offset: int
+) -> None:
+    one = Undecodable(records(6), readable=readable)
+
+    dispatcher(RecordingTarget(), records_max=2).deliver(one)
+
+    assert one.acked == acked
+    [(offset, _, reason)] = one.given_back
+    assert (offset, reason.startswith("cannot be decoded yet: BrokerUnavailable")) == (from_offset, True)
+
+
+def test_a_revoked_delivery_that_cannot_be_decoded_is_left() -> None:
+    one = Undecodable(records(6), void_from=0)
+
+    dispatcher(RecordingTarget()).deliver(one)
+
+    assert (one.acked, one.given_back) == ([], [])
+
+
+def test_an_error_of_decoding_that_lasts_is_raised() -> None:
+    one = Undecodable(records(6), error=AccessDenied("no right to read schemas"))
+
+    with pytest.raises(AccessDenied):
+        dispatcher(RecordingTarget()).deliver(one)
 
 
 def test_a_revoked_delivery_is_not_sent() -> None:

@@ -101,13 +101,9 @@ def deliver(
         second = targets.create(*resend_target_of(name, options, resend_to, resend_option or []))
     elif resend_option:
         raise CommandFailed("--resend-option requires --resend-to", ExitCode.USAGE)
-    limits = None
-    if batch_records is not None or batch_bytes is not None:
-        usual = BatchLimits()
-        limits = BatchLimits(batch_records or usual.records_max, batch_bytes or usual.bytes_max)
     settings = DelivererSettings(
         subscription=subscription,
-        batch=limits,
+        batch=BatchLimits.given(batch_records, batch_bytes),
         concurrency=concurrency,
         credit_records=credit_records,
         target=name,

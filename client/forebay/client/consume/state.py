@@ -28,8 +28,8 @@ TOUCHES_PER_DEADLINE: Final = 10
 """Checks per ack deadline for a due extension."""
 
 
-Submitted = Answer | list[SettleResult]
-"""Answer that was sent, or the results of one that has no effect."""
+Submitted = list[Answer] | list[SettleResult]
+"""Answers that were sent, one unless there are many ranges, or the results of one that has no effect."""
 
 
 class DeliverStreamState:
@@ -121,22 +121,25 @@ class SubscriptionState:
             to_send = ranges if verb is AnswerKind.ACK_UNTIL else _within(delivery.left, ranges)
             is_current = self._stream is not None and self._received.is_current(delivery) and not delivery.stale
             ended: list[InFlight] = []
-            answer: Answer | None = None
+            answers: list[Answer] = []
             if is_current and to_send:
-                answer = Answer(
-                    verb,
-                    delivery.partition,
-                    delivery.owner_epoch,
-                    delivery.revision,
-                    to_send,
-                    delay_s,
-                    reason,
-                    is_awaited=wait,
-                    is_selective=delivery.relaxed,
-                    created_at=now,
-                )
-                if self._answers.put(answer):
-                    answer.span = self._telemetry.settle(verb.value, delivery.partition, count(to_send), delivery.span)
+                for at in range(0, len(to_send), RANGES_MAX):
+                    part = to_send[at : at + RANGES_MAX]
+                    answer = Answer(
+                        verb,
+                        delivery.partition,
+                        delivery.owner_epoch,
+                        delivery.revision,
+                        part,
+                        delay_s,
+                        reason,
+                        is_awaited=wait,
+                        is_selective=delivery.relaxed,
+                        created_at=now,
+                    )
+                    answers.append(answer)
+                    if self._answers.put(answer):
+                        answer.span = self._telemetry.settle(verb.value, delivery.partition, count(part), delivery.span)
                 self._to_send.notify()
                 delivery.settle(to_send)
                 last = to_send[-1][1]
@@ -152,7 +155,7 @@ class SubscriptionState:
                 if not delivery.left:
                     self._received.settled(delivery)
                     ended = [*(one for one in ended if one is not delivery), delivery]
-            submitted = answer or (self._local(delivery, ranges) if wait else [])
+            submitted: Submitted = answers or (self._local(delivery, ranges) if wait else [])
         self._processed(ended, now, verb.value if verb in NACKS else "")
         return submitted
 
@@ -164,20 +167,24 @@ class SubscriptionState:
         return [SettleResult(delivery.partition, first, last, outcome) for first, last in ranges]
 
     async def results(self, submitted: Submitted) -> list[SettleResult]:
-        """Return the results of an answer, once the broker has answered."""
-        if not isinstance(submitted, Answer):
-            return submitted
+        """Return the results of answers, once the broker has answered."""
         until = self.clock() + self._settle_timeout_s
+        found: list[SettleResult] = []
+        for one in submitted:
+            found += await self._results(one, until) if isinstance(one, Answer) else [one]
+        return found
+
+    async def _results(self, answer: Answer, until: float) -> list[SettleResult]:
         with self._lock:
-            while submitted.results is None:
+            while answer.results is None:
                 left_s = until - self.clock()
                 if left_s <= 0:
                     raise DeadlineExceeded(
-                        f"the broker did not answer the {submitted.verb} of partition {submitted.partition} within "
+                        f"the broker did not answer the {answer.verb} of partition {answer.partition} within "
                         f"{self._settle_timeout_s:g} s; its effect is unknown"
                     )
                 await self._news.wait_for_notify(left_s)
-        return submitted.results
+        return answer.results
 
     def set_credit(self, credit: pb.Credit) -> None:
         """Change the limits of what may be in flight."""

@@ -73,6 +73,8 @@ class PublishStream:
         self.last_error: ForebayError | None = None
         """Cause of the last broken stream."""
         self._job: Job | None = None
+        self._reader: Job | None = None
+        """Reads the answers of the present stream."""
 
     def stored(self) -> list[StagedPart]:
         """Return the staged parts with a receipt, by partition."""
@@ -85,7 +87,12 @@ class PublishStream:
         self._job = self._channels.io.spawn(self._run, name=name, on_fault=self._failed)
 
     async def join(self, timeout_s: float | None) -> bool:
-        """Wait for the end; return False after the timeout. The buffer must be closed."""
+        """Wait for the end; return False after the timeout. The buffer must be closed.
+
+        A callback, which runs in one of the jobs of the stream, waits for nothing: its job ends after it.
+        """
+        if any(job.is_current() for job in (self._job, self._reader) if job is not None):
+            return True
         return self._job is None or await self._job.join(timeout_s)
 
     def abandon(self) -> None:
@@ -157,7 +164,7 @@ class PublishStream:
             abandoned = self._abandoned
         if abandoned:
             call.cancel()
-        reader = self._channels.io.spawn(
+        reader = self._reader = self._channels.io.spawn(
             lambda: self._read(call, state, resumed),
             name=f"forebay-answers-{self._sink}",
             on_fault=lambda _: None,  # `_read` has ended the stream, and the next one continues

@@ -45,6 +45,8 @@ from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
 
 OnGap = Literal["raise", "yield"]
 
+HEALTHY_S: Final = 10.0
+"""Time after which an open stream has reached its broker, whether or not it brought a page."""
 AHEAD_S: Final = 1.0
 """Maximum age of a stream that was opened ahead of its first read."""
 
@@ -137,6 +139,8 @@ class PartitionPages:
             ),
             random.random,
         )
+        self._opened_at: float | None = None
+        """Time at which the broker opened the present stream."""
         self._ready: deque[StoredPage | Gap] = deque()
         """Received and not yet returned."""
         self._messages = self._read()
@@ -199,7 +203,11 @@ class PartitionPages:
                     return
                 if not error.retryable and not isinstance(error, PageCorrupt):
                     raise
-                delay_s = self._retry.failed(self._clock(), error.retry_after_s)
+                now = self._clock()
+                if self._opened_at is not None and now - self._opened_at >= HEALTHY_S:
+                    self._retry.succeeded()  # it only had nothing to read
+                self._opened_at = None
+                delay_s = self._retry.failed(now, error.retry_after_s)
                 if delay_s is None:
                     raise
             await self._sleep(delay_s)
@@ -275,6 +283,7 @@ class PartitionPages:
 
     def _opened(self, message: pb.ReplayOpened) -> None:
         self._is_opened, self.incarnation = True, message.incarnation
+        self._opened_at = self._clock()
         if self._next is None:
             self._next = message.start_offset
         if self._end is None and message.HasField("end_offset"):

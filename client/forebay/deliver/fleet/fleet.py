@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Final, Protocol
 
-from forebay.deliver.errors import DeliverError
 from forebay.deliver.fleet.plan import DELIVERIES_MAX, DeliveryPlan, Plan
 from forebay.text import visible
 
@@ -149,8 +148,8 @@ class Fleet:
     def _reload(self) -> None:
         try:
             plan = self._load()
-        except DeliverError as error:
-            _log.error("deliveries were not reloaded, all continue as before: %s", visible(str(error)))
+        except Exception as error:  # noqa: BLE001 - it may come from user code, such as a target's module
+            _log.error("deliveries were not reloaded, all continue as before: %s", visible(_text(error)))
             return
         self._apply(plan)
 

@@ -2,18 +2,45 @@
 
 from __future__ import annotations
 
-from threading import BoundedSemaphore
+from collections import deque
+from threading import Event, Lock
 
 from forebay.deliver.batch import Batch, BatchLimits
+from forebay.deliver.errors import TargetClosed
 from forebay.deliver.outcome import Outcome
 from forebay.deliver.targets.target import Target, TargetContext
 
 
 class Gate:
-    """Sends in progress of several deliveries, first come, first served. Thread-safe."""
+    """Sends in progress of several deliveries, first come, first served. Thread-safe.
+
+    A place that becomes free is handed to who has waited longest. A semaphore gives it to who asks first, which is the
+    thread that has just left: a delivery with a backlog would hold up all others.
+    """
 
     def __init__(self, concurrency: int) -> None:
-        self.entries = BoundedSemaphore(concurrency)
+        self._lock = Lock()
+        """Protects both below; nobody waits under it."""
+        self._free = concurrency
+        self._waiting: deque[Event] = deque()
+
+    def __enter__(self) -> None:
+        """Wait for a place."""
+        with self._lock:
+            if self._free and not self._waiting:
+                self._free -= 1
+                return
+            turn = Event()
+            self._waiting.append(turn)
+        turn.wait()
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the place to the next one."""
+        with self._lock:
+            if self._waiting:
+                self._waiting.popleft().set()
+            else:
+                self._free += 1
 
 
 class GatedTarget:
@@ -21,6 +48,7 @@ class GatedTarget:
 
     def __init__(self, target: Target, gate: Gate) -> None:
         self._target, self._gate = target, gate
+        self._is_closed = False
 
     def open(self, context: TargetContext) -> BatchLimits | None:
         """Open the target."""
@@ -28,9 +56,12 @@ class GatedTarget:
 
     def send(self, batch: Batch) -> Outcome:
         """Send when the gate has room; the wait counts towards the ack deadline, as the send does."""
-        with self._gate.entries:
+        with self._gate:
+            if self._is_closed:  # the answer could not be settled any more
+                raise TargetClosed("the delivery ended while it waited for its turn")
             return self._target.send(batch)
 
     def close(self) -> None:
         """Close the target."""
+        self._is_closed = True
         self._target.close()

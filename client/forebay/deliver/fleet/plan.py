@@ -112,7 +112,8 @@ class _Reader:
             found = self._delivery(name, table, targets)
             if found is not None:
                 deliveries[name] = found
-        if not 1 <= len(document.get("deliveries", {})) <= DELIVERIES_MAX:
+        named = document.get("deliveries", {})
+        if isinstance(named, dict) and not 1 <= len(named) <= DELIVERIES_MAX:
             self.problems.append(f"deliveries: must be 1 to {DELIVERIES_MAX}")
         self._check_readers(deliveries)
         return Plan(deliveries)
@@ -231,10 +232,8 @@ class _Reader:
     def _batch(self, table: Mapping[str, Any], place: str) -> BatchLimits | None:
         records = self._number(table, "batch_records", place, 1, 1 << 30)
         size = self._number(table, "batch_bytes", place, 1, 1 << 30, read=bytes_of)
-        if records is None and size is None:
-            return None
-        usual = BatchLimits()
-        return BatchLimits(max(1, records or usual.records_max), max(1, size or usual.bytes_max))
+        # A wrong number is a problem that is reported.
+        return BatchLimits.given(*(None if one is None else max(1, one) for one in (records, size)))
 
     def _options(self, place: str, table: object) -> Iterator[tuple[str, str]]:
         if not isinstance(table, dict):

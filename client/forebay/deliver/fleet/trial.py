@@ -39,6 +39,8 @@ def _problem(delivery: DeliveryPlan, plan: TargetPlan, *, opens: bool) -> str:
         target = registry.create(plan.kind, dict(plan.options))
     except DeliverError as error:
         return str(error)
+    except Exception as error:  # noqa: BLE001 - user code: every exception is a finding
+        return _text(error)
     return _problem_of_opening(target, delivery) if opens else ""
 
 
@@ -47,6 +49,10 @@ def _problem_of_opening(target: Target, delivery: DeliveryPlan) -> str:
     try:
         target.open(TargetContext(delivery.sink, settings.subscription, settings.concurrency))
     except Exception as error:  # noqa: BLE001 - user code: every exception is a finding
-        return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        return _text(error)
     target.close()
     return ""
+
+
+def _text(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

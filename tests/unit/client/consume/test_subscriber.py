@@ -26,6 +26,7 @@ from forebay.client import (
     SubscriptionNotFound,
 )
 from forebay.client.consume import core as subscribing
+from forebay.client.consume.answers import RANGES_MAX
 from forebay.client.consume.stream import DAMAGED_MAX
 from forebay.client.errors import Superseded
 from forebay.client.publish.pages import encode_columns
@@ -310,6 +311,21 @@ def test_slow_work_asks_for_more_time_and_nothing_else() -> None:
     extends = script.heard("extend")
     assert 3 <= len(extends) <= 7
     assert {(extend.partition, extend.owner_epoch) for extend in extends} == {(0, 7)}
+
+
+def test_an_ack_of_more_ranges_than_a_message_may_have_is_several_messages(fake: WireFake, script: Script) -> None:
+    script.send(delivery(stored(0, 2 * RANGES_MAX + 3)))
+    with fake.client() as client, client.subscriber("s") as subscriber:
+        one = next(subscriber)
+        for offset in range(0, 2 * RANGES_MAX + 3, 2):
+            one.ack(offset)
+        results = one.ack(wait=True)
+
+    acks = script.heard("ack")
+    assert max(len(ack.ranges) for ack in acks) <= RANGES_MAX
+    assert {span for ack in acks for span in spans(ack.ranges)} >= {(1, 1), (2 * RANGES_MAX + 1, 2 * RANGES_MAX + 1)}
+    assert len(results) == RANGES_MAX + 1
+    assert {result.outcome for result in results} == {SettleOutcome.OK}
 
 
 def test_a_gap_is_a_delivery_without_records_in_its_place(fake: WireFake, script: Script) -> None:

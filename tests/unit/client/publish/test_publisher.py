@@ -707,6 +707,23 @@ def test_a_callback_may_publish(fake: WireFake, log: Log) -> None:
     assert log.values(0) == [b"first", b"second"]
 
 
+def test_a_callback_may_abandon_the_publisher(fake: WireFake, log: Log) -> None:
+    log.refuse = lambda page: status(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_PAGE", "one is too many")
+    with fake.client() as client:
+        publisher = client.publisher("s")
+        done = threading.Event()
+
+        def abandon(_: Future[Any]) -> None:
+            publisher.abandon()
+            done.set()
+
+        publisher.send(b"first", partition=0).add_done_callback(abandon)
+        assert done.wait(10)
+        publisher.close(timeout_s=5)
+
+    until(lambda: threads() == set())
+
+
 def test_a_publisher_is_not_used_across_fork(fake: WireFake, monkeypatch: pytest.MonkeyPatch) -> None:
     with fake.client() as client, client.publisher("s") as publisher:
         with monkeypatch.context() as patch:

@@ -16,6 +16,7 @@ from forebay.client.transport.channel import Channels
 from forebay.client.transport.operations import blocked
 from forebay.client.transport.threads import BlockingResponses, Threads
 from forebay.v1 import buffer_service_pb2 as pb
+from tests.support.calls.eventually import until
 from tests.support.calls.wire_fake import QUICK, Handler, Silent, WireFake
 from tests.support.clients.both import RUNNERS
 
@@ -54,6 +55,32 @@ def test_a_replay_whose_headers_have_arrived_waits_for_its_first_response(runner
     serve(runner, scenario, Replay=replays)
 
     assert len(replays.requests) == 1
+
+
+def test_a_follower_without_records_survives_broken_streams_that_are_far_apart() -> None:
+    now = [0.0]
+    replays: list[PageReplay] = []
+    starts: list[int | None] = []
+    following = pb.ReplayResponse(opened=pb.ReplayOpened(start_offset=7, incarnation="i"))
+
+    def breaking(request: pb.ReplayRequest, context: grpc.ServicerContext) -> Iterator[pb.ReplayResponse]:
+        starts.append(request.start_offset if request.HasField("start_offset") else None)
+        if len(starts) == 4:
+            yield OPENED
+            return
+        yield following
+        until(lambda: replays[0]._pages._opened_at is not None)
+        now[0] += 1_000.0
+        context.abort(grpc.StatusCode.UNAVAILABLE, "the broker restarts")
+
+    with WireFake(Replay=breaking) as fake:
+        channels = Channels([fake.address], SETTINGS)
+        replays.append(PageReplay(channels, "orders", partition=0, follow=True, clock=lambda: now[0]))
+        steps = list(replays[0])
+        blocked(channels.close())
+
+    assert steps == []
+    assert starts == [None, 7, 7, 7]
 
 
 def test_a_replay_that_is_closed_while_its_stream_is_opened_ends() -> None:

@@ -43,6 +43,7 @@ class Bench:
         for name in names:
             self.want(name)
         self.problem = ""
+        self.error: Exception | None = None
         self.queued: list[dict[str, DeliveryPlan]] = []
         """Plans of the next loads."""
         self.broken: set[str] = set()
@@ -58,6 +59,8 @@ class Bench:
     def load(self) -> Plan:
         if self.queued:
             return Plan(self.queued.pop(0))
+        if self.error is not None:
+            raise self.error
         if self.problem:
             raise PlanInvalid("deliveries.toml", [self.problem])
         return Plan(dict(self.plan))
@@ -211,6 +214,22 @@ def test_a_reload_of_a_wrong_file_changes_nothing(caplog: pytest.LogCaptureFixtu
         fleet.reload()
         until(lambda: "all continue as before" in caplog.text)
         bench.problem = ""
+        bench.want("events")
+        fleet.reload()
+        bench.delivered("events")
+
+        assert bench.closed("orders") == [0]
+
+
+def test_a_reload_that_fails_in_the_module_of_a_target_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench("orders")
+
+    with running(bench) as fleet:
+        bench.delivered("orders")
+        bench.error = SyntaxError("of another's module")
+        fleet.reload()
+        until(lambda: "all continue as before: of another's module" in caplog.text)
+        bench.error = None
         bench.want("events")
         fleet.reload()
         bench.delivered("events")

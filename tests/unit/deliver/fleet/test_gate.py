@@ -5,8 +5,9 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event, Lock
 
-from forebay.deliver import Batch, Delivered, Outcome, TargetContext
+from forebay.deliver import Batch, Delivered, Outcome, TargetClosed, TargetContext
 from forebay.deliver.fleet.gate import Gate, GatedTarget
+from tests.support.calls.eventually import until
 from tests.support.targets.memory_source import INCARNATION, records
 from tests.support.targets.recording_target import RecordingTarget
 
@@ -40,6 +41,49 @@ def test_sends_of_several_targets_are_bounded_together() -> None:
 
     assert outcomes == [Delivered()] * 6
     assert most == 2
+
+
+def test_a_place_is_handed_to_who_has_waited_longest() -> None:
+    order: list[str] = []
+    gate = Gate(1)
+    queued = Event()
+
+    def target(name: str) -> GatedTarget:
+        def send(batch: Batch) -> Outcome:
+            order.append(name)
+            if len(order) == 1:
+                assert queued.wait(20)
+            return Delivered()
+
+        return GatedTarget(RecordingTarget(send), gate)
+
+    def twice(one: GatedTarget) -> None:
+        for _ in range(2):
+            one.send(BATCH)
+
+    with ThreadPoolExecutor(2) as threads:
+        busy = threads.submit(twice, target("busy"))
+        until(lambda: order == ["busy"])
+        other = threads.submit(target("other").send, BATCH)
+        until(lambda: len(gate._waiting) == 1)
+        queued.set()
+        busy.result(20)
+        other.result(20)
+
+    assert order == ["busy", "other", "busy"]
+
+
+def test_a_delivery_that_ended_while_it_waited_sends_nothing() -> None:
+    gate, inner = Gate(1), RecordingTarget()
+    target = GatedTarget(inner, gate)
+    with ThreadPoolExecutor(1) as threads:
+        with gate:
+            sent = threads.submit(target.send, BATCH)
+            until(lambda: len(gate._waiting) == 1)
+            target.close()
+        assert isinstance(sent.exception(20), TargetClosed)
+
+    assert inner.asked == []
 
 
 def test_a_failed_send_leaves_the_gate() -> None:

@@ -108,6 +108,7 @@ def test_postgresql_is_recognized_by_its_address(tmp_path: Path) -> None:
         ("x = 1", "x: unknown; must be one of deliveries, targets"),
         ("[targets]\na = 1\n[deliveries.a]\ntarget = 'a'", "targets.a: must be a table"),
         ("targets = 1", "targets: must be tables [targets.NAME]"),
+        ("deliveries = 1", "deliveries: must be tables [deliveries.NAME]"),
         ("[deliveries.a]", "deliveries.a.target: must be the name of a table in [targets]: which has none"),
         ("[targets.t]\nto = 'console'\n[deliveries.a]\ntarget = 'x'", "deliveries.a.target = 'x': must be the name"),
         (

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from forebay.deliver import DelivererSettings
 from forebay.deliver.fleet import DeliveryPlan, Plan, TargetPlan, findings, read_plan
+from forebay.deliver.targets import registry
 
 
 def plan(*targets: TargetPlan) -> Plan:
@@ -25,6 +28,17 @@ def test_an_option_that_the_target_does_not_have_is_found_without_opening(tmp_pa
 
     assert [(one.delivery, bool(one.problem)) for one in found] == [("good", False), ("wrong", True)]
     assert "paht" in found[1].problem
+
+
+def test_a_target_whose_constructor_fails_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    def typo(port: str) -> None:
+        int(port)
+
+    monkeypatch.setattr(registry, "load", lambda name: typo)
+
+    [found] = findings(plan(TargetPlan("own", "own", (("port", "80a"),))), opens=False)
+
+    assert found.problem.startswith("ValueError: invalid literal for int()")
 
 
 def test_a_folder_that_does_not_exist_is_found_by_opening_only(tmp_path: Path) -> None:

@@ -29,6 +29,10 @@ class RowInvalid(Exception):
     """A record has no row. The text quotes no value of it."""
 
 
+class FieldUnknown(RowInvalid):
+    """A record has a field without a column."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rows:
     """Consecutive rows with the same columns."""
@@ -60,8 +64,8 @@ def record_rows(batch: Batch, value: Value) -> Iterator[Rows]:
 def json_rows(batch: Batch, types: dict[str, str], unknown: UnknownFields) -> Iterator[Rows]:
     """Yield the rows of JSON objects, by the columns that they have: the others get their defaults.
 
-    ``types`` has the type of each column. Raises `RowInvalid` for a value that is no JSON object, or has a field
-    without a column.
+    ``types`` has the type of each column. Raises `RowInvalid` for a value that is no JSON object, and
+    `FieldUnknown` for a field without a column unless ``unknown`` ones are ignored.
     """
     known: dict[tuple[str, ...], tuple[str, ...]] = {}
     columns: tuple[str, ...] = ()
@@ -137,7 +141,7 @@ def _columns(fields: tuple[str, ...], types: dict[str, str], unknown: UnknownFie
     columns = tuple(name for name in types if name in fields)
     if len(columns) < len(fields) and unknown is UnknownFields.REJECT:
         more = sorted(set(fields) - set(columns))
-        raise RowInvalid(f"{len(more)} fields have no column, such as {more[0][:60]!r}")
+        raise FieldUnknown(f"{len(more)} fields have no column, such as {more[0][:60]!r}")
     if not columns:
         raise RowInvalid("no field has a column")
     return columns

@@ -27,8 +27,14 @@ from forebay.deliver.errors import InvalidOption, TargetClosed
 from forebay.deliver.outcome import Delivered, Outcome, Reject, Retry
 from forebay.deliver.targets.client_span import client_span, failed
 from forebay.deliver.targets.options import described
-from forebay.deliver.targets.postgresql.rows import RowInvalid, Rows, json_rows, offsets_of, record_rows
-from forebay.deliver.targets.postgresql.settings import DESCRIPTION, TARGET, PostgresqlSettings, settings_of
+from forebay.deliver.targets.postgresql.rows import FieldUnknown, RowInvalid, Rows, json_rows, offsets_of, record_rows
+from forebay.deliver.targets.postgresql.settings import (
+    DESCRIPTION,
+    TARGET,
+    PostgresqlSettings,
+    UnknownFields,
+    settings_of,
+)
 from forebay.deliver.targets.postgresql.settings import Rows as Form
 from forebay.deliver.targets.target import TargetContext
 from forebay.postgresql import TimedConnection, connect, is_refused, table_of
@@ -144,10 +150,11 @@ class PostgresqlTarget:
     def _rows(self, connection: TimedConnection, batch: Batch) -> list[Rows]:
         if self._settings.rows is Form.RECORD:
             return list(record_rows(batch, self._settings.value))
-        types = self._types
-        if types is None:
-            found = connection.execute(_COLUMNS, (self._settings.table,)).fetchall()
-            types = self._types = {str(name): str(kind) for name, kind in found}
+        if self._types is not None:
+            with suppress(FieldUnknown):  # a column may have been added
+                return list(json_rows(batch, self._types, UnknownFields.REJECT))
+        found = connection.execute(_COLUMNS, (self._settings.table,)).fetchall()
+        types = self._types = {str(name): str(kind) for name, kind in found}
         return list(json_rows(batch, types, self._settings.unknown_fields))
 
     def _copy(self, connection: TimedConnection, rows: Rows) -> None:
