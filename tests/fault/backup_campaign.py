@@ -65,6 +65,8 @@ from tests.support.stores.server import StoreServer
 
 PLAIN: Final = "plain"
 DRAINED: Final = "drained"
+DRAINED_PAUSE_S: Final = 0.01
+"""Between two records of that sink: each restore reads all of its dead letters."""
 REJECTED_EVERY: Final = 5
 """Deliveries of which the consumer rejects one."""
 LARGE_BYTES: Final = 90_000
@@ -121,9 +123,10 @@ class Result:
 class Publisher:
     """Appends numbered records one call at a time, until it is told to stop. A broker that is away is waited for."""
 
-    def __init__(self, endpoint: str, sink: str) -> None:
+    def __init__(self, endpoint: str, sink: str, *, pause_s: float = 0.0) -> None:
         self._endpoint = endpoint
         self._sink = sink
+        self._pause_s = pause_s
         self._stopping = threading.Event()
         self.sent = 0
         self.acked: list[int] = []
@@ -131,7 +134,7 @@ class Publisher:
     def work(self) -> None:
         """Publish one record after the other."""
         with Client(self._endpoint, settings=ONCE) as client:
-            while not self._stopping.is_set():
+            while not self._stopping.wait(self._pause_s):
                 number, self.sent = self.sent, self.sent + 1
                 with suppress(BrokerUnavailable):
                     client.publish(self._sink, [Record(value_of(number))], partition=0)
@@ -206,7 +209,7 @@ class Campaign:
         self._address = str(folder / "target") if server is None else server.url(f"backups-{seed}")
         self._target = open_target(self._address)
         self._publisher = Publisher(self._listen, PLAIN)
-        self._drained = Publisher(self._listen, DRAINED)
+        self._drained = Publisher(self._listen, DRAINED, pause_s=DRAINED_PAUSE_S)
         self._consumer = Consumer(self._listen)
         self._writer = EpochWriter(self._listen, seed)
         self._broker = self._start()

@@ -76,6 +76,8 @@ def test_a_peek_at_single_rows_names_what_to_install(client: Client) -> None:
         with pytest.raises(FailedPrecondition, match=r"pip install 'forebay\[arrow\]'") as refused:
             call("orders", max_records=1)
         assert refused.value.reason == "ROWS_NOT_DECODABLE"
+    account = client.sinks.stats("orders").subscriptions[0].partitions[0]
+    assert (account.in_flight, account.pending) == (0, 2)
 
 
 def test_records_beside_the_rows_are_shown_all_the_same(client: Client) -> None:

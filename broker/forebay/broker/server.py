@@ -96,6 +96,8 @@ FILES_WATCHED_S: Final = 1.0
 # A page of 1 MiB is one frame, not sixty, and the next one is in transit while it is processed. A higher lookahead is
 # no faster, and is memory for each stream that sends faster than it is read; gRPC raises it for a long way by itself.
 TRANSPORT: Final = [("grpc.http2.max_frame_size", 1 << 20), ("grpc.http2.lookahead_bytes", 1 << 20)]
+OUTAGE_CHECK_S: Final = 1.0
+"""Interval at which a stop looks whether the journal answers."""
 KEEPALIVE_TIMEOUT_S: Final = 20
 """Time that a peer has to answer a probe, and to read anything that was sent to it."""
 OPTIONS: Final = [
@@ -309,9 +311,7 @@ class Serving:
         Raises ``StopFailed`` at the end if a step failed.
         """
         stopping = StopSteps()
-        if isinstance(self._store, ReplicatedStore):
-            # What waits for a journal that does not answer has no receipt: it must not keep the process.
-            asyncio.get_running_loop().call_later(self.settings.drain_s, self._store.end_outage)
+        ending = asyncio.ensure_future(self._end_outages())
         await stopping.step("health", lambda: self._say(health_pb2.HealthCheckResponse.NOT_SERVING))
         if self._console is not None:
             await stopping.step("console", self._console.stop)
@@ -323,8 +323,20 @@ class Serving:
         # Last, so that the metrics include the stop itself.
         await stopping.step("telemetry", lambda: asyncio.to_thread(self.instruments.close))
         await stopping.step("audit log", lambda: asyncio.to_thread(close_audit_log, self._audit_log))
+        ending.cancel()
         stopping.finish()
         _log.info("broker has stopped")
+
+    async def _end_outages(self) -> None:
+        """Fail what waits for a journal that does not answer, from ``drain_s`` on: it must not keep the process.
+
+        It has no receipt. That the journal does not answer may show only later.
+        """
+        if isinstance(self._store, ReplicatedStore):
+            await asyncio.sleep(self.settings.drain_s)
+            while True:
+                self._store.end_outage()
+                await asyncio.sleep(OUTAGE_CHECK_S)
 
     async def _until_fenced(self) -> None:
         await self.fenced.wait()

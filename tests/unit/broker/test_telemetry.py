@@ -25,6 +25,7 @@ from forebay.broker.runtime.instruments import Lag, SinkMeasure
 from forebay.broker.runtime.metrics import EVENTS, Metric
 from forebay.broker.runtime.resources.memory import Reading
 from forebay.broker.runtime.sink.buffer import Buffer
+from forebay.broker.runtime.sink.statistics import sink_lags
 from forebay.broker.series import SERIES_MAX
 from forebay.broker.settings import load
 from forebay.broker.storage.store.contract import WriteStall
@@ -412,6 +413,23 @@ async def test_a_deleted_sink_has_no_gauges_any_more(seen: Observed) -> None:
         assert "forebay.sink.state" not in metrics
         assert "forebay.subscription.state" not in metrics
         assert "forebay.subscription.lag" not in metrics
+
+
+async def test_a_sink_that_is_deleted_while_it_is_measured_has_no_gauges(
+    seen: Observed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with observed(seen) as (broker, buffer):
+        await append(buffer, b"a")
+
+        async def delete_meanwhile(told: Buffer) -> Any:
+            found = await sink_lags(told)
+            await broker.delete("orders", force=True)
+            return found
+
+        monkeypatch.setattr("forebay.broker.runtime.housekeeping.sink_lags", delete_meanwhile)
+        await measure(broker, buffer)
+
+        assert not [name for name in seen.metrics() if name in {"forebay.sink.depth", "forebay.sink.state"}]
 
 
 async def test_neither_records_nor_reasons_in_words_of_a_caller_get_out(seen: Observed) -> None:

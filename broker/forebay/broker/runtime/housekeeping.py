@@ -148,11 +148,12 @@ class Housekeeping:
         except StoreFenced as damage:
             _log.error("lag could not be read sink=%s cause=%s", buffer.name, damage)
             return
+        if buffer.state.gone.is_set():  # its gauges are removed for good
+            return
         slices = Slices()
         states = {subscription.name: flow_of(subscription) for subscription, _ in found}
         self._instruments.sink_measured(buffer.name, self._measure_of(buffer, states.values()))
-        if not buffer.state.deleted:
-            self._instruments.replays_measured(buffer.name, replays)
+        self._instruments.replays_measured(buffer.name, replays)
         for subscription, lanes in found:
             await slices.turn()
             if not buffer.state.deleted and buffer.subscriptions.get(subscription.name) is subscription:

@@ -105,7 +105,9 @@ class PublishStream:
                 await answering  # it failed, or everything was read and answered
             if reading.done():
                 await reading
-                await answering
+                await asyncio.wait([answering, shed], return_when=asyncio.FIRST_COMPLETED)
+                if answering.done():
+                    await answering
             if session.fenced is not None and fenced.done():
                 raise session.fenced
             if shed.done():

@@ -113,20 +113,21 @@ class BufferServicer(pb_grpc.BufferServiceServicer):
             )
         puller = subscription.pullers.get(consumer_id)
         memory = self._memory.of(context, puller.consumer.wakeup.set)
-        taken = await self._unless_over(
-            buffer, puller.pull(request.max_records or default, wait_us / 1_000_000, memory)
-        )
-        response = pb.PullResponse(
-            incarnation=buffer.record.incarnation, subscription_incarnation=subscription.record.incarnation
-        )
-        room = PULL_BYTES
-        for event in taken:
-            if isinstance(event, Delivered):
-                delivered = await self._delivered(buffer, event, room)
-                room -= sum(record.ByteSize() for record in delivered)
-                response.records.extend(delivered)
-            else:
-                response.gaps.append(convert.gap(event.partition, event.gap))
+        with puller.answering() as call:
+            taken = await self._unless_over(
+                buffer, puller.pull(request.max_records or default, wait_us / 1_000_000, memory, call)
+            )
+            response = pb.PullResponse(
+                incarnation=buffer.record.incarnation, subscription_incarnation=subscription.record.incarnation
+            )
+            room = PULL_BYTES
+            for event in taken:
+                if isinstance(event, Delivered):
+                    delivered = await self._delivered(buffer, event, room)
+                    room -= sum(record.ByteSize() for record in delivered)
+                    response.records.extend(delivered)
+                else:
+                    response.gaps.append(convert.gap(event.partition, event.gap))
         becomes(memory, PULL_BYTES - room)
         return response
 

@@ -143,9 +143,15 @@ class StatusInterceptor(grpc.aio.ServerInterceptor):
         return call
 
     async def _decoded(self, read: Read, message: bytes) -> Any:
-        """Return the request of a unary call; decode a large one, which has its turn, in a thread."""
+        """Return the request of a unary call; decode a large one, which has its turn, in a thread.
+
+        A call that is cancelled gives its turn up when the thread has ended: it takes as much memory until then.
+        """
         if len(message) <= LARGE_BYTES:
             return read(message)
+        return await asyncio.shield(detached(self._decoded_in_thread(read, message)))
+
+    async def _decoded_in_thread(self, read: Read, message: bytes) -> Any:
         try:
             return await asyncio.to_thread(read, message)
         finally:

@@ -102,13 +102,17 @@ class Reclaimer:
         small, self._small = self._small, {}
         self._sizes[False] = 0
         slices = [*_slices(bulk), *(slice_ for runs in small.values() for slice_ in _slices(runs))]
+        held: list[Sequence[Due]] = []
         try:
             while slices:
+                if slices[0][0].bulk and self._bulk_lock.locked():
+                    held.append(slices.pop(0))  # the small ones do not wait for a backup
+                    continue
                 reclaim = self._reclaim_bulk if slices[0][0].bulk else self._reclaim_small
                 await reclaim(slices[0])
                 del slices[0]
         finally:
-            for left in slices:
+            for left in (*held, *slices):
                 self.add(left)
 
     async def _reclaim_bulk(self, dues: Sequence[Due]) -> None:

@@ -291,7 +291,8 @@ class DeadLetterOperations:
             if name not in origin.subscriptions:
                 raise SubscriptionNotFound(origin.name, name)
         # A page larger than the origin's limits would always be rejected.
-        records_max = min(PAGE_RECORDS_MAX, origin.settings.max_disk_cache or PAGE_RECORDS_MAX)
+        _, origin_max = origin.settings.records_max
+        records_max = min(PAGE_RECORDS_MAX, origin_max or PAGE_RECORDS_MAX)
         bytes_max = min(PAGE_BYTES_MAX, origin.settings.max_total_bytes)
         codec, moved, whole = self._broker.codec, 0, True
         appends: list[Append] = []

@@ -7,7 +7,9 @@ records in flight are redelivered.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Final
 
 from forebay.broker.core.errors import BrokerError
@@ -30,6 +32,14 @@ ROOM_S: Final = 10.0
 _NO_BOUND: Final = 1 << 62
 
 
+@dataclass(slots=True)
+class PullCall:
+    """One call that pulls."""
+
+    has_taken: bool = False
+    """It has put records in flight."""
+
+
 class Puller:
     """Consumer behind the pulls of one id on one subscription."""
 
@@ -42,6 +52,8 @@ class Puller:
         """Held by the pull that takes records: calls of one id run one after the other."""
         self.consumer: Consumer = owners.join(consumer_id, Credit(_NO_BOUND, _NO_BOUND), self._events.append)
         self.lease_until = 0.0
+        self._call = PullCall()
+        """The call that takes records now."""
         self.extend()
 
     def extend(self) -> None:
@@ -60,13 +72,16 @@ class Puller:
         held = self._lock.locked() or self._lanes.now() < self.lease_until
         return self.consumer.closed is None and held
 
-    async def pull(self, records_max: int, wait_s: float, memory: Share | None = None) -> list[Delivered | GapMet]:
+    async def pull(
+        self, records_max: int, wait_s: float, memory: Share | None = None, call: PullCall | None = None
+    ) -> list[Delivered | GapMet]:
         """Take up to ``records_max`` records, and not many more bytes than one message holds well.
 
         Waits up to ``wait_s`` seconds for the first one, and at least ``ROOM_S`` where ``memory``, which wakes the
         consumer, has no room for it. The memory of the taken records stays counted there.
         """
         async with self._lock:
+            self._call = call or PullCall()
             memory = self.consumer.memory = memory or Share()
             try:
                 return await self._pull(records_max, wait_s, memory)
@@ -105,6 +120,7 @@ class Puller:
                 if event is None:
                     break
                 if isinstance(event, Delivered):
+                    self._call.has_taken = True
                     left -= sum(found.size for found in event.ranges)
                     size += sum(len(body.data) for _, body in event.pages)
                     taken.append(event)
@@ -112,6 +128,20 @@ class Puller:
                     taken.append(event)
         self._events.clear()
         return taken
+
+    @contextmanager
+    def answering(self) -> Iterator[PullCall]:
+        """Take and answer: what was taken and cannot be answered is released, and counts as no attempt."""
+        call = PullCall()
+        is_answered = False
+        try:
+            yield call
+            is_answered = True
+        finally:
+            if call.has_taken and not is_answered and self.consumer.closed is None:
+                self._owners.leave(self.consumer, orderly=True)
+                self.lease_until = 0.0
+                self._events.clear()
 
     def close(self) -> None:
         """Release the partitions."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Final
 
-from forebay.broker.core.errors import BrokerError, SinkFull
+from forebay.broker.core.errors import BrokerError, ReadFailed, SinkFull
 from forebay.broker.core.partition.pages import DropReason, Incoming
 from forebay.broker.core.publish.limits import Demand, Drop, Wait, admit, demand, oldest
 from forebay.broker.core.settings import BufferMode, Overflow
@@ -40,6 +41,9 @@ class Request:
     is_staged: bool = False
     gave_memory: bool = False
     """True if pages were dropped for it because memory is short."""
+
+    unreadable: dict[int, ReadFailed] = field(default_factory=dict)
+    """Partitions whose oldest pages cannot be found now: others give up theirs."""
 
     at_the_limit: bool = False
     """True if it is over a limit, and no page may be dropped: it is admitted as it is."""
@@ -182,24 +186,31 @@ class Admission:
         may_drop = self._sink.settings.overflow == Overflow.DROP_OLDEST
         if not (request.is_staged and may_drop):  # no loss, so it goes before anything is dropped or refused
             for log in self._sink.logs:
-                await self._removal.trim(log, repair=False)
+                with suppress(ReadFailed):  # nothing of it is trimmed; what is settled of the others is
+                    await self._removal.trim(log, repair=False)
             if self._retaining.active and await self._free_retained(request):
                 return
             may_drop = self._sink.settings.overflow == Overflow.DROP_OLDEST
             wanted = self._demand(request)
         in_flight = self._in_flight() if may_drop else ()
+        logs = [log for log in self._sink.logs if log.number not in request.unreadable]
         try:
-            decision = admit(self._sink.name, self._sink.settings, wanted, self._sink.logs, in_flight)
+            decision = admit(self._sink.name, self._sink.settings, wanted, logs, in_flight)
         except SinkFull:
             self._sink.note_limit(rejected=True)
             raise
         if not isinstance(decision, Wait):
             if decision:
                 self._sink.note_limit(rejected=False)
+            elif request.unreadable:
+                raise next(iter(request.unreadable.values()))
             self._drop(decision, DropReason.OVERFLOW)
             request.at_the_limit = not decision
         elif decision.load is not None:
-            await self._pages.load_more(self._sink.id, self._sink.logs[decision.load])
+            try:
+                await self._pages.load_more(self._sink.id, self._sink.logs[decision.load])
+            except ReadFailed as failure:
+                request.unreadable[decision.load] = failure
         else:
             await self._committer.committed.next().wait()
 

@@ -80,7 +80,7 @@ class Repair:
         """Survey a partition and apply the result."""
         for _ in range(_TRIES):
             head, tail = log.head, log.tail
-            known = [*log.first_entries(), *log.recent]
+            known = [*log.first_entries(), *log.recent, *log.held.values()]  # those in memory are in no index
             survey = self._pages.survey
             found = await survey(self._sink.id, log.number, head.earliest, tail.next_offset, log.gaps, known)
             if self._sink.deleted:
@@ -98,7 +98,8 @@ class Repair:
         before = log.size
         log.apply_repair(recounted(log.head, tail, found), made)
         self._quota.remove(before - log.size)
-        writes: list[Write] = [PutEntry(sink, partition, entry) for entry in found.rebuilt]
+        rebuilt = [entry for entry in found.rebuilt if self._tier.is_stored(entry)]
+        writes: list[Write] = [PutEntry(sink, partition, entry) for entry in rebuilt]
         writes += [DropEntry(sink, partition, base) for base in found.broken]
         writes += [PutGap(sink, partition, gap) for gap in made]
         writes.append(PutHead(sink, partition, log.head))
@@ -110,7 +111,7 @@ class Repair:
         records = sum(part.size for part in found.lost)
         _log.error(
             "index was damaged sink=%s partition=%d entries_rebuilt=%d records_lost=%d; inspect with `forebay verify`",
-            *(self._sink.name, partition, len(found.rebuilt), records),
+            *(self._sink.name, partition, len(rebuilt), records),
         )
         written = self._committer.write(writes)
         self._on_repair(partition, written, records)

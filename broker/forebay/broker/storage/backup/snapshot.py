@@ -13,7 +13,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -77,5 +77,9 @@ def take_snapshot(source: SnapshotSource, directory: Path, at_us: int) -> Snapsh
     (directory / SNAPSHOT).mkdir(DIRECTORY_MODE, exist_ok=True)
     into = directory / SNAPSHOT / secrets.token_hex(4)
     into.mkdir(DIRECTORY_MODE)
-    (into / "FORMAT").write_text(f"{FORMAT}\n", encoding="ascii")
-    return Snapshot(into, tuple(source.checkpoint(into)), at_us)
+    with ExitStack() as undo:
+        undo.callback(shutil.rmtree, into, ignore_errors=True)  # its links would keep deleted tables on the disk
+        (into / "FORMAT").write_text(f"{FORMAT}\n", encoding="ascii")
+        taken = Snapshot(into, tuple(source.checkpoint(into)), at_us)
+        undo.pop_all()
+    return taken

@@ -109,6 +109,7 @@ class Upkeep:
         try:
             job.take()
         except CheckpointFailed as failure:
+            job.remove()
             self._fail(failure)
         else:
             self._running = self._thread.submit(self._transfer, job)

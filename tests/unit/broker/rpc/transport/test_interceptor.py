@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 import weakref
 from contextlib import suppress
 from typing import NoReturn
@@ -15,7 +16,7 @@ import pytest
 from forebay.broker.core.errors import Draining, SinkNotFound
 from forebay.broker.core.resources.connections import ConnectionLimits
 from forebay.broker.rpc.transport import interceptor
-from forebay.broker.rpc.transport.interceptor import StatusInterceptor, abort
+from forebay.broker.rpc.transport.interceptor import LARGE_AT_ONCE, LARGE_BYTES, StatusInterceptor, abort
 from forebay.broker.runtime.resources.connections import Connections
 
 pytestmark = pytest.mark.anyio
@@ -163,6 +164,51 @@ async def streaming() -> tuple[Stream, asyncio.Task[None]]:
     task = asyncio.ensure_future(handler.stream_stream(None, stream))
     await stream.begun.wait()
     return stream, task
+
+
+async def test_a_large_request_that_is_cancelled_keeps_its_turn_until_it_is_decoded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(interceptor, "reader_of", lambda method, decode: decode)
+    decoding, go_on = threading.Semaphore(0), threading.Event()
+    begun = 0
+
+    def read(message: bytes) -> bytes:
+        nonlocal begun
+        begun += 1
+        decoding.release()
+        assert go_on.wait(20)
+        return message
+
+    async def serve(request: bytes, context: object) -> bytes:
+        return b"done"
+
+    async def found(details: object) -> grpc.RpcMethodHandler[bytes, bytes]:
+        return grpc.unary_unary_rpc_method_handler(serve, request_deserializer=read)
+
+    class Details:
+        method = "/forebay.v1.EpochService/CommitEpoch"
+
+    class Large(UnaryCall):
+        async def read(self) -> bytes:
+            return bytes(LARGE_BYTES + 1)
+
+    wrapping = StatusInterceptor(Connections(ConnectionLimits(1, 1, 1), lambda: 0.0))
+    handler = await wrapping.intercept_service(found, Details())
+    calls = [asyncio.ensure_future(handler.stream_unary(None, Large())) for _ in range(LARGE_AT_ONCE)]
+    for _ in calls:
+        assert await asyncio.to_thread(decoding.acquire, timeout=20)
+    for call in calls:
+        call.cancel()
+    await asyncio.gather(*calls, return_exceptions=True)
+    later = asyncio.ensure_future(handler.stream_unary(None, Large()))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    before = begun
+    go_on.set()
+
+    assert before == LARGE_AT_ONCE
+    assert await later == b"done"
 
 
 async def test_a_stream_that_is_cancelled_while_its_headers_are_sent_has_sent_them_when_it_ends() -> None:

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
 
 from forebay.broker.core.settings import SinkSettings
+from forebay.broker.core.writes import Due
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.commit import reclaimer
 from forebay.broker.storage.records.pages.due import DUE
@@ -102,6 +103,61 @@ async def test_pages_not_reclaimed_before_a_stop_are_reclaimed_after_the_next_st
 
 
 @pytest.mark.usefixtures("hurry")
+async def test_small_pages_are_reclaimed_beside_a_backup_that_holds_the_bulk_ones_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reclaimer, "IDLE_S", 0.01)
+    store = MemoryStore()
+    async with sink(store, pages=6, size=MIB) as broker:
+        small, _ = await broker.create("events", SinkSettings(buffer_page_size=1))
+        await (await small.append(page(b"x"))).done
+        async with broker.reclaimer.held():
+            await settle(broker, 0, 6)
+            taker = Taker(small.subscription(""))
+            await taker.all_offsets()
+            await taker.ack(0, 1)
+            await until(lambda: stored(store, Family.SMALL) == 0)
+            held = stored(store, Family.BULK)
+
+        assert held == 6
+        await until(lambda: stored(store, Family.BULK) == 0)
+
+
+async def test_a_hold_that_begins_between_two_slices_does_not_keep_the_small_pages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(reclaimer, "IDLE_S", 0.01)
+    monkeypatch.setattr(reclaimer, "DELETES_MAX", 1)
+    store = MemoryStore()
+    async with sink(store, pages=6, size=MIB) as broker:
+        small, _ = await broker.create("events", SinkSettings(buffer_page_size=1))
+        await (await small.append(page(b"x"))).done
+        holding, release = asyncio.Event(), asyncio.Event()
+        reclaim = broker.reclaimer._reclaim_bulk
+
+        async def hold() -> None:
+            async with broker.reclaimer.held():
+                holding.set()
+                await release.wait()
+
+        async def first(dues: Sequence[Due]) -> None:
+            monkeypatch.setattr(broker.reclaimer, "_reclaim_bulk", reclaim)
+            holder.append(asyncio.ensure_future(hold()))
+            await reclaim(dues)
+            await holding.wait()
+
+        holder: list[asyncio.Future[None]] = []
+        monkeypatch.setattr(broker.reclaimer, "_reclaim_bulk", first)
+        taker = Taker(small.subscription(""))
+        await taker.all_offsets()
+        await settle(broker, 0, 6)
+        await taker.ack(0, 1)
+        await until(lambda: holding.is_set() and stored(store, Family.SMALL) == 0)
+        release.set()
+        await holder[0]
+        await until(lambda: stored(store, Family.BULK) == 0)
+
+
 async def test_a_deleted_sink_leaves_nothing_behind() -> None:
     store = MemoryStore()
     async with sink(store, pages=10, size=MIB) as broker:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from forebay.broker.core.errors import (
 from forebay.broker.core.partition.cursor import Cursor
 from forebay.broker.core.partition.position import EARLIEST
 from forebay.broker.core.partition.ranges import Range
-from forebay.broker.core.settings import SinkSettings
+from forebay.broker.core.settings import BufferMode, Overflow, SinkSettings
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.dead_letters.operations import DeadLetterOperations, Position
 from forebay.broker.runtime.sink.buffer import Buffer
@@ -39,11 +40,16 @@ ALL = Filter()
 
 @asynccontextmanager
 async def dead_orders(
-    store: MemoryStore | None = None, *, dead: int = 10, partitions: int = 1, others: Sequence[str] = ()
+    store: MemoryStore | None = None,
+    *,
+    dead: int = 10,
+    partitions: int = 1,
+    others: Sequence[str] = (),
+    **more: Any,
 ) -> AsyncIterator[tuple[Broker, Buffer]]:
     """The sink `orders`, all of whose records were rejected."""
     async with running(store) as broker:
-        settings = SinkSettings(buffer_page_size=4, partitions=partitions, dlq_ratio_max=1.0, max_attempts=1)
+        settings = SinkSettings(buffer_page_size=4, partitions=partitions, dlq_ratio_max=1.0, max_attempts=1, **more)
         buffer, _ = await broker.create("orders", settings)
         for name in others:
             await buffer.subscribing.create(name, EARLIEST, or_earliest=False)
@@ -143,6 +149,21 @@ async def test_redriven_records_are_at_the_end_of_their_origin_as_they_were() ->
         assert (account.dead_lettered, account.pending(15)) == (10, 5)
         [dead] = accounts(broker.sinks["orders.dlq"])
         assert dead.acked == 5
+
+
+async def test_more_dead_letters_than_a_sink_in_memory_may_hold_come_back_in_parts() -> None:
+    limits: dict[str, Any] = {"memory_cache_threshold": 10, "overflow": Overflow.REJECT}
+    async with dead_orders(dead=10, buffer_mode=BufferMode.MEMORY, **limits) as (broker, buffer):
+        await broker.update("orders", {"memory_cache_threshold": 4})
+        while await listed(broker):
+            with suppress(SinkFull):
+                await DeadLetterOperations(broker, "orders").redrive(ALL, 1_000, None)
+            taker = Taker(buffer.subscription(""))
+            await taker.all_offsets()
+            await taker.ack(0, buffer.logs[0].tail.next_offset)
+            buffer.subscription("").leave(taker.consumer)
+
+        assert buffer.logs[0].tail.next_offset == 20
 
 
 async def test_a_redrive_in_small_calls_meets_nothing_twice_even_when_it_fails_again_at_once() -> None:

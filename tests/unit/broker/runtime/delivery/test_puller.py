@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -73,6 +73,32 @@ async def test_pulled_records_are_in_flight_until_they_are_answered() -> None:
 
         assert await ack(at, 0, 3) == [SettleOutcome.OK] * 3
         assert at.lanes[0].cursor.watermark == 3
+
+
+async def test_records_that_were_taken_and_not_answered_are_released_and_it_counts_as_no_attempt() -> None:
+    async with sink(max_attempts=1) as buffer:
+        at = buffer.subscription("")
+        taking = at.pullers.get("p")
+        with suppress(ZeroDivisionError), taking.answering() as call:
+            assert await taking.pull(3, 0.0, call=call)
+            raise ZeroDivisionError
+
+        assert at.lanes[0].owner is None
+        assert await pull(at, 3) == [0, 1, 2]
+        assert at.lanes[0].cursor.dead_lettered == 0
+
+
+async def test_a_call_that_took_nothing_releases_nothing() -> None:
+    async with sink() as buffer:
+        at = buffer.subscription("")
+        before = await pull(at, 5)
+        taking = at.pullers.get("p")
+        with suppress(ZeroDivisionError), taking.answering() as call:
+            assert await taking.pull(3, 0.0, call=call) == []
+            raise ZeroDivisionError
+
+        assert await ack(at, 0, 5) == [SettleOutcome.OK] * 5
+        assert before == [0, 1, 2, 3, 4]
 
 
 async def test_a_pull_takes_from_all_partitions() -> None:

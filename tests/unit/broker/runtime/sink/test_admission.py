@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from forebay.broker.core.errors import BrokerError, SinkFull, SinkNotFound
+from forebay.broker.core.errors import BrokerError, ReadFailed, SinkFull, SinkNotFound
+from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.settings import BufferMode, Overflow
 from forebay.broker.runtime.broker import Bounds
+from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.storage.store.memory import MemoryStore
 from tests.support.brokers.one_sink import fill, sink
 from tests.support.pages.samples import page
@@ -62,6 +65,50 @@ async def test_no_live_record_is_dropped_for_one_that_is_staged() -> None:
 
         assert buffer.logs[0].records == 3
         buffer.state.staged.records = 0
+
+
+def make_unreadable(buffer: Buffer, partitions: set[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let index reads of partitions fail, of which nothing is in memory, as after a start."""
+    pages = buffer.admission._pages
+
+    def failing(load: Callable[[int, PartitionLog], Awaitable[None]]) -> Callable[[int, PartitionLog], Awaitable[None]]:
+        async def wrapped(sink_id: int, log: PartitionLog) -> None:
+            if log.number in partitions:
+                raise ReadFailed("Input/output error")
+            await load(sink_id, log)
+
+        return wrapped
+
+    for name in ("load_oldest", "load_more"):
+        monkeypatch.setattr(pages, name, failing(getattr(pages, name)))
+    for number in partitions:
+        buffer.logs[number].recent.clear()
+
+
+async def test_a_partition_whose_index_cannot_be_read_leaves_it_to_the_others_to_drop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with sink(overflow=Overflow.DROP_OLDEST, max_disk_cache=4, partitions=2) as buffer:
+        for partition in (0, 1):
+            await fill(buffer, 2, partition=partition)
+        make_unreadable(buffer, {0}, monkeypatch)
+
+        await fill(buffer, 1, partition=1)
+
+        assert [log.records for log in buffer.logs] == [2, 2]
+        assert buffer.logs[1].earliest == 1
+
+
+async def test_an_append_is_refused_when_no_partition_can_tell_what_to_drop(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with sink(overflow=Overflow.DROP_OLDEST, max_disk_cache=4, partitions=2) as buffer:
+        for partition in (0, 1):
+            await fill(buffer, 2, partition=partition)
+        make_unreadable(buffer, {0, 1}, monkeypatch)
+
+        with pytest.raises(ReadFailed):
+            await fill(buffer, 1)
+
+        assert [log.records for log in buffer.logs] == [2, 2]
 
 
 async def test_a_request_that_waited_is_asked_at_every_gate_again() -> None:

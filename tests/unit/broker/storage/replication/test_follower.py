@@ -109,6 +109,21 @@ def test_a_follower_takes_over_after_the_silence_and_not_before(engine: MemoryEn
         each.close()
 
 
+def test_a_replica_that_is_ahead_of_its_journal_takes_nothing_over(engine: MemoryEngine, tmp_path: Path) -> None:
+    with closing(take_over(engine, b"a")) as owner:
+        for number in (1, 2):
+            owner.append(batch_of(number))
+        assert follow(engine, tmp_path) is None
+    last = max(engine.records)
+    del engine.records[last]
+    before = dict(engine.records)
+
+    with pytest.raises(ReplicaUnusable, match=rf"the replica has record {last}, and memory:// does not"):
+        follow(engine, tmp_path, looks=int(AFTER_S) + 3)
+
+    assert engine.records == before
+
+
 def test_an_engine_that_is_unreachable_is_no_silence_of_the_owner(engine: MemoryEngine, tmp_path: Path) -> None:
     with closing(take_over(engine, b"a")):
         engine.away = True

@@ -8,9 +8,10 @@ This part only selects pages: ``removal`` removes them.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from typing import Final
 
-from forebay.broker.core.errors import BrokerError, DiskFull
+from forebay.broker.core.errors import BrokerError, DiskFull, ReadFailed
 from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.partition.pages import Entry
 from forebay.broker.core.partition.retention import Marks, keeps, noted, oldest_first, passed_until, settled_front
@@ -95,7 +96,10 @@ class Retention:
         bound = self._sink.settings.retain_acked_bytes
         if not bound and not self._wanted_bytes:
             return ()
-        sizes = [await self._settled_bytes(log) for log in self._sink.logs if log.pages]
+        sizes: list[int] = []
+        for log in self._sink.logs:
+            with suppress(ReadFailed):  # nothing of it is given up now; the others are
+                sizes.append(await self._settled_bytes(log) if log.pages else 0)
         over = sum(sizes) - bound if bound else 0
         for number, entries in (await self.oldest(0, max(over, self._wanted_bytes))).items():
             self._yielded[number] = entries[-1].end
@@ -134,8 +138,10 @@ class Retention:
 
         They are among those that are in memory: some, if there are any.
         """
-        logs = self._sink.logs
-        for log in logs:
-            await self._pages.load_oldest(self._sink.id, log)
+        logs: list[PartitionLog] = []
+        for log in self._sink.logs:
+            with suppress(ReadFailed):
+                await self._pages.load_oldest(self._sink.id, log)
+                logs.append(log)
         fronts = {log.number: settled_front(log.first_entries(), self._sink.settled(log)) for log in logs}
         return oldest_first(fronts, records, size)
