@@ -146,7 +146,7 @@ class Publisher:
 
 
 class Consumer:
-    """Acknowledges and rejects what is delivered, until it is told to stop. It reconnects by itself."""
+    """Acknowledges and rejects what is delivered, until it is stopped. It reconnects by itself."""
 
     def __init__(self, endpoint: str) -> None:
         self._endpoint = endpoint
@@ -174,7 +174,7 @@ class Consumer:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What is settled of the fourth sink, durably."""
+    """Durable state of the fourth sink."""
 
     below: int
     dead_letters: int

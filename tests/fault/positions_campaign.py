@@ -47,7 +47,7 @@ TWO_AT_ONCE: Final = 0.2
 """Share of the kills before which a second process takes over."""
 
 OUT_OF_ORDER: Final = 0.4
-"""Share of the processes that finish records out of order; only with ``at_least_once`` it matters when they finish."""
+"""Share of the processes with ``at_least_once`` that finish records out of order."""
 
 START_S: Final = 10.0
 DRAIN_S: Final = 60.0

@@ -328,9 +328,9 @@ class Serving:
         _log.info("broker has stopped")
 
     async def _end_outages(self) -> None:
-        """Fail what waits for a journal that does not answer, from ``drain_s`` on: it must not keep the process.
+        """Fail what waits for a journal that does not answer, from ``drain_s`` on.
 
-        It has no receipt. That the journal does not answer may show only later.
+        It has no receipt, so it must not keep the process. That the journal does not answer may show only later.
         """
         if isinstance(self._store, ReplicatedStore):
             await asyncio.sleep(self.settings.drain_s)

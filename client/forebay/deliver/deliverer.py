@@ -28,7 +28,7 @@ from forebay.packaging import own_version
 _log = logging.getLogger("forebay.deliver")
 
 EXTEND_S: Final = 0.25
-"""Interval at which waiting deliveries are checked; their deadlines are extended three times before they end."""
+"""Interval at which deadlines of waiting deliveries are checked."""
 
 
 @dataclass(frozen=True, slots=True)

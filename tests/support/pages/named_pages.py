@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 
-from forebay.broker.core.writes import WHOLE_SINK
+from forebay.broker.core.writes import WHOLE_SINK, Due
 from forebay.broker.storage.records.epochs.stage import STAGED_PAGE
 from forebay.broker.storage.records.kind import place_of
 from forebay.broker.storage.records.pages.due import DUE, due_of
@@ -24,7 +24,8 @@ def wrong_names(store: Store) -> list[str]:
     """Return the violations as sentences; a broker that uses the store must have no pending writes."""
     stored = set(stored_pages(store))
     named = Counter(named_pages(store))
-    due = Counter(page for page in stored for _ in _dues_of(store, page))
+    dues = _dues(store)
+    due = Counter(page for page in stored for _ in _dues_of(dues, page))
     wrong = [f"page {page} is named, and not stored" for page in named if page not in stored]
     wrong += [f"page {page} is stored, and nothing names it" for page in stored if not named[page] and not due[page]]
     wrong += [f"page {page} is named and due" for page in stored if named[page] and due[page]]
@@ -59,13 +60,18 @@ def named_pages(store: Store) -> Iterator[Page]:
         yield sink, partition, entry.number, entry.bulk
 
 
-def _dues_of(store: Store, page: Page) -> Iterator[bytes]:
-    sink, partition, number, bulk = page
+def _dues(store: Store) -> dict[tuple[int, int, bool], list[Due]]:
+    """Return the dues by sink, partition and whether they are about bulk pages."""
+    found: defaultdict[tuple[int, int, bool], list[Due]] = defaultdict(list)
     for key, value in store.scan(Family.META, *DUE.under(), MANY):
         due = due_of(key, value)
         assert due is not None
-        named = due.first <= number <= due.last
-        whole = due.partition == WHOLE_SINK and due.sink == sink
-        orphans = bulk and (due.sink, due.partition) == (0, 0) and named
-        if due.bulk == bulk and (whole or orphans or ((due.sink, due.partition) == (sink, partition) and named)):
-            yield key
+        found[due.sink, due.partition, due.bulk].append(due)
+    return found
+
+
+def _dues_of(dues: Mapping[tuple[int, int, bool], list[Due]], page: Page) -> Iterator[Due]:
+    sink, partition, number, bulk = page
+    yield from dues.get((sink, WHOLE_SINK, bulk), ())
+    places = [(sink, partition, bulk), *([(0, 0, True)] if bulk else [])]
+    yield from (due for place in places for due in dues.get(place, ()) if due.first <= number <= due.last)

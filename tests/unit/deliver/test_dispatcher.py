@@ -220,7 +220,7 @@ class Undecodable(MemoryDelivery):
     """A delivery whose records from an offset on cannot be decoded now."""
 
     readable: int = 0
-    error: ForebayError = field(default_factory=lambda: BrokerUnavailable("the schema is not told"))
+    error: ForebayError = field(default_factory=lambda: BrokerUnavailable("the schema is not available"))
 
     def with_unreadable(self) -> Iterator[MemoryRecord]:
         yield from islice(super().with_unreadable(), self.readable)
@@ -232,7 +232,7 @@ class Undecodable(MemoryDelivery):
 
 
 @pytest.mark.parametrize(("readable", "acked", "from_offset"), [(0, [], 0), (5, [(0, 1), (2, 3)], 4)])
-def test_records_whose_schema_is_not_told_now_are_redelivered(
+def test_records_whose_schema_is_not_available_are_redelivered(
     readable: int, acked: list[tuple[int, int]], from_offset: int
 ) -> None:
     one = Undecodable(records(6), readable=readable)

@@ -20,7 +20,7 @@ class Gate:
 
     def __init__(self, concurrency: int) -> None:
         self._lock = Lock()
-        """Protects both below; nobody waits under it."""
+        """Protects both below; it is never held while waiting."""
         self._free = concurrency
         self._waiting: deque[Event] = deque()
 

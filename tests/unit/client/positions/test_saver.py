@@ -258,7 +258,7 @@ def test_an_owner_replaces_a_position_of_an_earlier_epoch_in_a_store_that_was_re
         former.save(timeout_s=WAIT_S)
 
 
-def test_an_owner_is_fenced_by_one_that_began_anew_after_a_deletion_though_its_epoch_is_lower() -> None:
+def test_an_owner_is_fenced_by_one_that_began_after_a_deletion_though_its_epoch_is_lower() -> None:
     store = MemoryPositions()
     take_over(saver(store))
     former, later = saver(store, "b"), saver(store, "c", wall=lambda: datetime.now(UTC) + timedelta(seconds=1))

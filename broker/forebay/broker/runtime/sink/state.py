@@ -70,7 +70,7 @@ class Sink:
         self._limited_at: float | None = None
         """Last time that an append was rejected, or pages were dropped for it, because of a limit of the sink."""
         self._share_at_rejection: float | None = None
-        """Used share of the limits when an append was rejected last; None if pages were dropped since, or none was."""
+        """Used share of the limits at the last rejection; None without one, or if pages were dropped since."""
         self.admission = asyncio.Lock()
         """Held by the append that waits for room; the others queue behind it in order."""
 

@@ -78,7 +78,10 @@ def is_started(target: Target, backup: str) -> bool:
 
 
 def list_backups(target: Target, names: Iterable[str] | None = None) -> list[Backup]:
-    """Return all backups of a target, the oldest first. ``names`` are those in the target, if they are known."""
+    """Return all backups of a target, the oldest first.
+
+    ``names`` are those in the target, if they are known.
+    """
     return _listed(target, set(target.names()) if names is None else names)
 
 

@@ -151,7 +151,7 @@ async def test_redriven_records_are_at_the_end_of_their_origin_as_they_were() ->
         assert dead.acked == 5
 
 
-async def test_more_dead_letters_than_a_sink_in_memory_may_hold_come_back_in_parts() -> None:
+async def test_more_dead_letters_than_a_sink_in_memory_may_hold_are_redriven_in_parts() -> None:
     limits: dict[str, Any] = {"memory_cache_threshold": 10, "overflow": Overflow.REJECT}
     async with dead_orders(dead=10, buffer_mode=BufferMode.MEMORY, **limits) as (broker, buffer):
         await broker.update("orders", {"memory_cache_threshold": 4})
