@@ -247,6 +247,38 @@ def test_a_stop_keeps_spilled_records_and_counts_what_other_modes_drop(
 
 
 @pytest.mark.slow
+def test_a_stop_keeps_the_place_of_a_writer_whose_pages_were_settled_in_memory(
+    launcher: StoppingLauncher, listen: str, in_memory: Path
+) -> None:
+    with launcher.start(in_memory / "store", listen) as broker:
+        broker.ready()
+        with Client(listen, settings=SETTINGS) as client:
+            client.sinks.create(SINK, buffer_mode=BufferMode.SPILL, memory_cache_threshold=100, buffer_page_size=1)
+            with PublishCall(listen, SINK, "writer") as call:
+                epoch = call.opened.writer_epoch
+                call.publish(0, [b"a"])
+                call.publish(1, [b"b"])
+            with client.subscriber(SINK) as subscriber:
+                settled = 0
+                while settled < 2:
+                    delivery = next(subscriber)
+                    delivery.ack(wait=True)
+                    settled += len(delivery)
+        assert broker.terminate() == 0
+    with launcher.start(in_memory / "store", listen) as again:
+        again.ready()
+        with PublishCall(listen, SINK, "writer", epoch=epoch) as call:
+            expected = dict(call.opened.next_sequences)
+            repeated = call.publish(1, [b"b"])
+        with Client(listen, settings=SETTINGS) as client:
+            found = only(client.sinks.stats(SINK))
+
+    assert expected == {0: 2}
+    assert repeated.duplicate
+    assert (found.records, found.next_offset) == (0, 2)
+
+
+@pytest.mark.slow
 def test_ten_kills_in_a_row_use_no_offset_twice_and_count_each_loss(
     launcher: StoppingLauncher, listen: str, in_memory: Path
 ) -> None:

@@ -202,7 +202,7 @@ class Admission:
         if not isinstance(decision, Wait):
             if decision:
                 self._sink.note_limit(rejected=False)
-            elif request.unreadable:
+            elif request.unreadable and max(wanted.excess(self._sink.settings)) > 0:
                 raise next(iter(request.unreadable.values()))
             self._drop(decision, DropReason.OVERFLOW)
             request.at_the_limit = not decision

@@ -36,6 +36,8 @@ from forebay.broker.runtime.resources.memory import MemoryGuard
 from forebay.broker.runtime.sink.state import Sink
 
 _log: Final = logging.getLogger(__name__)
+SLOTS_MIN: Final = 1_024
+"""Writers and partitions from which on those that are gone are removed."""
 SPILL_BYTES: Final = 8 << 20
 """Bytes of bodies written per batch of a spill, plus one page."""
 
@@ -71,6 +73,9 @@ class MemoryTier:
         """Held by the task that spills the tier; another one waits and finds fewer pages."""
         self.slot_is_current: Callable[[PutSlot], bool] = lambda _: False
         """Return whether a writer's window still has the page of this slot."""
+        self._last_slots: dict[tuple[str, int], PutSlot] = {}
+        """Last held page of each writer, by its ID and the partition, stored at a stop if it never was."""
+        self._prune_at = SLOTS_MIN
         self.records = 0
         """Number of records that are only in memory."""
         self.size = 0
@@ -119,12 +124,20 @@ class MemoryTier:
         log.decided = tail
         log.confirm(tail, [entry], entry.size)
         self._held[number] = _HeldPage(log.number, entry, body, append.slot)
+        if append.slot is not None:
+            self._note_slot(append.slot)
         self._pages.held[number] = body
         self.records += entry.count
         self.size += entry.size
         self._offsets.note(log.number, entry.end)
         append.done.set_result(None)
         return entry
+
+    def _note_slot(self, slot: PutSlot) -> None:
+        self._last_slots[slot.writer_id, slot.partition] = slot
+        if len(self._last_slots) >= self._prune_at:  # writers that are gone
+            self._last_slots = {key: each for key, each in self._last_slots.items() if self.slot_is_current(each)}
+            self._prune_at = max(SLOTS_MIN, 2 * len(self._last_slots))
 
     def sent_to_disk(self, log: PartitionLog) -> None:
         """Record that a page was queued for the disk: later pages follow it."""
@@ -245,13 +258,15 @@ class MemoryTier:
             _log.error("memory could not be written out and is lost sink=%s records=%d cause=%s", *left)
 
     async def _end(self) -> None:
+        writes: list[Write] = []
         if self._mode != BufferMode.MEMORY and not self._sink.settings.volatile:
             try:
                 await self.write_out()
             except DiskFull as full:
                 left = (self._sink.name, self.records, full)
                 _log.error("memory could not be written out and is lost sink=%s records=%d cause=%s", *left)
-        writes: list[Write] = []
+            else:  # a page that was settled in memory was never stored, and its writer may send it again
+                writes += [slot for slot in self._last_slots.values() if self.slot_is_current(slot)]
         for number, put in self._offsets.final():
             writes += [*self.beside_head(self._sink.logs[number]), put]
         if writes:
@@ -261,3 +276,4 @@ class MemoryTier:
         """Release all memory of a sink that is being deleted."""
         for number in list(self._held):
             self._release(number)
+        self._last_slots.clear()

@@ -11,11 +11,14 @@ import pytest
 
 from forebay.broker.core.errors import InvalidSetting, SinkFull
 from forebay.broker.core.partition.pages import DropReason, Durability
+from forebay.broker.core.publish.writer import Slot
 from forebay.broker.core.settings import BufferMode, Overflow, SinkSettings
+from forebay.broker.core.writes import PutSlot
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.delivery.events import Delivered
 from forebay.broker.runtime.sink.buffer import Buffer
+from forebay.broker.runtime.sink.memory_tier import SLOTS_MIN
 from forebay.broker.runtime.sink.statistics import sink_state
 from forebay.broker.storage.records.accepted import AcceptedInMemory
 from forebay.broker.storage.store.contract import Family
@@ -380,6 +383,15 @@ def test_wrong_combinations_are_refused_by_name(settings: dict[str, Any], field:
     assert refusal.value.field == field
     corrected, _ = SinkSettings(**settings).corrected()
     assert list(corrected.problems()) == []
+
+
+async def test_places_of_writers_that_are_gone_are_bounded() -> None:
+    async with Machine().sink(**spill(4)) as buffer:
+        for number in range(3 * SLOTS_MIN):
+            slot = Slot(0, 0, number, 1)
+            buffer.tier._note_slot(PutSlot(buffer.record.id, f"writer-{number}", 1, 0, slot))
+
+        assert len(buffer.tier._last_slots) <= SLOTS_MIN
 
 
 async def test_deleting_a_sink_gives_its_memory_back() -> None:
