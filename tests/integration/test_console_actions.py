@@ -82,14 +82,14 @@ def test_dead_letters_are_redriven_as_previewed_and_none_that_came_later(server:
     with Client(server.endpoint) as client:
         dead_letters(client, "422 name", "500 down", "422 price")
         preview = html(server, "/sinks/orders/actions/redrive?text=422")
-        assert "2 dead letters whose error contains &#39;422&#39; of orders are appended to it again" in preview
+        assert "This moves 2 dead letters whose error contains &#39;422&#39; of orders out of the dead letters" in preview
         client.publish("orders", [Record(b"later")])
         with client.subscriber("orders") as subscriber:
             next(iter(subscriber)).dead_letter("422 later", wait=True)
 
         done = html(server, "/sinks/orders/actions/redrive", form=confirmation(preview))
 
-        assert "2 dead letters of orders were appended again" in done
+        assert "Appended 2 dead letters of orders again" in done
         assert {group["error"] for group in data(server, "/sinks/orders/dead-letters.json")["groups"]} == {
             "500 down",
             "422 later",
@@ -118,7 +118,7 @@ def test_dead_letters_are_deleted_after_a_preview(server: BrokerServer) -> None:
     with Client(server.endpoint) as client:
         dead_letters(client, "422 name", "500 down")
         preview = html(server, "/sinks/orders/actions/purge-dead-letters")
-        assert "2 dead letters of orders are deleted for good" in preview
+        assert "This deletes 2 dead letters of orders for good" in preview
 
         html(server, "/sinks/orders/actions/purge-dead-letters", form=confirmation(preview))
 

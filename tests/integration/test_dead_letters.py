@@ -232,7 +232,7 @@ def test_the_command_line_lists_redrives_and_purges(
     assert "no such customer 2" in said("dlq", "list", "orders")
     listed = json.loads(said("dlq", "list", "orders", "--first", "3", "-o", "json"))
     assert [letter["origin_offset"] for letter in listed] == [3]
-    assert said("dlq", "redrive", "orders", "--error", "customer 1") == "redrove 1 records of orders\n"
+    assert said("dlq", "redrive", "orders", "--error", "customer 1") == "redrove 1 record of orders\n"
     assert json.loads(said("dlq", "purge", "orders", "--last", "2", "--yes", "-o", "json")) == {"purged": 1}
     assert run(["dlq", "purge", "orders", "-e", broker.endpoint]) == 2
     assert json.loads(said("dlq", "purge", "orders", "--all", "--yes", "-o", "json")) == {"purged": 1}

@@ -196,8 +196,8 @@ class Serving:
         )
         self.port = 0
 
-    async def start(self) -> None:
-        """Bind and start to serve. Raises OSError if the address cannot be bound."""
+    async def start(self, before_serving: Callable[[], None] = lambda: None) -> None:
+        """Bind, call ``before_serving``, and start to serve. Raises OSError if the address cannot be bound."""
         broker = self.broker
         server = GenericRegistration(self._server)
         sink_service_pb2_grpc.add_SinkServiceServicer_to_server(SinkServicer(broker), server)
@@ -229,6 +229,7 @@ class Serving:
         self.instruments.watch_connections(self.connections)
         sockets = Sockets(self.port)
         self._watching.append(broker.supervisor.keep_running("connections", lambda: self.connections.run(sockets)))
+        before_serving()
         await self._server.start()
         warn_of_open_access(self.settings, self._security)
         if self._console is not None:
@@ -435,13 +436,17 @@ def serve(
                     on_deleted=unfreeze_objects,
                 )
                 freeze_objects()
-            await serving.start()
+            stopping = asyncio.Event()
+
+            def handle_signals() -> None:
+                # Before anybody can know that it serves: a signal that comes at once would end it without a stop.
+                loop = asyncio.get_running_loop()
+                for number in (signal.SIGTERM, signal.SIGINT):
+                    loop.add_signal_handler(number, stopping.set)
+                loop.add_signal_handler(signal.SIGHUP, serving.renew)
+
+            await serving.start(handle_signals)
             undo.pop_all()
-        loop = asyncio.get_running_loop()
-        stopping = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stopping.set)
-        loop.add_signal_handler(signal.SIGHUP, serving.renew)
         if serving.instruments.metrics_url:
             on_metrics(serving.instruments.metrics_url)
         if serving.console_url:
@@ -457,7 +462,7 @@ def serve(
             _log.critical("stop was not whole, see above cause=%s", failure)
             return 1
         finally:
-            loop.remove_signal_handler(signal.SIGHUP)
+            asyncio.get_running_loop().remove_signal_handler(signal.SIGHUP)
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
         return 1 if serving.fenced.is_set() else 0
 
