@@ -439,7 +439,7 @@ def serve(
             stopping = asyncio.Event()
 
             def handle_signals() -> None:
-                # Before anybody can know that it serves: a signal that comes at once would end it without a stop.
+                # Before clients can connect: by default a signal would end the process without a stop.
                 loop = asyncio.get_running_loop()
                 for number in (signal.SIGTERM, signal.SIGINT):
                     loop.add_signal_handler(number, stopping.set)
