@@ -65,7 +65,11 @@ class SubscribeStream:
         self._progressed = False
         """The stream has brought deliveries or results."""
         self._damaged = 0
-        """Consecutive streams that ended with a damaged page."""
+        """Consecutive streams that ended with one damaged page."""
+        self._arriving = 0
+        """Partition of the delivery that is being read."""
+        self._damaged_at: tuple[int, int] | None = None
+        """Partition and base offset of that page; others that arrive undamaged prove nothing about it."""
         self._job: Job | None = None
 
     def start(self) -> None:
@@ -147,7 +151,9 @@ class SubscribeStream:
             # Damaged in transit: unsettled records are redelivered over a new stream. If the damage repeats, it
             # occurs at its source.
             call.cancel()
-            self._damaged += 1
+            at = self._arriving, int(error.facts["base_offset"])
+            self._damaged = self._damaged + 1 if at == self._damaged_at else 1
+            self._damaged_at = at
             error.retryable = self._damaged < DAMAGED_MAX
             return error
         except ForebayError as error:
@@ -173,8 +179,11 @@ class SubscribeStream:
         kind = response.WhichOneof("response")
         self._progressed = self._progressed or kind in {"delivery", "results"}
         if kind == "delivery":
-            state.arrived(await self._delivery(response.delivery))
-            self._damaged = 0
+            self._arriving = response.delivery.partition
+            delivery = await self._delivery(response.delivery)
+            state.arrived(delivery)
+            if self._damaged and any((page.partition, page.base_offset) == self._damaged_at for page in delivery.pages):
+                self._damaged, self._damaged_at = 0, None
             self._channels.reached(self._sink)
         elif kind == "results":
             state.resolved([convert.settle_result(one) for one in response.results.results])

@@ -23,8 +23,9 @@ import fcntl
 import logging
 import os
 import re
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -51,11 +52,14 @@ class FileInUse(OSError):
 
 
 class LinesFile:
-    """File of one partition. Not thread-safe."""
+    """File of one partition. Not thread-safe, except ``close``."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._descriptor: int | None = None
+        self._busy = threading.Lock()
+        """Held by an append: a descriptor that is closed under it could be that of another file by then."""
+        self._is_closed = False
         # Up to here the file is complete and synced, and `_written` has its records.
         self._length = 0
         self._written: dict[str, OffsetSet] = {}
@@ -65,6 +69,14 @@ class LinesFile:
 
         Raises `OSError`, including `ForeignFile` and `FileInUse`; then none of the lines counts as written.
         """
+        try:
+            with self._busy:
+                return self._append(incarnation, lines)
+        finally:
+            if self._is_closed:
+                self._close_unless_busy()
+
+    def _append(self, incarnation: str, lines: Sequence[tuple[int, bytes]]) -> int:
         with self._locked() as descriptor:
             self._catch_up(descriptor)
             written = self._written.setdefault(incarnation, OffsetSet())
@@ -76,7 +88,18 @@ class LinesFile:
             return len(new)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file; an append that is in progress closes it at its end. From any thread."""
+        self._is_closed = True
+        self._close_unless_busy()
+
+    def _close_unless_busy(self) -> None:
+        if self._busy.acquire(blocking=False):
+            try:
+                self._close()
+            finally:
+                self._busy.release()
+
+    def _close(self) -> None:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -95,7 +118,7 @@ class LinesFile:
                 raise FileInUse(self._path) from error
             if _same_file(descriptor, self._path):
                 break
-            self.close()  # it was renamed: its records stay known
+            self._close()  # it was renamed: its records stay known
         try:
             yield descriptor
         finally:
@@ -157,11 +180,14 @@ class LinesFile:
 def _open(path: Path) -> int:
     """Open or create a file and make its name durable."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    with ExitStack() as undo:
+        undo.callback(os.close, descriptor)
+        folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+        undo.pop_all()
     return descriptor
 
 

@@ -92,7 +92,7 @@ class SinkCache:
         try:
             with connect(options.target, patience_s=REFRESH_S) as client:
                 return client.sinks.get(options.target.sink).incarnation == facts.incarnation
-        except errors.BrokerUnavailable:
+        except (errors.BrokerUnavailable, errors.DeadlineExceeded):
             return True
         except errors.ForebayError:
             return False

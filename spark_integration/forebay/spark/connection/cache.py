@@ -49,7 +49,7 @@ class BrokerCache(Generic[K, V]):
             return known[0]
         try:
             answer = load(target.connect_timeout_s if known is None else REFRESH_S)
-        except errors.BrokerUnavailable as error:
+        except (errors.BrokerUnavailable, errors.DeadlineExceeded) as error:  # closed, or without an answer
             if known is None:
                 raise explained(error, target, doing=doing) from error
             return known[0]

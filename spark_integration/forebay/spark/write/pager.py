@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from forebay.client.publish.pages import EncodedPage
-from forebay.page.format import PAGE_RECORDS_MAX
+from forebay.page.format import PAGE_RECORDS_MAX, RUNS_MAX
 from forebay.spark.write.columns import ANYWHERE, Columns, record_columns, targets
 from forebay.spark.write.record_schema import RowPlan
 from forebay.spark.write.runs import RUN_BYTES, Run, encode_page, encode_run, sizes
@@ -121,7 +121,7 @@ class Pager:
             page.records += last - first
             page.bytes += int(upto[last - start - 1]) - taken + RUN_BYTES
             self._open[partition] = page
-            if last < end:
+            if last < end or len(page.runs) == RUNS_MAX:
                 yield self._close(partition)
             first = last
 

@@ -512,6 +512,22 @@ def test_a_page_that_is_damaged_again_and_again_ends_the_iteration(fake: WireFak
     assert len(script.opens) == DAMAGED_MAX
 
 
+def test_a_page_that_is_always_damaged_ends_the_iteration_though_others_arrive(fake: WireFake, script: Script) -> None:
+    with fake.client() as client, client.subscriber("s") as subscriber:
+
+        def is_over() -> bool:
+            good = delivery(stored(0, 1), partition=1)
+            script.send(good, delivery(stored(7, 3, crc32=1)))
+            try:
+                return subscriber.take(0.05) is None and False
+            except PageCorrupt:
+                return True
+
+        until(is_over)
+
+    assert len(script.opens) == DAMAGED_MAX
+
+
 def damaged(script: Script, subscriber: Subscriber) -> bool:
     """Send a damaged page to the stream that is open; return whether that was one too many."""
     script.send(delivery(stored(0, 3, crc32=1)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -9,7 +10,9 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -39,6 +42,46 @@ def opened(path: Path) -> Iterator[LinesFile]:
 def offsets(path: Path) -> list[int]:
     """Return the offsets in a file, every line of which has to be whole."""
     return [int(json.loads(one)["key"].rsplit("-", 1)[1]) for one in path.read_bytes().split(b"\n")[:-1]]
+
+
+def test_a_folder_that_cannot_be_synced_leaks_no_descriptor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(descriptor: int) -> None:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    before = len(os.listdir("/proc/self/fd"))
+    with opened(tmp_path / "out.jsonl") as file, monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        for _ in range(5):
+            with pytest.raises(OSError, match="Invalid argument"):
+                file.append(INCARNATION, [line(0)])
+
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_close_leaves_the_descriptor_to_an_append_that_is_in_progress(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writing, go_on = threading.Event(), threading.Event()
+    write = os.pwrite
+
+    def slowly(descriptor: int, data: bytes, position: int) -> int:
+        writing.set()
+        assert go_on.wait(20)
+        return write(descriptor, data, position)
+
+    monkeypatch.setattr(os, "pwrite", slowly)
+    file = LinesFile(tmp_path / "out.jsonl")
+    with ThreadPoolExecutor(1) as threads:
+        appended = threads.submit(file.append, INCARNATION, [line(0)])
+        assert writing.wait(20)
+        file.close()
+        with (tmp_path / "other").open("wb") as other:  # it would get a number that was closed
+            go_on.set()
+            assert appended.result(20) == 1
+            assert os.fstat(other.fileno()).st_size == 0
+
+    assert offsets(tmp_path / "out.jsonl") == [0]
+    assert file._descriptor is None
 
 
 def test_lines_are_appended_across_openings(tmp_path: Path) -> None:

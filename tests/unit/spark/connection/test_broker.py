@@ -10,6 +10,7 @@ from forebay.spark.connection.broker import SinkCache
 from forebay.spark.connection.cache import FRESH_S
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.write import WriteOptions, write_options
+from tests.support.proxies.tcp import TcpProxy
 
 
 class Clock:
@@ -46,6 +47,24 @@ def test_an_older_answer_is_used_while_the_broker_is_unreachable() -> None:
     clock.now_s += FRESH_S
 
     assert cache.look_up(wanted) is facts
+
+
+@pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
+def test_an_older_answer_is_used_while_the_broker_does_not_answer(broker: TestBroker, delivery: str) -> None:
+    clock = Clock()
+    cache = SinkCache(clock)
+    with broker.client() as client:
+        client.sinks.create("orders")
+    with TcpProxy(broker.endpoint) as proxy:
+        given = {"endpoint": proxy.endpoint, "sink": "orders", "connect_timeout_s": "5", "delivery": delivery}
+        wanted = write_options(given, {})
+        facts = cache.look_up(wanted)
+        proxy.hold()
+        clock.now_s += FRESH_S
+
+        assert cache.look_up(wanted) is facts
+        clock.now_s -= FRESH_S
+        assert cache.look_up(wanted) is facts
 
 
 def test_a_sink_that_was_deleted_is_noticed(broker: TestBroker) -> None:

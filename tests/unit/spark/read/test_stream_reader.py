@@ -169,6 +169,20 @@ def test_a_batch_that_ends_before_it_begins_is_an_error_and_never_empty(orders: 
         query.partitions({**end, "partitions": {"0": 5, "1": 0}}, {**end, "partitions": {"0": 0, "1": 0}})
 
 
+def test_a_query_that_begins_again_without_read_limits_reads_no_sink_that_was_recreated(orders: TestBroker) -> None:
+    query = reader(orders)
+    end = latest(query, query.initialOffset())
+    with orders.client() as client:
+        client.sinks.delete("orders", force=True)
+        client.sinks.create("orders", partitions=2)
+    fill(orders, 8)
+    again = reader(orders)
+    later = through_the_log(again.latestOffset())  # as Spark 4.0 and 4.1 call it
+
+    with pytest.raises(ForebaySparkError, match="deleted and recreated"):
+        again.partitions(end, later)
+
+
 def test_a_sink_that_was_recreated_is_not_read_on_with_the_offsets_of_the_old_one(orders: TestBroker) -> None:
     query = reader(orders)
     end = latest(query, query.initialOffset())

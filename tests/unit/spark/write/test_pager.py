@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from forebay.client.values.records import PagePart, StoredPage
-from forebay.page.format import PAGE_RECORDS_MAX
+from forebay.page.count import count_records
+from forebay.page.format import PAGE_RECORDS_MAX, RUNS_MAX
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.write import Rows
 from forebay.spark.read.arrow_pages import page_batch
@@ -287,3 +288,12 @@ def test_a_read_may_want_a_part_of_a_page() -> None:
     assert found.column("offset").to_pylist() == [101, 102]
     assert found.column("key").to_pylist() == [None, b""]
     assert found.column("headers").to_pylist() == [[{"key": "h", "value": b"v"}], None]
+
+
+def test_no_page_has_more_runs_than_the_broker_takes() -> None:
+    one = batch(value=[b"v"], key=[b"k"])
+
+    found = pages(*[one] * (RUNS_MAX + 10))
+
+    assert [ready.page.record_count for ready in found] == [RUNS_MAX, 10]
+    assert [count_records(ready.page.body) for ready in found] == [RUNS_MAX, 10]

@@ -240,6 +240,8 @@ class PostgresqlTarget:
             # After a time-out, the answer would be taken for that of the next statement.
             if isinstance(error, errors.OperationalError | errors.InterfaceError):
                 connection.close()
+                if error.sqlstate is None or isinstance(error, errors.AdminShutdown | errors.CrashShutdown):
+                    self._drop_idle()
             self._release(connection)
         reason = _reason(error, self._settings.shown)
         if isinstance(error, _REJECTED):
@@ -247,6 +249,13 @@ class PostgresqlTarget:
         if connection is None and is_refused(error):
             reason = f"{reason}: the login was refused"
         return Retry(reason)
+
+    def _drop_idle(self) -> None:
+        """Close the idle connections: the server that ended one has ended all, and each would fail a batch."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
 
     def _sql(self, statement: LiteralString) -> sql.Composed:
         settings = self._settings
