@@ -19,6 +19,7 @@ from forebay.deliver.batch import BatchLimits
 from forebay.deliver.dispatcher import Dispatcher
 from forebay.deliver.health import TargetHealth, Totals
 from forebay.deliver.partition_executor import PartitionExecutor
+from forebay.deliver.progress import Progress
 from forebay.deliver.settings import DelivererSettings
 from forebay.deliver.source import Source, SourceClient
 from forebay.deliver.targets.target import Target, TargetContext
@@ -161,11 +162,16 @@ class Deliverer:
             raise event.error
 
     def _await_end(self, executor: PartitionExecutor) -> _Stop | _Ended:
-        """Return the first event; until then queued deliveries keep their deadlines."""
+        """Return the first event; until then waiting deliveries keep their deadlines.
+
+        When no send ends for long, they are left to expire: others should get the records.
+        """
+        progress = Progress()
         while True:
             with suppress(Empty):
                 return self._events.get(timeout=EXTEND_S)
-            executor.extend_waiting()
+            if not progress.is_stuck(self._health.totals, is_idle=executor.is_idle):
+                executor.extend_waiting()
 
     @staticmethod
     def _read(source: Source, executor: PartitionExecutor) -> None:

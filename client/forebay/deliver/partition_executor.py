@@ -5,24 +5,18 @@ threads and take turns. The credit of the subscription bounds the queues. The th
 returns delays neither `drain` nor the end of the process.
 
 A delivery that waits for its turn or for a thread is healthy, so its ack deadline is extended meanwhile. In STRICT
-order a partition has one deadline, which is up to the delivery in process once there is one. Nothing is extended when
-all threads have been stuck for ``STUCK_S``: others should get the records.
+order a partition has one deadline, which is up to the delivery in process once there is one.
 """
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 from threading import Condition
-from typing import Final
 
 from forebay.client.transport.threads import GuardedThread
 from forebay.deliver.source import SourceDelivery
-
-STUCK_S: Final = 600.0
-"""Time without a delivery that begins or ends after which waiting ones are left to expire."""
 
 
 class PartitionExecutor:
@@ -34,7 +28,6 @@ class PartitionExecutor:
         *,
         threads: int,
         on_failure: Callable[[BaseException], None],
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._work = work
         self._on_failure = on_failure
@@ -43,11 +36,8 @@ class PartitionExecutor:
         """Next deliveries of running partitions; None ends a thread."""
         # Protects all below; `drain` waits on it until no partition is running.
         self._idle = Condition()
-        self._clock = clock
         self._next: dict[int, SourceDelivery] = {}
         """Delivery of a running partition for which no thread was free yet."""
-        self._moved_at = clock()
-        """Time at which a delivery was begun or ended last."""
         self._waiting: dict[int, deque[SourceDelivery]] = {}
         self._running: set[int] = set()
         self._threads = 0
@@ -61,11 +51,14 @@ class PartitionExecutor:
             self._waiting.setdefault(delivery.partition, deque()).append(delivery)
             self._start(delivery.partition)
 
+    @property
+    def is_idle(self) -> bool:
+        """True if no delivery is in process."""
+        return not self._running
+
     def extend_waiting(self) -> None:
         """Extend the ack deadlines of waiting deliveries, where it is due."""
         with self._idle:
-            if self._clock() - self._moved_at >= STUCK_S:
-                return
             queued = (delivery for queue in self._waiting.values() for delivery in queue if delivery.relaxed)
             waiting = [*self._next.values(), *queued]
         for delivery in waiting:
@@ -102,7 +95,6 @@ class PartitionExecutor:
             partition, delivery = step
             with self._idle:
                 self._next.pop(partition, None)
-                self._moved_at = self._clock()
             error: Exception | None = None
             try:
                 self._work(delivery)
@@ -113,7 +105,6 @@ class PartitionExecutor:
     def _ended(self, partition: int, error: Exception | None) -> None:
         with self._idle:
             self._running.discard(partition)
-            self._moved_at = self._clock()
             if error is not None:  # later deliveries must not overtake a failed one
                 self._open = False
                 self._waiting.clear()

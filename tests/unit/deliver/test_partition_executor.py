@@ -13,7 +13,7 @@ from threading import Barrier, Event, Lock
 
 import pytest
 
-from forebay.deliver.partition_executor import STUCK_S, PartitionExecutor
+from forebay.deliver.partition_executor import PartitionExecutor
 from forebay.deliver.source import SourceDelivery
 from tests.support.targets.memory_source import MemoryDelivery, records
 
@@ -115,27 +115,6 @@ def test_deliveries_that_wait_are_extended_until_their_turn(relaxed: bool) -> No
 
     # In STRICT order one delivery of a partition is enough, and the partition in process sees to itself.
     assert extended == ([0, 1, 1, 1] if relaxed else [0, 1, 0, 0])
-
-
-def test_deliveries_behind_stuck_threads_are_left_to_expire() -> None:
-    now, begun, go_on = [0.0], Event(), Event()
-    waiting = delivery(1)
-
-    def work(one: SourceDelivery) -> None:
-        begun.set()
-        assert go_on.wait(WAIT_S)
-
-    lanes = PartitionExecutor(work, threads=1, on_failure=fail, clock=lambda: now[0])
-    with closing(lanes):
-        lanes.put(delivery(0))
-        assert begun.wait(WAIT_S)
-        lanes.put(waiting)
-        for now[0] in (STUCK_S - 1, STUCK_S):
-            lanes.extend_waiting()
-        extended = waiting.extended
-        go_on.set()
-
-    assert extended == 1
 
 
 def test_draining_leaves_what_waits_and_waits_for_what_runs() -> None:

@@ -87,6 +87,7 @@ class SubscriptionState:
             delivery = self._received.take()
             if delivery is not None:
                 delivery.taken_at = now
+                delivery.touch_at = self._queue_at  # it was checked with the queue
                 if not self._received:
                     self._to_send.notify()  # an ack that was held for merging is sent now
                 return delivery

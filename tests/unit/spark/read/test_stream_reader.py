@@ -30,6 +30,14 @@ def fill(broker: TestBroker, records: int, *, partition: int = 0) -> None:
         client.publish("orders", [Record(b"%d" % n) for n in range(records)], partition=partition)
 
 
+def recreate(broker: TestBroker, records: int) -> None:
+    """Delete the sink and create it again, with that many records in the first partition."""
+    with broker.client() as client:
+        client.sinks.delete("orders", force=True)
+        client.sinks.create("orders", partitions=2)
+    fill(broker, records)
+
+
 def through_the_log(offset: dict[str, Any]) -> dict[str, Any]:
     """Return an offset as it comes back from the checkpoint."""
     found: dict[str, Any] = json.loads(json.dumps(offset))
@@ -172,10 +180,7 @@ def test_a_batch_that_ends_before_it_begins_is_an_error_and_never_empty(orders: 
 def test_a_query_that_begins_again_without_read_limits_reads_no_sink_that_was_recreated(orders: TestBroker) -> None:
     query = reader(orders)
     end = latest(query, query.initialOffset())
-    with orders.client() as client:
-        client.sinks.delete("orders", force=True)
-        client.sinks.create("orders", partitions=2)
-    fill(orders, 8)
+    recreate(orders, 8)
     again = reader(orders)
     later = through_the_log(again.latestOffset())  # as Spark 4.0 and 4.1 call it
 
@@ -186,10 +191,7 @@ def test_a_query_that_begins_again_without_read_limits_reads_no_sink_that_was_re
 def test_a_sink_that_was_recreated_is_not_read_on_with_the_offsets_of_the_old_one(orders: TestBroker) -> None:
     query = reader(orders)
     end = latest(query, query.initialOffset())
-    with orders.client() as client:
-        client.sinks.delete("orders", force=True)
-        client.sinks.create("orders", partitions=2)
-    fill(orders, 9)
+    recreate(orders, 9)
 
     again = reader(orders)
 

@@ -88,13 +88,11 @@ class FlowLog:
             if self._admit(Flow.FULL):
                 _log.warning(
                     "sink became full sink=%s overflow=%s records=%d bytes=%d limit_used=%.2f",
-                    *(
-                        sink.name,
-                        Overflow(sink.settings.overflow).name,
-                        sink.live.records,
-                        sink.live.size,
-                        sink.limit_used,
-                    ),
+                    sink.name,
+                    Overflow(sink.settings.overflow).name,
+                    sink.live.records,
+                    sink.live.size,
+                    sink.limit_used,
                 )
         elif not sink.full and since is not None:
             del self._full[sink.id]

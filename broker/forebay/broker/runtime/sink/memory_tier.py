@@ -74,7 +74,7 @@ class MemoryTier:
         self.slot_is_current: Callable[[PutSlot], bool] = lambda _: False
         """Return whether a writer's window still has the page of this slot."""
         self._last_slots: dict[tuple[str, int], PutSlot] = {}
-        """Last held page of each writer, by its ID and the partition, stored at a stop if it never was."""
+        """Last held page of each writer, by its ID and the partition; stored at a stop."""
         self._prune_at = SLOTS_MIN
         self.records = 0
         """Number of records that are only in memory."""

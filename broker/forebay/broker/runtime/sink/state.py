@@ -108,12 +108,12 @@ class Sink:
 
     @property
     def full(self) -> bool:
-        """True if there was no room for an append lately, or one was rejected and no room was made since."""
+        """True if there was no room for an append lately, or nothing has changed since one was rejected."""
         if self._limited_at is None:
             return False
         if self.now() - self._limited_at < FULL_S:
             return True
-        return self._share_at_rejection is not None and self.limit_used >= self._share_at_rejection
+        return self.limit_used == self._share_at_rejection  # higher if a smaller append was accepted since
 
     def note_limit(self, *, rejected: bool) -> None:
         """Note that an append was rejected because of a limit of the sink, or that pages were dropped for it."""

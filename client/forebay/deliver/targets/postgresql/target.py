@@ -251,7 +251,7 @@ class PostgresqlTarget:
         return Retry(reason)
 
     def _drop_idle(self) -> None:
-        """Close the idle connections: the server that ended one has ended all, and each would fail a batch."""
+        """Close the idle connections: if the server has restarted, each of them would fail a batch."""
         with self._lock:
             idle, self._idle = self._idle, []
         for connection in idle:

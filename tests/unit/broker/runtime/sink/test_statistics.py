@@ -208,6 +208,17 @@ async def test_a_sink_that_rejected_an_append_is_full_until_there_is_more_room()
         assert (unchanged.full, settled.full) == (True, False)
 
 
+async def test_a_sink_that_accepts_smaller_appends_than_it_rejected_is_not_full() -> None:
+    clock = FakeClock()
+    async with sink(clock=clock, pages=2, overflow=Overflow.REJECT, max_disk_cache=4) as buffer:
+        with pytest.raises(SinkFull):
+            await (await buffer.append(page(*[b"x"] * 3))).done
+        await (await buffer.append(page(b"x"))).done
+        clock.advance(FULL_S)
+
+        assert not (await sink_state(buffer)).full
+
+
 async def test_settled_records_that_are_retained_make_room_and_fill_no_sink() -> None:
     async with sink(pages=3, max_disk_cache=3, retain_acked_bytes=1_000_000) as buffer:
         taker = Taker(buffer.subscription(""))
