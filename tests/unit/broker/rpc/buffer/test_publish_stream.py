@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -10,6 +11,9 @@ import pytest
 from forebay.broker.core.errors import StoreFenced
 from forebay.broker.rpc.buffer.publish_stream import PublishStream, _Unanswered
 from forebay.broker.runtime.publish.result import PublishResult
+from forebay.broker.runtime.resources.stream_memory import Share
+from forebay.errors.reasons import Reason
+from tests.support.refusals import refusal
 
 pytestmark = pytest.mark.anyio
 
@@ -29,3 +33,29 @@ async def test_a_durable_append_is_answered_although_the_store_has_failed_for_th
     assert answered == [(5, True)]
     with pytest.raises(StoreFenced):
         await stream._first()
+
+
+class Unread(PublishStream):
+    """A stream whose peer has sent everything and reads none of the answers."""
+
+    async def _read(self, session: object) -> None:
+        pass
+
+    async def _answer(self) -> None:
+        await asyncio.Event().wait()
+
+
+async def test_a_stream_that_is_half_closed_and_not_read_ends_when_its_memory_is_needed() -> None:
+    broker = SimpleNamespace(ended=asyncio.Event().wait)
+    session = SimpleNamespace(on_fenced=asyncio.Event(), fenced=None)
+    stream = Unread(cast("Any", broker), cast("Any", None), cast("Any", None))
+    stream._memory = Share()
+    serving = asyncio.ensure_future(stream._until_over(cast("Any", session)))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    was_done = serving.done()
+    stream._memory.shed.set()
+
+    with refusal(Reason.READER_TOO_SLOW):
+        await serving
+    assert not was_done
