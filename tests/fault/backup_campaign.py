@@ -4,7 +4,7 @@
 
 A writer commits epochs into two sinks, and publishers append small and large records to a third and a fourth, whose
 consumer acknowledges four of five and rejects the rest. Each trial begins one backup and lets it end, or kills the
-broker, or ends the call, or kills the command. What is complete then is restored:
+broker, or ends the call, or kills the command. What is complete then is restored, while the load rests:
 
 - `verify` finds nothing, before the state is marked as restored, and all accounts balance
 - every stored page has exactly one name, and every name its page
@@ -123,9 +123,11 @@ class Result:
 class Publisher:
     """Appends numbered records one call at a time, until it is told to stop. A broker that is away is waited for."""
 
-    def __init__(self, endpoint: str, sink: str, *, pause_s: float = 0.0) -> None:
+    def __init__(self, endpoint: str, sink: str, working: threading.Event, *, pause_s: float = 0.0) -> None:
+        """It publishes while ``working`` is set."""
         self._endpoint = endpoint
         self._sink = sink
+        self._working = working
         self._pause_s = pause_s
         self._stopping = threading.Event()
         self.sent = 0
@@ -135,6 +137,7 @@ class Publisher:
         """Publish one record after the other."""
         with Client(self._endpoint, settings=ONCE) as client:
             while not self._stopping.wait(self._pause_s):
+                self._working.wait()
                 number, self.sent = self.sent, self.sent + 1
                 with suppress(BrokerUnavailable):
                     client.publish(self._sink, [Record(value_of(number))], partition=0)
@@ -208,10 +211,12 @@ class Campaign:
         self._server = server
         self._address = str(folder / "target") if server is None else server.url(f"backups-{seed}")
         self._target = open_target(self._address)
-        self._publisher = Publisher(self._listen, PLAIN)
-        self._drained = Publisher(self._listen, DRAINED, pause_s=DRAINED_PAUSE_S)
+        self._working = threading.Event()
+        self._working.set()
+        self._publisher = Publisher(self._listen, PLAIN, self._working)
+        self._drained = Publisher(self._listen, DRAINED, self._working, pause_s=DRAINED_PAUSE_S)
         self._consumer = Consumer(self._listen)
-        self._writer = EpochWriter(self._listen, seed)
+        self._writer = EpochWriter(self._listen, seed, working=self._working)
         self._broker = self._start()
         self.result = Result()
 
@@ -270,13 +275,23 @@ class Campaign:
             else:
                 self.result.complete += 1
                 self.result.incremental += bool(one.manifest.parent)
-                wrong = self._wrong(one.manifest, acked, done, before_it)
+                with self._load_rests():
+                    wrong = self._wrong(one.manifest, acked, done, before_it)
                 self.result.wrong += [f"trial {number}, {ending}, {one.id}: {what}" for what in wrong]
         if number % PRUNED_EVERY == PRUNED_EVERY - 1:
             prune(self._target, now_us=time.time_ns() // 1_000, keep_last=2, keep_days=0)
             return
         if made is not None and find(self._target, made.id).id != made.id:
             self.result.wrong.append(f"trial {number}: {made.id} was reported and does not exist")
+
+    @contextmanager
+    def _load_rests(self) -> Iterator[None]:
+        """Restore without the load: a slow machine would find more to restore each time, without end."""
+        self._working.clear()
+        try:
+            yield
+        finally:
+            self._working.set()
 
     def _call(self, ending: str, delay_s: float) -> Backup | None:
         """Make a backup by a call, and end it so."""

@@ -43,7 +43,8 @@ def values_of_epoch(epoch: int, partition: int) -> list[bytes]:
 class EpochWriter:
     """Writes epochs until it is told to stop. A broker that is away is waited for."""
 
-    def __init__(self, endpoint: str, seed: int) -> None:
+    def __init__(self, endpoint: str, seed: int, *, working: threading.Event | None = None) -> None:
+        """It writes while ``working`` is set; without one, always."""
         self.done = 0
         """Epochs that were answered as committed."""
         self.begun = 0
@@ -51,6 +52,7 @@ class EpochWriter:
         self._chance = random.Random(seed)
         self._endpoint = endpoint
         self._stopping = threading.Event()
+        self._working = working
         self._run, self._ticket = "run-0", 0
 
     def stop(self) -> None:
@@ -60,6 +62,8 @@ class EpochWriter:
     def work(self) -> None:
         """Write one epoch after the other."""
         while not self._stopping.is_set():
+            if self._working is not None:
+                self._working.wait()
             self.begun = self.done + 1
             self._write(self.done)
             self.done += 1
