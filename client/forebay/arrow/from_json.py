@@ -11,6 +11,7 @@ import datetime as dt
 import json
 import operator
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any, Final
@@ -22,19 +23,45 @@ from forebay.arrow.expansion import RowsUnreadable
 _SECONDS: Final = re.compile(r"PT(-?)(\d+)\.(\d{6})S")
 
 
-def rows_from_json(objects: Sequence[bytes], schema: pa.Schema) -> pa.RecordBatch:
+def rows_from_json(objects: Sequence[bytes], schema: pa.Schema, *, ignore_case: bool = False) -> pa.RecordBatch:
     """Return one row per object, with the columns of ``schema``; missing values are null.
 
-    Raises `RowsUnreadable` for objects that are not in the form of ``json_rows``.
+    With ``ignore_case``, a name without an equal one in the object matches one that differs from it only in case, if
+    no other does; nested names, too. Raises `RowsUnreadable` for objects that are not in the form of ``json_rows``.
     """
     try:
         parsed = [json.loads(one, parse_float=Decimal) for one in objects]
+        if ignore_case:
+            parsed = [_renamed(row, pa.struct(list(schema))) for row in parsed]
         columns = [
             pa.array([_value(row.get(field.name), field.type) for row in parsed], field.type) for field in schema
         ]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
     except (ValueError, TypeError, AttributeError, ArithmeticError) as error:
         raise RowsUnreadable(f"a row is not in the form of its schema: {error}") from error
+
+
+def _renamed(value: Any, kind: pa.DataType) -> Any:
+    """Return a parsed value with the names that its type gives to fields."""
+    if value is None:
+        return None
+    if pa.types.is_struct(kind):
+        names = {field.name for field in kind}
+        spellings: dict[str, list[str]] = {}
+        for other in value.keys() - names:
+            spellings.setdefault(other.lower(), []).append(other)
+        missing = Counter(name.lower() for name in names - value.keys())
+        fields: dict[str, Any] = {}
+        for field in kind:
+            alike = spellings.get(field.name.lower(), [])
+            matches = field.name not in value and len(alike) == 1 and missing[field.name.lower()] == 1
+            fields[field.name] = _renamed(value.get(alike[0] if matches else field.name), field.type)
+        return fields
+    if pa.types.is_map(kind):
+        return {key: _renamed(item, kind.item_type) for key, item in value.items()}
+    if _is_list(kind):
+        return [_renamed(item, kind.value_type) for item in value]
+    return value
 
 
 def _value(value: Any, kind: pa.DataType) -> Any:
@@ -45,7 +72,7 @@ def _value(value: Any, kind: pa.DataType) -> Any:
         return {field.name: _value(value.get(field.name), field.type) for field in kind}
     if pa.types.is_map(kind):
         return [(_key(key, kind.key_type), _value(item, kind.item_type)) for key, item in value.items()]
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+    if _is_list(kind):
         return [_value(item, kind.value_type) for item in value]
     convert = next((convert for is_kind, convert in _CONVERT if is_kind(kind)), None)
     return value if convert is None else convert(value)
@@ -72,6 +99,10 @@ def _span(text: str) -> dt.timedelta:
 
 def _bytes(text: str) -> bytes:
     return base64.b64decode(text, validate=True)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -26,7 +26,7 @@ from forebay.spark.options.write import Delivery, Target, WriteOptions, write_op
 from forebay.spark.write import transaction
 from forebay.spark.write.epochs import StagedAttempt
 from forebay.spark.write.jobs import batch_job
-from forebay.spark.write.record_schema import plan_rows
+from forebay.spark.write.record_schema import plan_of
 from forebay.spark.write.writer import WriteJob, run_task
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def write_atomically(writes: Sequence[Write], *, from_query: bool, endpoint: str
     done: list[tuple[Target, list[StagedAttempt]]] = []
     with ExitStack() as undo:
         for write, options in zip(writes, every, strict=True):
-            plan = plan_rows(write.frame.schema, options.rows, options.partition_by, options.arrow_dictionary)
+            plan = plan_of(write.frame.schema, options)
             job = batch_job(options, plan, write.frame.schema)
             assert job.run is not None, "the write is exactly once"
             undo.callback(transaction.close, options.target, job.run)  # the tokens of failed attempts are unknown here

@@ -16,7 +16,7 @@ from forebay.spark.options.read import read_options, schema_options
 from forebay.spark.options.write import Rows, write_options
 from forebay.spark.read.schema import read_schema
 from forebay.spark.versions import require_read_limits
-from forebay.spark.write.record_schema import plan_rows
+from forebay.spark.write.record_schema import plan_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -51,7 +51,7 @@ class ForebayDataSource(DataSource):
         from forebay.spark.write.jobs import batch_job  # noqa: PLC0415 - imports grpc and pyarrow
         from forebay.spark.write.writer import ForebayWriter  # noqa: PLC0415 - imports pyarrow
 
-        plan = plan_rows(schema, options.rows, options.partition_by, options.arrow_dictionary)
+        plan = plan_of(schema, options)
         return ForebayWriter(batch_job(options, plan, schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> ForebayStreamWriter:
@@ -60,7 +60,7 @@ class ForebayDataSource(DataSource):
         from forebay.spark.write.jobs import stream_job  # noqa: PLC0415 - imports grpc and pyarrow
         from forebay.spark.write.writer import ForebayStreamWriter  # noqa: PLC0415 - imports pyarrow
 
-        plan = plan_rows(schema, options.rows, options.partition_by, options.arrow_dictionary)
+        plan = plan_of(schema, options)
         return ForebayStreamWriter(stream_job(options, plan, schema))
 
     def reader(self, schema: StructType) -> ForebayReader:

@@ -78,6 +78,22 @@ def test_a_field_missing_in_an_older_row_is_null_and_a_field_outside_the_schema_
     assert found.to_pylist() == [{"a": "x", "c": None}, {"a": "y", "c": None}]
 
 
+def test_names_that_differ_in_case_match_if_asked_and_only_where_one_does() -> None:
+    nested = pa.struct([("City", pa.string())])
+    wanted = pa.schema([("Name", pa.string()), ("Home", nested), ("all", pa.list_(nested)), ("x", pa.int8())])
+    row = b'{"name":"a","home":{"city":"b"},"ALL":[{"CITY":"c"},null],"X":1,"x":2}'
+
+    assert rows_from_json([row], wanted).to_pylist() == [{"Name": None, "Home": None, "all": None, "x": 2}]
+    assert rows_from_json([row], wanted, ignore_case=True).to_pylist() == [
+        {"Name": "a", "Home": {"City": "b"}, "all": [{"City": "c"}, None], "x": 2}
+    ]
+    unclear = pa.schema([("B", pa.int8()), ("Aa", pa.int8()), ("AA", pa.int8())])
+    assert rows_from_json([b'{"b":1,"aa":2}', b'{"b":1,"Aa":2,"aa":3}', b'{"Aa":2,"aA":3,"aa":4}'], unclear,
+                          ignore_case=True).to_pylist() == [
+        {"B": 1, "Aa": None, "AA": None}, {"B": 1, "Aa": 2, "AA": 3}, {"B": None, "Aa": 2, "AA": None},
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("value", "kind"),
     [
@@ -95,3 +111,5 @@ def test_a_field_missing_in_an_older_row_is_null_and_a_field_outside_the_schema_
 def test_a_value_that_is_not_in_the_form_of_the_schema_is_reported(value: bytes, kind: pa.DataType) -> None:
     with pytest.raises(RowsUnreadable, match="not in the form of its schema"):
         rows_from_json([value], pa.schema([("c", kind)]))
+    with pytest.raises(RowsUnreadable, match="not in the form of its schema"):
+        rows_from_json([value], pa.schema([("c", kind)]), ignore_case=True)

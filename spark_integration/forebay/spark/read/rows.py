@@ -165,7 +165,7 @@ class RowPages:
             try:
                 if VERSION_HEADER not in dict(headers):
                     raise RowsUnreadable("it is a record and not a row")
-                batches.append(rows_from_json([value], self._rows))
+                batches.append(rows_from_json([value], self._rows, ignore_case=True))
             except RowsUnreadable as broken:
                 unreadable[place] = str(broken)
         return one_batch([pa.RecordBatch.from_pylist([], schema=self._rows), *batches]), unreadable
@@ -214,7 +214,7 @@ class RowPages:
                     _AS_RECORDS,
                 )
         try:
-            return rows_from_json(decoded.values, self._rows)
+            return rows_from_json(decoded.values, self._rows, ignore_case=True)
         except RowsUnreadable as broken:
             raise errors.InvalidPage(f"the page at offset {page.base_offset} is not what it says: {broken}") from broken
 

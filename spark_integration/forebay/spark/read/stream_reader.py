@@ -64,6 +64,8 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Last known end of the sink."""
         self._planned: StreamOffset | None = None
         """End of the last micro-batch, for Spark versions that do not pass the start of the next one."""
+        self._start_unknown = False
+        """The first micro-batch after a restart was planned without its start, which `partitions` is given."""
 
     def initialOffset(self) -> Json:
         """Return the initial offset of the query. Raises `ForebaySparkError`."""
@@ -113,9 +115,10 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if begin is None:
             # The query continues from a checkpoint that Spark has not passed on: it has read the records before it.
             self._planned = StreamOffset(found.incarnation, {one.partition: one.next for one in found.stored})
+            self._start_unknown = True
         else:
             self._check_same(begin, found)
-            self._planned = self._end(begin, found, ReadAllAvailable(), begin.partitions)
+            self._planned = self._end(begin, found, ReadAllAvailable(), self._resumed(begin, found))
         return self._planned.json()
 
     def _resumed(self, begin: StreamOffset, found: SinkView) -> Mapping[int, int]:
@@ -146,7 +149,13 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found = self._call(self._view)
         self._check_same(first, found)  # before Spark 4.2 nothing else compares the offset of the checkpoint
         self._check_same(last, found)
-        spans = plan_batch(self._options, start_of_batch(first, last), last.partitions)
+        begin = dict(start_of_batch(first, last))
+        if self._start_unknown:
+            for partition, saved in self._resumed(first, found).items():
+                if begin.get(partition, 0) < saved:
+                    begin[partition] = max(begin.get(partition, 0), min(saved, last.at(partition)))
+            self._start_unknown = False
+        spans = plan_batch(self._options, begin, last.partitions)
         return [Split(span, last.incarnation) for span in spans]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -108,8 +108,18 @@ def nulls_in(array: pa.Array, field: pa.Field, path: str | None = None) -> str |
     elif pa.types.is_list(field.type):
         inside = [(array.flatten(), field.type.value_field, f"{path}[]")]
     elif pa.types.is_map(field.type):
-        inside = [(array.items, field.type.item_field, f"{path} (values)")]
+        inside = [(_items(array), field.type.item_field, f"{path} (values)")]
     return next((found for each in inside if (found := nulls_in(*each)) is not None), None)
+
+
+def _items(array: pa.MapArray) -> pa.Array:
+    """Return the values of the maps in an array, which may be a part of another one."""
+    if array.null_count:
+        array = array.drop_null()
+    if not len(array):
+        return array.items[:0]
+    first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
+    return array.items[first:last]
 
 
 def may_be_null(field: pa.Field) -> bool:

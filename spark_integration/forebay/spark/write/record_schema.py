@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 )
 
 from forebay.spark.errors import ForebaySparkError
-from forebay.spark.options.write import AUTO, Rows
+from forebay.spark.options.write import AUTO, Rows, WriteOptions
 from forebay.spark.schema.column_names import matches
 from forebay.spark.versions import CALENDAR_INTERVAL_TYPES, SPATIAL_TYPES, VARIANT_TYPES
 
@@ -57,8 +57,24 @@ class RowPlan:
         return self.kind is Rows.RECORD and name in self.columns
 
 
+def plan_of(schema: StructType, options: WriteOptions) -> RowPlan:
+    """Return the stored form of rows of a schema with the options of their write. Raises `ForebaySparkError`."""
+    return plan_rows(
+        schema,
+        options.rows,
+        options.partition_by,
+        options.arrow_dictionary,
+        case_sensitive=options.case_sensitive,
+    )
+
+
 def plan_rows(
-    schema: StructType, rows: Rows, partition_by: tuple[str, ...] = (), arrow_dictionary: tuple[str, ...] = ()
+    schema: StructType,
+    rows: Rows,
+    partition_by: tuple[str, ...] = (),
+    arrow_dictionary: tuple[str, ...] = (),
+    *,
+    case_sensitive: bool = False,
 ) -> RowPlan:
     """Return the stored form of rows of a schema. Raises `ForebaySparkError` if it is unclear or invalid."""
     kind = rows
@@ -75,8 +91,8 @@ def plan_rows(
         _check_json(schema)
     else:
         _check_columns(schema)
-    _check_partition_by(kind, schema, partition_by)
-    _check_dictionary(kind, schema, arrow_dictionary)
+    _check_partition_by(kind, schema, partition_by, case_sensitive=case_sensitive)
+    _check_dictionary(kind, schema, arrow_dictionary, case_sensitive=case_sensitive)
     return RowPlan(kind, names)
 
 
@@ -157,13 +173,13 @@ def _check_columns(schema: StructType) -> None:
     _check_once(names)
 
 
-def _check_partition_by(kind: Rows, schema: StructType, partition_by: tuple[str, ...]) -> None:
+def _check_partition_by(kind: Rows, schema: StructType, partition_by: tuple[str, ...], *, case_sensitive: bool) -> None:
     if partition_by and kind is not Rows.ARROW:
         raise ForebaySparkError(
             f"Option partition_by is for rows with a schema; these are written as {kind.value}.",
             'Name the key of a record by a column key, or set .option("row_format", "arrow").',
         )
-    known = matches(partition_by, schema.fieldNames())
+    known = matches(partition_by, schema.fieldNames(), case_sensitive=case_sensitive)
     for name in partition_by:
         if name not in known:
             raise ForebaySparkError(
@@ -172,14 +188,16 @@ def _check_partition_by(kind: Rows, schema: StructType, partition_by: tuple[str,
             )
 
 
-def _check_dictionary(kind: Rows, schema: StructType, arrow_dictionary: tuple[str, ...]) -> None:
+def _check_dictionary(
+    kind: Rows, schema: StructType, arrow_dictionary: tuple[str, ...], *, case_sensitive: bool
+) -> None:
     if arrow_dictionary and kind is not Rows.ARROW:
         raise ForebaySparkError(
             f"Option arrow_dictionary is for rows with a schema; these are written as {kind.value}.",
             'Leave it out, or set .option("row_format", "arrow").',
         )
     suitable = [field.name for field in schema.fields if isinstance(field.dataType, StringType | BinaryType)]
-    known = {AUTO: AUTO} | matches(arrow_dictionary, suitable)
+    known = {AUTO: AUTO} | matches(arrow_dictionary, suitable, case_sensitive=case_sensitive)
     for name in arrow_dictionary:
         if name not in known:
             found = schema[name].dataType.simpleString() if name in schema.fieldNames() else "none of the columns"

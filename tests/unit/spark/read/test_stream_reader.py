@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxRows
 
 from forebay.client import Record, testing
+from forebay.client.positions.position import SavedPosition
 from forebay.client.testing import TestBroker
 from forebay.spark import ForebayDataSource, ForebaySparkError
 from forebay.spark.read.offsets import parsed
@@ -186,6 +187,68 @@ def test_a_query_that_begins_again_without_read_limits_reads_no_sink_that_was_re
 
     with pytest.raises(ForebaySparkError, match="deleted and recreated"):
         again.partitions(end, later)
+
+
+def saved_offset(broker: TestBroker) -> int:
+    """Return the offset of the first partition in the broker's store of positions."""
+    with broker.client() as client:
+        [found] = [one for one in client.positions.list("spark/") if one.key.partition == 0]
+    return SavedPosition.decode(str(found.key), found.document).offset
+
+
+SAVED = {"checkpoint_store": "broker:", "checkpoint_name": "billing"}
+
+
+def test_a_query_that_begins_again_without_read_limits_saves_its_positions(orders: TestBroker) -> None:
+    query = reader(orders, **SAVED)
+    query.initialOffset()
+    first = through_the_log(query.latestOffset())  # as Spark 4.0 and 4.1 call it
+    query.commit(first)
+    query.stop()
+    assert saved_offset(orders) == 5
+    fill(orders, 3)
+
+    again = reader(orders, **SAVED)
+    second = through_the_log(again.latestOffset())
+    assert offsets(rows(again, first, second)) == [5, 6, 7]
+    again.commit(second)
+    again.stop()
+
+    assert saved_offset(orders) == 8
+
+
+def test_a_query_without_read_limits_skips_what_is_saved_beyond_its_checkpoint(orders: TestBroker) -> None:
+    query = reader(orders, **SAVED)
+    old = through_the_log(query.initialOffset())
+    query.commit(through_the_log(query.latestOffset()))
+    query.stop()
+    fill(orders, 3)
+
+    again = reader(orders, **SAVED)
+    end = through_the_log(again.latestOffset())
+
+    assert offsets(rows(again, {**old, "initial": False}, end)) == [5, 6, 7]
+    fill(orders, 1)
+    after = through_the_log(again.latestOffset())
+    assert offsets(rows(again, end, after)) == [8]
+    again.stop()
+
+
+def test_a_batch_without_read_limits_that_is_run_again_takes_its_positions_over(orders: TestBroker) -> None:
+    query = reader(orders, **SAVED)
+    start = through_the_log(query.initialOffset())
+    end = through_the_log(query.latestOffset())
+    query.stop()
+
+    again = reader(orders, **SAVED)
+    assert offsets(rows(again, {**start, "initial": False}, end)) == [0, 1, 2, 3, 4]
+    fill(orders, 2)
+    after = through_the_log(again.latestOffset())
+    assert offsets(rows(again, end, after)) == [5, 6]
+    again.commit(after)
+    again.stop()
+
+    assert saved_offset(orders) == 7
 
 
 def test_a_sink_that_was_recreated_is_not_read_on_with_the_offsets_of_the_old_one(orders: TestBroker) -> None:

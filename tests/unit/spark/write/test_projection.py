@@ -134,5 +134,16 @@ def test_a_null_is_found_where_the_schema_says_that_there_is_none(
     assert not may_be_null(field)
 
 
+def test_a_null_is_looked_for_only_in_the_rows_that_are_read() -> None:
+    field = pa.field("c", pa.map_(pa.string(), NEVER))
+    maps = pa.array([[("k", 1)], [("k", None)], None, [("k", 2)]], pa.map_(pa.string(), pa.int32()))
+
+    assert nulls_in(maps, field) == "c (values)"
+    assert nulls_in(maps[:1], field) is None
+    assert nulls_in(maps[2:], field) is None
+    assert nulls_in(maps[2:3], field) is None
+    assert nulls_in(maps[1:3], field) == "c (values)"
+
+
 def test_a_map_may_be_null_throughout_but_for_its_keys() -> None:
     assert may_be_null(pa.field("m", pa.map_(pa.string(), pa.struct([("a", pa.int32())]))))

@@ -68,6 +68,14 @@ def test_columns_that_choose_the_partition_are_columns_of_rows_with_a_schema() -
         plan_rows(schema(value=STRING), Rows.AUTO, ("value",))
 
 
+def test_columns_of_options_match_as_the_rows_do_in_case() -> None:
+    columns = schema(Country=STRING)
+    for names in ({"partition_by": ("country",)}, {"arrow_dictionary": ("country",)}):
+        assert plan_rows(columns, Rows.ARROW, **names).kind is Rows.ARROW
+        with pytest.raises(ForebaySparkError, match="country"):
+            plan_rows(columns, Rows.ARROW, **names, case_sensitive=True)
+
+
 def test_columns_with_a_dictionary_are_strings_and_binaries_of_rows_with_a_schema() -> None:
     columns = schema(a=LONG, b=STRING, c=BINARY, d=StructType([StructField("e", STRING)]), f=ArrayType(STRING))
 
