@@ -68,12 +68,11 @@ def test_columns_that_choose_the_partition_are_columns_of_rows_with_a_schema() -
         plan_rows(schema(value=STRING), Rows.AUTO, ("value",))
 
 
-def test_columns_of_options_match_as_the_rows_do_in_case() -> None:
-    columns = schema(Country=STRING)
-    for names in ({"partition_by": ("country",)}, {"arrow_dictionary": ("country",)}):
-        assert plan_rows(columns, Rows.ARROW, **names).kind is Rows.ARROW
-        with pytest.raises(ForebaySparkError, match="country"):
-            plan_rows(columns, Rows.ARROW, **names, case_sensitive=True)
+@pytest.mark.parametrize("options", [(("country",), ()), ((), ("country",))])
+def test_columns_of_options_match_as_the_rows_do_in_case(options: tuple[tuple[str, ...], tuple[str, ...]]) -> None:
+    assert plan_rows(schema(Country=STRING), Rows.ARROW, *options).kind is Rows.ARROW
+    with pytest.raises(ForebaySparkError, match="country"):
+        plan_rows(schema(Country=STRING), Rows.ARROW, *options, case_sensitive=True)
 
 
 def test_columns_with_a_dictionary_are_strings_and_binaries_of_rows_with_a_schema() -> None:
