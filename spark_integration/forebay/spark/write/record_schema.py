@@ -58,7 +58,7 @@ class RowPlan:
 
 
 def plan_of(schema: StructType, options: WriteOptions) -> RowPlan:
-    """Return the stored form of rows of a schema with the options of their write. Raises `ForebaySparkError`."""
+    """Return the stored form of rows with the options of their write. Raises `ForebaySparkError`."""
     return plan_rows(
         schema,
         options.rows,
