@@ -11,14 +11,41 @@ from typing import Final
 import uvicorn
 from starlette.applications import Starlette
 
-REQUESTS_MAX: Final = 128
-"""Connections and requests at a time; more are answered with 503."""
+from forebay.broker.console.connection import CONNECTIONS_MAX, REQUEST_S, BoundedConnection
+
+BACKLOG: Final = 128
+"""Connections that the system keeps until the loop accepts them."""
 
 STOP_S: Final = 2
 
 
 class _Server(uvicorn.Server):
-    """Server that leaves the signals to the broker."""
+    """Server with bounded connections that leaves the signals to the broker."""
+
+    def __init__(self, config: uvicorn.Config, connections_max: int, request_s: float) -> None:
+        super().__init__(config)
+        self._connections_max = connections_max
+        self._request_s = request_s
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept connections."""
+        loop, context = asyncio.get_running_loop(), self.config.ssl
+        self.servers = [
+            await loop.create_server(
+                self._connection,
+                sock=listening,
+                backlog=BACKLOG,
+                ssl=context,
+                ssl_handshake_timeout=None if context is None else self._request_s,
+            )
+            for listening in sockets or ()
+        ]
+        self.started = True
+
+    def _connection(self) -> BoundedConnection:
+        return BoundedConnection(
+            self.config, self.server_state, connections_max=self._connections_max, request_s=self._request_s
+        )
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -30,9 +57,17 @@ class ConsoleServer:
     """Console of one broker, bound to its address. Used on the loop."""
 
     def __init__(
-        self, application: Starlette, host: str, port: int, *, cert_file: str = "", key_file: str = ""
+        self,
+        application: Starlette,
+        host: str,
+        port: int,
+        *,
+        cert_file: str = "",
+        key_file: str = "",
+        connections_max: int = CONNECTIONS_MAX,
+        request_s: float = REQUEST_S,
     ) -> None:
-        """Bind the address. Raises ``OSError``."""
+        """Bind the address. ``request_s`` is the time in which a request must arrive. Raises ``OSError``."""
         self._socket = _bound(host, port)
         self._host = host
         self.port: int = self._socket.getsockname()[1]
@@ -48,18 +83,18 @@ class ConsoleServer:
             log_level="warning",
             access_log=False,
             server_header=False,
-            limit_concurrency=REQUESTS_MAX,
             timeout_graceful_shutdown=STOP_S,
             ssl_certfile=cert_file or None,
             ssl_keyfile=key_file or None,
         )
+        self._bounds = connections_max, request_s
         self._config = config
-        self._server = _Server(config)
+        self._server = _Server(config, *self._bounds)
 
     async def run(self) -> None:
         """Serve until ``stop``; then wait until it is cancelled. May be called again after a failure."""
         if self._socket.fileno() < 0:  # closed by the run before
-            self._socket, self._server = _bound(self._host, self.port), _Server(self._config)
+            self._socket, self._server = _bound(self._host, self.port), _Server(self._config, *self._bounds)
         await self._server.serve(sockets=[self._socket])
         self._ended.set()
         await asyncio.Event().wait()
@@ -78,7 +113,7 @@ def _bound(host: str, port: int) -> socket.socket:
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(place)
-        bound.listen(128)
+        bound.listen(BACKLOG)
         bound.setblocking(False)
     except OSError as error:
         bound.close()
