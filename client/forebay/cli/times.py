@@ -35,11 +35,17 @@ def parse_time(text: str, *, now: datetime | None = None) -> datetime:
 
 
 def in_zone(moment: datetime) -> datetime:
-    """Return a time in the chosen zone; a time without a zone is in it already."""
+    """Return a time in the chosen zone; a time without a zone is in it already.
+
+    At the ends of the calendar, where the zone has no year for it, the time keeps its own zone.
+    """
     zone = ZONE.get()
-    if moment.tzinfo is None and zone is not None:
-        return moment.replace(tzinfo=zone)
-    return moment.astimezone(zone)
+    if moment.tzinfo is None:
+        return moment.replace(tzinfo=zone) if zone is not None else moment.astimezone()
+    try:
+        return moment.astimezone(zone)
+    except OverflowError:
+        return moment
 
 
 def time_text(moment: datetime) -> str:

@@ -57,3 +57,10 @@ def test_a_duration_is_a_time_ago(text: str, ago: timedelta) -> None:
 def test_a_text_that_is_no_time_is_refused_with_the_allowed_forms(text: str) -> None:
     with pytest.raises(CommandFailed, match="must be a time \\(2026-01-31T12:00"):
         parse_time(text)
+
+
+def test_a_time_that_the_zone_has_no_year_for_keeps_its_own() -> None:
+    last = datetime.max.replace(tzinfo=UTC)
+
+    assert parse_time("9999-12-31T23:59:59.999999Z") == last
+    assert time_text(last) == "9999-12-31 23:59:59"

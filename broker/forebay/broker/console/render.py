@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -18,6 +18,8 @@ from forebay.state import numbers as text
 from forebay.text import visible
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Renderer:
@@ -101,5 +103,6 @@ def _shown(value: Any) -> Any:
 
 def _clock(at_us: int) -> Markup:
     """Return a time as HTML, in UTC."""
-    at = datetime.fromtimestamp(at_us / 1e6, UTC)
+    # A float would round the last microsecond of 9999 to the year 10000.
+    at = EPOCH + timedelta(microseconds=at_us)
     return Markup('<time datetime="{}">{} UTC</time>').format(at.isoformat(), escape(f"{at:%Y-%m-%d %H:%M:%S}"))

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from forebay.broker.rpc.buffer.peek import SHOWN_MAX
 from forebay.text import visible
 from forebay.v1 import buffer_service_pb2 as pb
 
@@ -19,6 +20,9 @@ COLUMNS_MAX: Final = 32
 
 CELL_MAX: Final = 200
 """Characters of a cell."""
+
+INDENTED_MAX: Final = 4 * SHOWN_MAX
+"""Characters of indented JSON; a value whose nesting is so deep that it had more is shown as stored."""
 
 LINE: Final = 16
 """Bytes in a line of hexadecimal digits."""
@@ -75,10 +79,24 @@ def value_text(record: pb.PeekedRecord, view: str) -> str:
     more = "…" if record.truncated else ""
     if view == "hex":
         return _hex(_bytes(record)) + more
-    if view == "json" and record.format == "json" and not record.truncated:
-        lines = json.dumps(json.loads(record.value), indent=2, ensure_ascii=False).split("\n")
-        return "\n".join(visible(line) for line in lines)
-    return visible(record.value) + more
+    indented = _indented(record.value) if view == "json" and record.format == "json" and not record.truncated else None
+    if indented is None:
+        return visible(record.value) + more
+    return "\n".join(visible(line) for line in indented.split("\n"))
+
+
+def _indented(document: str) -> str | None:
+    """Return a JSON document with a line per value; None if its nesting is too deep for that."""
+    parts, left = list[str](), INDENTED_MAX
+    try:
+        for part in json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(json.loads(document)):
+            parts.append(part)
+            left -= len(part)
+            if left < 0:
+                return None
+    except (ValueError, RecursionError):
+        return None
+    return "".join(parts)
 
 
 def _bytes(record: pb.PeekedRecord) -> bytes:

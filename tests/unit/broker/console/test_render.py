@@ -26,6 +26,20 @@ def test_a_sentence_has_code_and_nothing_of_html() -> None:
     assert coded("`<b>` is `on`") == "<code>&lt;b&gt;</code> is <code>on</code>"
 
 
+def test_the_last_and_the_first_microsecond_of_the_calendar_are_shown() -> None:
+    last, first = (_shown_at(at_us) for at_us in (253_402_300_799_999_999, -62_135_596_800_000_000))
+
+    assert '<time datetime="9999-12-31T23:59:59.999999+00:00">9999-12-31 23:59:59 UTC</time>' in last
+    assert '<time datetime="0001-01-01T00:00:00+00:00">' in first
+
+
+def _shown_at(at_us: int) -> str:
+    letter = {"at_us": at_us, "partition": 0, "offset": 0, "origin_partition": 0, "origin_offset": 0, "attempts": 1}
+    group = {"error": "", "count": 1, "letters": [letter]}
+    data = {"sink": "orders", "count": 1, "count_max": 1, "groups": [group]}
+    return Renderer(str).content(Page("letters.html", "", data, "", "/"))
+
+
 def _listing(order: str) -> dict[str, object]:
     return {
         "total": 0, "at_us": 0, "order": order, "first": 0, "sinks": [], "previous": order, "next": order,

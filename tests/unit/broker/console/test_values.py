@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import json
 
-from forebay.broker.console.values import CELL_MAX, COLUMNS_MAX, row_table, value_text
+import pytest
+
+from forebay.broker.console.values import CELL_MAX, COLUMNS_MAX, INDENTED_MAX, row_table, value_text
 from forebay.v1 import buffer_service_pb2 as pb
 
 
@@ -71,3 +73,19 @@ def test_line_ends_of_a_value_are_escaped_and_those_of_its_form_are_not() -> Non
 
     assert value_text(record, "json") == '{\n  "city": "Z\\u202e"\n}'
     assert value_text(pb.PeekedRecord(value="a\nb", format="text"), "text") == "a\\nb"
+
+
+@pytest.mark.parametrize("depth", [200, 900, 960, 2_048])
+def test_json_whose_nesting_is_deep_is_shown_as_it_is_stored(depth: int) -> None:
+    value = "[" * depth + "]" * depth
+
+    assert value_text(pb.PeekedRecord(value=value, format="json"), "json") == value
+
+
+def test_indented_json_has_a_bound() -> None:
+    value = json.dumps([[[[1] * 300] * 1] * 1] * 4, separators=(",", ":"))
+
+    found = value_text(pb.PeekedRecord(value=value, format="json"), "json")
+
+    assert json.loads(found) == json.loads(value)
+    assert len(value) < len(found) <= INDENTED_MAX
