@@ -20,12 +20,14 @@ from forebay.client import (
     ClientSettings,
     CredentialsUnusable,
     Record,
+    RetryPolicy,
     TlsSettings,
 )
 from forebay.client.errors import AccessDenied, ForebayError
 from forebay.errors.reasons import Reason
 from tests.support.certificates import Authority, Pair
 from tests.support.clients.both import RUNNERS, with_asyncio
+from tests.support.processes.broker import free_port
 from tests.support.refusals import failure
 
 TOKEN = "a-token-of-this-test"
@@ -157,6 +159,21 @@ def test_a_plain_client_of_a_broker_with_tls_gets_an_error_at_once(
         error = refused(broker.endpoint, ClientSettings(), call, Reason.HANDSHAKE_FAILED)
 
     assert "the broker requires TLS and this client does not use it" in str(error)
+
+
+def test_a_broker_that_is_away_is_not_blamed_for_the_certificate_of_another_one(server: Pair) -> None:
+    away = f"127.0.0.1:{free_port()}"
+    with (
+        BrokerServer.in_memory(**encrypted(server)) as broker,
+        Client([away, broker.endpoint], settings=ClientSettings(retry=RetryPolicy(tries_max=2))) as client,
+    ):
+        sinks = [f"orders-{number}" for number in range(64)]
+        there = {client.endpoint_of(sink): sink for sink in sinks}
+
+        with failure(Reason.UNREACHABLE):
+            client.sinks.get(there[away])
+        with failure(Reason.HANDSHAKE_FAILED):
+            client.sinks.get(there[broker.endpoint])
 
 
 def test_a_client_with_tls_of_a_plain_broker_gets_an_error_at_once(

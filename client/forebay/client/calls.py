@@ -110,7 +110,7 @@ class ClientCalls:
             finally:
                 call.cancel()
 
-        return (await self._service.unary.call("Replay", attempt))[0]
+        return (await self._service.unary.call("Replay", attempt, endpoint=self._channels.endpoint_of(sink)))[0]
 
     @operation
     async def pull(

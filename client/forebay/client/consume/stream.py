@@ -25,7 +25,6 @@ from forebay.client.settings import SubscriberSettings
 from forebay.client.transport.channel import Channels
 from forebay.client.transport.io import Job, Responses
 from forebay.client.transport.reconnect import Reconnect
-from forebay.client.transport.rendezvous import endpoint_of
 from forebay.client.transport.threads import fault_of
 from forebay.client.values import convert, convert_sinks
 from forebay.client.values.ranges import intersect
@@ -121,7 +120,7 @@ class SubscribeStream:
                 reconnect.level(),
                 "deliver stream broke sink=%s endpoint=%s reason=%s failures=%d delay_s=%.2f",
                 self._sink,
-                endpoint_of(self._sink, self._channels.endpoints),
+                self._channels.endpoint_of(self._sink),
                 error.reason,
                 reconnect.failures,
                 delay_s,
@@ -146,7 +145,7 @@ class SubscribeStream:
             async for response in call:
                 await self._handle(stream, response)
         except grpc.RpcError as failure:
-            return await self._channels.ended(failure, self._sink)
+            return await self._channels.ended(failure, self._channels.endpoint_of(self._sink))
         except PageCorrupt as error:
             # Damaged in transit: unsettled records are redelivered over a new stream. If the damage repeats, it
             # occurs at its source.
@@ -184,7 +183,7 @@ class SubscribeStream:
             state.arrived(delivery)
             if self._damaged and any((page.partition, page.base_offset) == self._damaged_at for page in delivery.pages):
                 self._damaged, self._damaged_at = 0, None
-            self._channels.reached(self._sink)
+            self._channels.reached(self._channels.endpoint_of(self._sink))
         elif kind == "results":
             state.resolved([convert.settle_result(one) for one in response.results.results])
         elif kind == "revoked":
@@ -197,7 +196,7 @@ class SubscribeStream:
             gap = convert.value(Gap, response.gap)
             state.arrived(InFlight(partition=gap.partition, incarnation=state.incarnation, gap=gap))
         elif kind == "opened" and not stream.is_open:
-            self._channels.reached(self._sink)
+            self._channels.reached(self._channels.endpoint_of(self._sink))
             state.opened(stream, response.opened)
             if self._reconnect.failures:
                 log.info("deliver stream opened again sink=%s failures=%d", self._sink, self._reconnect.failures)

@@ -28,7 +28,6 @@ from forebay.client.publish.sender import PublishStreamState, Sender
 from forebay.client.transport.channel import Channels
 from forebay.client.transport.io import Job, Responses
 from forebay.client.transport.reconnect import Reconnect
-from forebay.client.transport.rendezvous import endpoint_of
 from forebay.client.transport.threads import fault_of
 from forebay.client.values.epochs import StagedPart
 from forebay.errors.reasons import Reason
@@ -138,7 +137,7 @@ class PublishStream:
                 reconnect.level(),
                 "publish stream broke sink=%s endpoint=%s reason=%s failures=%d delay_s=%.2f",
                 self._sink,
-                endpoint_of(self._sink, self._channels.endpoints),
+                self._channels.endpoint_of(self._sink),
                 error.reason,
                 reconnect.failures,
                 delay_s,
@@ -224,11 +223,11 @@ class PublishStream:
                 elif state.is_open:
                     raise ProtocolViolation("a second `opened` on one stream")
                 else:
-                    self._channels.reached(self._sink)
+                    self._channels.reached(self._channels.endpoint_of(self._sink))
                     self._epoch, self.incarnation = response.opened.writer_epoch, response.opened.incarnation
                     self._sender.opened(state, response.opened, self._sink, resumed=resumed)
         except grpc.RpcError as failure:
-            error = await self._channels.ended(failure, self._sink)
+            error = await self._channels.ended(failure, self._channels.endpoint_of(self._sink))
         except ForebayError as failure:
             error = failure
         finally:  # also after an unexpected error: the next stream continues

@@ -256,7 +256,7 @@ class PartitionPages:
                 elif kind == "opened":
                     self._opened(response.opened)
         except grpc.RpcError as failure:
-            raise await self._channels.ended(failure, self._sink) from failure
+            raise await self._channels.ended(failure, self._channels.endpoint_of(self._sink)) from failure
         finally:
             call.cancel()
 

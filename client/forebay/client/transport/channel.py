@@ -11,7 +11,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar, cast
@@ -105,7 +105,11 @@ class Channels:
 
     def of_sink(self, sink: str) -> Any:
         """Return the channel to the broker that holds ``sink``."""
-        return self.of_endpoint(endpoint_of(sink, self.endpoints))
+        return self.of_endpoint(self.endpoint_of(sink))
+
+    def endpoint_of(self, sink: str) -> str:
+        """Return the endpoint of the broker that holds ``sink``."""
+        return endpoint_of(sink, self.endpoints)
 
     def of_endpoint(self, endpoint: str) -> Any:
         """Return the channel to ``endpoint``.
@@ -116,11 +120,11 @@ class Channels:
 
     def server_of(self, sink: str) -> dict[str, str | int]:
         """Return the address of the broker that holds ``sink``, as attributes of spans and metrics."""
-        return server_of(endpoint_of(sink, self.endpoints))
+        return server_of(self.endpoint_of(sink))
 
     def stub(self, kind: type[T], sink: str) -> T:
         """Return the stub of a service at the broker that holds ``sink``; raises as ``of_endpoint``."""
-        return self.stub_at(kind, endpoint_of(sink, self.endpoints))
+        return self.stub_at(kind, self.endpoint_of(sink))
 
     def stub_at(self, kind: type[T], endpoint: str) -> T:
         """Return the stub of a service at ``endpoint``; raises as ``of_endpoint``."""
@@ -144,33 +148,31 @@ class Channels:
         self._report.check()
         return opened
 
-    def reached(self, sink: str | None = None) -> None:
-        """Record that a call about ``sink`` reached its broker."""
+    def reached(self, endpoint: str) -> None:
+        """Record that a call reached the broker at ``endpoint``."""
         self._report.check()
-        for endpoint in self._endpoints_of(sink):
-            self._diagnosis.reached(endpoint)
+        self._diagnosis.reached(endpoint)
 
-    async def ended(self, failure: grpc.RpcError, sink: str | None = None) -> ForebayError:
-        """Return the error that ended a call about ``sink``.
+    async def ended(self, failure: grpc.RpcError, endpoint: str) -> ForebayError:
+        """Return the error that ended a call to the broker at ``endpoint``.
 
-        If no broker was reached, this probes the endpoint for a TLS mismatch, and returns ``HANDSHAKE_FAILED`` if that
+        If it was not reached, this probes the endpoint for a TLS mismatch, and returns ``HANDSHAKE_FAILED`` if that
         persists.
         """
         error = from_call(failure)
         if error.reason != Reason.UNREACHABLE.name:
             if not isinstance(error, _INCONCLUSIVE):
-                self.reached(sink)
+                self.reached(endpoint)
             return error
-        for endpoint in self._endpoints_of(sink):
-            if await self._reopened(endpoint):
-                continue
-            verdict = await self._diagnosis.of(endpoint)
-            if verdict.is_final:
-                return AccessDenied(
-                    f"{endpoint}: {verdict.text}", reason=Reason.HANDSHAKE_FAILED, facts={"endpoint": endpoint}
-                )
-            if verdict.text:
-                return BrokerUnavailable(f"{error}; {endpoint}: {verdict.text}", retry_after_s=error.retry_after_s)
+        if await self._reopened(endpoint):
+            return error
+        verdict = await self._diagnosis.of(endpoint)
+        if verdict.is_final:
+            return AccessDenied(
+                f"{endpoint}: {verdict.text}", reason=Reason.HANDSHAKE_FAILED, facts={"endpoint": endpoint}
+            )
+        if verdict.text:
+            return BrokerUnavailable(f"{error}; {endpoint}: {verdict.text}", retry_after_s=error.retry_after_s)
         return error
 
     async def _reopened(self, endpoint: str) -> bool:
@@ -193,9 +195,6 @@ class Channels:
             await self.io.close_channel(opened.replaced)
         log.info("certificates were reloaded endpoint=%s", endpoint)
         return True
-
-    def _endpoints_of(self, sink: str | None) -> Sequence[str]:
-        return self.endpoints if sink is None else [endpoint_of(sink, self.endpoints)]
 
     async def close(self) -> None:
         """Close this process's channels and all calls on them. Idempotent."""
@@ -241,11 +240,12 @@ class Unary:
         rpc: str,
         attempt: Callable[[float], Awaitable[T]],
         *,
+        endpoint: str,
         is_idempotent: bool = False,
         extra_s: float = 0.0,
         policy: RetryPolicy | None = None,
     ) -> tuple[T, int]:
-        """Return the result of ``attempt(timeout_s)`` and the number of attempts.
+        """Return the result of ``attempt(timeout_s)``, which calls ``endpoint``, and the number of attempts.
 
         ``rpc`` selects the retry rule in ``RULES``; ``is_idempotent`` permits a retry regardless of the rule.
         ``extra_s`` is added to the time limit of each attempt, for calls that wait at the broker. ``policy`` replaces
@@ -258,7 +258,7 @@ class Unary:
             try:
                 return await attempt(settings.call_timeout_s + extra_s)
             except grpc.RpcError as failure:
-                raise await self._channels.ended(failure) from failure
+                raise await self._channels.ended(failure, endpoint) from failure
             except ValueError as failure:  # grpc: the channel was closed by another thread
                 raise Closed("the client was closed during a call", reason=Reason.CLIENT_CLOSED) from failure
 
@@ -267,12 +267,15 @@ class Unary:
 
         sleep = self._channels.io.sleep
         response = await call_with_retries(once, state=state, clock=time.monotonic, sleep=sleep, may_retry=may_retry)
-        self._channels.reached()
+        self._channels.reached(endpoint)
         return response, state.failures + 1
 
     async def incarnation(self, sink: str) -> str:
         """Return the current incarnation of a sink, as a guard for a request. Raises ``SinkNotFound``."""
         request = sink_service_pb2.GetSinkRequest(name=sink)
         method = self._channels.stub(SinkServiceStub, sink).GetSink
-        response, _ = await self.call("GetSink", lambda t: self._channels.io.call(method, request, t))
+        endpoint = self._channels.endpoint_of(sink)
+        response, _ = await self.call(
+            "GetSink", lambda limit_s: self._channels.io.call(method, request, limit_s), endpoint=endpoint
+        )
         return str(response.sink.incarnation)

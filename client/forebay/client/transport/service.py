@@ -55,7 +55,14 @@ class Service:
                 limit_s = min(limit_s, timeout_s)
             return await self._channels.io.call(self._method(rpc, sink, endpoint), request, limit_s, metadata)
 
-        response, _ = await self.unary.call(rpc, attempt, extra_s=extra_s, policy=policy, is_idempotent=is_idempotent)
+        response, _ = await self.unary.call(
+            rpc,
+            attempt,
+            endpoint=endpoint or self._channels.endpoint_of(sink),
+            extra_s=extra_s,
+            policy=policy,
+            is_idempotent=is_idempotent,
+        )
         return response
 
     async def pages(
@@ -79,7 +86,7 @@ class Service:
             async for response in call:
                 yield response
         except grpc.RpcError as failure:
-            raise await self._channels.ended(failure, sink or None) from failure
+            raise await self._channels.ended(failure, endpoint or self._channels.endpoint_of(sink)) from failure
         finally:
             call.cancel()
 
@@ -96,7 +103,7 @@ class Service:
             return await self._channels.io.call(self._method(rpc, sink), request, timeout_s)
 
         try:
-            await self.unary.call(rpc, attempt)
+            await self.unary.call(rpc, attempt, endpoint=self._channels.endpoint_of(sink))
         except gone:
             if attempts == 1:
                 raise
