@@ -18,6 +18,7 @@ its handle is unusable after a partial write. An ingest begins with a file of it
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum, auto
@@ -60,6 +61,11 @@ CODES: Final = {
 }
 """Causes by error number; every other number is ``SYSTEM``."""
 
+LOST_SECTOR: Final = frozenset({errno.EIO, errno.EBADMSG, errno.EUCLEAN, errno.EREMOTEIO, errno.ENODATA, errno.EILSEQ})
+"""Error numbers of a read of a part of the disk that is lost."""
+
+_LOST_SECTOR_TEXTS: Final = tuple(map(os.strerror, sorted(LOST_SECTOR)))
+
 _TEXTS: Final = (
     ("No space left on device", Cause.NO_SPACE),
     ("Disk quota exceeded", Cause.NO_SPACE),
@@ -86,6 +92,13 @@ def cause_of(error: Exception) -> Cause:
     text = _text(error)
     found = next((cause for part, cause in _TEXTS if part in text), None)
     return found or next((cause for begin, cause in _BEGINNINGS if text.startswith(begin)), Cause.UNKNOWN)
+
+
+def is_lost_sector(error: BaseException | None) -> bool:
+    """Return True if the disk did not return what it stores, as opposed to a shortage or a missing permission."""
+    if isinstance(error, OSError):
+        return error.errno in LOST_SECTOR
+    return error is not None and any(text in str(error) for text in _LOST_SECTOR_TEXTS)
 
 
 @contextmanager

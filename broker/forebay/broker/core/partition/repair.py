@@ -146,8 +146,7 @@ def known_end(cursors: Iterable[Cursor], gaps: Iterable[Gap], head: Head | None,
 
 def uncovered(within: Range, gaps: Iterable[Gap]) -> list[Range]:
     """Return the parts of ``within`` that are in no gap."""
-    known: sets.RangeSet = ()
-    for gap in gaps:
-        if gap.first < gap.end:
-            known = sets.add(known, Range(gap.first, gap.end))
-    return list(sets.missing(known, within)) if within.size > 0 else []
+    if within.size <= 0:
+        return []
+    known = sets.union([Range(gap.first, gap.end) for gap in gaps if gap.first < gap.end])
+    return list(sets.missing(known, within))

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Final, ParamSpec, TypeVar
 
-from forebay.broker.core.errors import StoreFenced
+from forebay.broker.core.errors import ReadFailed, StoreFenced
 from forebay.broker.core.writes import WHOLE_SINK, Due, Reclaim, Reclaimed
 from forebay.broker.runtime.commit.committer import Committer
 from forebay.broker.runtime.commit.store import Journal
@@ -94,7 +94,7 @@ class Reclaimer:
             await self._reclaim_all()
 
     async def _reclaim_all(self) -> None:
-        """Reclaim everything due; after a failure the rest stays due."""
+        """Reclaim everything due. A part that cannot be read stays due, and the others do not wait for it."""
         bulk: list[Due] = []
         if not self._bulk_lock.locked():
             bulk, self._bulk = self._bulk, []
@@ -103,17 +103,24 @@ class Reclaimer:
         self._sizes[False] = 0
         slices = [*_slices(bulk), *(slice_ for runs in small.values() for slice_ in _slices(runs))]
         held: list[Sequence[Due]] = []
+        unread: ReadFailed | None = None
         try:
             while slices:
                 if slices[0][0].bulk and self._bulk_lock.locked():
                     held.append(slices.pop(0))  # the small ones do not wait for a backup
                     continue
                 reclaim = self._reclaim_bulk if slices[0][0].bulk else self._reclaim_small
-                await reclaim(slices[0])
+                try:
+                    await reclaim(slices[0])
+                except ReadFailed as failure:
+                    held.append(slices[0])
+                    unread = failure
                 del slices[0]
         finally:
             for left in (*held, *slices):
                 self.add(left)
+        if unread is not None:
+            raise unread
 
     async def _reclaim_bulk(self, dues: Sequence[Due]) -> None:
         async with self._bulk_lock:
@@ -124,9 +131,9 @@ class Reclaimer:
         for due in dues:
             if due.partition == WHOLE_SINK:
                 runs += await self._call(self._journal.bulk_of_sink, due.sink)
-        if runs:
-            await self._committer.write([Reclaim(run) for run in runs])
-            if not await self._compacted(runs):
+        for part in _slices(runs):
+            await self._committer.write([Reclaim(run) for run in part])
+            if not await self._compacted(part):
                 return
         await self._committer.write([Reclaimed(due) for due in dues])
         self._done(dues)
@@ -164,4 +171,7 @@ class Reclaimer:
 
 
 def _slices(dues: Sequence[Due]) -> list[Sequence[Due]]:
-    return [dues[at : at + DELETES_MAX] for at in range(0, len(dues), DELETES_MAX)]
+    """Return parts for one batch each; a deleted sink is one of its own, because its pages are looked up."""
+    sinks = [due for due in dues if due.partition == WHOLE_SINK]
+    runs = [due for due in dues if due.partition != WHOLE_SINK]
+    return [*(runs[at : at + DELETES_MAX] for at in range(0, len(runs), DELETES_MAX)), *([due] for due in sinks)]

@@ -132,10 +132,11 @@ class AcceptedFile:
         size = _SLOTS_AT + slots * _SLOT_BYTES
         with naming(self._path):
             os.posix_fallocate(self._handle, 0, size)
+        made = mmap.mmap(self._handle, 0)  # before the old one goes: if it fails, the counts are still stored
         self._unmap()
-        self._map = mmap.mmap(self._handle, 0)
-        whole = len(self._map) // _SLOT_BYTES * _SLOT_BYTES
-        self._slots = memoryview(self._map)[_SLOTS_AT:whole].cast("Q")
+        self._map = made
+        whole = len(made) // _SLOT_BYTES * _SLOT_BYTES
+        self._slots = memoryview(made)[_SLOTS_AT:whole].cast("Q")
 
     def _unmap(self) -> None:
         if self._slots is not None:

@@ -6,10 +6,12 @@ by gaps, and writes the result, with the files of pages, into a new directory.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from errno import EEXIST
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +21,7 @@ from forebay.broker.core.partition.ranges import Range, RangeSet
 from forebay.broker.core.partition.ranges import add as with_range
 from forebay.broker.core.partition.repair import dropped_for, gaps_for, recounted
 from forebay.broker.core.writes import DropEntry, PutCursor, PutEntry, PutGap, PutHead, PutQuarantine, Write
+from forebay.broker.storage.directory import make_directory, sync_path
 from forebay.broker.storage.errors import StoreCorrupt
 from forebay.broker.storage.records.registry import damaged_values
 from forebay.broker.storage.recovery import Recovered, recover
@@ -93,7 +96,9 @@ def repair(directory: Path, into: Path, on_partition: Callable[[], None] = _igno
 
     Raises ``FileExistsError``, ``StoreLocked``, or ``StoreError`` where nothing can be opened.
     """
-    into.mkdir(parents=True)
+    if into.exists():
+        raise FileExistsError(EEXIST, os.strerror(EEXIST), str(into))
+    make_directory(into)
     with held(directory):
         copy = into / "copy"
         snapshot(directory, copy)
@@ -163,6 +168,7 @@ def _copy(store: RocksStore, directory: Path, into: Path) -> list[str]:
         lost = copy_readable(path, into / "bulk" / path.name)
         if lost:
             unreadable.append(f"{lost} bytes of {path.name} could not be read")
+    sync_path(into / "bulk")
     made = RocksStore(into)
     try:
         made.write([DeleteRange(Family.BULK, first, end) for first, end in store.deleted_bulk()])

@@ -35,6 +35,7 @@ from forebay.broker.core.writes import (
     Write,
 )
 from forebay.broker.storage.errors import StoreCorrupt
+from forebay.broker.storage.records.epochs.large_commit import LARGE_COMMIT
 from forebay.broker.storage.records.kind import place_of
 from forebay.broker.storage.records.pages.due import DUE, due_of, first_due
 from forebay.broker.storage.records.pages.entry import ENTRY, OPEN_END
@@ -141,7 +142,16 @@ class PartitionRepair:
             earliest = self._first_base(number, partition, tail.next_offset if tail is not None else ends)
         end = tail.next_offset if tail is not None and not missing else None
         most, due = self._numbers_max, self._due(number, partition)
-        place = SurveyedPartition(number, partition, earliest=earliest, end=end, gaps=gaps, numbers_max=most, due=due)
+        place = SurveyedPartition(
+            number,
+            partition,
+            earliest=earliest,
+            end=end,
+            gaps=gaps,
+            numbers_max=most,
+            due=due,
+            staged=self._interrupted(sink),
+        )
         found = self._state.index(lambda: survey(self._journal, place))
         bad_cursors = self._bad_cursors(sink, partition, head)
         above = max(found.end, ends, tail.next_offset + missing if tail is not None else missing)
@@ -189,6 +199,16 @@ class PartitionRepair:
             self._damage.report(GAP.name, number, partition, f"offsets {gap.first} to {gap.end - 1} were in no page")
         sink.tails[partition], sink.heads[partition], sink.gaps[partition] = now, head_now, [*gaps, *own]
         return [*writes, PutTail(number, partition, now), PutHead(number, partition, head_now)]
+
+    def _interrupted(self, sink: StoredSink) -> frozenset[int]:
+        """Return the numbers of the staged pages, if a large commit of the sink was interrupted.
+
+        It may have written entries for them behind the end of the partition. The pages will be committed again.
+        """
+        note = LARGE_COMMIT.key(sink.record.id)
+        if all(key != note for key, _ in self._state.all(LARGE_COMMIT)):
+            return frozenset()
+        return frozenset(page.number for pages in sink.staged.values() for page in pages.values())
 
     def _due(self, sink: int, partition: int) -> list[Due]:
         found: list[Due] = []

@@ -6,23 +6,32 @@ import os
 from pathlib import Path
 from typing import Final
 
+from forebay.broker.storage.failures import is_lost_sector
+from forebay.broker.storage.file_errors import naming
 from forebay.broker.storage.permissions import FILE_MODE
 
 _CHUNK_BYTES: Final = 1 << 20
 _BLOCK_BYTES: Final = 4_096
+_HOLE_BYTES: Final = 64 << 10
+"""Parts of zeros of this size are not written: the source has released their space, and so does the copy."""
+_ZEROS: Final = bytes(_HOLE_BYTES)
 
 
 def copy_readable(source: Path, copy: Path) -> int:
-    """Copy ``source``; returns the number of unreadable bytes. Raises ``OSError`` if none is readable."""
-    lost = 0
+    """Copy ``source`` to disk, but not the name of the copy; returns the number of unreadable bytes.
+
+    Raises ``OSError`` for anything but unreadable sectors.
+    """
     reading = os.open(source, os.O_RDONLY)
     try:
         writing = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
         try:
             size = os.fstat(reading).st_size
-            os.ftruncate(writing, size)
-            for at in range(0, size, _CHUNK_BYTES):
-                lost += _copy_part(reading, writing, at, min(_CHUNK_BYTES, size - at), _CHUNK_BYTES)
+            with naming(copy):
+                os.ftruncate(writing, size)
+            lost = _copy(reading, writing, size, source, copy)
+            with naming(copy):
+                os.fsync(writing)
         finally:
             os.close(writing)
     finally:
@@ -30,16 +39,41 @@ def copy_readable(source: Path, copy: Path) -> int:
     return lost
 
 
-def _copy_part(reading: int, writing: int, at: int, size: int, step: int) -> int:
-    """Copy a part; after a failure, block by block."""
-    try:
-        found = os.pread(reading, size, at)
-    except OSError:
-        if step == _BLOCK_BYTES:
-            return size
-        blocks = range(at, at + size, _BLOCK_BYTES)
-        return sum(
-            _copy_part(reading, writing, block, min(_BLOCK_BYTES, at + size - block), _BLOCK_BYTES) for block in blocks
-        )
-    os.pwrite(writing, found, at)
-    return 0
+def _copy(reading: int, writing: int, size: int, source: Path, copy: Path) -> int:
+    """Copy chunk by chunk, and block by block where a chunk cannot be read.
+
+    The system returns what is before a bad sector, and an error for a read that begins in one.
+    """
+    at = lost = 0
+    by_block_to = 0
+    while at < size:
+        wanted = min(_BLOCK_BYTES - at % _BLOCK_BYTES if at < by_block_to else _CHUNK_BYTES, size - at)
+        try:
+            with naming(source):
+                found = os.pread(reading, wanted, at)
+        except OSError as error:
+            if not is_lost_sector(error):
+                raise
+            if wanted > _BLOCK_BYTES:
+                by_block_to = at + wanted
+                continue
+            lost += wanted
+            at += wanted
+            continue
+        if not found:
+            break  # it was truncated meanwhile
+        with naming(copy):
+            _write(writing, found, at)
+        at += len(found)
+    return lost
+
+
+def _write(writing: int, found: bytes, at: int) -> None:
+    """Write all bytes except for long parts of zeros, which the copy has already."""
+    for first in range(0, len(found), _HOLE_BYTES):
+        part = memoryview(found)[first : first + _HOLE_BYTES]
+        if part == _ZEROS[: len(part)]:
+            continue
+        done = 0
+        while done < len(part):
+            done += os.pwrite(writing, part[done:], at + first + done)

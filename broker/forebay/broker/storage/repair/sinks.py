@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Final
 
 from forebay.broker.core.settings import SinkSettings
-from forebay.broker.core.writes import PutSchema, PutSink, SchemaRecord, SinkRecord, Write
+from forebay.broker.core.writes import WHOLE_SINK, PutSchema, PutSink, SchemaRecord, SinkRecord, Write
 from forebay.broker.storage.journal import Journal
 from forebay.broker.storage.records.kind import place_of
+from forebay.broker.storage.records.pages.due import DUE
 from forebay.broker.storage.records.pages.page import ALL_BULK, BULK_PAGE
 from forebay.broker.storage.records.partitions.cursor import CURSOR
 from forebay.broker.storage.records.partitions.head import HEAD
@@ -73,9 +74,13 @@ def _recovered(damage: Damage, number: int, taken: set[str]) -> SinkRecord:
 
 
 def adopt(damage: Damage, journal: Journal, sinks: dict[int, StoredSink]) -> None:
-    """Add sinks whose record was lost with the log, and whose pages are in files."""
+    """Add sinks whose record was lost with the log, and whose pages are in files; a deleted one stays deleted."""
+    due = (DUE.parts(key) for key, _ in damage.state.all(DUE))
+    deleted = {number for number, partition, *_ in due if partition == WHOLE_SINK}
     for _, number, partition in map(BULK_PAGE.parts, bulk_keys_all(damage.state.store, *ALL_BULK)):
         if number not in sinks:
+            if number in deleted:
+                continue
             others = [sink.record for sink in sinks.values()]
             sinks[number] = StoredSink(_restored(damage, journal, number, None, others))
         known = sinks[number]

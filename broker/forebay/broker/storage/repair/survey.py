@@ -8,7 +8,7 @@ expires too early. Staged pages are found through their epochs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from forebay.broker.core.partition.pages import Entry, Gap, PagePart
@@ -46,6 +46,9 @@ class SurveyedPartition:
     due: Sequence[Due] = ()
     """Trimmed or dropped pages whose bytes are not reclaimed yet."""
 
+    staged: Collection[int] = ()
+    """Numbers of pages that are staged for a commit that was interrupted: their entries are dropped."""
+
 
 class SurveyingJournal(Journal):
     """Journal with the survey of a partition, as a running broker uses it."""
@@ -76,7 +79,7 @@ def survey(journal: Journal, place: SurveyedPartition, *, look: Callable[[Entry]
     broken: list[int] = []
     dead = uncovered_by(place.gaps)
     for base, entry in walk(journal, place.sink, place.partition):
-        if entry is None:
+        if entry is None or entry.number in place.staged:
             broken.append(base)
         elif base >= counting.at and not dead(base) and (place.end is None or entry.end <= place.end):
             counting.reach(base, entry)

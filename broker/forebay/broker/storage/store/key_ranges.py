@@ -6,7 +6,7 @@ A set is a value: sorted ranges, half open, not empty, not touching. All functio
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -24,10 +24,15 @@ class KeyRanges:
     @classmethod
     def of(cls, spans: Iterable[Span]) -> KeyRanges:
         """Return the set of these ranges, which may be in any order."""
-        made = cls()
-        for first, end in spans:
-            made = made.added(first, end)
-        return made
+        firsts: list[bytes] = []
+        ends: list[bytes] = []
+        for first, end in sorted(span for span in spans if span[0] < span[1]):
+            if ends and first <= ends[-1]:
+                ends[-1] = max(end, ends[-1])
+            else:
+                firsts.append(first)
+                ends.append(end)
+        return cls(tuple(firsts), tuple(ends))
 
     def __iter__(self) -> Iterator[Span]:
         return iter(zip(self.firsts, self.ends, strict=True))
@@ -40,6 +45,12 @@ class KeyRanges:
         """Return whether every key from ``first`` to ``last``, both included, is in the set."""
         index = bisect_right(self.firsts, first) - 1
         return index >= 0 and last < self.ends[index]
+
+    def added_all(self, spans: Sequence[Span]) -> KeyRanges:
+        """Return the set with more ranges, which may be in any order; touching ranges are joined."""
+        if len(spans) > 1:
+            return KeyRanges.of([*self, *spans])
+        return self.added(*spans[0]) if spans else self
 
     def added(self, first: bytes, end: bytes) -> KeyRanges:
         """Return the set with one more range; touching ranges are joined."""

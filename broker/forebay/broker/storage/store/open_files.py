@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import resource
 from contextlib import suppress
-from errno import EMFILE, ENFILE
 from typing import Final
 
 from forebay.broker.storage.errors import StoreFilesLimited
+from forebay.broker.storage.failures import Cause, cause_of
 
 _RAISED_TO_MAX: Final = 65_536
 """Limit to request where the hard limit is higher or missing: some systems refuse more."""
@@ -78,7 +78,7 @@ class SpareFiles:
         try:
             os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
         except OSError as error:
-            if error.errno not in {EMFILE, ENFILE}:
+            if cause_of(error) is not Cause.SHORTAGE:
                 raise
             self.lend()
             return False

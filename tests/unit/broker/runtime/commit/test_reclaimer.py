@@ -3,13 +3,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
+from forebay.broker.core.errors import ReadFailed
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.core.writes import Due
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.commit import reclaimer
+from forebay.broker.runtime.commit.store import Journal
 from forebay.broker.storage.records.pages.due import DUE
 from forebay.broker.storage.records.sinks.sink import NEXT_SINK
 from forebay.broker.storage.records.store import AGE, COUNTING, HIGHEST, START, STORE_ID
@@ -171,6 +174,35 @@ async def test_a_deleted_sink_leaves_nothing_behind() -> None:
         assert left <= {STORE_ID.key(), START.key(), HIGHEST.key(), NEXT_SINK.key(), AGE.key(), COUNTING.key()}
         assert stored(store, Family.INDEX) == 0
         assert store.live_bytes() < MIB
+
+
+class UnreadableSink:
+    """A journal that cannot look up the pages of a sink."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._journal, name)
+
+    def bulk_of_sink(self, sink: int) -> list[Due]:
+        raise ReadFailed(f"the files of sink {sink} cannot be read")
+
+
+@pytest.mark.usefixtures("hurry")
+async def test_pages_that_cannot_be_looked_up_keep_no_other_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    async with sink(store, pages=6, size=MIB) as broker:
+        other, _ = await broker.create("other", SinkSettings(buffer_page_size=1))
+        await (await other.append(page(b"y"))).done
+        assert stored(store, Family.BULK) > 0
+        journal: Any = UnreadableSink(broker.reclaimer._journal)
+        monkeypatch.setattr(broker.reclaimer, "_journal", journal)
+        await broker.delete("other", force=True)
+        await until(lambda: "reclaimer" in broker.supervisor.failures)
+        await settle(broker, 0, 6)
+
+        await until(lambda: stored(store, Family.BULK) == 0 and ledger(store) == 1)  # that of the deleted sink
 
 
 @pytest.mark.usefixtures("hurry")

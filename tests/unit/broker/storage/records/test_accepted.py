@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import mmap
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -124,3 +127,24 @@ def test_a_boot_has_a_name_where_the_system_gives_one(tmp_path: Path) -> None:
     assert boot_id(tmp_path / "boot_id") == bytes.fromhex("0123456789abcdef0123456789abcdef")
     assert boot_id(tmp_path / "strange") is None
     assert boot_id(tmp_path / "missing") is None
+
+
+def test_counts_are_stored_on_when_no_room_for_more_can_be_mapped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = started(tmp_path / "accepted", 1)
+    file.note(0, 7)
+
+    def refused(*_: Any) -> Any:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(mmap, "mmap", refused)
+        assert not file.has_room(STEP_SLOTS)
+    file.note(0, 8)
+    file.close()
+
+    found = opened(tmp_path / "accepted", 2)
+    assert found.found is not None
+    assert found.found[0] == 8
+    found.close()

@@ -6,6 +6,7 @@ import errno
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,3 +67,45 @@ def test_repair_saves_the_rest_of_a_directory_with_a_part_that_cannot_be_read(ba
     repair(bad_sector, into)
 
     assert verify(into).partitions[0].damaged_pages == 0
+
+
+@pytest.mark.slow
+def test_a_directory_that_cannot_be_written_is_verified_and_repaired_without_a_loss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory, into = tmp_path / "data", tmp_path / "into"
+    filled(directory)
+    real = os.open
+
+    def opened(path: Any, flags: int, *more: Any, **others: Any) -> int:
+        if str(path).endswith(".pages") and flags & os.O_RDWR and "/into/bulk" not in str(path):
+            raise OSError(errno.EROFS, "Read-only file system", str(path))
+        return real(path, flags, *more, **others)
+
+    monkeypatch.setattr(os, "open", opened)
+
+    assert verify(directory).clean
+    report = repair(directory, into)
+    assert report.clean
+    assert [one.pages for one in verify(into).partitions] == [one.pages for one in report.partitions] == [3]
+
+
+@pytest.mark.slow
+def test_what_a_repair_has_copied_is_on_the_disk_before_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory, into = tmp_path / "data", tmp_path / "more" / "into"
+    filled(directory)
+    real = os.fsync
+    synced: set[int] = set()
+
+    def fsync(handle: int) -> None:
+        synced.add(os.fstat(handle).st_ino)
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+
+    repair(directory, into)
+
+    needed = [*(into / "bulk").iterdir(), into / "bulk", into, into.parent, tmp_path]
+    assert {path.name for path in needed if path.stat().st_ino not in synced} == set()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+
 import pytest
 
 from forebay.broker.core.epochs.values import (
@@ -13,23 +15,29 @@ from forebay.broker.core.epochs.values import (
     StageRecord,
     digest,
 )
+from forebay.broker.core.partition.log import Head, Tail
 from forebay.broker.core.partition.pages import Body, Entry
 from forebay.broker.core.settings import DEFAULTS
 from forebay.broker.core.writes import (
     DropSink,
     Due,
     PageWrite,
+    PutEntry,
     PutEpoch,
+    PutHead,
+    PutLargeCommit,
     PutProducer,
     PutSink,
     PutStage,
     PutStaged,
+    PutTail,
     SinkRecord,
     Write,
 )
 from forebay.broker.storage.records.epochs.epoch import EPOCH, STAGE_ORDER
 from forebay.broker.storage.records.epochs.producer import PRODUCER
 from forebay.broker.storage.records.epochs.stage import STAGE, STAGED_PAGE
+from forebay.broker.storage.records.partitions.tail import TAIL
 from forebay.broker.storage.recovery import Recovered, recover
 from forebay.broker.storage.store.contract import Delete, Family, Put
 from forebay.broker.storage.store.memory import MemoryStore
@@ -156,3 +164,25 @@ def test_the_pages_of_a_discarded_stage_are_due() -> None:
         Due(1, 0, False, (1 << 40) + 10, (1 << 40) + 10, 4),
         Due(1, 0, False, (1 << 40) + 11, (1 << 40) + 11, 4),
     ]
+
+
+@pytest.mark.parametrize("damage", ["tail", "end of the log"])
+def test_the_pages_of_an_interrupted_commit_are_not_placed_by_a_repair(damage: str) -> None:
+    store = filled()
+    journal = recover(store).journal
+    tail = Tail(7, 40, 1, 1_000, 100)
+    first = Entry(0, 7, 5, False, 4, 1, 1_000, 100, 0, 0)
+    page = PageWrite(1, 0, first, Body(zlib.crc32(b"body"), b"body"))
+    ahead = [Entry(7 + n, 1, (1 << 40) + 10 + n, False, 4, 1, 1_001, 101, 4, 1) for n in range(2)]
+    journal.commit([page], [PutEntry(1, 0, first), PutTail(1, 0, tail), PutHead(1, 0, Head())])
+    journal.commit([], [PutLargeCommit(1, (("query", 5),)), *(PutEntry(1, 0, entry) for entry in ahead)])
+    if damage == "tail":
+        store.write([Put(Family.META, TAIL.key(1, 0), NOISE)])
+    else:
+        journal.store.mark((journal.records + 3, journal.start_count))
+
+    found = recover(store.reopen())
+
+    bases = [entry.base for entry in found.journal.entries(1, 0, 0, 1_000, 100)]
+    assert bases == [0]
+    assert sum(len(pages) for pages in found.sinks[0].staged.values()) == 4

@@ -7,7 +7,17 @@ from typing import Any
 
 from forebay.broker.core.partition.log import Tail
 from forebay.broker.core.settings import DEFAULTS
-from forebay.broker.core.writes import PutSchema, PutSink, PutTail, SchemaRecord, SinkRecord, Write
+from forebay.broker.core.writes import (
+    WHOLE_SINK,
+    Due,
+    PutDue,
+    PutSchema,
+    PutSink,
+    PutTail,
+    SchemaRecord,
+    SinkRecord,
+    Write,
+)
 from forebay.broker.storage.journal import Journal
 from forebay.broker.storage.records.pages.page import key_of
 from forebay.broker.storage.records.sinks.schema import SCHEMA
@@ -130,4 +140,15 @@ def test_intact_schemas_are_left_alone() -> None:
     damage, _ = holding(PutSink(ORDERS))
 
     assert repair_schemas(damage, {1: StoredSink(ORDERS)}, cut_off=()) == []
+    assert damage.reported == []
+
+
+def test_pages_in_files_of_a_deleted_sink_stay_deleted() -> None:
+    damage, journal = holding(PutSink(OTHER), PutDue(Due(5, WHOLE_SINK, bulk=True, first=1, last=99, size=0)))
+    damage.state.store.ingest([(key_of(5, 0, 10, bulk=True), b"page")])
+    sinks = {2: StoredSink(OTHER)}
+
+    adopt(damage, journal, sinks)
+
+    assert sinks.keys() == {2}
     assert damage.reported == []

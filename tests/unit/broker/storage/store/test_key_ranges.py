@@ -40,3 +40,14 @@ def test_adding_changes_no_set_but_makes_another() -> None:
 
     assert list(empty.added(b"a", b"c").added(b"c", b"d")) == [(b"a", b"d")]
     assert list(empty) == []
+
+
+@given(spans=SPANS, more=SPANS)
+def test_adding_many_is_adding_one_after_the_other(
+    spans: list[tuple[bytes, bytes]], more: list[tuple[bytes, bytes]]
+) -> None:
+    one_by_one = KeyRanges.of(spans)
+    for first, end in more:
+        one_by_one = one_by_one.added(first, end)
+
+    assert KeyRanges.of(spans).added_all(more) == one_by_one

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import subprocess
 import sys
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -86,3 +88,18 @@ def test_reserved_descriptors_are_lent_when_none_is_left_and_reserved_again_late
 
     assert found == [False, True]
     assert not again
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_a_shortage_that_passes_is_no_room_and_no_error(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    spare = SpareFiles(1)
+
+    def refused(*_: Any) -> int:
+        raise OSError(code, os.strerror(code))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", refused)
+        found = spare.has_room()
+    spare.close()
+
+    assert not found

@@ -21,6 +21,7 @@ import os
 import struct
 import zlib
 from collections.abc import Iterable, Sequence
+from errno import EACCES, EPERM, EROFS
 from itertools import accumulate
 from pathlib import Path
 from typing import Final
@@ -53,7 +54,7 @@ class BulkFile:
     def __init__(self, path: Path) -> None:
         """Open it and read its table. Raises ``OSError`` or ``Unreadable``."""
         self._path: Final = path
-        self.handle = os.open(path, os.O_RDWR)
+        self.handle = _opened(path)
         with naming(path):
             self.places = _places(self.handle, path)
         """Position and size of each value, by rising key."""
@@ -95,6 +96,16 @@ class BulkFile:
             os.posix_fadvise(self.handle, begin, self._asked_to - begin, os.POSIX_FADV_WILLNEED)
 
 
+def _opened(path: Path) -> int:
+    """Return a handle that can release space, or one for reading on a disk that cannot be written."""
+    try:
+        return os.open(path, os.O_RDWR)
+    except OSError as error:
+        if error.errno not in {EROFS, EACCES, EPERM}:
+            raise
+    return os.open(path, os.O_RDONLY)
+
+
 def name_of(first: bytes, last: bytes) -> str:
     """Return the name of a file with these keys."""
     return f"{first.hex()}-{last.hex()}{SUFFIX}"
@@ -132,16 +143,29 @@ def _table(keys: Iterable[bytes], sizes: Sequence[int]) -> bytes:
 
 
 def _places(handle: int, path: Path) -> dict[bytes, tuple[int, int]]:
-    length = os.fstat(handle).st_size
-    found = _parsed(handle, 0)
-    if found is None:
-        last = length - _END.size
-        end = os.pread(handle, _END.size, max(0, last))
-        size, magic = _END.unpack(end) if len(end) == _END.size else (0, b"")
-        found = _parsed(handle, max(0, last - size)) if magic == _END_MAGIC else None
-    if found is None:
-        raise Unreadable(f"{path}: both of its tables are damaged")
-    return found
+    unread: OSError | None = None
+    for table in (_first_table, _last_table):
+        try:
+            found = table(handle)
+        except OSError as error:  # of a sector: the other table may be elsewhere on the disk
+            unread = error
+            continue
+        if found is not None:
+            return found
+    if unread is not None:
+        raise unread
+    raise Unreadable(f"{path}: both of its tables are damaged")
+
+
+def _first_table(handle: int) -> dict[bytes, tuple[int, int]] | None:
+    return _parsed(handle, 0)
+
+
+def _last_table(handle: int) -> dict[bytes, tuple[int, int]] | None:
+    last = os.fstat(handle).st_size - _END.size
+    end = os.pread(handle, _END.size, max(0, last))
+    size, magic = _END.unpack(end) if len(end) == _END.size else (0, b"")
+    return _parsed(handle, max(0, last - size)) if magic == _END_MAGIC else None
 
 
 def _parsed(handle: int, at: int) -> dict[bytes, tuple[int, int]] | None:

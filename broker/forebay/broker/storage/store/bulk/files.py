@@ -61,11 +61,16 @@ class _Listing:
     def meeting(self, first: bytes, end: bytes) -> list[_Named]:
         """Return the files that may have keys in ``[first, end)``."""
         found: list[_Named] = []
-        for each in self.files[bisect_left(self.lasts, first) :]:
-            if each.first >= end:
+        for index in range(bisect_left(self.lasts, first), len(self.files)):
+            if self.files[index].first >= end:
                 break
-            found.append(each)
+            found.append(self.files[index])
         return found
+
+    def meets(self, first: bytes, end: bytes) -> bool:
+        """Return whether a file may have keys in ``[first, end)``."""
+        index = bisect_left(self.lasts, first)
+        return index < len(self.files) and self.files[index].first < end
 
 
 class BulkFiles:
@@ -166,21 +171,34 @@ class BulkFiles:
                     yield key
 
     def compact(self, first: bytes, end: bytes, deleted: KeyRanges) -> None:
-        """Release the space of deleted keys in ``[first, end)``. Raises ``OSError``."""
+        """Release the space of deleted keys in ``[first, end)``.
+
+        Raises ``OSError`` behind the last file, if it failed for one.
+        """
         gone: list[_Named] = []
+        failure: OSError | None = None
         for named in self._listing.meeting(first, end):
-            if deleted.covers(named.first, named.last):  # also one whose write a crash interrupted
-                gone.append(named)
-                continue
-            opened = self._opened(named)
-            if opened is None:
-                continue
-            if all(key in deleted for key in opened.places):
-                gone.append(named)
-            else:
-                self._thin_out(named.path, opened, first, end, deleted)
+            try:
+                if self._is_gone(named, first, end, deleted):
+                    gone.append(named)
+            except OSError as error:
+                failure = error
         if gone:
             self._remove(gone)
+        if failure is not None:
+            raise failure
+
+    def _is_gone(self, named: _Named, first: bytes, end: bytes, deleted: KeyRanges) -> bool:
+        """Return True if all keys of a file are deleted; otherwise release the space of those that are."""
+        if deleted.covers(named.first, named.last):  # also one whose write a crash interrupted
+            return True
+        opened = self._opened(named)
+        if opened is None:
+            return False
+        if all(key in deleted for key in opened.places):
+            return True
+        self._thin_out(named.path, opened, first, end, deleted)
+        return False
 
     def remove_from(self, first: bytes) -> None:
         """Remove the files with no key below ``first``. Raises ``OSError``."""
@@ -190,7 +208,7 @@ class BulkFiles:
 
     def meets(self, first: bytes, end: bytes) -> bool:
         """Return whether a file has, or may have, keys in ``[first, end)``."""
-        return bool(self._listing.meeting(first, end))
+        return self._listing.meets(first, end)
 
     def close(self) -> None:
         """Close the files."""

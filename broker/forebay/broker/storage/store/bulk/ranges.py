@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from errno import ENOSYS, EOPNOTSUPP
+from errno import EBADF, ENOSYS, EOPNOTSUPP
 from typing import Any, Final
 
 _KEEP_SIZE_AND_PUNCH_HOLE: Final = 1 | 2
@@ -29,13 +29,13 @@ _fallocate: Final = _found()
 def give_back(handle: int, first: int, size: int) -> bool:
     """Punch a hole: the range reads as zeros then, and the file keeps its size.
 
-    Returns False if that is not supported. Raises ``OSError``.
+    Returns False if that is not supported, or the file cannot be written. Raises ``OSError``.
     """
     if _fallocate is None:
         return False
     if _fallocate(handle, _KEEP_SIZE_AND_PUNCH_HOLE, first, size) == 0:
         return True
     code = ctypes.get_errno()
-    if code in {EOPNOTSUPP, ENOSYS}:
+    if code in {EOPNOTSUPP, ENOSYS, EBADF}:  # the last one for a handle that only reads
         return False
     raise OSError(code, os.strerror(code))

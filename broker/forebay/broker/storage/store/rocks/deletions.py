@@ -51,11 +51,10 @@ class BulkDeletions:
     def write(self, batch: WriteBatch, spans: Sequence[Span]) -> None:
         """Write a batch, with the ranges that it deletes from the bulk files."""
         with self._changing:
-            deleted, highest = self.ranges, self._bulk.highest
-            for first, end in spans:
-                if highest is not None and self._bulk.meets(first, end):
-                    deleted = deleted.added(first, min(end, highest + b"\0"))  # later files are not affected
-            self._replace(batch, deleted)
+            highest = self._bulk.highest
+            end_max = b"" if highest is None else highest + b"\0"  # later files are not affected
+            found = [(first, min(end, end_max)) for first, end in spans if self._bulk.meets(first, end)]
+            self._replace(batch, self.ranges.added_all(found))
 
     def clear(self) -> None:
         """Remove the ranges that no file has any more."""

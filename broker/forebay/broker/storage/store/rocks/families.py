@@ -16,8 +16,8 @@ from typing import Final
 
 from rocksdict import Cache, Options, Rdict, RdictIter, WriteBatch
 
-from forebay.broker.storage.errors import StoreCorrupt, StoreError
-from forebay.broker.storage.failures import classified
+from forebay.broker.storage.errors import StoreCorrupt, StoreError, StoreUnreadable
+from forebay.broker.storage.failures import classified, is_lost_sector
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.rocks.options import family_options
 
@@ -111,7 +111,9 @@ def _whole(iterator: RdictIter, family: Family, broken: Broken) -> bool:
     try:
         with classified("read", family):
             iterator.status()
-    except broken:
+    except broken as error:
+        if isinstance(error, StoreUnreadable) and not is_lost_sector(error.__cause__):
+            raise
         return False
     return True
 

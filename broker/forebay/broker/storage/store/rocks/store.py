@@ -36,7 +36,7 @@ from rocksdict import (
 
 from forebay.broker.storage.directory import StoreDirectory
 from forebay.broker.storage.errors import StoreCorrupt, StoreError, StoreFailed, StoreShortage, StoreUnreadable
-from forebay.broker.storage.failures import Action, classified
+from forebay.broker.storage.failures import Action, classified, is_lost_sector
 from forebay.broker.storage.file_errors import naming
 from forebay.broker.storage.formats import FORMATS, Formats, migrate
 from forebay.broker.storage.store.bulk.files import BulkFiles
@@ -231,8 +231,9 @@ class RocksStore:
     def sync(self) -> None:
         """Make every batch durable; see ``Store.sync``."""
         with self._changing("sync"):
+            sequence = self._database.latest_sequence_number()  # other threads write meanwhile
             self._database.flush_wal(True)
-            self._synced.note(self._database.latest_sequence_number(), self._marks)
+            self._synced.note(sequence, self._marks)
 
     def remove_bulk_from(self, first: bytes) -> None:
         """Remove the files of pages with no key below ``first``, which no batch names. Raises ``StoreFailed``."""
@@ -356,8 +357,10 @@ class RocksStore:
         with self._calling("compact", family):
             self._refuse_fenced("compact")
             if family is Family.BULK:
-                self._bulk.compact(first, end, self._deletions.ranges)
-                self._deletions.clear()
+                try:
+                    self._bulk.compact(first, end, self._deletions.ranges)
+                finally:
+                    self._deletions.clear()
                 return
             table = self._families[family]
             failures = self._database.property_int_value("rocksdb.background-errors")
@@ -444,7 +447,7 @@ class RocksStore:
                 raise StoreUnreadable(f"directory {self._directory.path} is not at its path", family=family) from damage
             raise
         except StoreUnreadable as failure:
-            if self._unreadable_is_damage:
+            if self._unreadable_is_damage and is_lost_sector(failure.__cause__):
                 raise StoreCorrupt(family, failure.reason) from failure
             raise
 

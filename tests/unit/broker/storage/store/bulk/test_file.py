@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from forebay.broker.storage.store.bulk import file as bulk_file
 from forebay.broker.storage.store.bulk.file import BulkFile, Unreadable
+from forebay.broker.storage.store.bulk.ranges import give_back
 from forebay.broker.storage.store.bulk.writer import new_buffer
 
 ITEMS = [(b"a", os.urandom(10_000)), (b"bb", b""), (b"c", os.urandom(70_001))]
@@ -101,3 +103,41 @@ def test_a_name_says_the_first_and_the_last_key(first: bytes, last: bytes) -> No
 @pytest.mark.parametrize("name", ["", "x.pages", "00.pages", "00-zz.pages", "00-01", "00-01.pages.new"])
 def test_other_names_are_none_of_ours(name: str) -> None:
     assert bulk_file.keys_in_name(name) is None
+
+
+@pytest.mark.parametrize("where", ["first", "last", "both"])
+def test_a_table_in_a_lost_sector_is_made_good_by_the_other_one(
+    where: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, size = os.pread, path.stat().st_size
+
+    def pread(handle: int, count: int, at: int) -> bytes:
+        if (where != "last" and at < 100) or (where != "first" and at > size - 100):
+            raise OSError(errno.EIO, "Input/output error")
+        return real(handle, count, at)
+
+    monkeypatch.setattr(os, "pread", pread)
+
+    if where == "both":
+        with pytest.raises(OSError, match="Input/output"):
+            BulkFile(path)
+    else:
+        assert BulkFile(path).read(b"c") == ITEMS[2][1]
+
+
+@pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES, errno.EPERM])
+def test_a_file_that_cannot_be_written_is_read_and_its_space_stays(
+    code: int, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.open
+
+    def opened(name: Path, flags: int) -> int:
+        if flags & os.O_RDWR:
+            raise OSError(code, os.strerror(code), str(name))
+        return real(name, flags)
+
+    monkeypatch.setattr(os, "open", opened)
+    found = BulkFile(path)
+
+    assert found.read(b"c") == ITEMS[2][1]
+    assert not give_back(found.handle, *found.places[b"c"])

@@ -245,3 +245,23 @@ def test_files_are_not_missing_while_their_folder_is_unreachable(tmp_path: Path)
     (tmp_path / "unmounted").rename(folder)
 
     assert files.read([key(0)], NOTHING) == [bytes([0, 0]) * 5_000]
+
+
+def test_a_file_that_cannot_be_read_keeps_no_other_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = filled(tmp_path)
+    bad = sorted(tmp_path.iterdir())[1].stat().st_ino
+    real = os.pread
+
+    def pread(handle: int, size: int, at: int) -> bytes:
+        if os.fstat(handle).st_ino == bad:
+            raise OSError(errno.EIO, "Input/output error")
+        return real(handle, size, at)
+
+    monkeypatch.setattr(os, "pread", pread)
+    deleted = KeyRanges.of([(key(0), key(5)), (key(8), key(12))])
+
+    with pytest.raises(OSError, match="Input/output"):
+        files.compact(key(0), key(99), deleted)
+
+    assert files.lasts == [key(7)]
+    assert len(list(tmp_path.iterdir())) == 1
