@@ -161,7 +161,7 @@ def test_a_plain_client_of_a_broker_with_tls_gets_an_error_at_once(
     assert "the broker requires TLS and this client does not use it" in str(error)
 
 
-def test_a_broker_that_is_away_is_not_blamed_for_the_certificate_of_another_one(server: Pair) -> None:
+def test_a_wrong_certificate_of_one_broker_is_no_error_of_calls_to_an_unreachable_one(server: Pair) -> None:
     away = f"127.0.0.1:{free_port()}"
     with (
         BrokerServer.in_memory(**encrypted(server)) as broker,

@@ -95,7 +95,7 @@ def cause_of(error: Exception) -> Cause:
 
 
 def is_lost_sector(error: BaseException | None) -> bool:
-    """Return True if the disk did not return what it stores, as opposed to a shortage or a missing permission."""
+    """Return True for a part of the disk that is lost, False for a shortage or a missing permission."""
     if isinstance(error, OSError):
         return error.errno in LOST_SECTOR
     return error is not None and any(text in str(error) for text in _LOST_SECTOR_TEXTS)

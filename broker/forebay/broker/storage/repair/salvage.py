@@ -13,12 +13,12 @@ from forebay.broker.storage.permissions import FILE_MODE
 _CHUNK_BYTES: Final = 1 << 20
 _BLOCK_BYTES: Final = 4_096
 _HOLE_BYTES: Final = 64 << 10
-"""Parts of zeros of this size are not written: the source has released their space, and so does the copy."""
+"""Parts of zeros of this size are not written, so that the copy takes no space for them."""
 _ZEROS: Final = bytes(_HOLE_BYTES)
 
 
 def copy_readable(source: Path, copy: Path) -> int:
-    """Copy ``source`` to disk, but not the name of the copy; returns the number of unreadable bytes.
+    """Copy a file durably, except for its name; returns the number of unreadable bytes.
 
     Raises ``OSError`` for anything but unreadable sectors.
     """

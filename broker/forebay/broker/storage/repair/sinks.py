@@ -74,7 +74,7 @@ def _recovered(damage: Damage, number: int, taken: set[str]) -> SinkRecord:
 
 
 def adopt(damage: Damage, journal: Journal, sinks: dict[int, StoredSink]) -> None:
-    """Add sinks whose record was lost with the log, and whose pages are in files; a deleted one stays deleted."""
+    """Add sinks that were lost with the log and have pages in files, except for deleted ones."""
     due = (DUE.parts(key) for key, _ in damage.state.all(DUE))
     deleted = {number for number, partition, *_ in due if partition == WHOLE_SINK}
     for _, number, partition in map(BULK_PAGE.parts, bulk_keys_all(damage.state.store, *ALL_BULK)):

@@ -91,7 +91,7 @@ def test_a_directory_that_cannot_be_written_is_verified_and_repaired_without_a_l
 
 
 @pytest.mark.slow
-def test_what_a_repair_has_copied_is_on_the_disk_before_it_ends(
+def test_files_that_a_repair_copied_are_on_the_disk_before_it_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory, into = tmp_path / "data", tmp_path / "more" / "into"

@@ -58,7 +58,7 @@ def test_a_failure_that_is_no_bad_sector_is_no_loss(tmp_path: Path, monkeypatch:
         copy_readable(tmp_path / "file", tmp_path / "copy")
 
 
-def test_what_the_disk_takes_in_parts_is_written_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partial_writes_are_continued_to_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = os.urandom(200_000)
     (tmp_path / "file").write_bytes(content)
     real = os.pwrite
