@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -35,18 +36,37 @@ class Terminal(io.StringIO):
         return True
 
 
+class BusyTerminal(Terminal):
+    """Input of a user who says yes, while something happens at the broker."""
+
+    def __init__(self, meanwhile: Callable[[], None]) -> None:
+        super().__init__()
+        self._meanwhile = meanwhile
+
+    def readline(self, size: int | None = -1, /) -> str:
+        """Return the answer."""
+        self._meanwhile()
+        return "y\n"
+
+
 @pytest.fixture
 def orders(client: Client) -> Client:
     """Five records, a subscription, a saved position and a dead letter."""
     client.sinks.create("orders")
     client.subscriptions.create("orders", "audit")
     client.publish("orders", [Record(b"x")] * 5)
-    with client.subscriber("orders") as subscriber:
-        next(subscriber).dead_letter("no such customer", offset=0, wait=True)
+    rejected(client, "orders", "no such customer")
     with client.consumer("orders", "billing", start="earliest") as consumer:
         next(consumer).finish()
         consumer.save()
     return client
+
+
+def rejected(client: Client, sink: str, error: str) -> None:
+    """Reject the next record of a sink."""
+    with client.subscriber(sink) as subscriber:
+        delivery = next(subscriber)
+        delivery.dead_letter(error, offset=delivery.first_offset, wait=True)
 
 
 def facts(client: Client) -> Any:
@@ -104,6 +124,66 @@ def test_at_a_terminal_the_answer_decides(
 
     assert "delete the sink orders with 5 stored records, 5 of them unsettled. Continue? [y/N]" in asked.getvalue()
     assert ("orders" in {one.name for one in orders.sinks.list()}) is (code is ExitCode.FAILED)
+
+
+@pytest.mark.parametrize("words", [["--all"], ["--until-time", "2199-01-01T00:00:00+00:00"]])
+def test_a_purge_leaves_what_was_published_while_it_asked(
+    broker: BrokerServer, orders: Client, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    def publish() -> None:
+        orders.publish("orders", [Record(b"new")] * 2)
+
+    monkeypatch.setattr("sys.stdin", BusyTerminal(publish))
+    monkeypatch.setattr("sys.stderr", asked := Terminal())
+
+    assert run(["sink", "purge", "orders", *words, "-e", broker.endpoint]) == ExitCode.OK
+
+    assert "5 records" in asked.getvalue()
+    assert [record.value for record in orders.peek("orders")] == ["new"] * 2
+
+
+@pytest.mark.parametrize("name", ["orders", "orders.dlq"])
+def test_a_purge_of_dead_letters_leaves_what_was_rejected_while_it_asked(
+    broker: BrokerServer, orders: Client, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("sys.stdin", BusyTerminal(lambda: rejected(orders, "orders", "later")))
+    monkeypatch.setattr("sys.stderr", asked := Terminal())
+
+    assert run(["dlq", "purge", name, "--all", "-e", broker.endpoint]) == ExitCode.OK
+
+    assert f"drop 1 dead letter of {name}" in asked.getvalue()
+    assert [one.error for one in orders.dead_letters.list("orders")] == ["later"]
+
+
+def test_a_purge_of_dead_letters_leaves_the_first_one_of_a_sink_that_had_none(
+    broker: BrokerServer, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.sinks.create("orders")
+    client.publish("orders", [Record(b"x")])
+    monkeypatch.setattr("sys.stdin", BusyTerminal(lambda: rejected(client, "orders", "later")))
+    monkeypatch.setattr("sys.stderr", Terminal())
+
+    assert run(["dlq", "purge", "orders", "--all", "-e", broker.endpoint]) == ExitCode.OK
+
+    assert [one.error for one in client.dead_letters.list("orders")] == ["later"]
+
+
+def test_dead_letters_of_a_sink_that_was_replaced_while_it_asked_stay(
+    broker: BrokerServer, orders: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def replace() -> None:
+        orders.sinks.delete("orders", force=True, dead_letters=True)
+        orders.sinks.create("orders")
+        orders.publish("orders", [Record(b"x")])
+        rejected(orders, "orders", "later")
+
+    monkeypatch.setattr("sys.stdin", BusyTerminal(replace))
+    monkeypatch.setattr("sys.stderr", asked := Terminal())
+
+    assert run(["dlq", "purge", "orders", "--all", "-e", broker.endpoint]) == ExitCode.REFUSED
+
+    assert "SINK_REPLACED" in asked.getvalue()
+    assert [one.error for one in orders.dead_letters.list("orders")] == ["later"]
 
 
 def test_a_seek_that_skips_nothing_needs_no_confirmation(broker: BrokerServer, orders: Client) -> None:

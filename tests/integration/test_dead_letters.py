@@ -18,6 +18,7 @@ from forebay.client import (
     SettleOutcome,
     SinkFull,
     SinkNotFound,
+    SinkReplaced,
 )
 from forebay.client.transport.status import from_call
 from forebay.errors.reasons import Reason
@@ -132,6 +133,21 @@ def test_purged_dead_letters_are_gone(client: Client) -> None:
     assert offsets_of(list(client.dead_letters.list("orders"))) == [1, 3]
     assert client.dead_letters.purge("orders") == 2
     stats_when(client, "orders.dlq", lambda stats: stats.records == 0)
+
+
+def test_a_purge_of_dead_letters_up_to_ends_that_are_given_leaves_later_ones(client: Client) -> None:
+    reject(client, 1)
+    stats = client.sinks.stats("orders.dlq")
+    ends = {one.partition: one.next_offset for one in stats.partitions}
+    assert sum(ends.values()) == 1
+    reject(client, 11)
+
+    assert client.dead_letters.purge("orders", end_offsets={}) == 0
+    with pytest.raises(SinkReplaced):
+        client.dead_letters.purge("orders", end_offsets=ends, incarnation="another")
+    assert client.dead_letters.purge("orders", end_offsets=ends, incarnation=stats.incarnation) == 1
+
+    assert offsets_of(list(client.dead_letters.list("orders"))) == [11]
 
 
 def test_a_dead_letter_sink_is_read_like_any_other_but_written_by_the_broker_alone(client: Client) -> None:

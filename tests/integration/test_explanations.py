@@ -20,6 +20,7 @@ from forebay.client import (
     RecordState,
     SettleOutcome,
     SinkNotFound,
+    SinkReplaced,
     SubscriptionNotFound,
     WaitReason,
 )
@@ -103,6 +104,24 @@ def test_a_purge_that_makes_no_sense_is_refused(client: Client) -> None:
         client.sinks.purge("orders", until_offset=0)
     with failure(Reason.OFFSET_AHEAD):
         client.sinks.purge("orders", partition=0, until_offset=1)
+
+
+def test_a_purge_up_to_ends_that_are_given_leaves_what_came_later_and_other_partitions(client: Client) -> None:
+    client.sinks.create("orders", partitions=2)
+    client.publish("orders", [Record(b"old")] * 20, partition=0)
+    client.publish("orders", [Record(b"other")], partition=1)
+    ends = {0: client.sinks.stats("orders").partitions[0].next_offset}
+    client.publish("orders", [Record(b"new")] * 10, partition=0)
+
+    nothing = client.sinks.purge("orders", end_offsets={})
+    purged = client.sinks.purge("orders", end_offsets=ends, until_time=datetime(2199, 1, 1, tzinfo=UTC))
+
+    assert (list(nothing), [(one.partition, one.records) for one in purged]) == ([], [(0, 20)])
+    assert [one.records for one in client.sinks.stats("orders").partitions] == [10, 1]
+    with pytest.raises(SinkReplaced):
+        client.sinks.purge("orders", end_offsets=ends, incarnation="another")
+    with failure(Reason.OFFSET_AHEAD):
+        client.sinks.purge("orders", end_offsets={1: 2})
 
 
 def test_up_to_a_time_only_what_came_before_goes(client: Client) -> None:

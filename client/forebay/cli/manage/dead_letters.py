@@ -19,6 +19,7 @@ from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName
 from forebay.cli.output import Column, Output, text_of, write_result, write_table, write_values
 from forebay.cli.report import CommandFailed
 from forebay.cli.times import parse_time
+from forebay.state.attention import DEAD_LETTERS
 from forebay.state.numbers import counted
 
 if TYPE_CHECKING:
@@ -154,13 +155,16 @@ def purge(
     if not wanted and not everything:
         raise CommandFailed("no dead letters are selected: pass a filter, or --all", ExitCode.USAGE)
     with connect(endpoint, sink) as client:
-        if dry_run or not yes:
-            selected = _selected(client, sink, wanted)
-            if dry_run:
-                _show_selected(selected, f"drop {{}} of {sink}", output)
-                return
+        if dry_run:
+            _show_selected(_selected(client, sink, wanted), f"drop {{}} of {sink}", output)
+            return
+        if yes:
+            purged = client.dead_letters.purge(sink, **wanted)
+        else:
+            incarnation, ends = _extent(client, sink)
+            selected = _selected(client, sink, wanted, ends)
             confirm(f"drop {selected.text} of {sink} permanently", yes=yes, output=output)
-        purged = client.dead_letters.purge(sink, **wanted)
+            purged = client.dead_letters.purge(sink, end_offsets=ends, incarnation=incarnation, **wanted)
     write_result({"purged": purged}, f"purged {counted(purged, 'dead letter')} of {sink}", output)
 
 
@@ -185,10 +189,26 @@ class _Selected:
         return number if self.is_complete else f"more than {number}"
 
 
-def _selected(client: Client, sink: str, wanted: DeadLetterFilter) -> _Selected:
+def _extent(client: Client, sink: str) -> tuple[str, Mapping[int, int]]:
+    """Return incarnation and end by partition of a dead-letter sink; of one that does not exist, nothing."""
+    from forebay.client.errors import SinkNotFound
+
+    try:
+        stats = client.sinks.stats(sink.removesuffix(DEAD_LETTERS) + DEAD_LETTERS)
+    except SinkNotFound:  # a sink without dead letters; the list tells whether there is the sink itself
+        return "", {}
+    return stats.incarnation, {one.partition: one.next_offset for one in stats.partitions}
+
+
+def _selected(
+    client: Client, sink: str, wanted: DeadLetterFilter, ends: Mapping[int, int] | None = None
+) -> _Selected:
+    """Return the dead letters that a filter selects; with ``ends`` those below these offsets."""
     causes: Counter[str] = Counter()
     count = uncut = 0
     for letter in client.dead_letters.list(sink, **wanted):
+        if ends is not None and letter.offset >= ends.get(letter.partition, 0):
+            continue
         if count == COUNTED_MAX:
             return _Selected(count, False, uncut, causes)
         count += 1

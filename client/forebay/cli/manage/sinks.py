@@ -190,7 +190,12 @@ def purge(
             return
         confirm(effect, yes=yes, output=output)
         purged = client.sinks.purge(
-            name, partition=partition, until_offset=until_offset, until_time=before, incarnation=stats.incarnation
+            name,
+            partition=partition,
+            until_offset=until_offset,
+            until_time=before,
+            end_offsets={one.partition: one.next_offset for one in stats.partitions},
+            incarnation=stats.incarnation,
         )
     columns: dict[str, Column[Purged]] = {
         "partition": "partition",

@@ -95,7 +95,7 @@ def create(
 @token_app.command("list", example="forebay token list --token-hashes-file tokens")
 def list_tokens(token_hashes_file: HashesFile, output: OutputForm = Output.TABLE) -> None:
     """List the credentials in a broker's file with their rights and limits."""
-    every = _read(token_hashes_file)
+    every = _parsed(token_hashes_file, _text(token_hashes_file))
     if output is Output.JSON:
         write_json([_fields(one) for one in every])
         return
@@ -114,7 +114,10 @@ def revoke(
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Remove credentials from a broker's file. Calls and open streams that use them end within seconds."""
-    every = _read(token_hashes_file)
+    with needed_for("tokens", "broker"):
+        from forebay.broker.core.access.credentials import lines_without
+    text = _text(token_hashes_file)
+    every = _parsed(token_hashes_file, text)
     gone = [one for one in every if one.principal.name == name and credential in {"", _fields(one)["credential"]}]
     if not gone:
         raise CommandFailed(f"{token_hashes_file}: contains no such credential of {name!r}", ExitCode.NOT_FOUND)
@@ -124,7 +127,7 @@ def revoke(
             "create another one first, or stop the broker"
         )
     try:
-        _rewrite(token_hashes_file, {one.proof for one in gone})
+        _rewrite(token_hashes_file, "".join(lines_without(text, gone)))
     except OSError as error:
         raise CommandFailed(f"{token_hashes_file}: cannot be written: {error.strerror}") from error
     if output is Output.JSON:
@@ -133,16 +136,22 @@ def revoke(
         write_message(f"revoked {len(gone)} of {name}")
 
 
-def _read(path: Path) -> tuple[Credential, ...]:
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError as error:
+        raise CommandFailed(f"{path}: cannot be read: {error.strerror}", ExitCode.NOT_FOUND) from error
+    except UnicodeDecodeError as error:
+        raise CommandFailed(f"{path}: not a text file", ExitCode.USAGE) from error
+
+
+def _parsed(path: Path, text: str) -> tuple[Credential, ...]:
     with needed_for("tokens", "broker"):
         from forebay.broker.core.access.credentials import CredentialsInvalid, parse
     try:
-        return parse(path.read_text()).every
-    except OSError as error:
-        raise CommandFailed(f"{path}: cannot be read: {error.strerror}", ExitCode.NOT_FOUND) from error
-    except (CredentialsInvalid, UnicodeDecodeError) as error:
-        said = "not a text file" if isinstance(error, UnicodeDecodeError) else str(error)
-        raise CommandFailed(f"{path}: {said}", ExitCode.USAGE) from error
+        return parse(text).every
+    except CredentialsInvalid as error:
+        raise CommandFailed(f"{path}: {error}", ExitCode.USAGE) from error
 
 
 def _fields(one: Credential) -> dict[str, str]:
@@ -169,14 +178,13 @@ def _last(descriptor: int, size: int) -> bytes:
     return os.pread(descriptor, 1, size - 1)
 
 
-def _rewrite(path: Path, revoked: set[str]) -> None:
-    """Replace the file atomically by one without the lines of ``revoked``, keeping owner and mode."""
-    kept = [line for line in path.read_text().splitlines(keepends=True) if _proof(line) not in revoked]
+def _rewrite(path: Path, text: str) -> None:
+    """Replace the file atomically by one with ``text``, keeping owner and mode."""
     status = path.stat()
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "w") as file:
-            file.write("".join(kept))
+            file.write(text)
             file.flush()
             os.fchmod(file.fileno(), status.st_mode & 0o777)
             if os.geteuid() == 0:
@@ -186,10 +194,3 @@ def _rewrite(path: Path, revoked: set[str]) -> None:
     except OSError:
         Path(name).unlink(missing_ok=True)
         raise
-
-
-def _proof(line: str) -> str:
-    """Return the first word of a line in the broker's notation."""
-    word = line.strip().partition(" ")[0]
-    name, _, rest = word.partition(":")
-    return f"{name}:{rest.lower()}" if rest.startswith("sha256:") else word

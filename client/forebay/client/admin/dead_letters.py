@@ -5,7 +5,7 @@ The broker answers in bounded steps; the methods here run all of them.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any, Final, Unpack
 
 from forebay.client.admin.sinks import ONCE, stats_message
@@ -70,28 +70,46 @@ class DeadLetterCalls:
         return redriven
 
     @operation
-    async def purge(self, sink: str, **wanted: Unpack[DeadLetterFilter]) -> int:
+    async def purge(
+        self,
+        sink: str,
+        *,
+        end_offsets: Mapping[int, int] | None = None,
+        incarnation: str = "",
+        **wanted: Unpack[DeadLetterFilter],
+    ) -> int:
         """Drop the dead letters that exist when this is called, permanently; return their number.
 
         Later dead letters stay, also when the call is retried after a broken connection. The number then excludes
-        records dropped by the attempt whose answer was lost.
+        records dropped by the attempt whose answer was lost. ``end_offsets`` is an earlier end by partition of the
+        dead-letter sink, such as ``next_offset`` of its stats: dead letters from there on stay, and so do partitions
+        that it does not name. It belongs to ``incarnation``, that of the dead-letter sink; another one raises
+        ``SinkReplaced``.
         """
-        pages = self._bounded("PurgeDeadLetters", sink, pb.PurgeDeadLettersRequest(filter=filter_message(wanted)))
+        request = pb.PurgeDeadLettersRequest(filter=filter_message(wanted), incarnation=incarnation)
+        pages = self._bounded("PurgeDeadLetters", sink, request, end_offsets)
         return sum([int(page.purged) async for page in pages])
 
-    async def _bounded(self, rpc: str, sink: str, request: Any) -> AsyncGenerator[Any, None]:
-        """Yield the responses of a call that applies only to the dead letters that exist now."""
+    async def _bounded(
+        self, rpc: str, sink: str, request: Any, end_offsets: Mapping[int, int] | None = None
+    ) -> AsyncGenerator[Any, None]:
+        """Yield the responses of a call that applies only to the dead letters that exist now, or to earlier ones."""
         origin = sink.removesuffix(SUFFIX)
-        try:
-            found = await stats_message(self._sinks, origin + SUFFIX, policy=ONCE)
-        except SinkNotFound:
-            if sink != origin:
-                raise
-            await self._service.unary.incarnation(origin)  # raises if the origin does not exist either
-            return
         request.sink = sink
-        request.incarnation = found.incarnation
-        request.end_offsets.update({one.partition: one.next_offset for one in found.partitions})
+        if end_offsets is None or not request.incarnation:
+            try:
+                found = await stats_message(self._sinks, origin + SUFFIX, policy=ONCE)
+            except SinkNotFound:
+                if sink != origin or request.incarnation:
+                    raise
+                await self._service.unary.incarnation(origin)  # raises if the origin does not exist either
+                return
+            request.incarnation = request.incarnation or found.incarnation
+            if end_offsets is None:
+                end_offsets = {one.partition: one.next_offset for one in found.partitions}
+        if not end_offsets:
+            return  # on the wire an empty map is no bound
+        request.end_offsets.update(end_offsets)
         async for page in self._service.pages(rpc, sink, request):
             yield page
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from datetime import datetime
 from typing import Final, Unpack
@@ -151,6 +151,7 @@ class SinkCalls:
         partition: int | None = None,
         until_offset: int | None = None,
         until_time: datetime | None = None,
+        end_offsets: Mapping[int, int] | None = None,
         incarnation: str = "",
     ) -> Sequence[Purged]:
         """Drop the records that a sink holds when this is called, durably; return the result per partition.
@@ -160,10 +161,12 @@ class SinkCalls:
         records count as ``PURGED``.
 
         Records published after the call started stay, also if the connection breaks and the purge is retried. The
-        result then excludes records dropped by the attempt whose answer was lost. Without ``until_offset``, the call
-        first gets the end offsets from the broker, without a retry: if that fails, nothing is dropped and
-        ``BrokerUnavailable`` is raised. Raises ``SinkNotFound``, ``SinkReplaced``, ``INVALID_PARTITION``,
-        ``INVALID_RANGE``, ``OFFSET_AHEAD``.
+        result then excludes records dropped by the attempt whose answer was lost. ``end_offsets`` is an earlier end by
+        partition, such as ``next_offset`` of stats that were shown to a user: pages that reach beyond it stay, and so
+        do partitions that it does not name. It belongs to ``incarnation``. With neither ``until_offset`` nor
+        ``end_offsets``, the call first gets the end offsets from the broker, without a retry: if that fails, nothing
+        is dropped and ``BrokerUnavailable`` is raised. Raises ``SinkNotFound``, ``SinkReplaced``,
+        ``INVALID_PARTITION``, ``INVALID_RANGE``, ``OFFSET_AHEAD``.
         """
         if until_offset is not None and until_time is not None:
             raise InvalidArgument(
@@ -172,11 +175,15 @@ class SinkCalls:
         request = pb.PurgeSinkRequest(name=name, partition=partition)
         if until_offset is not None:
             request.until_offset = until_offset
+        if until_offset is not None or end_offsets is not None:
             request.incarnation = incarnation or await self._service.unary.incarnation(name)
+            request.end_offsets.update(end_offsets or {})
         else:
             found = await stats_message(self._service, name, policy=ONCE)
             request.incarnation = incarnation or found.incarnation
             request.end_offsets.update({one.partition: one.next_offset for one in found.partitions})
+        if end_offsets is not None and not end_offsets:
+            return []  # on the wire an empty map is no bound
         if until_time is not None:
             request.until_time.CopyFrom(stamp(until_time))
         response = await self._service.call("PurgeSink", name, request)

@@ -91,6 +91,20 @@ def test_one_of_two_credentials_can_be_revoked(tmp_path: Path, capsys: pytest.Ca
     assert (principal(path, old), principal(path, new)) == (None, "spark")
 
 
+@pytest.mark.parametrize("space", ["\t", "  ", "\u00a0"])
+def test_a_credential_is_revoked_whatever_space_is_behind_its_hash(
+    space: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "tokens"
+    old, kept = made("spark", path, capsys), made("deliverer", path, capsys)
+    path.write_text(path.read_text().replace(" ", space))
+    assert principal(path, old) == "spark"
+
+    assert run(["token", "revoke", "spark", "--token-hashes-file", str(path)]) == ExitCode.OK
+
+    assert (principal(path, old), principal(path, kept)) == (None, "deliverer")
+
+
 def test_the_last_credential_is_not_revoked_since_no_broker_would_take_the_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

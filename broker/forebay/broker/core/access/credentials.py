@@ -16,7 +16,7 @@ with `#` are skipped.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest
@@ -119,16 +119,19 @@ def certificate_credential(name: str, identity: str, rights: Iterable[str]) -> C
 
 def parse(text: str) -> Credentials:
     """Parse the file. Raises `CredentialsInvalid`."""
-    every: list[Credential] = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        given = line.strip()
-        if given and not given.startswith("#"):
-            every.append(_parsed(number, given))
+    found = (_credential(number, line) for number, line in enumerate(text.splitlines(), start=1))
+    every = [one for one in found if one is not None]
     if not every:
         raise CredentialsInvalid("there is no credential in it; `forebay token create` adds one")
     if len(every) > CREDENTIALS_MAX:
         raise CredentialsInvalid(f"{len(every)} credentials are more than {CREDENTIALS_MAX}")
     return Credentials(tuple(every))
+
+
+def lines_without(text: str, revoked: Collection[Credential]) -> list[str]:
+    """Return the lines of the file, with their ends, except those of ``revoked``. Raises `CredentialsInvalid`."""
+    lines = enumerate(text.splitlines(keepends=True), start=1)
+    return [line for number, line in lines if _credential(number, line) not in revoked]
 
 
 def rights_text(principal: Principal) -> list[str]:
@@ -144,8 +147,11 @@ def limits_text(principal: Principal) -> list[str]:
     return [f"{name}={rate}" for name in _LIMITS if (rate := getattr(principal.limits, name))]
 
 
-def _parsed(number: int, line: str) -> Credential:
-    proof, *words = line.split()
+def _credential(number: int, line: str) -> Credential | None:
+    """Return the credential of a line; None for an empty line and a comment."""
+    proof, *words = line.split() or [""]
+    if not proof or proof.startswith("#"):
+        return None
     match = _CREDENTIAL.fullmatch(proof)
     if match is None:
         raise CredentialsInvalid(
