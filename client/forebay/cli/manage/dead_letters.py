@@ -200,9 +200,7 @@ def _extent(client: Client, sink: str) -> tuple[str, Mapping[int, int]]:
     return stats.incarnation, {one.partition: one.next_offset for one in stats.partitions}
 
 
-def _selected(
-    client: Client, sink: str, wanted: DeadLetterFilter, ends: Mapping[int, int] | None = None
-) -> _Selected:
+def _selected(client: Client, sink: str, wanted: DeadLetterFilter, ends: Mapping[int, int] | None = None) -> _Selected:
     """Return the dead letters that a filter selects; with ``ends`` those below these offsets."""
     causes: Counter[str] = Counter()
     count = uncut = 0
