@@ -63,6 +63,23 @@ class SystemClock:
         return random.random()
 
 
+class PastClock(SystemClock):
+    """Clock that continues from a past time, in which no record becomes older, and none expires."""
+
+    def __init__(self, wall_us: int) -> None:
+        super().__init__()
+        self._wall_us = wall_us
+        self._from = self.monotonic()
+
+    def wall_us(self) -> int:
+        """Return the past time and what went by since then, in microseconds since 1970-01-01 UTC."""
+        return self._wall_us + int((self.monotonic() - self._from) * 1_000_000)
+
+    def boot_us(self) -> int:
+        """Return always the same: ages are differences of it."""
+        return 0
+
+
 @dataclass(slots=True)
 class FakeClock:
     """Clock that a test sets."""

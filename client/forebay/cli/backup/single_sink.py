@@ -74,6 +74,7 @@ def restore_sink(
 ) -> CopiedSink:
     """Copy a sink of a backup into the broker of ``client``, durably. The new sink must not exist."""
     from forebay.broker.embedded import BrokerServer
+    from forebay.broker.runtime.clock import PastClock
     from forebay.broker.settings import load
     from forebay.broker.storage.backup.restore import restore
     from forebay.client import Client as Source
@@ -89,7 +90,12 @@ def restore_sink(
         settings = load(
             from_environment=False, data_dir=made, listen="127.0.0.1:0", disk_ballast_bytes=0, disk_reserve_bytes=0
         )
-        with BrokerServer.on_disk(settings) as server, Source(server.endpoint, settings=ClientSettings()) as source:
+        # The records are as old as in the backup, however long ago that was and however long the copy takes.
+        clock = PastClock(manifest.taken_at_us)
+        with (
+            BrokerServer.on_disk(settings, clock) as server,
+            Source(server.endpoint, settings=ClientSettings()) as source,
+        ):
             copied = _copied(source, client, manifest.id, sink, restored_as)
     return dataclasses.replace(copied, damaged=report.damaged, repaired=report.repaired)
 

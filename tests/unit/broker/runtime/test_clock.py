@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from forebay.broker.core.writes import PutAge
-from forebay.broker.runtime.clock import MAX_CLOCK_STEP_US, AgeClock, FakeClock, SystemClock
+from forebay.broker.runtime.clock import MAX_CLOCK_STEP_US, AgeClock, FakeClock, PastClock, SystemClock
 
 HOUR_US = 3_600_000_000
 
@@ -50,3 +50,16 @@ def test_the_machines_clock_moves_on_and_its_chance_is_a_fraction() -> None:
     assert (clock.boot, SystemClock(b"this").boot) == (b"", b"this")
     assert clock.wall_us() > 1_700_000_000_000_000
     assert 0 <= clock.random() < 1
+
+
+def test_in_the_past_time_passes_and_no_age_grows() -> None:
+    clock = PastClock(HOUR_US)
+    age = AgeClock(clock, PutAge(500, HOUR_US - 100, b"a boot", clock.boot_us() + 1))
+    before_us, before = age.now_us(), clock.monotonic()
+
+    while clock.monotonic() < before + 0.002:
+        pass
+
+    assert HOUR_US + 2_000 <= clock.wall_us() < HOUR_US + 3_600_000_000
+    assert before_us == age.now_us()
+    assert 600 <= before_us < 600 + 60_000_000

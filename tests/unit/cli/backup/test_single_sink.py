@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from shutil import copytree
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from forebay.broker.embedded import BrokerServer
-from forebay.broker.settings import load
+from forebay.broker.runtime.clock import SystemClock
+from forebay.broker.runtime.sink.buffer import Buffer
+from forebay.broker.runtime.sink.retention.expiry import Expirer
+from forebay.broker.settings import BrokerSettings, load
 from forebay.broker.storage.backup.catalog import find
 from forebay.broker.storage.backup.restore import OnDamage
 from forebay.broker.storage.backup.targets import open_target
@@ -25,15 +30,23 @@ from tests.support.refusals import failure
 SCHEMAS = [pa.schema([("id", pa.int64())]), pa.schema([("id", pa.int64()), ("name", pa.string())])]
 
 
+def settings(folder: Path) -> BrokerSettings:
+    """Settings of a broker that is backed up."""
+    return load(
+        listen="127.0.0.1:0",
+        data_dir=folder / "data",
+        backup_target=str(folder / "target"),
+        disk_reserve_bytes=0,
+        disk_ballast_bytes=0,
+    )
+
+
 @pytest.fixture(scope="module")
 def target(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Target with a backup: records in the second partition of `orders`, two schemas of `rows`; no test changes it."""
     folder = tmp_path_factory.mktemp("backed-up")
-    target = str(folder / "target")
-    settings = load(
-        listen="127.0.0.1:0", data_dir=folder / "data", backup_target=target, disk_reserve_bytes=0, disk_ballast_bytes=0
-    )
-    with BrokerServer.on_disk(settings) as server, Client(server.endpoint) as client:
+    taken_from = settings(folder)
+    with BrokerServer.on_disk(taken_from) as server, Client(server.endpoint) as client:
         client.sinks.create("orders", partitions=2, max_attempts=3)
         for first in (0, 10):
             client.publish("orders", [Record(b"%d" % (first + number)) for number in range(10)], partition=1)
@@ -42,13 +55,38 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> str:
             client.schemas.register("rows", arrow.encode_schema(schema), previous=previous)
         for _ in client.backups.create():
             pass
-    return target
+    return taken_from.backup_target
 
 
 @pytest.fixture
 def client() -> Iterator[Client]:
     with BrokerServer.in_memory() as server, Client(server.endpoint) as one:
         yield one
+
+
+class TwoDaysAgo(SystemClock):
+    """Clock of a machine two days ago."""
+
+    def wall_us(self) -> int:
+        """Return the time of the machine, two days earlier."""
+        return super().wall_us() - 2 * 86_400_000_000
+
+
+def copied_after_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the copy of a sink begin after the temporary broker has looked for expired records."""
+    swept = threading.Event()
+    sweep, copy = Expirer.sweep, single_sink._copied
+
+    async def noted(self: Expirer, buffer: Buffer) -> None:
+        await sweep(self, buffer)
+        swept.set()
+
+    def wait(*arguments: Any) -> CopiedSink:
+        assert swept.wait(60)
+        return copy(*arguments)
+
+    monkeypatch.setattr(Expirer, "sweep", noted)
+    monkeypatch.setattr(single_sink, "_copied", wait)
 
 
 def restored(target: str, client: Client, sink: str, folder: Path) -> CopiedSink:
@@ -77,6 +115,23 @@ def test_all_schemas_keep_their_versions(target: str, client: Client, tmp_path: 
     stored = [client.schemas.get("again", version).arrow_schema for version in (1, 2)]
     assert copied.schemas == 2
     assert stored == [arrow.encode_schema(schema) for schema in SCHEMAS]
+
+
+def test_records_do_not_expire_after_the_backup(
+    tmp_path: Path, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken_from = settings(tmp_path)
+    with BrokerServer.on_disk(taken_from, TwoDaysAgo()) as server, Client(server.endpoint) as source:
+        source.sinks.create("orders", max_age_s=86_400)
+        source.publish("orders", [Record(b"old")] * 10)
+    with BrokerServer.on_disk(taken_from, TwoDaysAgo()) as server, Client(server.endpoint) as source:
+        for _ in source.backups.create():
+            pass
+
+    copied_after_a_sweep(monkeypatch)
+    copied = restored(taken_from.backup_target, client, "orders", tmp_path)
+
+    assert copied.partitions == (CopiedPartition(0, 10, 0, 9, 0),)
 
 
 def test_a_sink_that_the_backup_does_not_have_is_not_found_and_nothing_is_made(
