@@ -21,6 +21,7 @@ from forebay.cli.inspect.lag_lines import (
     subscription_flow,
     subscription_lines,
 )
+from forebay.cli.inspect.sinks import stats_of
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, connect
 from forebay.cli.output import (
     TEXT_MIN,
@@ -83,8 +84,7 @@ def lag(
                 client.sinks.watch(sink, interval_s=interval_s), output, partitions=partitions, wide=wide, paths=paths
             )
             return
-        names = [sink] if sink is not None else [found.name for found in client.sinks.list()]
-        found = [client.sinks.stats(name) for name in names]
+        found = stats_of(client, sink)
     if output is Output.JSON:
         write_json([entry for stats in found for entry in (*entries(stats), *(replays(stats) if paths else ()))])
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Final
@@ -11,6 +11,7 @@ import typer
 
 from forebay.cli.command import Commands
 from forebay.cli.completion import sink_names
+from forebay.cli.inspect.sinks import listed
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, connect
 from forebay.cli.output import Column, Figure, Output, bytes_text, write_message, write_values
 from forebay.state.numbers import counted
@@ -79,10 +80,10 @@ def list_producers(
     while they are connected.
     """
     with connect(endpoint, sink) as client:
-        names = [sink] if sink is not None else [one.name for one in client.sinks.list()]
-        known = [_of_epochs(name, one) for name in names for one in client.epochs.list(name)]
+        remembered = _remembered(client, sink)
+        known = [_of_epochs(name, one) for name, every in remembered.items() for one in every]
         streams = _publish_streams(client, sink)
-    rows = _joined(known, streams, names)
+    rows = _joined(known, streams, remembered)
     columns: dict[str, Column[_Row]] = {
         "sink": "sink",
         "producer": "producer",
@@ -96,6 +97,15 @@ def list_producers(
     write_values(
         rows, output, counted(len(rows), "producer"), columns, optional=("size", "committed", "streams", "staged")
     )
+
+
+def _remembered(client: Client, sink: str | None) -> dict[str, list[Producer]]:
+    """Return the producers of epochs of a sink, or of all without one. Raises ``SinkNotFound`` for the named one."""
+
+    def ask(name: str) -> list[Producer]:
+        return list(client.epochs.list(name))
+
+    return {sink: ask(sink)} if sink is not None else listed(client, ask)
 
 
 def _of_epochs(sink: str, one: Producer) -> _Row:
@@ -117,7 +127,7 @@ def _publish_streams(client: Client, sink: str | None) -> list[ConnectedStream] 
     return [stream for one in every for stream in one.streams if stream.method == PUBLISH]
 
 
-def _joined(known: Iterable[_Row], streams: Sequence[ConnectedStream] | None, names: Sequence[str]) -> list[_Row]:
+def _joined(known: Iterable[_Row], streams: Sequence[ConnectedStream] | None, names: Collection[str]) -> list[_Row]:
     """Return the producers of epochs with their open streams, and the other publishers."""
     if streams is None:
         return [replace(row, streams=None) for row in known]

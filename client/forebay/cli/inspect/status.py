@@ -11,6 +11,7 @@ import typer
 
 from forebay.cli.exits import ExitCode
 from forebay.cli.inspect.lag_lines import Line, sink_line
+from forebay.cli.inspect.sinks import listed
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, connect
 from forebay.cli.output import Output, Styled, bytes_text, seconds_text, write_json, write_line, write_table
 from forebay.cli.times import time_text
@@ -124,7 +125,8 @@ def status(
 def _status(client: Client, endpoint: str) -> Status:
     info = client.info(endpoint)
     names = [one.name for one in client.sinks.list() if client.endpoint_of(one.name) == endpoint]
-    return status_of(endpoint, info, [client.sinks.stats(name) for name in names], datetime.now(UTC))
+    stats = listed(client, client.sinks.stats, names)
+    return status_of(endpoint, info, list(stats.values()), datetime.now(UTC))
 
 
 def status_of(endpoint: str, info: BrokerInfo, sinks: Sequence[SinkStats], now: datetime) -> Status:

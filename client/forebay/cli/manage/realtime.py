@@ -8,6 +8,7 @@ import typer
 
 from forebay.cli.command import Commands
 from forebay.cli.completion import sink_names
+from forebay.cli.inspect.sinks import stats_of
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, connect
 from forebay.cli.output import Column, Output, bytes_text, write_json, write_line, write_values
 
@@ -50,8 +51,7 @@ def status(sink: SinkOrBroker = "", endpoint: Endpoint = DEFAULT_ENDPOINT, outpu
     """Show the switch of the broker, and the memory and the readers of its sinks."""
     with connect(endpoint, sink or None) as client:
         broker = client.info()
-        names = [sink] if sink else [one.name for one in client.sinks.list()]
-        sinks = [client.sinks.stats(name) for name in names]
+        sinks = stats_of(client, sink or None)
     if output is Output.JSON:
         write_json(
             {

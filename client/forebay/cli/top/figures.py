@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from forebay.client.errors import AccessDenied, SinkNotFound
+from forebay.cli.inspect.sinks import stats_of
+from forebay.client.errors import AccessDenied
 
 if TYPE_CHECKING:
     from forebay.client import BrokerInfo, Client, Connection, SinkStats
@@ -32,12 +33,7 @@ class Figures:
 def collect(client: Client) -> Figures:
     """Return the figures now. Raises the errors of the client, such as ``BrokerUnavailable``."""
     brokers = [client.info(endpoint) for endpoint in client.endpoints]
-    sinks: list[SinkStats] = []
-    for one in client.sinks.list():
-        try:
-            sinks.append(client.sinks.stats(one.name))
-        except SinkNotFound:  # deleted meanwhile
-            continue
+    sinks = stats_of(client, None)
     connections: list[Connection] = []
     refused = ""
     try:
