@@ -58,6 +58,24 @@ def test_an_outage_of_the_target_is_two_events_and_a_summary_now_and_then(
     assert "finished=True delivered=8 failed_attempts=" in end
 
 
+def test_the_query_of_an_address_is_sent_and_never_logged(broker: BrokerServer, client: Client, tmp_path: Path) -> None:
+    client.sinks.create("orders", retry_backoff_min_s=0.01, retry_backoff_max_s=0.02)
+    client.publish("orders", [Record(b"1")])
+    path = tmp_path / "log"
+    with (
+        path.open("wb") as log,
+        serving(lambda _: Answer(503)) as remote,
+        delivering(broker.endpoint, f"{remote.url}?token=SECRET#SECRET", log.fileno()),
+    ):
+        until(lambda: "target failed" in path.read_text(), timeout_s=WAIT_S)
+        sent = remote.requests[0].path
+    text = path.read_text()
+
+    assert sent == "/records?token=SECRET"
+    assert f"delivering orders (default) to {remote.url}; Ctrl-C stops" in text
+    assert "SECRET" not in text
+
+
 def test_a_terminal_shows_a_line_and_the_events_above_it(broker: BrokerServer, client: Client) -> None:
     client.sinks.create("orders")
     client.publish("orders", [Record(b"1"), Record(b"2"), Record(b"3")])

@@ -11,7 +11,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Annotated
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 
 import typer
 
@@ -131,7 +131,7 @@ def deliver(
         if output is Output.JSON:
             write_json({"delivering": sink, "subscription": subscription, "to": name})
         else:
-            write_message(f"delivering {sink} ({subscription}) to {to}; Ctrl-C stops")
+            write_message(f"delivering {sink} ({subscription}) to {_place(to)}; Ctrl-C stops")
         place = sink, subscription
         with summarized(lambda: {place: deliverer.totals}, waiting_records(client), interval_s=summary_interval_s):
             deliverer.run()
@@ -148,6 +148,14 @@ def target_of(to: str, pairs: Sequence[str]) -> tuple[str, Mapping[str, str]]:
     if to.startswith(("postgresql://", "postgres://")):
         return "postgresql", {"url": to, **options}
     return to, options
+
+
+def _place(to: str) -> str:
+    """Return a target for messages: its address without user, query and fragment, which may hold credentials."""
+    if "://" not in to:
+        return to
+    parts = urlsplit(to)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
 def resend_target_of(
