@@ -316,7 +316,7 @@ def list_of(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Layout:
-    """Widths of a column in characters."""
+    """Widths of a column in cells of a terminal: a wide character takes two."""
 
     is_numeric: bool
     is_whole: bool
@@ -330,13 +330,15 @@ class _Layout:
 
 
 def _layout(column: str, every: Sequence[object]) -> _Layout:
+    from rich.cells import cell_len
+
     cells = [cell for cell in every if cell not in (None, "")]
     numeric = bool(cells) and all(isinstance(cell, int | float | Figure) for cell in cells)
     kinds = int | float | Figure | Whole | Styled | datetime | Enum
     whole = bool(cells) and all(isinstance(cell, kinds) for cell in cells)
-    widest = max((len(visible(cell_text(cell))) for cell in cells), default=0)
-    full = max(len(column), widest)
-    word = max((len(each) for each in column.split()), default=0)
+    widest = max((cell_len(visible(cell_text(cell))) for cell in cells), default=0)
+    full = max(cell_len(column), widest)
+    word = max((cell_len(each) for each in column.split()), default=0)
     return _Layout(numeric, whole, full, full if whole else max(word, min(TEXT_MIN, full)))
 
 

@@ -204,6 +204,12 @@ def test_a_list_hides_a_column_without_values_first_and_in_silence() -> None:
     assert table.caption is None
 
 
+def test_wide_characters_count_twice_where_columns_are_hidden() -> None:
+    table = list_of("", ("value", "n"), [("日" * 20, 1)], optional=("n",), legible=40, width=42)
+
+    assert [str(column.header) for column in table.columns] == ["value"]
+
+
 def test_a_list_never_cuts_a_number_or_an_id() -> None:
     rows = [(Whole("20261126T003241467697Z-1d19ef52"), 1_234_567_890, "a reason of some words")]
 
@@ -215,7 +221,8 @@ def test_a_list_never_cuts_a_number_or_an_id() -> None:
     assert len(shown) == 3
 
 
-def test_a_list_that_no_terminal_shows_is_whole() -> None:
-    rows = [("x" * 300, 1)]
+@pytest.mark.parametrize("value", ["x" * 300, "日" * 150, "é" * 300])
+def test_a_list_that_no_terminal_shows_is_whole(value: str) -> None:
+    shown = lines_of(list_of("", ("value", "n"), [(value, 1)], optional=("n",)), 200)
 
-    assert "x" * 300 in "\n".join(lines_of(list_of("", ("value", "n"), rows, optional=("n",)), 200))
+    assert value in "\n".join(shown)

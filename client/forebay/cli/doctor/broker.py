@@ -11,11 +11,10 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from forebay.cli.contact import BrokerUnreachable
 from forebay.cli.doctor.check import Check, Grade
 from forebay.cli.options import connect
 from forebay.cli.output import bytes_text, seconds_text
-from forebay.cli.report import sentence
+from forebay.cli.report import CommandFailed, sentence
 from forebay.packaging import NAME
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def broker_checks(endpoint: str, data_dir: Path | None) -> Iterator[Check]:
     with ExitStack() as opened:
         try:
             client = opened.enter_context(connect(endpoint))
-        except BrokerUnreachable as error:
+        except CommandFailed as error:
             yield Check("broker", Grade.PROBLEM, str(error), error.advice)
         except ForebayError as error:
             yield Check("broker", Grade.PROBLEM, _text(error), error.advice)

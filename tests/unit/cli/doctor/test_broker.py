@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from forebay.broker.embedded import BrokerServer
 from forebay.broker.settings import load
+from forebay.cli import run
 from forebay.cli.doctor.broker import broker_checks, clock_check, disk_check
 from forebay.cli.doctor.check import Grade
+from forebay.cli.exits import ExitCode
+from tests.support.targets.scripted_server import Answer, serving
 
 
 def test_a_broker_that_answers_has_a_version_and_a_clock() -> None:
@@ -33,6 +38,19 @@ def test_a_broker_that_does_not_answer_is_a_problem_with_its_advice() -> None:
     assert (found.grade, found.subject) == (Grade.PROBLEM, "broker")
     assert "forebay" not in found.text
     assert "--wait" in found.advice
+
+
+def test_a_server_that_is_no_broker_is_a_problem_beside_the_other_checks(capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(lambda _: Answer(200)) as server:
+        endpoint = urlsplit(server.url).netloc
+        [found] = broker_checks(endpoint, None)
+        assert run(["doctor", "-e", endpoint, "-o", "json"]) == ExitCode.FAILED
+
+    shown = json.loads(capsys.readouterr().out)["checks"]
+    assert (found.grade, found.subject) == (Grade.PROBLEM, "broker")
+    assert "is no Forebay broker" in found.text
+    assert "gRPC port" in found.advice
+    assert {"python", "broker"} <= {one["subject"].lower() for one in shown}
 
 
 @pytest.mark.parametrize(
