@@ -36,14 +36,17 @@ class Terminal(io.StringIO):
         return True
 
 
-class BusyTerminal(Terminal):
+class BusyTerminal:
     """Input of a user who says yes, while something happens at the broker."""
 
     def __init__(self, meanwhile: Callable[[], None]) -> None:
-        super().__init__()
         self._meanwhile = meanwhile
 
-    def readline(self, size: int | None = -1, /) -> str:
+    def isatty(self) -> bool:
+        """Return True."""
+        return True
+
+    def readline(self) -> str:
         """Return the answer."""
         self._meanwhile()
         return "y\n"
