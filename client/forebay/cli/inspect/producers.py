@@ -100,7 +100,7 @@ def list_producers(
 
 
 def _remembered(client: Client, sink: str | None) -> dict[str, list[Producer]]:
-    """Return the producers of epochs of a sink, or of all without one. Raises ``SinkNotFound`` for the named one."""
+    """Return the producers of epochs of a sink, or of all. Raises ``SinkNotFound`` for the named one."""
 
     def ask(name: str) -> list[Producer]:
         return list(client.epochs.list(name))

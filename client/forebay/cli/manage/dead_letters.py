@@ -190,7 +190,7 @@ class _Selected:
 
 
 def _extent(client: Client, sink: str) -> tuple[str, Mapping[int, int]]:
-    """Return incarnation and end by partition of a dead-letter sink; of one that does not exist, nothing."""
+    """Return incarnation and end by partition of a dead-letter sink; of an absent one, nothing."""
     from forebay.client.errors import SinkNotFound
 
     try:

@@ -151,7 +151,7 @@ def target_of(to: str, pairs: Sequence[str]) -> tuple[str, Mapping[str, str]]:
 
 
 def _place(to: str) -> str:
-    """Return a target for messages: its address without user, query and fragment, which may hold credentials."""
+    """Return a target for messages: an address without user, query and fragment, which may be secrets."""
     if "://" not in to:
         return to
     parts = urlsplit(to)

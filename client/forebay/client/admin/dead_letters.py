@@ -93,7 +93,7 @@ class DeadLetterCalls:
     async def _bounded(
         self, rpc: str, sink: str, request: Any, end_offsets: Mapping[int, int] | None = None
     ) -> AsyncGenerator[Any, None]:
-        """Yield the responses of a call that applies only to the dead letters that exist now, or to earlier ones."""
+        """Yield the responses of a call about the dead letters that exist now, or below ``end_offsets``."""
         origin = sink.removesuffix(SUFFIX)
         request.sink = sink
         if end_offsets is None or not request.incarnation:

@@ -129,7 +129,7 @@ def parse(text: str) -> Credentials:
 
 
 def lines_without(text: str, revoked: Collection[Credential]) -> list[str]:
-    """Return the lines of the file, with their ends, except those of ``revoked``. Raises `CredentialsInvalid`."""
+    """Return the lines of the file except those of ``revoked``. Raises `CredentialsInvalid`."""
     lines = enumerate(text.splitlines(keepends=True), start=1)
     return [line for number, line in lines if _credential(number, line) not in revoked]
 
