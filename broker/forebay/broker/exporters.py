@@ -16,14 +16,16 @@ from typing import Any, Final
 
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
-from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics import MeterProvider, ObservableCounter, ObservableGauge
 from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
+from opentelemetry.sdk.metrics.view import View
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from forebay.broker.exporter_selection import ExporterSelection, ExporterSelectionInvalid, selected_exporters
 from forebay.broker.log_export import ExportHandler
+from forebay.broker.series import SEEN_MAX
 
 _log: Final = logging.getLogger(__name__)
 CLOSE_S: Final = 5.0
@@ -32,6 +34,11 @@ METRICS_CONNECTIONS_MAX: Final = 32
 """Connections of the endpoint for Prometheus; further ones are closed."""
 METRICS_SILENCE_S: Final = 10.0
 """Time that a connection to the endpoint for Prometheus may be silent."""
+VIEWS: Final = tuple(
+    View(instrument_type=kind, aggregation_cardinality_limit=SEEN_MAX + 2)
+    for kind in (ObservableGauge, ObservableCounter)
+)
+"""Bound of the SDK for the series of `gauges`: one more for the overflow, and one for concurrent readers."""
 CLIENT_SERVICE: Final = "forebay-client"
 """Service name of a process whose providers OpenTelemetry creates by name."""
 
@@ -77,7 +84,7 @@ def export(exporting: ExporterSelection, *, service: str, instance: str = "") ->
     readers: list[MetricReader] = [] if endpoint is None else [endpoint.reader]
     try:
         readers += [PeriodicExportingMetricReader(_made("metrics", name)) for name in exporting.metrics]
-        meters = MeterProvider(metric_readers=readers, resource=resource, shutdown_on_exit=False)
+        meters = MeterProvider(metric_readers=readers, resource=resource, shutdown_on_exit=False, views=VIEWS)
         tracers = _tracers(exporting.traces, resource, at_exit=False)
         loggers = _loggers(exporting.logs, resource)
     except ExporterSelectionInvalid:

@@ -8,6 +8,7 @@ exporter never iterates over all lanes, which would take Python's lock from the 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from importlib.metadata import version
@@ -34,7 +35,7 @@ from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.instruments import Lag, SinkMeasure
 from forebay.broker.runtime.metrics import GROUP, PARTITION, SINK, Metric, MetricKind
 from forebay.broker.runtime.resources.connections import Connections
-from forebay.broker.series import Folded, attributes
+from forebay.broker.series import Folded, Seen, attributes
 
 VERSION: Final = version("forebay")
 
@@ -55,8 +56,9 @@ class Gauges:
         """By sink."""
         self._states: dict[tuple[str, str], str] = {}
         """By sink and subscription."""
+        self._seen: defaultdict[Metric, Seen] = defaultdict(Seen)
         observers: dict[Metric, Callable[[], Iterable[Observation]]] = {
-            **{metric: partial(self._of_logs, value) for metric, value in STORED.items()},
+            **{metric: partial(self._of_logs, metric, value) for metric, value in STORED.items()},
             **{figure.metric: partial(self._of_lanes, figure) for figure in LANES},
             **{figure.metric: partial(self._of_replays, figure) for figure in REPLAYS},
             **{metric: partial(self._of_broker, value) for metric, value in OF_BROKER.items()},
@@ -107,8 +109,8 @@ class Gauges:
         found = value(self._broker) if self._broker is not None else None
         return [Observation(found, attributes({}))] if found is not None else []
 
-    def _of_logs(self, value: Callable[[int, int], int]) -> Iterable[Observation]:
-        folded = Folded(sum)
+    def _of_logs(self, metric: Metric, value: Callable[[int, int], int]) -> Iterable[Observation]:
+        folded = Folded(sum, self._seen[metric])
         for buffer in list(self._broker.sinks.values()) if self._broker is not None else []:
             measure = self._measures.get(buffer.name)
             if folded.is_full and measure is not None:
@@ -120,7 +122,7 @@ class Gauges:
 
     def _of_lanes(self, figure: LaneFigure) -> Iterable[Observation]:
         self._on_asked()
-        folded = Folded(figure.fold)
+        folded = Folded(figure.fold, self._seen[figure.metric])
         for (sink, subscription), figures in list(self._lags.items()):
             measured = figures[figure.metric]
             if folded.is_full:
@@ -133,7 +135,7 @@ class Gauges:
 
     def _of_replays(self, figure: LaneFigure) -> Iterable[Observation]:
         self._on_asked()
-        folded = Folded(figure.fold)
+        folded = Folded(figure.fold, self._seen[figure.metric])
         for sink, figures in list(self._replays.items()):
             for partition, number in figures[figure.metric].points:
                 folded.add({SINK: sink, PARTITION: str(partition)}, number)
@@ -141,7 +143,7 @@ class Gauges:
 
     def _of_sinks(self, figure: SinkFigure) -> Iterable[Observation]:
         self._on_asked()
-        folded = Folded(figure.fold)
+        folded = Folded(figure.fold, self._seen[figure.metric])
         for sink, measure in list(self._measures.items()):
             if (found := figure.value(measure)) is not None:
                 folded.add({SINK: sink}, found)
@@ -149,14 +151,14 @@ class Gauges:
 
     def _sink_states(self) -> Iterable[Observation]:
         self._on_asked()
-        folded = Folded(sum)
+        folded = Folded(sum, self._seen[SINK_STATE])
         for sink, measure in list(self._measures.items()):
             folded.add({SINK: sink, STATE: measure.state}, 1)
         return folded.observations()
 
     def _subscription_states(self) -> Iterable[Observation]:
         self._on_asked()
-        folded = Folded(sum)
+        folded = Folded(sum, self._seen[SUBSCRIPTION_STATE])
         for (sink, subscription), state in list(self._states.items()):
             folded.add({SINK: sink, GROUP: subscription, STATE: state}, 1)
         return folded.observations()

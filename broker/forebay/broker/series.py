@@ -14,6 +14,9 @@ from opentelemetry.metrics import Observation
 SERIES_MAX: Final = 2_000
 """Series of one instrument with attributes of their own; the default of the SDK."""
 
+SEEN_MAX: Final = 10_000
+"""Different series of one gauge in the life of a process: the SDK keeps all of them, also those of deleted sinks."""
+
 SYSTEM: Final = "messaging.system"
 
 Attributes = Mapping[str, str | bool]
@@ -43,12 +46,30 @@ def attributes(given: Mapping[str, str]) -> Attributes:
     return {SYSTEM: "forebay", **given}
 
 
+class Seen:
+    """Series that a gauge has had. The SDK would replace the values of further ones by each other."""
+
+    def __init__(self, *, seen_max: int = SEEN_MAX) -> None:
+        self._max = seen_max
+        self._series: set[tuple[str, ...]] = set()
+
+    def admits(self, values: tuple[str, ...]) -> bool:
+        """Return True if the gauge has had the series of these attributes, or may have one more."""
+        if values in self._series:
+            return True
+        if len(self._series) >= self._max:
+            return False
+        self._series.add(values)
+        return True
+
+
 class Folded:
     """Observations of a gauge: the first points as they are, all others folded into one."""
 
-    def __init__(self, fold: Callable[[Iterable[float]], float], *, series_max: int | None = None) -> None:
+    def __init__(self, fold: Callable[[Iterable[float]], float], seen: Seen, *, series_max: int | None = None) -> None:
         """``series_max``: points that keep their attributes; by default as many as an instrument may have."""
         self._fold = fold
+        self._seen = seen
         self._series_max = SERIES_MAX if series_max is None else series_max
         self._shown: list[Observation] = []
         self._rest: list[float] = []
@@ -60,7 +81,7 @@ class Folded:
 
     def add(self, given: Mapping[str, str], value: float) -> None:
         """Add a point."""
-        if self.is_full:
+        if self.is_full or not self._seen.admits(tuple(given.values())):
             self._rest.append(value)
         else:
             self._shown.append(Observation(value, attributes(given)))

@@ -11,6 +11,8 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from forebay.broker.exporters import VIEWS
+
 SHORT = {
     "messaging.system": "system",
     "messaging.destination.name": "sink",
@@ -41,7 +43,7 @@ class Observed:
     def __init__(self) -> None:
         self._reader = InMemoryMetricReader()
         self._exporter = InMemorySpanExporter()
-        self.meters = MeterProvider([self._reader], shutdown_on_exit=False)
+        self.meters = MeterProvider([self._reader], shutdown_on_exit=False, views=VIEWS)
         self.tracers = TracerProvider(shutdown_on_exit=False)
         self.tracers.add_span_processor(SimpleSpanProcessor(self._exporter))
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from forebay.broker.runtime.metrics import PARTITION, SINK
-from forebay.broker.series import OVERFLOW, Folded, Series
+from forebay.broker.series import OVERFLOW, Folded, Seen, Series
 
 ORDERS = {"messaging.system": "forebay", SINK: "orders", PARTITION: "0"}
 
@@ -22,7 +22,7 @@ def test_beyond_the_bound_all_share_one_series_and_those_that_have_one_keep_it()
 
 
 def test_a_gauge_folds_what_is_beyond_the_bound_into_one_value() -> None:
-    sums, highest = Folded(sum, series_max=3), Folded(max, series_max=3)
+    sums, highest = Folded(sum, Seen(), series_max=3), Folded(max, Seen(), series_max=3)
     for number, name in enumerate("abcd"):
         assert sums.is_full == (number == 3)
         for each in (sums, highest):
@@ -43,9 +43,21 @@ def test_a_gauge_folds_what_is_beyond_the_bound_into_one_value() -> None:
 
 
 def test_a_gauge_within_the_bound_has_no_overflow() -> None:
-    folded = Folded(sum, series_max=1)
+    folded = Folded(sum, Seen(), series_max=1)
     assert folded.observations() == []
 
     folded.add({SINK: "a"}, 1.0)
 
     assert len(folded.observations()) == 1
+
+
+def test_a_gauge_folds_the_series_that_come_when_it_has_had_its_number() -> None:
+    seen = Seen(seen_max=2)
+    shown: list[list[tuple[float, object]]] = []
+    for names in ("ab", "bcd", "ab"):
+        folded = Folded(sum, seen)
+        for number, name in enumerate(names, 1):
+            folded.add({SINK: name}, number)
+        shown.append([(one.value, dict(one.attributes or {}).get(SINK)) for one in folded.observations()])
+
+    assert shown == [[(1, "a"), (2, "b")], [(1, "b"), (2 + 3, None)], [(1, "a"), (2, "b")]]

@@ -307,6 +307,22 @@ async def test_sinks_beyond_the_series_limit_are_reported_as_the_sum_of_their_me
         assert seen.points("forebay.sink.size")[-1].value == 70
 
 
+async def test_new_sinks_and_states_have_series_after_many_others_were_deleted(seen: Observed) -> None:
+    told = told_to(seen)
+    measure = SinkMeasure(7, 70, "idle", 0.0, 0, None, replays=0)
+    for part in range(3):
+        names = [f"s{number}" for number in range(part * 900, (part + 1) * 900)]
+        for name in names:
+            told.sink_measured(name, measure)
+        assert len(seen.points("forebay.sink.state")) == len(names)
+        for name in names:
+            told.forgotten(name)
+
+    told.sink_measured("last", replace(measure, state="paused"))
+
+    assert seen.values("forebay.sink.state", "sink", "state") == {("last", "paused"): 1}
+
+
 async def test_the_slowest_replay_of_a_partition_reports_its_mode_its_position_and_both_paths_of_its_lag(
     seen: Observed,
 ) -> None:
