@@ -38,7 +38,7 @@ VIEWS: Final = tuple(
     View(instrument_type=kind, aggregation_cardinality_limit=SEEN_MAX + 2)
     for kind in (ObservableGauge, ObservableCounter)
 )
-"""Bound of the SDK for the series of `gauges`: one more for the overflow, and one for concurrent readers."""
+"""Bound of the SDK: one more for the overflow series, and one for readers at the same time."""
 CLIENT_SERVICE: Final = "forebay-client"
 """Service name of a process whose providers OpenTelemetry creates by name."""
 

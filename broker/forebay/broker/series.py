@@ -15,7 +15,7 @@ SERIES_MAX: Final = 2_000
 """Series of one instrument with attributes of their own; the default of the SDK."""
 
 SEEN_MAX: Final = 10_000
-"""Different series of one gauge in the life of a process: the SDK keeps all of them, also those of deleted sinks."""
+"""Different series of one gauge in the life of a process: the SDK releases none of them."""
 
 SYSTEM: Final = "messaging.system"
 
