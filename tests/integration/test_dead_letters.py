@@ -236,6 +236,25 @@ def test_wrong_filters_tokens_and_names_are_refused(client: Client, broker: Brok
     assert from_call(refused.value).reason == "INVALID_PAGE_TOKEN"
 
 
+def test_more_dead_letters_than_were_asked_for_are_announced(
+    client: Client, broker: BrokerServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reject(client, 1, 2, 3)
+
+    assert run(["dlq", "list", "orders", "-n", "2", "-e", broker.endpoint]) == 0
+    some = capsys.readouterr()
+    assert run(["dlq", "list", "orders", "-n", "2", "-e", broker.endpoint, "-o", "json"]) == 0
+    offsets = [letter["origin_offset"] for letter in json.loads(capsys.readouterr().out)]
+    assert run(["dlq", "list", "orders", "-n", "3", "-e", broker.endpoint]) == 0
+    all_of_them = capsys.readouterr()
+
+    assert "first 2 dead letters of orders" in some.out
+    assert some.err == "forebay: there are more than 2 dead letters; raise --count to show them\n"
+    assert offsets == [1, 2]
+    assert ("first" in all_of_them.out, "3 dead letters of orders" in all_of_them.out) == (False, True)
+    assert all_of_them.err == ""
+
+
 def test_the_command_line_lists_redrives_and_purges(
     client: Client, broker: BrokerServer, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -31,6 +31,7 @@ from forebay.cli.output import (
     list_of,
     rows_of,
     seconds_text,
+    terminal_width,
     write_json,
     write_rich,
 )
@@ -80,7 +81,7 @@ def lag(
         raise CommandFailed("--watch requires a sink: forebay lag SINK --watch", ExitCode.USAGE)
     with connect(endpoint, sink) as client:
         if watch and sink is not None:
-            _watch(
+            show_states(
                 client.sinks.watch(sink, interval_s=interval_s), output, partitions=partitions, wide=wide, paths=paths
             )
             return
@@ -197,10 +198,15 @@ def lag_table(
     return list_of("lag", tuple(columns), rows_of(lines, columns), optional=OPTIONAL, legible=TEXT_MIN, width=width)
 
 
-def _watch(states: Iterable[SinkStats], output: Output, **form: bool) -> None:
+def show_states(states: Iterable[SinkStats], output: Output, **form: bool) -> None:
+    """Show states as they come: in place in a terminal, one after another elsewhere."""
     if output is Output.JSON:
         for stats in states:
             write_json([*entries(stats), *(replays(stats) if form["paths"] else ())])
+        return
+    if terminal_width() is None:  # nothing can be drawn over: each state is a table of its own
+        for stats in states:
+            write_rich(lag_table([stats], **form))
         return
     from rich.live import Live
 

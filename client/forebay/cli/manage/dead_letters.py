@@ -16,7 +16,7 @@ from forebay.cli.exits import ExitCode
 from forebay.cli.manage.confirmation import DryRun, Yes, confirm, preview
 from forebay.cli.operate.progress import shown_count
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, connect
-from forebay.cli.output import Column, Output, text_of, write_result, write_table, write_values
+from forebay.cli.output import Column, Output, text_of, write_message, write_result, write_table, write_values
 from forebay.cli.report import CommandFailed
 from forebay.cli.times import parse_time
 from forebay.state.attention import DEAD_LETTERS
@@ -82,8 +82,13 @@ def list_dead_letters(
     """List the unsettled dead letters."""
     wanted = _filter(reason, error, error_equals, partition, first, last, since, until, subscription)
     with connect(endpoint, sink) as client:
-        letters = list(islice(client.dead_letters.list(sink, **wanted), count))
-    write_values(letters, output, f"{counted(len(letters), 'dead letter')} of {sink}", COLUMNS, optional=OPTIONAL)
+        letters = list(islice(client.dead_letters.list(sink, **wanted), count + 1))
+    more = len(letters) > count
+    letters = letters[:count]
+    title = f"{'first ' if more else ''}{counted(len(letters), 'dead letter')} of {sink}"
+    write_values(letters, output, title, COLUMNS, optional=OPTIONAL)
+    if more:
+        write_message(f"forebay: there are more than {counted(count, 'dead letter')}; raise --count to show them")
 
 
 def _shown(letter: DeadLetter) -> str:

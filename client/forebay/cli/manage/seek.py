@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from forebay.cli.manage.confirmation import confirm, preview
 from forebay.cli.manage.position_text import position_text
+from forebay.cli.manage.refusals import check_begin, check_end, partition_in, refusal, subscription_in
 from forebay.cli.output import Column, Output, write_list, write_values
 from forebay.state.numbers import counted
 
 if TYPE_CHECKING:
-    from forebay.client import Client, Position, SubscriptionPlace
+    from forebay.client import Client, Position, SinkStats, SubscriptionPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +60,9 @@ class Seek:
     def run(self, *, yes: bool, dry_run: bool, output: Output) -> None:
         """Seek, after a confirmation if unsettled records would be skipped."""
         stats = self.client.sinks.stats(self.sink)
+        lanes = subscription_in(stats, self.name).partitions
+        self._check(stats)
         starts = {one.partition: (one.earliest_offset, one.next_offset) for one in stats.partitions}
-        lanes = next((one.partitions for one in stats.subscriptions if one.name == self.name), ())
         moves = [
             Move(
                 lane.partition, lane.watermark, self._target(lane.partition, *starts[lane.partition]), lane.pending, end
@@ -98,6 +100,30 @@ class Seek:
             "trimmed": lambda one: "" if one.trimmed is None else f"{one.trimmed[0]} to {one.trimmed[1]}",
         }
         write_values(moved, output, f"subscription {self.name}", shown)
+
+    def _check(self, stats: SinkStats) -> None:
+        """Raise the refusal of the broker: a partition or an offset does not exist, or both name partitions."""
+        from forebay.errors.reasons import Reason
+
+        if isinstance(self.to, Mapping) and self.partition is not None:
+            raise refusal(
+                Reason.INVALID_POSITION,
+                "`partition` and `to.offsets` both select partitions: use one of them",
+                field="partition",
+            )
+        if self.partition is not None:
+            partition_in(stats, self.partition)
+        if isinstance(self.to, Mapping):
+            offsets = dict(self.to)
+        elif isinstance(self.to, int):
+            offsets = {one.partition: self.to for one in stats.partitions if self.partition in {None, one.partition}}
+        else:
+            return
+        for number, offset in offsets.items():
+            part = partition_in(stats, number)
+            check_end(part, offset)
+            if not self.or_earliest:
+                check_begin(self.client, self.sink, part, offset)
 
     def _target(self, partition: int, earliest: int, end: int) -> int | None:
         if isinstance(self.to, datetime):

@@ -10,6 +10,7 @@ from forebay.cli.command import Commands
 from forebay.cli.completion import sink_settings
 from forebay.cli.exits import ExitCode
 from forebay.cli.manage.confirmation import DryRun, Yes, confirm, preview
+from forebay.cli.manage.refusals import check_end, partition_in, refusal
 from forebay.cli.manage.settings_text import parse_settings
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, connect
 from forebay.cli.output import (
@@ -208,11 +209,17 @@ def purge(
 
 
 def _purgeable(stats: SinkStats, partition: int | None, until_offset: int | None) -> int:
-    """Return the most records that a purge drops."""
-    parts = [one for one in stats.partitions if partition in {None, one.partition}]
+    """Return the most records that a purge drops. Raises as the purge for what does not exist."""
+    from forebay.errors.reasons import Reason
+
+    parts = stats.partitions if partition is None else [partition_in(stats, partition)]
     if until_offset is None:
         return sum(one.records for one in parts)
-    return sum(min(one.records, max(0, until_offset - one.earliest_offset)) for one in parts)
+    if len(parts) > 1:
+        raise refusal(Reason.INVALID_RANGE, "until_offset is an offset of one partition: name it", field="partition")
+    [part] = parts
+    check_end(part, until_offset)
+    return min(part.records, max(0, until_offset - part.earliest_offset))
 
 
 def _settings(pairs: list[str] | None) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from forebay.cli.command import Commands
 from forebay.cli.completion import subscription_names
 from forebay.cli.manage.confirmation import DryRun, Yes, confirm, preview
 from forebay.cli.manage.position_text import FORMS, OrEarliest, parse_position, position_text
+from forebay.cli.manage.refusals import DEFAULT, refusal, subscription_in
 from forebay.cli.manage.seek import Seek
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, Subscription, connect
 from forebay.cli.output import Output, write_json, write_list, write_result
@@ -87,10 +88,14 @@ def delete(
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Delete a subscription with its unsettled records."""
+    from forebay.errors.reasons import Reason
+
     with connect(endpoint, sink) as client:
         stats = client.sinks.stats(sink)
+        if name == DEFAULT:
+            raise refusal(Reason.DEFAULT_SUBSCRIPTION, sink=sink)
+        consumers = subscription_in(stats, name).consumers
         pending = stats.pending(name)
-        consumers = sum(one.consumers for one in stats.subscriptions if one.name == name)
         effect = f"delete the subscription {name} of {sink} with {counted(pending, 'unsettled record')}"
         if consumers:
             effect += f", and end its {counted(consumers, 'consumer')}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -9,8 +10,8 @@ from typing import Final
 import pytest
 from rich.text import Text
 
-from forebay.cli.inspect.lag import entries, lag_table
-from forebay.cli.output import console_for
+from forebay.cli.inspect.lag import entries, lag_table, show_states
+from forebay.cli.output import Output, console_for
 from forebay.client.values.sinks import (
     DeliveryState,
     LifetimeTotals,
@@ -175,3 +176,17 @@ def test_json_has_the_states_and_the_rates_beside_the_lag_of_each_partition() ->
     assert (first["consumers"], first["appended_per_s"], first["settled_per_s"]) == (1, 400.0, 1250.5)
     assert first["empty_s"] == second["empty_s"] == pytest.approx(1_234_567 / 850.5)
     assert (first["records"], second["records"], first["state"]) == (1_200_000, 34_567, "FLOWING")
+
+
+def test_without_a_terminal_each_state_is_a_table_that_is_written_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    written: list[str] = []
+
+    def states() -> Iterator[SinkStats]:
+        for one in (FLOWING, replace(FLOWING, full=True)):
+            yield one
+            written.append(capsys.readouterr().out)
+
+    show_states(states(), Output.TABLE, partitions=False, wide=False, paths=False)
+
+    assert [[word for word in ("flowing", "full") if word in table] for table in written] == [["flowing"], ["full"]]
+    assert [table.count("sink") for table in written] == [1, 1]
