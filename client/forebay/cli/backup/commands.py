@@ -79,6 +79,9 @@ class _Row:
     version: str
 
 
+STORE_SHOWN: Final = 8
+"""Characters of the ID of a store in a list."""
+
 LIST_OPTIONAL: Final = ("version", "incremental to", "transferred", "files", "sinks", "taken", "records")
 """Columns of the list that a narrow terminal hides, the first ones first."""
 
@@ -119,7 +122,10 @@ def _sentence(made: Backup) -> str:
 
 @backup_app.command("list", example="forebay backup list --target /backups")
 def list_backups(target: TargetName = "", output: OutputForm = Output.TABLE) -> None:
-    """List the backups of a target, the oldest first; no broker is needed."""
+    """List the backups of a target, the oldest first; no broker is needed.
+
+    Where they are of several stores, the table shows the first characters of their IDs.
+    """
     opened = _opened(target)
     from forebay.broker.storage.backup.catalog import list_backups as run
 
@@ -136,6 +142,8 @@ def list_backups(target: TargetName = "", output: OutputForm = Output.TABLE) -> 
         "version": "version",
     }
     rows = [_row(one) for one in run(opened)]
+    if len({row.store_id for row in rows if row.store_id}) > 1:
+        columns = {"backup": columns.pop("backup"), "store": lambda one: Whole(one.store_id[:STORE_SHOWN]), **columns}
     write_values(rows, output, f"backups in {target}", columns, optional=LIST_OPTIONAL)
 
 

@@ -66,6 +66,24 @@ def test_a_list_shows_complete_and_incomplete_backups_the_oldest_first(commands:
     assert (stopped["records"], stopped["taken_at"]) == (None, None)
 
 
+def test_a_list_of_the_backups_of_several_stores_shows_their_ids(
+    commands: Commands, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert commands.code("list") == ExitCode.OK
+    of_one = capsys.readouterr().out
+    other = BackedUp(tmp_path / "other", target=str(commands.target), store_id="7" * 32)
+    other.back_up()
+    other.store.close()
+
+    assert commands.code("list") == ExitCode.OK
+    of_two = capsys.readouterr().out
+
+    assert ("store" in of_one, "55555555" in of_one) == (False, False)
+    assert [word for word in of_two.split() if word in {"store", "5" * 8, "7" * 8}].count("5" * 8) == 2
+    assert [of_two.count(" store "), of_two.count("7" * 8)] == [1, 1]
+    assert {one["store_id"] for one in commands.json("list")} == {"5" * 32, "7" * 32, ""}
+
+
 def test_a_sound_backup_is_clean_and_a_damaged_one_fails_the_command(commands: Commands) -> None:
     first, second = commands.ids()
     assert commands.json("verify", "--id", first)["clean"] is True
