@@ -242,6 +242,12 @@ def test_deliveries_are_iterated_acked_and_nacked(run: Run) -> None:
         assert [one.record.value async for one in client.dead_letters.list("orders")] == [b"4"]
         assert await client.dead_letters.redrive("orders") == 1
         assert await client.dead_letters.purge("orders") == 0
+        stats = await client.sinks.stats("orders")
+        ends = {one.partition: one.next_offset for one in stats.partitions}
+        await client.publish("orders", [Record(b"later")], partition=1)
+        await client.sinks.purge("orders", end_offsets=ends, incarnation=stats.incarnation)
+        assert [one.records for one in (await client.sinks.stats("orders")).partitions] == [0, 1]
+        assert await client.dead_letters.purge("orders", end_offsets={}) == 0
 
     run(scenario)
 
