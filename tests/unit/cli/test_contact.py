@@ -15,10 +15,12 @@ import pytest
 
 from forebay.broker.embedded import BrokerServer
 from forebay.cli import run
+from forebay.cli.contact import PATIENCE_S
 from forebay.cli.exits import ExitCode
 from tests.support.proxies.web import WebServer
 
-LIMIT_S = 2.0
+LIMIT_S = 4 * PATIENCE_S
+"""Far below the two minutes of a delivery; a busy machine needs some of it."""
 
 CALLS = (
     ["publish", "orders", "hello"],
@@ -140,7 +142,7 @@ def test_a_limit_that_is_given_is_kept_and_said(capsys: pytest.CaptureFixture[st
         assert f"at {endpoint} (from --endpoint) within 3.0 s: " in capsys.readouterr().err
 
     assert short_s < long_s
-    assert long_s >= 3.0
+    assert long_s > PATIENCE_S, "it ends before a further attempt would pass the limit"
 
 
 def test_of_several_brokers_only_that_of_the_sink_is_needed(
