@@ -76,7 +76,7 @@ def test_a_broker_whose_sinks_flow_needs_nothing() -> None:
         ),
         ({"dead_letters": 3}, Severity.NOTICE, "orders has 3 dead letters."),
         (
-            {"share": 0.5, "rates": Rates(into=10.0, out=8.0)},
+            {"share": 0.5, "rates": Rates(into=10.0, cleared=8.0)},
             Severity.WARNING,
             "orders will be full in 10 min at the present rates; 50% of its limit is used.",
         ),
@@ -122,12 +122,18 @@ def test_refused_records_come_before_waiting_ones_and_many_before_few() -> None:
 
 
 def test_times_follow_from_the_rates() -> None:
-    shrinking = replace(SINK, share=0.5, rates=Rates(into=2.0, out=12.0))
+    shrinking = replace(SINK, share=0.5, rates=Rates(into=2.0, out=12.0, cleared=12.0))
 
     assert shrinking.empty_in_s == 120.0
     assert shrinking.full_in_s is None
     assert replace(SINK, share=0.25, rates=Rates(into=4.0)).full_in_s == 900.0
     assert replace(SINK, share=0.25, rates=Rates(into=4.0)).empty_in_s is None
+
+
+def test_records_that_expire_make_room_and_are_not_delivered() -> None:
+    expiring = replace(SINK, share=0.5, rates=Rates(into=2.0, cleared=12.0))
+
+    assert (expiring.full_in_s, expiring.empty_in_s) == (None, None)
 
 
 def test_dead_letters_that_wait_need_no_consumer() -> None:

@@ -47,8 +47,11 @@ class SinkFigures:
 
     @property
     def full_in_s(self) -> float | None:
-        """Time until its limit is reached at the present rates; None if it is not approached."""
-        return seconds_to_full(self.records, self.share, in_per_s=self.rates.into, out_per_s=self.rates.out)
+        """Time until its limit is reached at the present rates; None if it is not approached.
+
+        Everything that is cleared makes room, not only what consumers settled.
+        """
+        return seconds_to_full(self.records, self.share, in_per_s=self.rates.into, out_per_s=self.rates.cleared)
 
     @property
     def empty_in_s(self) -> float | None:

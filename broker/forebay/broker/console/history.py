@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -75,6 +75,31 @@ class Count:
     waiting: int
     """Unsettled records of the slowest subscription."""
 
+    settled: int
+    """Records that its consumers ever acked or dead-lettered, as ``Settled`` counts them."""
+
+
+class Settled:
+    """Count of the records that consumers settled, always those of the slowest subscription at the time."""
+
+    __slots__ = ("_before", "count")
+
+    def __init__(self) -> None:
+        self._before: Mapping[str, int] | None = None
+        self.count = 0
+
+    def add(self, slowest: str, by_subscription: Mapping[str, int]) -> int:
+        """Add a sample, and return the records that were settled since the last one.
+
+        ``by_subscription`` has the counts of all subscriptions since each was loaded.
+        """
+        before, self._before = self._before, by_subscription
+        if before is None:
+            return 0
+        settled = max(0, by_subscription.get(slowest, 0) - before.get(slowest, 0))  # negative: it was recreated
+        self.count += settled
+        return settled
+
 
 @dataclass(frozen=True, slots=True)
 class DaySpan:
@@ -100,6 +125,10 @@ class Rates:
 
     into: float = 0.0
     out: float = 0.0
+    """Records that consumers settled."""
+
+    cleared: float = 0.0
+    """Records that no longer wait: settled by consumers, purged, dropped, expired or skipped."""
 
 
 class Day:
@@ -161,9 +190,13 @@ class History:
             self.now = Rates()
         else:
             seconds = count.at - last.at
-            settled = (count.appended - count.waiting) - (last.appended - last.waiting)
-            # A seek makes settled records wait again: nothing went out.
-            self.now = Rates(max(0, count.appended - last.appended) / seconds, max(0, settled) / seconds)
+            cleared = (count.appended - count.waiting) - (last.appended - last.waiting)
+            # A seek makes settled records wait again: none was cleared.
+            self.now = Rates(
+                into=max(0, count.appended - last.appended) / seconds,
+                out=(count.settled - last.settled) / seconds,
+                cleared=max(0, cleared) / seconds,
+            )
         self.into.add(self.now.into)
         self.out.add(self.now.out)
         self.waiting.add(count.waiting)

@@ -9,13 +9,14 @@ from typing import Final
 
 from forebay.broker.console.facts import Facts
 from forebay.broker.console.figures import BrokerFigures, SinkFigures, Snapshot
-from forebay.broker.console.history import HISTORIES_MAX, SAMPLE_S, Count, History, Rates
+from forebay.broker.console.history import HISTORIES_MAX, SAMPLE_S, Count, History, Rates, Settled
 from forebay.broker.core.delivery.lane import Lane
 from forebay.broker.core.delivery.redelivery import State
 from forebay.broker.core.errors import BrokerError
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.commit.pulse import Pulse
 from forebay.broker.runtime.delivery.flow import flow_of
+from forebay.broker.runtime.delivery.lanes import DEFAULT_SUBSCRIPTION
 from forebay.broker.runtime.resources.connections import Connections
 from forebay.broker.runtime.resources.memory import Reading, measure
 from forebay.broker.runtime.resources.slices import Slices
@@ -45,6 +46,9 @@ class Sampler:
         self._measure_memory = measure_memory
         self._total = History()
         self._histories: dict[str, History] = {}
+        self._settled: dict[str, Settled] = {}
+        """Counts of all sinks, also of those without a history."""
+        self._settled_in_all = 0
         self._ages: dict[str, float | None] = {}
         """Ages of the oldest unsettled records that were asked for, by sink, as of this snapshot."""
         self.changed = Pulse()
@@ -72,12 +76,13 @@ class Sampler:
             buffer = broker.sinks.get(name)
             if buffer is None:
                 continue
-            count, slowest = _count(buffer, now)
+            count, slowest = self._count(buffer, now)
             appended, waiting = appended + count.appended, waiting + count.waiting
             sinks.append(self._figures(buffer, count, slowest, now))
-        for name in self._histories.keys() - broker.sinks.keys():
-            del self._histories[name]
-        self._total.add(Count(now, "", appended, waiting))
+        for name in self._settled.keys() - broker.sinks.keys():
+            del self._settled[name]
+            self._histories.pop(name, None)
+        self._total.add(Count(now, "", appended, waiting, self._settled_in_all))
         self._ages.clear()
         self.snapshot = Snapshot(
             at_us=broker.clock.wall_us(),
@@ -108,6 +113,20 @@ class Sampler:
             return None
         ages = [lane.oldest_age_us for _, lanes in lags for lane in lanes if lane.pending]
         return max(ages) / 1e6 if ages else None
+
+    def _count(self, buffer: Buffer, now: float) -> tuple[Count, str]:
+        """Return the counters of a sink, and its slowest subscription."""
+        ends = [log.tail.next_offset for log in buffer.logs]
+        lanes_of = buffer.state.lanes
+        waiting, slowest = 0, DEFAULT_SUBSCRIPTION if DEFAULT_SUBSCRIPTION in lanes_of else next(iter(lanes_of), "")
+        for name, lanes in lanes_of.items():
+            pending = sum(lane.cursor.pending(end) for lane, end in zip(lanes, ends, strict=False))
+            if pending > waiting:
+                waiting, slowest = pending, name
+        settled = self._settled.setdefault(buffer.name, Settled())
+        by_subscription = {one.name: one.accounts.settled_records for one in buffer.subscriptions.values()}
+        self._settled_in_all += settled.add(slowest, by_subscription)
+        return Count(now, buffer.record.incarnation, sum(ends), waiting, settled.count), slowest
 
     def _figures(self, buffer: Buffer, count: Count, slowest: str, now: float) -> SinkFigures:
         history = self._histories.get(buffer.name)
@@ -162,14 +181,3 @@ class Sampler:
             quarantined_pages=broker.quarantine.pages,
             warnings=tuple(facts.warnings()),
         )
-
-
-def _count(buffer: Buffer, now: float) -> tuple[Count, str]:
-    """Return the counters of a sink, and its slowest subscription."""
-    ends = [log.tail.next_offset for log in buffer.logs]
-    waiting, slowest = 0, "default"
-    for name, lanes in buffer.state.lanes.items():
-        pending = sum(lane.cursor.pending(end) for lane, end in zip(lanes, ends, strict=False))
-        if pending > waiting:
-            waiting, slowest = pending, name
-    return Count(now, buffer.record.incarnation, sum(ends), waiting), slowest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from forebay.broker.console.history import SAMPLES, SPAN_S, SPANS, Count, Day, DaySpan, History, Rates, Ring
+from forebay.broker.console.history import SAMPLES, SPAN_S, SPANS, Count, Day, DaySpan, History, Rates, Ring, Settled
 from forebay.state.flow import Flow
 
 
@@ -25,35 +25,50 @@ def test_a_ring_that_is_not_full_has_what_was_added() -> None:
 
 def test_rates_are_records_per_second_between_two_samples() -> None:
     history = History()
-    history.add(Count(100.0, "a", appended=1_000, waiting=400))
+    history.add(Count(100.0, "a", appended=1_000, waiting=400, settled=600))
     assert history.now == Rates()
 
-    history.add(Count(105.0, "a", appended=1_500, waiting=300))
+    history.add(Count(105.0, "a", appended=1_500, waiting=300, settled=1_100))
 
-    assert history.now == Rates(into=100.0, out=120.0)
+    assert history.now == Rates(into=100.0, out=100.0, cleared=120.0)
     assert list(history.waiting) == [400, 300]
 
 
 def test_a_seek_to_settled_records_is_no_negative_rate() -> None:
     history = History()
-    history.add(Count(100.0, "a", appended=1_000, waiting=0))
-    history.add(Count(105.0, "a", appended=1_000, waiting=1_000))
+    history.add(Count(100.0, "a", appended=1_000, waiting=0, settled=0))
+    history.add(Count(105.0, "a", appended=1_000, waiting=1_000, settled=0))
 
     assert history.now == Rates()
 
 
 def test_a_sink_that_was_recreated_has_no_rate_from_the_former_one() -> None:
     history = History()
-    history.add(Count(100.0, "a", appended=0, waiting=0))
-    history.add(Count(105.0, "b", appended=1_000_000, waiting=0))
+    history.add(Count(100.0, "a", appended=0, waiting=0, settled=0))
+    history.add(Count(105.0, "b", appended=1_000_000, waiting=0, settled=0))
 
     assert history.now == Rates()
 
 
+def test_settled_records_are_those_of_the_subscription_that_is_the_slowest_at_the_time() -> None:
+    settled = Settled()
+
+    counted = [
+        settled.add("a", {"a": 500, "b": 900}),
+        settled.add("a", {"a": 510, "b": 1_000}),
+        settled.add("b", {"a": 700, "b": 1_030}),
+        settled.add("c", {"a": 700, "b": 1_030, "c": 7}),
+        settled.add("c", {"c": 2}),
+    ]
+
+    assert counted == [0, 10, 30, 7, 0], "the last one was recreated"
+    assert settled.count == 47
+
+
 def test_two_samples_at_one_time_have_no_rate() -> None:
     history = History()
-    history.add(Count(100.0, "a", appended=0, waiting=0))
-    history.add(Count(100.0, "a", appended=10, waiting=0))
+    history.add(Count(100.0, "a", appended=0, waiting=0, settled=0))
+    history.add(Count(100.0, "a", appended=10, waiting=0, settled=0))
 
     assert history.now == Rates()
 

@@ -38,6 +38,8 @@ class Accounts:
         self._marks = marks
         self.settling = RecentRate()
         """Records that consumers settled lately."""
+        self.settled_records = 0
+        """Records that consumers settled since the subscription was loaded."""
         self.latency = RecentLatency()
         """Times from sending a page to its last answer."""
         self._saves: dict[int, asyncio.Future[None]] = {}
@@ -89,6 +91,7 @@ class Accounts:
         if records:
             if outcome in _BY_CONSUMERS:
                 self.settling.add(records, self._lanes.now())
+                self.settled_records += records
             self._instruments.settled(self._lanes.sink.name, self._lanes.name, partition, outcome, records)
 
     def failed(self, why: str) -> None:
