@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from heapq import nlargest
+from itertools import chain
 from typing import Any, Final
 
 from starlette.requests import Request
 
 from forebay.broker.console.pages.page import Page, PageSource, as_json
-from forebay.broker.core.errors import BrokerError
+from forebay.broker.core.partition.pages import Gap
+from forebay.broker.rpc import convert
 from forebay.broker.rpc.backup_service import BackupServicer
-from forebay.broker.rpc.sinks import questions
 from forebay.broker.runtime.resources.slices import Slices
-from forebay.v1 import backup_service_pb2, record_pb2, sink_service_pb2
+from forebay.broker.runtime.sink.buffer import Buffer
+from forebay.v1 import backup_service_pb2, record_pb2
 
 GAPS: Final = 200
 """Gaps on the page: the newest."""
 
-OF_A_SINK: Final = 1_000
-"""Gaps of a sink that are read."""
+EXAMINED_MAX: Final = 100_000
+"""Gaps of all sinks that are examined."""
 
 PAGES: Final = 100
 """Quarantined pages on the page: the newest."""
@@ -43,6 +47,20 @@ class SinkGap:
 
 
 @dataclass(frozen=True, slots=True)
+class GapList:
+    """Newest gaps of some sinks."""
+
+    gaps: tuple[SinkGap, ...]
+    """The newest first."""
+
+    total: int
+    """Number of gaps that were examined."""
+
+    more: bool
+    """True if there are further gaps, which may be newer."""
+
+
+@dataclass(frozen=True, slots=True)
 class QuarantinedPage:
     """Page with damaged content, whose bytes are kept."""
 
@@ -55,18 +73,10 @@ class QuarantinedPage:
 
 async def damage(source: PageSource, request: Request) -> Page:
     """Return quarantine, gaps and backups of the sinks that a principal may see."""
-    broker, slices, gaps = source.broker, Slices(), list[SinkGap]()
+    broker = source.broker
     visible = {one.name for one in await source.visible(request)}
     numbers = {buffer.state.id: name for name, buffer in broker.sinks.items() if name in visible}
-    for name in sorted(visible & broker.sinks.keys()):
-        await slices.turn()
-        asked = sink_service_pb2.ListGapsRequest(sink=name, page_size=OF_A_SINK)
-        try:
-            found = await questions.gaps_response(broker.sinks[name], asked)
-        except (BrokerError, KeyError):  # it was deleted meanwhile
-            continue
-        gaps += [SinkGap(name, gap) for gap in found.gaps]
-    gaps.sort(key=lambda one: -one.gap.at.ToMicroseconds())
+    gaps = await newest_gaps([broker.sinks[name] for name in sorted(visible & broker.sinks.keys())])
     pages = [
         QuarantinedPage(numbers[one.sink], one.partition, one.entry.base, one.entry.end - 1, one.entry.size)
         for one in broker.quarantine
@@ -82,16 +92,16 @@ async def damage(source: PageSource, request: Request) -> Page:
             | {"last_offset": one.last_offset, "bytes": one.bytes}
             for one in pages
         ],
-        "gaps": [{"sink": one.sink, **as_json(one.gap)} for one in gaps[:GAPS]],
-        "gaps_total": len(gaps),
+        "gaps": [{"sink": one.sink, **as_json(one.gap)} for one in gaps.gaps],
+        "gaps_total": gaps.total,
+        "gaps_more": gaps.more,
         "backups": as_json(backups),
         "last_verify": None if check is None else {**asdict(check), "is_clean": check.is_clean},
     }
     shown = {
         "quarantine": broker.quarantine,
         "pages": pages,
-        "gaps": gaps[:GAPS],
-        "gaps_total": len(gaps),
+        "gaps": gaps,
         "backups": backups,
         "check": check,
         "check_age_s": None if check is None else max(0.0, (broker.clock.wall_us() - check.at_us) / 1e6),
@@ -99,3 +109,23 @@ async def damage(source: PageSource, request: Request) -> Page:
         "warnings": broker.backups.warnings(),
     }
     return Page("damage.html", "Damage", data, "forebay info", "/damage", shown=shown)
+
+
+async def newest_gaps(buffers: Sequence[Buffer], *, number: int = GAPS, examined_max: int = EXAMINED_MAX) -> GapList:
+    """Return the newest gaps of sinks by the time of their last drop, and how many there are."""
+    slices, newest, total = Slices(), list[tuple[str, int, Gap]](), 0
+    for buffer in buffers:
+        for log in buffer.logs:
+            await slices.turn()
+            found = [*log.gaps, *log.rejections.all()]
+            over = max(0, total + len(found) - examined_max)
+            total += len(found) - over
+            candidates = ((buffer.name, log.number, gap) for gap in found[over:])
+            newest = nlargest(number, chain(newest, candidates), key=lambda one: one[2].at_us)
+            if over:
+                return _listed(newest, total, more=True)
+    return _listed(newest, total, more=False)
+
+
+def _listed(newest: Sequence[tuple[str, int, Gap]], total: int, *, more: bool) -> GapList:
+    return GapList(tuple(SinkGap(sink, convert.gap(partition, gap)) for sink, partition, gap in newest), total, more)
