@@ -10,6 +10,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.metadata import entry_points, version
 from typing import Any, Final
@@ -177,8 +178,11 @@ def bound(server: Any) -> None:
         if not room.acquire(blocking=False):
             server.shutdown_request(request)
             return
-        request.settimeout(METRICS_SILENCE_S)
-        begin(request, address)
+        with ExitStack() as failure:
+            failure.callback(room.release)
+            request.settimeout(METRICS_SILENCE_S)
+            begin(request, address)  # raises if no thread can be started: the server closes the connection
+            failure.pop_all()
 
     def process_request_thread(request: Any, address: Any) -> None:
         try:

@@ -126,6 +126,36 @@ def test_providers_by_name_export_only_what_was_asked_for() -> None:
 
 
 @pytest.mark.slow
+def test_connections_whose_thread_cannot_be_started_take_no_room() -> None:
+    class Threads:
+        """Server whose first threads cannot be started."""
+
+        def __init__(self) -> None:
+            self.requests: list[object] = []
+
+        def process_request(self, request: object, address: object) -> None:
+            self.requests.append(request)
+            if len(self.requests) <= METRICS_CONNECTIONS_MAX + 1:
+                raise RuntimeError("can't start new thread")
+
+        def process_request_thread(self, request: object, address: object) -> None:
+            """Serve nothing."""
+
+        def shutdown_request(self, request: object) -> None:
+            raise AssertionError("there is room")
+
+    server = Threads()
+    bound(server)
+    with socket.socket() as request:
+        for _ in range(METRICS_CONNECTIONS_MAX + 1):
+            with pytest.raises(RuntimeError, match="start new thread"):
+                server.process_request(request, ("127.0.0.1", 1))
+
+        server.process_request(request, ("127.0.0.1", 1))
+
+    assert len(server.requests) == METRICS_CONNECTIONS_MAX + 2
+
+
 def test_the_endpoint_for_prometheus_takes_so_many_connections_and_closes_further_ones() -> None:
     class Echo(socketserver.BaseRequestHandler):
         def handle(self) -> None:
