@@ -176,6 +176,23 @@ def test_dead_letters_are_grouped_by_the_words_of_the_target(server: BrokerServe
     assert "\x1b" not in page
 
 
+def test_dead_letters_that_are_too_large_to_be_counted_are_more(server: BrokerServer) -> None:
+    with Client(server.endpoint) as client:
+        client.sinks.create("orders")
+        client.publish("orders", [Record(b"x" * 200_000) for _ in range(50)])
+        with client.subscriber("orders") as subscriber:
+            for delivery in subscriber:
+                delivery.dead_letter("422", wait=True)
+                if delivery.last_offset == 49:
+                    break
+
+    found = data(server, "/sinks/orders/dead-letters.json")
+
+    assert 0 < found["count"] < 50
+    assert found["more"]
+    assert f"{found['count']} dead letters or more" in html(server, "/sinks/orders/dead-letters")
+
+
 def test_every_answer_forbids_scripts_of_others(server: BrokerServer) -> None:
     for path in ("/", "/overview.json", "/static/console.js", "/sinks/missing", "/nowhere"):
         with asked(server, path) as response:

@@ -96,6 +96,30 @@ def test_dead_letters_are_redriven_as_previewed_and_none_that_came_later(server:
         }
 
 
+@pytest.mark.parametrize(("action", "done"), [("redrive", "Appended 1 dead"), ("purge-dead-letters", "Deleted 1 dead")])
+def test_an_action_on_dead_letters_that_the_preview_did_not_examine_can_be_confirmed(
+    server: BrokerServer, monkeypatch: pytest.MonkeyPatch, action: str, done: str
+) -> None:
+    with Client(server.endpoint) as client:
+        dead_letters(client, "500 down", "422 name")
+        with monkeypatch.context() as none_examined:
+            none_examined.setattr("forebay.broker.runtime.dead_letters.operations.LOOKED_AT_MAX", 0)
+            preview = html(server, f"/sinks/orders/actions/{action}?text=422")
+
+        assert "0 or more dead letters whose error contains &#39;422&#39;" in preview
+        assert done in html(server, f"/sinks/orders/actions/{action}", form=confirmation(preview))
+
+
+def test_an_action_without_dead_letters_cannot_be_confirmed(server: BrokerServer) -> None:
+    with Client(server.endpoint) as client:
+        dead_letters(client, "500 down")
+
+    preview = html(server, "/sinks/orders/actions/redrive?text=422")
+
+    assert "0 dead letters whose error contains" in preview
+    assert "<button>Redrive" not in preview
+
+
 def test_a_group_of_dead_letters_has_its_own_actions(server: BrokerServer) -> None:
     error = "500 down & <out>"
     with Client(server.endpoint) as client:

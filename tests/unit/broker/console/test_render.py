@@ -36,7 +36,7 @@ def test_the_last_and_the_first_microsecond_of_the_calendar_are_shown() -> None:
 def _shown_at(at_us: int) -> str:
     letter = {"at_us": at_us, "partition": 0, "offset": 0, "origin_partition": 0, "origin_offset": 0, "attempts": 1}
     group = {"error": "", "count": 1, "letters": [letter]}
-    data = {"sink": "orders", "count": 1, "count_max": 1, "groups": [group]}
+    data = {"sink": "orders", "count": 1, "count_max": 1, "more": False, "groups": [group]}
     return Renderer(str).content(Page("letters.html", "", data, "", "/"))
 
 

@@ -113,7 +113,7 @@ async def _preview_redrive(broker: Broker, buffer: Buffer, entered: Entered) -> 
     return Preview(
         request,
         f"This moves {found.text} of {buffer.name} out of the dead letters, and appends them to {buffer.name} again.",
-        found.number > 0,
+        found.may_do_something,
     )
 
 
@@ -133,7 +133,7 @@ async def _preview_purge(broker: Broker, buffer: Buffer, entered: Entered) -> Pr
     request = dead.PurgeDeadLettersRequest(
         sink=buffer.name, filter=found.filter, incarnation=found.incarnation, end_offsets=found.ends
     )
-    return Preview(request, f"This deletes {found.text} of {buffer.name} for good.", found.number > 0)
+    return Preview(request, f"This deletes {found.text} of {buffer.name} for good.", found.may_do_something)
 
 
 async def _purge(broker: Broker, request: dead.PurgeDeadLettersRequest) -> str:
@@ -156,7 +156,15 @@ class _Chosen:
     ends: dict[int, int]
     text: str
     number: int
-    """Counted so far; there may be more."""
+    """Counted so far."""
+
+    more: bool
+    """True if others were not examined."""
+
+    @property
+    def may_do_something(self) -> bool:
+        """Return True unless it is known that there are none."""
+        return self.number > 0 or self.more
 
 
 async def _chosen(broker: Broker, buffer: Buffer, entered: Entered) -> _Chosen:
@@ -167,11 +175,13 @@ async def _chosen(broker: Broker, buffer: Buffer, entered: Entered) -> _Chosen:
     asked = dead.ListDeadLettersRequest(sink=buffer.name, filter=wanted, page_size=EXAMINED)
     found = await DeadLetterServicer(broker).ListDeadLetters(asked, None)
     number = len(found.dead_letters)
-    more = " or more" if found.next_page_token else ""
+    more = bool(found.next_page_token)
     noun = plural(2 if more else number, "dead letter")
     whose = f" whose error {'is' if entered.is_exact else 'contains'} {text!r}" if text or entered.is_exact else ""
     incarnation = dead_letter_sink.record.incarnation if dead_letter_sink is not None else ""
-    return _Chosen(wanted, incarnation, ends, f"{count(number)}{more} {noun}{whose}", number)
+    return _Chosen(
+        wanted, incarnation, ends, f"{count(number)}{' or more' if more else ''} {noun}{whose}", number, more
+    )
 
 
 _ERROR: Final = "Only those whose error contains"

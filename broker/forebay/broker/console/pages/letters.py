@@ -49,7 +49,10 @@ class LetterList:
     sink: str
     count: int
     count_max: int
-    """Number of dead letters above which the newer ones are not counted."""
+    """Number of dead letters above which newer ones are not counted; large ones end it earlier."""
+
+    more: bool
+    """True if there may be newer dead letters, which are not counted."""
 
     groups: tuple[LetterGroup, ...]
 
@@ -59,7 +62,7 @@ async def letters(source: PageSource, request: Request) -> Page:
     name = source.named(request, Right.REPLAY)
     dead_letters = DeadLetterOperations(source.broker, name)
     try:
-        found, _ = await dead_letters.list(Filter(), LETTERS, None)
+        found, after = await dead_letters.list(Filter(), LETTERS, None)
     except BrokerError as error:
         raise refused(error) from error
     groups: dict[str, list[Letter]] = {}
@@ -80,6 +83,7 @@ async def letters(source: PageSource, request: Request) -> Page:
         name,
         len(found),
         LETTERS,
+        after is not None,
         tuple(LetterGroup(error, len(each), tuple(each[:SHOWN])) for error, each in ordered),
     )
     path = f"/sinks/{name}/dead-letters"
