@@ -208,6 +208,30 @@ def test_a_tail_counts_what_came_too_fast_for_it(server: BrokerServer) -> None:
     assert f"x{RECORDS_PER_POLL + 49}" in content
 
 
+def test_a_tail_counts_rows_that_were_too_large_for_it(server: BrokerServer) -> None:
+    rows = pa.RecordBatch.from_pylist([{"text": "x" * 200_000}] * 100)
+    with Client(server.endpoint) as client:
+        client.sinks.create("rows")
+        client.schemas.register("rows", arrow.encode_schema(rows.schema), previous=0)
+        with client.publisher("rows") as publisher:
+            publisher.send_page(arrow.page(rows, 1, compression="zstd"), partition=0).result(20)
+
+    found = data(server, "/sinks/rows/tail.json?after=0")
+    page = html(server, "/sinks/rows/tail?after=0")
+
+    assert (found["seen"], len(found["records"]), found["skipped"]) == (100, 32, 68)
+    assert "68 of them left out for the rate or their size" in page
+
+
+def test_a_tail_does_not_count_gaps_as_left_out(server: BrokerServer) -> None:
+    with Client(server.endpoint) as client:
+        client.sinks.create("orders")
+        client.publish("orders", [Record(b"x") for _ in range(5)])
+        client.sinks.purge("orders")
+
+    assert data(server, "/sinks/orders/tail.json?after=0")["skipped"] == 0
+
+
 def test_a_tail_may_be_slower(server: BrokerServer) -> None:
     with Client(server.endpoint) as client:
         client.sinks.create("orders")
@@ -272,6 +296,22 @@ def test_versions_of_a_schema_are_compared(server: BrokerServer) -> None:
     assert found["fields"][-1] == {"name": "name", "left": "", "right": "string"}
     assert "added" in html(server, "/sinks/orders/schemas")
     assert "9" in html(server, "/sinks/orders/schemas?right=9", 400)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        *("records?partition=", "explain?offset=0&partition=", "tail?partition="),
+        *("schemas?right=", "schemas?left="),
+    ],
+)
+def test_a_partition_or_version_beyond_its_field_is_refused_with_the_range(server: BrokerServer, query: str) -> None:
+    with Client(server.endpoint) as client:
+        client.sinks.create("orders")
+
+    page = html(server, f"/sinks/orders/{query}{1 << 32}", 400)
+
+    assert "must be a number from 0 to 4294967295, not &#39;4294967296&#39;" in page
 
 
 def test_damage_lists_gaps_with_their_reason(server: BrokerServer) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
 from google.protobuf.json_format import MessageToDict
@@ -22,6 +22,12 @@ from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.resources.connections import Connections
 
 T = TypeVar("T")
+
+NUMBER_MAX: Final = (1 << 63) - 1
+"""Highest offset, and highest number of a query."""
+
+UINT32_MAX: Final = (1 << 32) - 1
+"""Highest number of a field that holds a partition or a version of a schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,17 +126,17 @@ def as_json(message: Message) -> dict[str, Any]:
     return MessageToDict(message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
 
 
-def number(request: Request, name: str, default: int) -> int:
-    """Return a number of the query. Raises ``HTTPException``."""
+def number(request: Request, name: str, default: int, *, most: int = NUMBER_MAX) -> int:
+    """Return a number of the query, from 0 to ``most``. Raises ``HTTPException``."""
     text = request.query_params.get(name, str(default))
-    if not (text.isascii() and text.isdecimal() and int(text[:20]) < 1 << 63 and len(text) < 20):
-        raise HTTPException(400, f"{name} must be a number, not {text[:20]!r}.")
+    if not (text.isascii() and text.isdecimal() and len(text) < 20 and int(text) <= most):
+        raise HTTPException(400, f"{name} must be a number from 0 to {most}, not {text[:20]!r}.")
     return int(text)
 
 
-def optional_number(request: Request, name: str) -> int | None:
+def optional_number(request: Request, name: str, *, most: int = NUMBER_MAX) -> int | None:
     """Return a number of the query, None if it is absent or empty. Raises ``HTTPException``."""
-    return number(request, name, 0) if request.query_params.get(name) else None
+    return number(request, name, 0, most=most) if request.query_params.get(name) else None
 
 
 def query(**values: object) -> str:

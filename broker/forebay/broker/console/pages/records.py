@@ -8,7 +8,16 @@ from typing import Any, Final
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from forebay.broker.console.pages.page import Page, PageSource, as_json, number, optional_number, query, refused
+from forebay.broker.console.pages.page import (
+    UINT32_MAX,
+    Page,
+    PageSource,
+    as_json,
+    number,
+    optional_number,
+    query,
+    refused,
+)
 from forebay.broker.console.values import VIEWS
 from forebay.broker.core.access.principal import Right
 from forebay.broker.core.errors import BrokerError
@@ -30,7 +39,8 @@ TEXT_MAX: Final = 200
 async def records(source: PageSource, request: Request) -> Page:
     """Return records of one partition, from an offset or a time on; the lowest unsettled one by default."""
     name = source.named(request, Right.REPLAY)
-    partition, wanted, key = number(request, "partition", 0), searched(request), searched(request, "key")
+    partition = number(request, "partition", 0, most=UINT32_MAX)
+    wanted, key = searched(request), searched(request, "key")
     is_filtered = bool(wanted or key)
     view = request.query_params.get("as", VIEWS[0])
     if view not in VIEWS:
@@ -94,7 +104,7 @@ async def records(source: PageSource, request: Request) -> Page:
 async def explain(source: PageSource, request: Request) -> Page:
     """Return what happened to one record."""
     name = source.named(request)
-    partition, offset = number(request, "partition", 0), number(request, "offset", 0)
+    partition, offset = number(request, "partition", 0, most=UINT32_MAX), number(request, "offset", 0)
     subscription = request.query_params.get("subscription", "")
     wanted = sink_service_pb2.ExplainRecordRequest(
         sink=name, partition=partition, offset=offset, subscription=subscription

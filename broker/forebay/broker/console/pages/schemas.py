@@ -9,7 +9,7 @@ from typing import Final
 
 from starlette.requests import Request
 
-from forebay.broker.console.pages.page import Page, PageSource, as_json, number, query, refused
+from forebay.broker.console.pages.page import UINT32_MAX, Page, PageSource, as_json, number, query, refused
 from forebay.broker.core.errors import BrokerError, RowsNotDecodable
 from forebay.broker.rpc.pages.rows import decoder
 from forebay.broker.rpc.schema_service import SchemaServicer
@@ -53,8 +53,9 @@ async def schemas(source: PageSource, request: Request) -> Page:
         listed = await service.ListSchemas(pb.ListSchemasRequest(sink=name, page_size=VERSIONS), None)
         kept = [one.version for one in listed.schemas if one.HasField("registered_at")]
         newest = kept[-1] if kept else 0
-        right = number(request, "right", newest)
-        left = number(request, "left", max((one for one in kept if one < right), default=right))
+        right = number(request, "right", newest, most=UINT32_MAX)
+        before = max((one for one in kept if one < right), default=right)
+        left = number(request, "left", before, most=UINT32_MAX)
         pairs: tuple[FieldPair, ...] = ()
         if right:
             one = await service.GetSchema(pb.GetSchemaRequest(sink=name, version=left), None)

@@ -10,7 +10,16 @@ from typing import Any, Final
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from forebay.broker.console.pages.page import Page, PageSource, as_json, number, optional_number, query, refused
+from forebay.broker.console.pages.page import (
+    UINT32_MAX,
+    Page,
+    PageSource,
+    as_json,
+    number,
+    optional_number,
+    query,
+    refused,
+)
 from forebay.broker.console.pages.records import holds, searched
 from forebay.broker.console.values import VIEWS
 from forebay.broker.core.access.principal import Right
@@ -70,7 +79,7 @@ class LiveTail:
         """Records that were stored since."""
 
         self.skipped = 0
-        """Records that came too fast to be read."""
+        """Records that were not read: too many came, or they were too large."""
 
     @property
     def offsets(self) -> tuple[int, ...]:
@@ -101,7 +110,14 @@ class LiveTail:
         asked = pb.PeekRequest(sink=self._name, partition=partition, offset=first, max_records=end - first)
         with self._source.broker.stream_memory.share() as memory:
             found = await peek(self._source.broker, asked, memory)
+            self.skipped += end - _end_of(found, first)
             self.records.extend(record for record in found.records if not self._wanted or holds(record, self._wanted))
+
+
+def _end_of(found: pb.PeekResponse, first: int) -> int:
+    """Return the offset behind the last record or gap of an answer, which ends before large records."""
+    lasts = [*(gap.last_offset for gap in found.gaps), *(record.offset for record in found.records[-1:])]
+    return max((last + 1 for last in lasts), default=first)
 
 
 async def tail(source: PageSource, request: Request) -> Page:
@@ -137,11 +153,15 @@ def _tail(source: PageSource, request: Request) -> LiveTail:
     name = source.named(request, Right.REPLAY)
     try:
         return LiveTail(
-            *(source, name, optional_number(request, "partition"), searched(request), _after(request)),
+            *(source, name, _partition(request), searched(request), _after(request)),
             rate=_rate(request),
         )
     except BrokerError as error:
         raise refused(error) from error
+
+
+def _partition(request: Request) -> int | None:
+    return optional_number(request, "partition", most=UINT32_MAX)
 
 
 def _rate(request: Request) -> int:
@@ -161,7 +181,7 @@ def _after(request: Request) -> list[int]:
 
 
 def _page(source: PageSource, request: Request, following: LiveTail, begin: Sequence[int]) -> Page:
-    name, partition = request.path_params["sink"], optional_number(request, "partition")
+    name, partition = request.path_params["sink"], _partition(request)
     newest = list(reversed(following.records))
     data: dict[str, Any] = {
         "seen": following.seen,
