@@ -14,6 +14,7 @@ from forebay.page.format import NO_KEY, SMALL_BYTES, MalformedPage
 from forebay.page.frames import publish_request, split_publish_request
 from forebay.page.rows import encode_rows, general_rows, usual_rows
 from forebay.page.runs import Run, general_runs, runs_of, usual_runs
+from forebay.page.varint import encoded
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2
 
@@ -87,6 +88,27 @@ def test_a_page_is_counted_or_refused_alike_by_tags_and_by_protobuf(body: bytes)
     assert outcome(lambda: count_records(body)) == outcome(lambda: count_records(UNKNOWN_FIELD + body))
 
 
+@given(
+    body=BODIES,
+    length_bytes=st.integers(1, 10),
+    rows=st.builds(encode_rows, st.integers(1, 99), st.integers(0, 99), st.binary(min_size=1, max_size=40)),
+)
+def test_lengths_with_more_bytes_than_needed_are_read_or_refused_alike(
+    body: bytes, length_bytes: int, rows: bytes
+) -> None:
+    large = record_pb2.RecordRun(value_lengths=[SMALL_BYTES], values=bytes(SMALL_BYTES)).SerializeToString()
+    padded = b"\x0a" + _padded(len(large), length_bytes) + large + body
+    counted = outcome(lambda: count_records(padded))
+    assert counted == outcome(lambda: count_records(UNKNOWN_FIELD + padded))
+    assert counted == outcome(lambda: len(columns_of(runs_of(padded))))
+
+    usual = usual_rows(rows)
+    assert usual is not None
+    head = rows[: len(rows) - len(usual.messages) - 1]
+    stretched = head + _padded(len(usual.messages), length_bytes) + bytes(usual.messages)
+    assert (usual_rows(stretched) is None) == (outcome(lambda: general_rows(stretched)) is None)
+
+
 @given(body=damaged(BODIES))
 def test_a_body_whose_records_can_be_counted_is_decoded_to_that_number_of_records(body: bytes) -> None:
     count = outcome(lambda: count_records(body))
@@ -133,6 +155,15 @@ def test_a_request_is_split_as_protobuf_reads_it(head: bytes, body: bytes, tail:
             raise
         rest.body = bytes(parts[1])
         assert rest == pb.PublishRequest.FromString(message).page
+
+
+def _padded(number: int, size: int) -> bytes:
+    """Return a length of at least so many bytes, of which the last ones may add nothing."""
+    out = bytearray(encoded(number))
+    while len(out) < size:
+        out[-1] |= 0x80
+        out.append(0)
+    return bytes(out)
 
 
 def _length(number: int) -> bytes:

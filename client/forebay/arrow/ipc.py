@@ -73,10 +73,8 @@ def _decoded(
 ) -> pa.RecordBatch:
     check_expanded(expanded_bytes(messages))
     try:
-        message, own = schema, None
-        if dictionary_columns:
-            own = read_schema(schema)
-            message = encode_schema(coded_schema(own, dictionary_columns))
+        own = read_schema(schema)  # without what is behind the schema message: that was not bounded
+        message = encode_schema(coded_schema(own, dictionary_columns) if dictionary_columns else own)
         reader = pa.ipc.open_stream(pa.py_buffer(b"".join((message, messages))))
         batches = []
         found = size = 0
@@ -88,7 +86,7 @@ def _decoded(
             if validated:
                 batch.validate(full=True)
             found += batch.num_rows
-            if own is not None:
+            if dictionary_columns:
                 size += plain_bytes(batch, dictionary_columns)
                 check_expanded(size)
                 batch = plain(batch, own, dictionary_columns)

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from forebay.page.format import SMALL_BYTES, Bytes
-from forebay.page.varint import DELIMITED, FIXED32, FIXED64, VARINT, encoded, number_at
+from forebay.page.varint import DELIMITED, FIXED32, FIXED64, VARINT, encoded, length_at, number_at
 
 _BODY_OF_STORED: Final = b"\x2a"
 _PAGES_OF_DELIVERY: Final = b"\x22"
@@ -65,7 +65,7 @@ def split_publish_request(message: bytes) -> tuple[bytes, memoryview] | None:
     """
     if len(message) <= SMALL_BYTES or message[0] != _PUBLISH_PAGE:
         return None
-    outer = number_at(message, 1)
+    outer = length_at(message, 1)
     if outer is None or outer[0] + outer[1] != len(message):
         return None
     begun = outer[1]
@@ -114,7 +114,7 @@ def _fields(message: bytes, at: int, wanted: int) -> list[tuple[int, int, int]] 
         if tag > _TAG_MAX:
             return None
         if kind in (VARINT, DELIMITED):
-            found = number_at(message, at + 1)
+            found = number_at(message, at + 1) if kind == VARINT else length_at(message, at + 1)
             if found is None:
                 return None
             number, after = found

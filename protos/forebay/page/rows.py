@@ -5,6 +5,7 @@ The messages are not decoded here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, TypeAlias
@@ -12,7 +13,7 @@ from typing import Final, TypeAlias
 from google.protobuf.message import DecodeError
 
 from forebay.page.format import Bytes, MalformedPage
-from forebay.page.varint import encoded, number_at
+from forebay.page.varint import encoded, length_at, number_at
 from forebay.v1 import record_pb2
 
 DictionaryColumns: TypeAlias = tuple[tuple[int, int], ...]
@@ -54,9 +55,15 @@ def encode_rows(schema_version: int, count: int, messages: bytes, dictionary_col
     return head + messages
 
 
-def rows_of(body: Bytes) -> RowsBody:
-    """Return the parts of a body. Raises ``MalformedPage`` if it is no ``ArrowPage`` of this version."""
-    found = usual_rows(body) or general_rows(body)
+def rows_of(body: Bytes, *, check_size: Callable[[bytes], None] = lambda _: None) -> RowsBody:
+    """Return the parts of a body. Raises ``MalformedPage`` if it is no ``ArrowPage`` of this version.
+
+    ``check_size`` is called before protobuf decodes a body that is not in the usual form.
+    """
+    found = usual_rows(body)
+    if found is None:
+        check_size(bytes(body))
+        found = general_rows(body)
     if not found.schema_version:
         raise MalformedPage("it names no version of a schema")
     if not found.messages:
@@ -74,8 +81,8 @@ def usual_rows(body: Bytes) -> RowsBody | None:
     view = memoryview(body)
     found: list[int] = []
     at = 0
-    for tag in (_VERSION, _ROWS, _MESSAGES):
-        number = number_at(view, at + 1) if at < len(view) and view[at] == tag else None
+    for tag, read in ((_VERSION, number_at), (_ROWS, number_at), (_MESSAGES, length_at)):
+        number = read(view, at + 1) if at < len(view) and view[at] == tag else None
         if number is None or number[0] >= _NUMBERS_END:
             return None
         found.append(number[0])

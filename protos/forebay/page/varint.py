@@ -12,6 +12,9 @@ DELIMITED: Final = 2
 FIXED32: Final = 5
 """Wire types: the lowest three bits of a tag."""
 
+LENGTH_BYTES_MAX: Final = 5
+"""Bytes of a length: protobuf refuses longer ones, although it takes longer integers."""
+
 _SHIFT_MAX: Final = 63
 
 
@@ -44,13 +47,17 @@ def number_at(data: Bytes, at: int) -> tuple[int, int] | None:
 
 def extent_at(data: Bytes, at: int) -> tuple[int, int] | None:
     """Return ``[first, end)`` of the content whose length is at ``at``; None where it is cut off."""
-    size = len(data)
-    length = first = 0
-    if at < size and (length := data[at]) < 0x80:
-        first = at + 1
-    elif (found := number_at(data, at)) is not None:
-        length, first = found
-    else:
+    found = length_at(data, at)
+    if found is None:
         return None
+    length, first = found
     end = first + length
-    return (first, end) if end <= size else None
+    return (first, end) if end <= len(data) else None
+
+
+def length_at(data: Bytes, at: int) -> tuple[int, int] | None:
+    """Return the length at ``at`` and the position behind it; None where it is cut off or too long."""
+    if at < len(data) and data[at] < 0x80:
+        return data[at], at + 1
+    found = number_at(data, at)
+    return found if found is not None and found[1] - at <= LENGTH_BYTES_MAX else None

@@ -10,12 +10,15 @@ import pytest
 
 from forebay.broker.core.epochs.values import Claim
 from forebay.broker.core.errors import SinkNotFound, StoreFenced, WriterFenced
+from forebay.broker.core.partition.pages import DropReason
 from forebay.broker.core.settings import Overflow, SinkSettings
+from forebay.broker.core.writes import DropStages
 from forebay.broker.runtime import housekeeping
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.epochs import placement
 from forebay.broker.runtime.epochs.commits import CommitResult
+from forebay.broker.runtime.epochs.staging import RUNS_FROM
 from forebay.broker.runtime.resources import slices
 from forebay.broker.runtime.sink.statistics import sink_state
 from forebay.broker.storage.records.epochs.epoch import EPOCH, STAGE_ORDER
@@ -256,6 +259,54 @@ async def test_a_stage_that_is_discarded_while_its_commit_examines_the_others_ma
         with refusal(Reason.STAGED_INCOMPLETE):
             await committing
         assert await stored(broker) == []
+
+
+async def test_names_of_a_commit_that_is_not_durable_are_in_no_range_that_others_delete(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(placement, "AHEAD_FROM", 0)
+    store = HeldStore()
+    other = claim(producer="other", name="")
+    async with running(store) as broker:
+        buffer, _ = await broker.create("orders", SinkSettings())
+        for number in range(RUNS_FROM):
+            (await stage(buffer, other, f"t{number}", [b"other"])).end()
+            if number == 3:
+                await stage(buffer, claim(), "a", [b"1"])
+        others = [each for each in buffer.staging.stages if each.record.producer == "other"]
+        [own] = [each.record.number for each in buffer.staging.stages if each.record.producer == "query"]
+        store.hold()
+        committing = asyncio.ensure_future(commit(broker, ASKED))
+        await store.reached()
+
+        writes = [write for write in buffer.staging.release(others) if isinstance(write, DropStages)]
+
+        assert len(writes) == 2
+        assert not any(write.first <= own <= write.last for write in writes)
+        store.let_go()
+        await committing
+
+
+async def test_a_producer_that_commits_for_the_first_time_in_days_is_not_forgotten_meanwhile() -> None:
+    clock, held = FakeClock(), HeldStore()
+    batch = claim(producer="batch", name="")
+    async with running(held, clock) as broker:
+        buffer, _ = await broker.create("orders", SinkSettings())
+        await stage(buffer, batch, "a", [b"1"])
+        await commit(broker, wanted(batch, ("a", [(0, 1, 1)])))
+        broker.sink("orders").removal.drop(0, buffer.logs[0].first_entries(), DropReason.PURGED)
+        await stage(buffer, replace(batch, epoch=1), "b", [b"2"])
+        clock.advance(2 * 24 * 3600)
+        await broker.epoch_sweep.sweep()
+        held.hold()
+        committing = asyncio.ensure_future(commit(broker, wanted(replace(batch, epoch=1), ("b", [(0, 1, 1)]))))
+        await held.reached()
+        buffer.staging.sweep()
+        held.let_go()
+        await committing
+
+    async with running(held.reopen(), clock) as broker:
+        assert broker.sink("orders").staging.producers.known["batch"].epoch == 1
 
 
 async def test_an_abort_that_comes_meanwhile_changes_nothing() -> None:

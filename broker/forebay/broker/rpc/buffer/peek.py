@@ -131,6 +131,7 @@ def peeked(entry: Entry, body: Body, within: Range, schema_of: SchemaOf, *, room
 
 def _messages(entry: Entry, body: Body, within: Range, schema_of: SchemaOf) -> Iterator[pb.PeekedRecord]:
     if entry.encoding == Encoding.ARROW:
+        of_page: tuple[str, bytes] | None = None
         for row in shown_rows(entry, body, within, schema_of, chars_max=SHOWN_MAX):
             message = pb.PeekedRecord(
                 offset=row.offset,
@@ -140,8 +141,8 @@ def _messages(entry: Entry, body: Body, within: Range, schema_of: SchemaOf) -> I
                 truncated=not row.is_whole,
             )
             if not row.unreadable:
-                name, version = version_header(body)
-                message.headers[name] = version.decode()
+                of_page = of_page or version_header(body)
+                message.headers[of_page[0]] = of_page[1].decode()
             message.accepted_at.CopyFrom(timestamp(entry.part_of(row.offset).accepted_at_us))
             yield message
         return

@@ -17,7 +17,7 @@ from forebay.broker.core.publish.writer import WINDOW
 from forebay.broker.rpc import convert
 from forebay.broker.rpc.buffer.first_message import first_message
 from forebay.broker.rpc.epochs import convert as epochs
-from forebay.broker.rpc.pages.bounds import count_records
+from forebay.broker.rpc.pages.bounds import bounded_rows, count_records
 from forebay.broker.rpc.pages.requests import PageRequest
 from forebay.broker.rpc.requests.numbers import NUMBER_MAX
 from forebay.broker.rpc.status import status_of
@@ -31,7 +31,6 @@ from forebay.broker.runtime.sink.schemas import Schemas
 from forebay.errors.reasons import Reason
 from forebay.page.crc32 import crc32
 from forebay.page.format import PAGE_BYTES_MAX, Bytes
-from forebay.page.rows import rows_of
 from forebay.v1 import buffer_service_pb2 as pb
 
 IN_FLIGHT_BYTES_MAX: Final = 64 << 20
@@ -207,7 +206,7 @@ class PublishStream:
 
         Raises ValueError for an invalid body, and ``InvalidPage`` for an unknown schema.
         """
-        page = rows_of(body)
+        page = bounded_rows(body)
         assert self._schemas is not None, "an open stream has its sink"
         self._schemas.check_page(page.schema_version)
         return page.count

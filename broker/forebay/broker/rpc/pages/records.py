@@ -95,11 +95,14 @@ def record_message(plain: PlainRecord) -> record_pb2.Record:
 
 def _placed_rows(entry: Entry, body: Body, within: Range, schema_of: SchemaOf) -> Iterator[Placed]:
     """Return the rows; for an undecodable one an empty record with the reason in a header."""
+    of_page: record_pb2.Header | None = None
     for row in json_rows(entry, body, [within], schema_of, whole_page_may_be_unreadable=True):
         if row.unreadable:
             header = record_pb2.Header(key=UNREADABLE_HEADER, value=row.unreadable.encode())
             record = record_pb2.Record(headers=[header])
         else:
-            name, version = version_header(body)
-            record = record_pb2.Record(value=row.value, headers=[record_pb2.Header(key=name, value=version)])
+            if of_page is None:
+                name, version = version_header(body)
+                of_page = record_pb2.Header(key=name, value=version)
+            record = record_pb2.Record(value=row.value, headers=[of_page])
         yield Placed(row.offset, entry.part_of(row.offset).accepted_at_us, record)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -144,9 +144,10 @@ class Epochs:
         found = [(buffer, record) for buffer, record in repeats if record is not None]
         if not found:
             return
-        await self._committer.write([PutProducer(buffer.record.id, record) for buffer, record in found])
-        for buffer, record in found:
-            buffer.staging.producers.keep(record, buffer.state.age.now_us())
+        with self._under_way(targets):
+            await self._committer.write([PutProducer(buffer.record.id, record) for buffer, record in found])
+            for buffer, record in found:
+                buffer.staging.producers.keep(record, buffer.state.age.now_us())
 
     async def _committed(self, buffer: Buffer, wanted: Wanted) -> EpochRecord:
         """Return a committed epoch, from its producer where its own record is damaged."""
@@ -195,13 +196,10 @@ class Epochs:
         sinks = sorted({buffer.record.id for buffer, _ in targets})
         pages = sum(stage.page_count for stages in found for stage in stages)
         ahead = EntriesAhead(self._committer) if pages > placement.AHEAD_FROM else None
-        for buffer, _ in targets:
-            buffer.staging.committing += 1
-        try:
-            placed = [
-                self._begin(buffer, wanted, stages, at_us, writes)
-                for (buffer, wanted), stages in zip(targets, found, strict=True)
-            ]
+        with self._under_way(targets) as under_way:
+            placed: list[_Placed] = []
+            for (buffer, wanted), stages in zip(targets, found, strict=True):
+                placed.append(self._begin(buffer, wanted, stages, at_us, writes, under_way))
             if ahead is not None:
                 await ahead.begin((each.buffer.record.id, each.record) for each in placed)
             for each, stages in zip(placed, found, strict=True):
@@ -213,14 +211,27 @@ class Epochs:
             await self._committer.write(writes)
             for each in placed:
                 self._confirm(each)
-        finally:
-            for buffer, _ in targets:
-                buffer.staging.committing -= 1
-            self._committer.committed.fire()  # also without a batch: a deletion waits for the end of commits
         return placed
 
+    @contextmanager
+    def _under_way(self, targets: Sequence[Target]) -> Iterator[ExitStack]:
+        """Count the commit as under way for its sinks and producers; yields what ends with it."""
+        try:
+            with ExitStack() as under_way:
+                for buffer, wanted in targets:
+                    under_way.enter_context(buffer.staging.commit_of(wanted.claim.producer))
+                yield under_way
+        finally:
+            self._committer.committed.fire()  # also without a batch: a deletion waits for the end of commits
+
     def _begin(
-        self, buffer: Buffer, wanted: Wanted, stages: Sequence[Stage], at_us: int, writes: list[Write]
+        self,
+        buffer: Buffer,
+        wanted: Wanted,
+        stages: Sequence[Stage],
+        at_us: int,
+        writes: list[Write],
+        under_way: ExitStack,
     ) -> _Placed:
         """Release the stages; a small leftover of the epoch is discarded in the same batch."""
         claim, staging = wanted.claim, buffer.staging
@@ -238,6 +249,7 @@ class Epochs:
             content_digest=content.digest,
         )
         writes += [PutProducer(buffer.record.id, producer), *staging.release(stages)]
+        under_way.enter_context(staging.names_kept(stages))
         leftover, due = staging.leftover(claim), list[Due]()
         if are_few(leftover):  # otherwise they are discarded when the commit is durable
             thrown, due = staging.discarding(leftover)

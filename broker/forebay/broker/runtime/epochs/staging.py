@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from typing import Final
 
@@ -82,8 +84,8 @@ class Staging:
         self._queues: dict[int, StageQueue] = {}
         self.waiting = 0
         """Pages that wait for their batch."""
-        self.committing = 0
-        """Commits that have released their stages, and whose batch is not durable yet."""
+        self._committing: Counter[str] = Counter()
+        """Commits whose batch is not durable yet, by producer."""
         self._recovered = True
         """True until the first sweep has checked the stages that a start found."""
         self._leaving: set[int] = set()
@@ -96,6 +98,33 @@ class Staging:
             self._stages[record.producer, record.epoch, record.token] = stage
             self.producers.saw(record)
             self._count(stage.records, stage.size)
+
+    @property
+    def committing(self) -> int:
+        """Commits whose batch is not durable yet. They have released their stages, or are about to."""
+        return self._committing.total()
+
+    @contextmanager
+    def commit_of(self, producer: str) -> Iterator[None]:
+        """Keep the record of a producer while its commit is written."""
+        self._committing[producer] += 1
+        try:
+            yield
+        finally:
+            self._committing -= Counter([producer])
+
+    @contextmanager
+    def names_kept(self, stages: Iterable[Stage]) -> Iterator[None]:
+        """Keep the names of released stages out of the ranges that others delete, until their batch is durable.
+
+        After a crash before it the stages are committed again.
+        """
+        numbers = {stage.record.number for stage in stages}
+        self._leaving |= numbers
+        try:
+            yield
+        finally:
+            self._leaving -= numbers
 
     @property
     def stages(self) -> list[Stage]:
@@ -342,7 +371,8 @@ class Staging:
             self._recovered = False
             self.discard(stage for stage in self.stages if self._is_spent(stage.record))
         oldest_us = self._sink.age.now_us() - self._sink.settings.staging_ttl_us
-        for record in self.producers.idle({producer for producer, _ in active}, self.spent, oldest_us):
+        in_use = {producer for producer, _ in active} | self._committing.keys()
+        for record in self.producers.idle(in_use, self.spent, oldest_us):
             self.producers.remove(record.producer)
             if record.epoch is not None:
                 self._committer.write([DropProducer(self._sink.id, record.producer)])
