@@ -115,9 +115,9 @@ class Staging:
 
     @contextmanager
     def names_kept(self, stages: Iterable[Stage]) -> Iterator[None]:
-        """Keep the names of released stages out of the ranges that others delete, until their batch is durable.
+        """Keep the names of released stages out of the ranges that others delete.
 
-        After a crash before it the stages are committed again.
+        After a crash before the batch of the commit is durable, they are committed again.
         """
         numbers = {stage.record.number for stage in stages}
         self._leaving |= numbers

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from forebay.broker.rpc.pages import bounds
 from forebay.broker.rpc.pages.bounds import bounded_rows
 from forebay.page.format import MalformedPage
-from forebay.page.rows import encode_rows
+from forebay.page.rows import DICTIONARY_COLUMNS_MAX, encode_rows
 from forebay.v1 import record_pb2
 
 
@@ -26,7 +25,7 @@ def test_rows_with_too_many_dictionary_columns_are_not_decoded(monkeypatch: pyte
 
 
 def test_rows_within_the_bounds_are_read_in_both_forms() -> None:
-    columns = tuple((column, 1) for column in range(bounds.DICTIONARY_COLUMNS_MAX))
+    columns = tuple((column, 1) for column in range(DICTIONARY_COLUMNS_MAX))
 
     assert bounded_rows(encode_rows(3, 7, b"m")).count == 7
     assert bounded_rows(encode_rows(3, 7, b"m", columns)).dictionary_columns == columns
