@@ -2,6 +2,9 @@
 
 A record is written under a temporary name, synced, and linked to its own name, which fails if that exists. The file
 system must have atomic hard links, as local ones and NFS have; `probe` tests it.
+
+The directory is held open. Every call is relative to it, and fails while its path leads to another directory: after an
+unmount the path leads to the bare mount point, which no other broker reads.
 """
 
 from __future__ import annotations
@@ -10,14 +13,14 @@ import errno
 import os
 import secrets
 import time
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from forebay.broker.storage.backup.directory_target import DirectoryTarget
 from forebay.broker.storage.backup.target import Target
-from forebay.broker.storage.directory import make_directory
 from forebay.broker.storage.permissions import DIRECTORY_MODE
 from forebay.broker.storage.replication.batch import Piece
 from forebay.broker.storage.replication.engine import NAME_DIGITS, EngineAway, EngineFull, name_of
@@ -28,6 +31,8 @@ RACES: Final = "races"
 FILES: Final = "files"
 ABANDONED_S: Final = 3_600.0
 """Age from which a temporary file has no writer."""
+_HERE: Final = "."
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY
 
 
 class DirectoryEngine:
@@ -38,6 +43,10 @@ class DirectoryEngine:
         (directory / RACES).mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
         self._directory: Final = directory
         self.address: Final = f"file://{directory.absolute()}"
+        self._handle: Final = os.open(directory, _DIRECTORY)
+        weakref.finalize(self, os.close, self._handle).atexit = False
+        opened = os.fstat(self._handle)
+        self._opened: Final = (opened.st_dev, opened.st_ino)
         for path in directory.glob(f"{TEMPORARY}*"):
             with suppress(FileNotFoundError):
                 if time.time() - path.stat().st_mtime > ABANDONED_S:
@@ -45,121 +54,145 @@ class DirectoryEngine:
 
     def create(self, position: int, pieces: Sequence[Piece]) -> bool:
         """See ``Engine.create``."""
-        with _failing():
-            return self._link(self._directory / name_of(position), pieces)
+        with self._answering():
+            return self._create(name_of(position), _HERE, pieces)
 
-    def _link(self, path: Path, pieces: Sequence[Piece]) -> bool:
+    def _create(self, name: str, folder: str, pieces: Sequence[Piece]) -> bool:
+        created = self._link(name, pieces)
+        # Also the name of another writer, or of a call before whose sync failed: a caller may confirm what it finds.
+        self._sync(folder)
+        return created
+
+    def _link(self, name: str, pieces: Sequence[Piece]) -> bool:
         temporary = self._draft(pieces)
         try:
-            os.link(temporary, path)
+            os.link(temporary, name, src_dir_fd=self._handle, dst_dir_fd=self._handle)
         except FileExistsError:
             return False
         finally:
-            with suppress(FileNotFoundError):
-                temporary.unlink()
-        self._sync(path.parent)
+            self._remove(temporary)
         return True
 
-    def _draft(self, pieces: Sequence[Piece]) -> Path:
-        temporary = self._directory / f"{TEMPORARY}{secrets.token_hex(8)}"
+    def _draft(self, pieces: Sequence[Piece]) -> str:
+        temporary = f"{TEMPORARY}{secrets.token_hex(8)}"
         try:
-            with temporary.open("xb") as file:
+            with self._open(temporary, "xb") as file:
                 file.writelines(pieces)
                 file.flush()
                 os.fsync(file.fileno())
         except BaseException:
-            with suppress(FileNotFoundError):
-                temporary.unlink()
+            self._remove(temporary)
             raise
         return temporary
 
-    def _sync(self, directory: Path) -> None:
-        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
     def read(self, position: int) -> bytes | None:
         """See ``Engine.read``."""
-        with _failing():
-            try:
-                return (self._directory / name_of(position)).read_bytes()
-            except FileNotFoundError:
-                self._directory.stat()  # it may be unmounted: then no record is missing
-                return None
+        return self._read(name_of(position))
 
     def peek(self, position: int) -> bytes | None:
         """See ``Engine.peek``."""
-        with _failing():
+        return self._read(name_of(position), HEADER_BYTES)
+
+    def _read(self, name: str, size: int = -1) -> bytes | None:
+        with self._answering():
             try:
-                with (self._directory / name_of(position)).open("rb") as file:
-                    return file.read(HEADER_BYTES)
+                with self._open(name, "rb") as file:
+                    return file.read(size)
             except FileNotFoundError:
-                self._directory.stat()
+                self._check()  # the directory may have been deleted: then no record is missing
                 return None
 
     def sizes(self, first: int, end: int) -> Iterator[tuple[int, int]]:
         """See ``Engine.sizes``."""
         found: list[tuple[int, int]] = []
-        with _failing(), os.scandir(self._directory) as entries:
+        with self._answering(), self._opened_folder(_HERE) as handle, os.scandir(handle) as entries:
             for entry in entries:
                 if len(entry.name) == NAME_DIGITS and first <= int(entry.name) < end:
                     with suppress(FileNotFoundError):
                         found.append((int(entry.name), entry.stat().st_size))
+            self._check()
         yield from sorted(found)
 
     def replace(self, position: int, pieces: Sequence[Piece]) -> None:
         """See ``Engine.replace``."""
-        with _failing():
+        with self._answering():
             temporary = self._draft(pieces)
-            temporary.replace(self._directory / name_of(position))
-            self._sync(self._directory)
+            os.replace(temporary, name_of(position), src_dir_fd=self._handle, dst_dir_fd=self._handle)
+            self._sync(_HERE)
 
     def delete(self, positions: Sequence[int]) -> None:
         """See ``Engine.delete``."""
-        with _failing():
+        with self._answering():
             for position in positions:
-                (self._directory / name_of(position)).unlink(missing_ok=True)
-            self._sync(self._directory)
+                self._remove(name_of(position))
+            self._sync(_HERE)
 
     def create_named(self, name: str, content: bytes) -> bool:
         """See ``Engine.create_named``."""
-        with _failing():
-            path = self._directory / name
-            self._directory.stat()
-            make_directory(path.parent)
-            return self._link(path, (content,))
+        folder = name.rpartition("/")[0]
+        with self._answering():
+            with suppress(FileExistsError):
+                os.mkdir(folder, DIRECTORY_MODE, dir_fd=self._handle)
+            self._sync(_HERE)
+            return self._create(name, folder, (content,))
 
     def read_named(self, name: str) -> bytes | None:
         """See ``Engine.read_named``."""
-        with _failing():
-            try:
-                return (self._directory / name).read_bytes()
-            except FileNotFoundError:
-                self._directory.stat()
-                return None
+        return self._read(name)
 
     def files(self) -> Target:
-        """See ``Engine.files``."""
-        return DirectoryTarget(self._directory / FILES)
+        """See ``Engine.files``. Raises ``EngineAway``."""
+        with self._answering():
+            return DirectoryTarget(self._directory / FILES)
 
     def race(self, name: str) -> bool:
         """See ``Engine.race``."""
-        with _failing():
-            return self._link(self._directory / RACES / name, ())
+        with self._answering():
+            won = self._link(f"{RACES}/{name}", ())
+            if won:
+                self._sync(RACES)
+            return won
 
     def end_races(self, names: Sequence[str]) -> None:
         """See ``Engine.end_races``."""
-        with _failing():
+        with self._answering():
             for name in names:
-                (self._directory / RACES / name).unlink(missing_ok=True)
+                self._remove(f"{RACES}/{name}")
 
+    # -- the directory
 
-@contextmanager
-def _failing() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        kind = EngineFull if error.errno in {errno.ENOSPC, errno.EDQUOT} else EngineAway
-        raise kind(str(error)) from error
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        """Raise ``EngineAway`` for errors of the file system, and for another directory at the path."""
+        try:
+            self._check()
+            yield
+        except OSError as error:
+            kind = EngineFull if error.errno in {errno.ENOSPC, errno.EDQUOT} else EngineAway
+            raise kind(str(error)) from error
+
+    def _check(self) -> None:
+        """Raise ``OSError`` unless the path leads to the directory that was opened."""
+        found = self._directory.stat()
+        if (found.st_dev, found.st_ino) != self._opened:
+            raise OSError(errno.ESTALE, "Another directory is in its place, it may be unmounted", str(self._directory))
+
+    def _open(self, name: str, mode: str) -> IO[bytes]:
+        return open(name, mode, opener=lambda path, flags: os.open(path, flags, 0o666, dir_fd=self._handle))
+
+    @contextmanager
+    def _opened_folder(self, folder: str) -> Iterator[int]:
+        handle = os.open(folder, _DIRECTORY, dir_fd=self._handle)
+        try:
+            yield handle
+        finally:
+            os.close(handle)
+
+    def _sync(self, folder: str) -> None:
+        """Make the names in a folder durable."""
+        with self._opened_folder(folder) as handle:
+            os.fsync(handle)
+
+    def _remove(self, name: str) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=self._handle)

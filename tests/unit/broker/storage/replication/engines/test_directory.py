@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
+from collections.abc import Callable
+from contextlib import closing
+from errno import EIO
 from pathlib import Path
 
 import pytest
@@ -11,6 +15,7 @@ import pytest
 from forebay.broker.storage.replication.engine import Engine, EngineAway
 from forebay.broker.storage.replication.engines.directory import ABANDONED_S, DirectoryEngine
 from tests.support.storage.engine_conformance import EngineConformance
+from tests.support.storage.journals import batch_of, read_all, take_over
 
 
 class TestDirectoryEngine(EngineConformance):
@@ -51,3 +56,66 @@ def test_a_directory_that_is_gone_is_an_engine_that_is_unreachable_and_no_end_of
         engine.read(0)
     with pytest.raises(EngineAway):
         engine.create(0, [b"x"])
+
+
+OPERATIONS: dict[str, Callable[[Engine], object]] = {
+    "create": lambda engine: engine.create(1, [b"x"]),
+    "read": lambda engine: engine.read(0),
+    "peek": lambda engine: engine.peek(0),
+    "sizes": lambda engine: list(engine.sizes(0, 9)),
+    "replace": lambda engine: engine.replace(0, [b"x"]),
+    "delete": lambda engine: engine.delete([0]),
+    "create_named": lambda engine: engine.create_named("marks/1", b"x"),
+    "read_named": lambda engine: engine.read_named("marks/0"),
+    "files": lambda engine: engine.files(),
+    "race": lambda engine: engine.race("x"),
+    "end_races": lambda engine: engine.end_races(["x"]),
+}
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_directory_that_another_one_replaced_is_unreachable_and_returns_with_all_records(
+    tmp_path: Path, operation: str
+) -> None:
+    """An unmounted file system leaves its mount point, an empty directory."""
+    journal, away = tmp_path / "journal", tmp_path / "away"
+    engine = DirectoryEngine(journal)
+    engine.create(0, [b"first"])
+    engine.create_named("marks/0", b"mark")
+    journal.rename(away)
+    (journal / "races").mkdir(parents=True)
+
+    with pytest.raises(EngineAway, match="it may be unmounted"):
+        OPERATIONS[operation](engine)
+
+    assert [path.name for path in journal.rglob("*")] == ["races"]
+    (journal / "races").rmdir()
+    journal.rmdir()
+    away.rename(journal)
+    assert engine.read(0) == b"first"
+    assert engine.read_named("marks/0") == b"mark"
+    assert OPERATIONS[operation](engine) is not False
+
+
+def test_an_append_whose_name_was_not_synced_is_confirmed_only_after_a_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = DirectoryEngine(tmp_path / "journal")
+    owner = take_over(engine, b"a")
+    record = tmp_path / "journal" / f"{owner.position:020d}"
+    syncs: list[bool] = []
+    sync = os.fsync
+
+    def fail_once(handle: int) -> None:
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            syncs.append(record.exists())
+            if len(syncs) == 1:
+                raise OSError(EIO, "the disk failed")
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", fail_once)
+    with closing(owner):
+        owner.append(batch_of(1))
+
+    assert syncs == [True, True]
+    assert read_all(engine) == [1]
