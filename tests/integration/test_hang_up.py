@@ -79,6 +79,15 @@ def test_a_broker_that_stops_is_not_torn_from_its_stop_by_a_hang_up(tmp_path: Pa
             broker.process.send_signal(signal.SIGHUP)
 
 
+def test_a_follower_continues_after_a_hang_up(tmp_path: Path) -> None:
+    journal = ("--set", f"journal={tmp_path / 'journal'}", "--listen", "127.0.0.1:0")
+    with running("serve", "--data-dir", str(tmp_path / "a"), *journal) as owner:
+        owner.until("listening on")
+        with running("serve", "--data-dir", str(tmp_path / "b"), *journal) as follower:
+            follower.until("following a journal")
+            follower.process.send_signal(signal.SIGHUP)
+
+
 def test_a_deliverer_continues_after_a_hang_up(broker: BrokerServer, client: Client, tmp_path: Path) -> None:
     client.sinks.create("orders")
     client.publish("orders", [Record(b"a")])

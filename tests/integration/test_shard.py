@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from forebay.client import Client, ForebayError, ReplayedRecord
+from forebay.broker.core.access.credentials import token_credential
+from forebay.client import AccessDenied, Client, ClientSettings, ForebayError, ReplayedRecord
 from tests.support.calls.eventually import until
 from tests.support.processes.broker import BrokerProcess, Launcher, free_port, serve_command
 
@@ -75,6 +76,31 @@ def test_the_follower_serves_every_record_with_a_receipt_after_the_owner_is_kill
             assert values_of(follower.endpoint) == [b"1", b"2", *LARGE]
             publish(follower.endpoint, [b"3"])
             assert values_of(follower.endpoint)[-1] == b"3"
+
+
+def test_a_follower_takes_over_with_the_tokens_of_that_time(shard: Shard, tmp_path: Path) -> None:
+    hashes = tmp_path / "tokens"
+
+    def allow(token: str) -> None:
+        hashes.write_text(f"{token_credential('tests', token, ['admin=*']).line}\n")
+
+    def use(endpoint: str, token: str) -> None:
+        with Client(endpoint, settings=ClientSettings(token=token)) as client:
+            client.info()
+
+    allow("an-old-token")
+    with shard.start("a", token_hashes_file=str(hashes)) as owner:
+        use(owner.ready(), "an-old-token")
+        with shard.start("b", token_hashes_file=str(hashes)) as follower:
+            until((tmp_path / "b" / "owner.json").exists, timeout_s=30.0)
+            allow("a-new-token")
+            owner.kill()
+
+            endpoint = follower.ready()
+
+            use(endpoint, "a-new-token")
+            with pytest.raises(AccessDenied):
+                use(endpoint, "an-old-token")
 
 
 def test_a_broker_that_stops_in_order_hands_over_without_the_silence(shard: Shard) -> None:

@@ -170,6 +170,7 @@ class Serving:
             data_dir=data_dir,
         )
         self._watching: list[SupervisedWork] = []
+        self._is_stopping = False
         self._audit_log: logging.Handler | None = None
         self._health = BoundedHealth()
         self._security = security
@@ -311,6 +312,7 @@ class Serving:
 
         Raises ``StopFailed`` at the end if a step failed.
         """
+        self._is_stopping = True
         stopping = StopSteps()
         ending = asyncio.ensure_future(self._end_outages())
         await stopping.step("health", lambda: self._say(health_pb2.HealthCheckResponse.NOT_SERVING))
@@ -344,7 +346,7 @@ class Serving:
         await self._say(health_pb2.HealthCheckResponse.NOT_SERVING)
 
     async def _report_journal(self, ready: bool) -> None:
-        if not self.fenced.is_set():
+        if not self.fenced.is_set() and not self._is_stopping:
             status = health_pb2.HealthCheckResponse.SERVING if ready else health_pb2.HealthCheckResponse.NOT_SERVING
             await self._health.set(READINESS, status)
 
@@ -407,15 +409,16 @@ def serve(
     """Serve until SIGTERM or SIGINT; returns the exit code: 0, or 1 after a fenced store or a failed stop.
 
     ``on_metrics`` is called with the URL for Prometheus, and ``on_console`` with that of the console, if there is one,
-    before ``on_ready`` with HOST:PORT. SIGHUP
-    reloads certificates and tokens, and ends no connection. Raises ``SettingsError`` if one of their files is invalid,
-    ``StoreError`` if the store cannot be opened, ``OSError`` if an address cannot be bound, and ``ExportingError`` if
-    an ``OTEL_…`` variable is invalid.
+    before ``on_ready`` with HOST:PORT. SIGHUP reloads certificates and tokens, and ends no connection. A follower ignores
+    it, and reads them when it takes over. Raises ``SettingsError`` if one of their files is invalid, ``StoreError`` if
+    the store cannot be opened, ``OSError`` if an address cannot be bound, and ``ExportingError`` if an ``OTEL_…``
+    variable is invalid.
     """
     tune()
     os.umask(0o077)  # RocksDB makes its files with the mode that this leaves: other accounts may not read records
-    security = read(settings)
+    read(settings)  # invalid files are refused before anything is opened
     connections_max = allow_open_files(settings)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # its default would end a broker that starts, follows or stops
     store = open_store(settings) if not settings.journal else own_shard(settings)
     if store is None:
         _log.info("broker has stopped, it followed a journal")
@@ -425,6 +428,7 @@ def serve(
         with ExitStack() as undo:
             undo.callback(store.close)
             check_listen(settings.listen)
+            security = read(settings)  # again: a follower may have waited for weeks
             with gc_paused():
                 serving = Serving(
                     settings,
@@ -466,7 +470,6 @@ def serve(
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
         return 1 if serving.fenced.is_set() else 0
 
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # its default would end a broker that starts, recovers or stops
     return _runner()(run())
 
 
