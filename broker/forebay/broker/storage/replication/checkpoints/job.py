@@ -6,8 +6,9 @@
     mark         created last; if another broker has created the one of this number, this checkpoint is given up
     trim         of the records below it, and of the files of earlier checkpoints
 
-It has the steps of a backup, and shares its transfer. A crash before the mark leaves files that the next checkpoint
-deletes; a crash behind it leaves a trim that the next checkpoint completes before it begins.
+It has the steps of a backup, and shares its transfer. A checkpoint that fails before the mark deletes its files. A stop
+or a crash before the mark leaves files that the next checkpoint deletes; a crash behind it leaves a trim that the next
+checkpoint completes before it begins.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from __future__ import annotations
 import logging
 import secrets
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -31,6 +33,7 @@ from forebay.broker.storage.backup.manifest import Manifest, Piece, decode_manif
 from forebay.broker.storage.backup.snapshot import SnapshotSource
 from forebay.broker.storage.backup.snapshot_copy import SnapshotCopy
 from forebay.broker.storage.backup.target import Target, read_all
+from forebay.broker.storage.errors import StoreError
 from forebay.broker.storage.replication.checkpoints.errors import CheckpointDamaged, CheckpointOvertaken
 from forebay.broker.storage.replication.checkpoints.inspection import inspect
 from forebay.broker.storage.replication.checkpoints.mark import Mark, Marks
@@ -86,6 +89,8 @@ class CheckpointJob:
         self._marks: Final = Marks(engine)
         self._plan: transfer.Plan | None = None
         self._place = ReaderPosition()
+        self._may_have_mark = False
+        """True from the creation of the mark on, whose outcome may be unknown."""
         self.mark: Mark | None = None
         """Mark of the complete checkpoint."""
         self.progress: Final = Progress()
@@ -117,11 +122,12 @@ class CheckpointJob:
                 fixed=suffixes,
                 live_least=LIVE_LEAST,
             )
-            mark_started(
-                self._files, self._plan.id, at_us=self._clock_us(), parent=parent.id if parent is not None else ""
-            )
-            self._origin.store.flush()
-            self._origin.store.flush()
+            with self._deleting_where_failed():
+                mark_started(
+                    self._files, self._plan.id, at_us=self._clock_us(), parent=parent.id if parent is not None else ""
+                )
+                self._origin.store.flush()
+                self._origin.store.flush()
 
     def take(self) -> None:
         """See ``Job.take``."""
@@ -135,7 +141,7 @@ class CheckpointJob:
         See ``Job.copy_bulk``.
         """
         assert self._plan is not None
-        with self._copy.failing():
+        with self._copy.failing(), self._deleting_where_failed():
             files = self._copy.begin(self._plan, self._files, on_progress)
             files.copy_bulk()
             files.copy_rest()
@@ -148,7 +154,7 @@ class CheckpointJob:
 
     def finish(self, seconds: Callable[[], float]) -> BackupSummary:
         """Verify the checkpoint, name it, and trim the journal; see ``Job.finish``."""
-        with self._copy.failing():
+        with self._copy.failing(), self._deleting_where_failed():
             manifest = self._copy.transfer.finish(seconds, Accounts())
             self._read_back(manifest)
             mark = self._name(manifest)
@@ -163,6 +169,26 @@ class CheckpointJob:
     def remove(self) -> None:
         """See ``Job.remove``."""
         self._copy.remove()
+
+    @contextmanager
+    def _deleting_where_failed(self) -> Iterator[None]:
+        """Delete the files of this checkpoint after an error, unless it was stopped or may have its mark.
+
+        Otherwise each attempt would leave a copy of what waits. A stop is urgent, and the next checkpoint deletes them.
+        """
+        try:
+            yield
+        except BackupStopped:
+            raise
+        except (StoreError, EngineError, OSError):
+            if not self._may_have_mark:
+                with suppress(StoreError, EngineError, OSError):
+                    self._delete_files()
+            raise
+
+    def _delete_files(self) -> None:
+        assert self._plan is not None
+        self._files.delete(list(self._files.names(f"{self._plan.id}/")))
 
     def _read_back(self, manifest: Manifest) -> None:
         """Compare every file of the checkpoint with the manifest; of those of earlier ones, that they exist."""
@@ -191,8 +217,9 @@ class CheckpointJob:
         newest = self._marks.newest
         if place.position <= (newest.position if newest is not None else 0):
             raise BackupError(f"position {place.position} is not above the checkpoint before")
+        self._may_have_mark = True
         if not self._marks.add(mark) and self._marks.read(mark.number) != mark:
-            self._files.delete(list(self._files.names(f"{mark.id}/")))
+            self._delete_files()
             raise CheckpointOvertaken(f"another broker has made checkpoint {mark.number}")
         return mark
 

@@ -139,11 +139,13 @@ def test_a_damaged_replica_makes_no_checkpoint(shard: Checkpointed) -> None:
     path.write_bytes(content)
     before = records_in(shard.engine)
 
-    with pytest.raises(CheckpointFailed, match=r"is damaged: page \d+ of sink \d, partition 0 in .*: the checksum"):
-        shard.check_point()
+    for _ in range(3):
+        with pytest.raises(CheckpointFailed, match=r"is damaged: page \d+ of sink \d, partition 0 in .*: the checksum"):
+            shard.check_point()
 
     assert Marks(shard.engine).refresh() is None
     assert records_in(shard.engine) == before
+    assert not list(shard.engine.files().names())
 
 
 def test_a_replica_that_misses_pages_makes_no_checkpoint(shard: Checkpointed) -> None:
@@ -171,6 +173,23 @@ def test_a_checkpoint_whose_files_are_not_read_back_as_they_were_written_is_not_
 
     assert Marks(shard.engine).refresh() is None
     assert records_in(shard.engine) == before
+    assert not list(shard.engine.files().names())
+
+
+def test_a_checkpoint_whose_mark_may_exist_keeps_its_files(
+    shard: Checkpointed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add = Marks.add
+
+    def lose_the_answer(marks: Marks, mark: Mark) -> bool:
+        add(marks, mark)
+        raise EngineAway("the answer was lost")
+
+    monkeypatch.setattr(Marks, "add", lose_the_answer)
+    with pytest.raises(CheckpointFailed, match="the answer was lost"):
+        shard.check_point()
+
+    assert load_newest(shard, tmp_path / "b") == content_of(shard.store)
 
 
 def test_of_two_brokers_that_make_the_same_checkpoint_one_gives_up_and_leaves_nothing(shard: Checkpointed) -> None:
