@@ -410,9 +410,10 @@ def serve(
 
     ``on_metrics`` is called with the URL for Prometheus, and ``on_console`` with that of the console, if there is one,
     before ``on_ready`` with HOST:PORT. SIGHUP reloads certificates and tokens, and ends no connection. A follower
-    ignores it, and reads them when it takes over. Raises ``SettingsError`` if one of their files is invalid,
-    ``StoreError`` if the store cannot be opened, ``OSError`` if an address cannot be bound, and ``ExportingError`` if an
-    ``OTEL_…`` variable is invalid.
+    ignores it, and reads them when it takes over.
+
+    Raises ``SettingsError`` if one of their files is invalid, ``StoreError`` if the store cannot be opened, ``OSError``
+    if an address cannot be bound, and ``ExportingError`` if an ``OTEL_…`` variable is invalid.
     """
     tune()
     os.umask(0o077)  # RocksDB makes its files with the mode that this leaves: other accounts may not read records

@@ -1,7 +1,7 @@
 """Follower: reads a journal into a replica, and takes over from an owner that is silent or has ended.
 
 Time only decides when a follower tries; the journal decides which one succeeds. An engine that does not answer is no
-silence of the owner.
+silence of the owner, and neither is time in which the follower itself was slow or frozen.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from random import SystemRandom
 from typing import Final
 
-from forebay.broker.storage.replication.batch import FrameDamaged
+from forebay.broker.storage.replication.batch import Batch, FrameDamaged
 from forebay.broker.storage.replication.checkpoints.source import CheckpointSource
 from forebay.broker.storage.replication.engine import Engine, EngineAway
 from forebay.broker.storage.replication.owner import Owner
 from forebay.broker.storage.replication.reader import Reader
-from forebay.broker.storage.replication.record import RecordDamaged, decode
+from forebay.broker.storage.replication.record import Header, RecordDamaged, decode
 from forebay.broker.storage.replication.replica import Replica, ReplicaUnusable
 from forebay.broker.storage.replication.takeover import take_over
 from forebay.broker.storage.replication.upkeep import Upkeep
@@ -75,6 +75,8 @@ class Follower:
         self._heard_at = clock()
         self._wait_s = takeover.after_s + SystemRandom().uniform(0, SPREAD_S)
         self._is_away = False
+        self._was_at_end = False
+        """True once this process has read to the end."""
 
     def follow(self, stop: threading.Event) -> Owner | None:
         """Follow until this process owns the journal, or ``stop`` is set, which returns None.
@@ -89,12 +91,17 @@ class Follower:
 
     def _follow(self, stop: threading.Event) -> Owner | None:
         while not stop.is_set():
+            is_behind = False
             try:
-                self._read()
-                if self._is_due() and (owner := self._take_over()) is not None:
-                    self._upkeep.finish()
-                    return owner
-                self._upkeep.step()
+                began = self._clock()
+                is_behind = self._apply(self._reader.read_some())
+                if not is_behind:
+                    self._was_at_end = True
+                    if self._is_due(began) and (owner := self._take_over()) is not None:
+                        self._upkeep.finish()
+                        return owner
+                if self._was_at_end:
+                    self._upkeep.step()
                 if self._is_away:
                     self._is_away = False
                     _log.warning("journal answers again journal=%s", self._engine.address)
@@ -103,35 +110,56 @@ class Follower:
                 if not self._is_away:
                     self._is_away = True
                     _log.error("journal does not answer journal=%s cause=%s", self._engine.address, away)
-            stop.wait(POLL_S)
+            if not is_behind:
+                stop.wait(POLL_S)
         return None
 
     def _read(self) -> int:
         """Read and apply up to the end; returns the first missing position."""
+        self._apply(self._reader.read())
+        return self._reader.place.position
+
+    def _apply(self, records: Iterable[tuple[int, Header, Batch | None]]) -> bool:
+        """Apply what is read; returns whether there was a record."""
+        before = self._reader.place.position
         try:
-            for position, header, batch in self._reader.read():
+            for position, header, batch in records:
                 if position == 0:
                     self._replica.journal = header.owner.hex()
                 if batch is not None:
                     self._replica.apply(batch, self._reader.place)
                     self._upkeep.note(batch.operations)
                 self._heard_at = self._clock()
-        except (RecordDamaged, FrameDamaged) as damage:
-            at = self._reader.place.position
-            raise ReplicaUnusable(f"record {at} of {self._engine.address} cannot be read: {damage}") from damage
-        return self._reader.place.position
+        except RecordDamaged as damage:
+            raise self._unusable(self._reader.place.position, damage) from damage
+        except FrameDamaged as damage:
+            raise self._unusable(self._reader.place.position - 1, damage) from damage  # its records were taken
+        return self._reader.place.position > before
 
-    def _is_due(self) -> bool:
+    def _unusable(self, position: int, damage: ValueError) -> ReplicaUnusable:
+        return ReplicaUnusable(f"record {position} of {self._engine.address} cannot be read: {damage}")
+
+    def _is_due(self, at_s: float) -> bool:
+        """Return whether a takeover is due; ``at_s`` is when the read began that has found the end.
+
+        What the owner has appended since then is read next.
+        """
+        return self._has_no_owner() or at_s - self._heard_at >= self._wait_s
+
+    def _has_no_owner(self) -> bool:
         place = self._reader.place
-        if place.position == 0 or place.released or place.owner == self._former:
-            return True
-        return self._clock() - self._heard_at >= self._wait_s
+        return place.position == 0 or place.released or place.owner == self._former
 
     def _take_over(self) -> Owner | None:
-        """Fence the owner; returns None if another follower was first."""
-        began = self._clock()
+        """Fence the owner; returns None if another follower was first, or the owner is not silent after all."""
+        began, epoch = self._clock(), self._reader.place.epoch
         self._file.write_bytes(self._identity)
-        owner = take_over(self._reader, self._read, self._identity, self._takeover.endpoint, self._clock)
+        owner = take_over(
+            self._reader, self._read, self._identity, self._takeover.endpoint, self._clock, self._has_no_owner
+        )
+        if owner is None and self._reader.place.epoch == epoch:
+            _log.info("the owner appends again, it is followed epoch=%d", epoch)
+            return None
         if owner is None:
             _log.info(
                 "another broker has taken over epoch=%d endpoint=%s", self._reader.place.epoch, self._reader.endpoint

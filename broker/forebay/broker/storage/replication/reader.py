@@ -56,17 +56,25 @@ class Reader:
             raise Trimmed(f"position {first} is below the checkpoint at {self.marks.horizon}")
 
     def read(self) -> Iterator[tuple[int, Header, Batch | None]]:
-        """Yield the records up to the end, each with the batch that it completes.
+        """Yield the records up to the end, each with the batch that it completes; see ``read_some``."""
+        position = -1
+        while position != self.place.position:
+            position = self.place.position
+            yield from self.read_some()
+
+    def read_some(self) -> Iterator[tuple[int, Header, Batch | None]]:
+        """Yield the next records, of about ``AHEAD_BYTES``; none at the end.
 
         A record is taken, and ``place`` is behind it, when it is yielded. Raises ``Trimmed``, ``EngineAway``, and
         ``RecordDamaged`` or ``FrameDamaged`` at the record.
         """
-        while records := self._ahead():
+        records = self._ahead()
+        if records:
             self._check(self.place.position)
-            for record in records:
-                position = self.place.position
-                header, body = decode(record)
-                yield position, header, self._history.take(header, body)
+        for record in records:
+            position = self.place.position
+            header, body = decode(record)
+            yield position, header, self._history.take(header, body)
 
     def _ahead(self) -> list[bytes]:
         records: list[bytes] = []

@@ -10,16 +10,25 @@ from forebay.broker.storage.replication.replica import ReplicaUnusable
 
 
 def take_over(
-    reader: Reader, read: Callable[[], int], identity: bytes, endpoint: str, clock: Callable[[], float]
+    reader: Reader,
+    read: Callable[[], int],
+    identity: bytes,
+    endpoint: str,
+    clock: Callable[[], float],
+    has_no_owner: Callable[[], bool] = lambda: True,
 ) -> Owner | None:
-    """Fence the owner; returns the next one, or None if another fence was first.
+    """Fence the owner; returns the next one, or None if another fence was first, or the owner is not silent.
 
-    ``read`` reads and applies up to the end with ``reader``, and returns the first missing position. A missing position
-    below the horizon is not the end: so the reader looks the horizon up before the fence, and once more as it reads the
-    fence. A fence that was put below the horizon has no effect on readers. Raises ``Trimmed``, ``EngineAway``, and
-    ``ReplicaUnusable`` for a replica that is ahead of the journal.
+    ``read`` reads and applies up to the end with ``reader``, and returns the first missing position. Where it finds a
+    record at first, the owner is not silent: None is returned, unless ``has_no_owner`` says that it has ended.
+
+    A missing position below the horizon is not the end: so the reader looks the horizon up before the fence, and once
+    more as it reads the fence. A fence that was put below the horizon has no effect on readers. Raises ``Trimmed``,
+    ``EngineAway``, and ``ReplicaUnusable`` for a replica that is ahead of the journal.
     """
-    read()
+    before = reader.place.position
+    if read() > before and not has_no_owner():
+        return None
     reader.check()
     _check_not_ahead(reader)
     epoch = reader.place.epoch + 1

@@ -72,9 +72,10 @@ class Upkeep:
                     self._small_deletes += DELETES_MIN
 
     def step(self) -> None:
-        """Begin what is due, unless something runs. Called between two batches, at the end of the journal.
+        """Begin what is due, unless something runs.
 
-        There a replica has every batch that an earlier process has applied before a power loss.
+        Called between two batches, once this process has read to the end of the journal: from there on a replica has
+        every batch that an earlier process has applied before a power loss.
         """
         if self._running is not None:
             if not self._running.done():

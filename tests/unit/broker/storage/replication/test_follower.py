@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -12,11 +12,14 @@ import pytest
 from forebay.broker.storage.errors import StoreFailed
 from forebay.broker.storage.records.pages.page import BULK_PAGE
 from forebay.broker.storage.records.store import HIGHEST
+from forebay.broker.storage.replication import reader as readers
 from forebay.broker.storage.replication.batch import Batch, encode
 from forebay.broker.storage.replication.engines.memory import MemoryEngine
 from forebay.broker.storage.replication.follower import Follower, Takeover, check_identity
 from forebay.broker.storage.replication.owner import Owner
 from forebay.broker.storage.replication.reader import Reader
+from forebay.broker.storage.replication.record import Header, RecordKind, decode_header
+from forebay.broker.storage.replication.record import encode as encode_record
 from forebay.broker.storage.replication.replica import Replica, ReplicaUnusable
 from forebay.broker.storage.replication.store import ReplicatedStore
 from forebay.broker.storage.store.contract import Delete, DeleteRange, Family, Put
@@ -49,6 +52,27 @@ class Stop(threading.Event):
         if self._left <= 0:
             self.set()
         return self.is_set()
+
+
+class EndEngine(MemoryEngine):
+    """Calls back after a read that found the end of the journal again, and nothing else before it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at_end: Callable[[], None] = lambda: None
+        self._end = -1
+
+    def read(self, position: int) -> bytes | None:
+        """See ``Engine.read``."""
+        found = super().read(position)
+        before, self._end = self._end, -1 if found is not None else position
+        if before == position == self._end:
+            self.at_end()
+        return found
+
+
+def fences_in(engine: MemoryEngine) -> int:
+    return [decode_header(record).kind for record in engine.records.values()].count(RecordKind.FENCE)
 
 
 @contextmanager
@@ -107,6 +131,85 @@ def test_a_follower_takes_over_after_the_silence_and_not_before(engine: MemoryEn
     assert read_history(engine)[0].endpoint == "here:1"
     for each in (former, owner):
         each.close()
+
+
+def test_a_read_that_was_slow_is_no_silence_of_the_owner(tmp_path: Path) -> None:
+    engine, clock = EndEngine(), Clock()
+    with closing(take_over(engine, b"a")) as owner:
+
+        def answer_late() -> None:
+            clock.now += AFTER_S + 2
+            owner.append(batch_of(owner.groups))
+            if owner.groups == 3:
+                engine.at_end = lambda: None
+
+        engine.at_end = answer_late
+        assert follow(engine, tmp_path, looks=5, clock=clock) is None
+
+    assert fences_in(engine) == 1
+    assert value_in(tmp_path) == (2).to_bytes(8, "big")
+
+
+def test_a_takeover_is_given_up_where_the_owner_appends_before_the_fence(tmp_path: Path) -> None:
+    engine, clock = EndEngine(), Clock()
+    with closing(take_over(engine, b"a")) as owner:
+
+        def append_late() -> None:
+            engine.at_end = lambda: None
+            owner.append(batch_of(1))
+
+        def be_silent() -> None:
+            clock.now += AFTER_S + 2
+            engine.at_end = append_late
+
+        engine.at_end = be_silent
+        assert follow(engine, tmp_path, looks=5, clock=clock) is None
+        assert owner.groups == 1
+        owner.append(batch_of(2))
+
+    assert fences_in(engine) == 1
+    assert value_in(tmp_path) == (1).to_bytes(8, "big")
+
+
+def test_a_follower_that_never_comes_to_the_end_releases_space_and_stops_when_it_is_asked_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readers, "AHEAD_RECORDS", 2)
+    engine, clock = MemoryEngine(), Clock()
+    stop = threading.Event()
+    key = BULK_PAGE.key(1, 1, 0)
+    appended = 0
+
+    class BusyEngine(MemoryEngine):
+        """The owner appends another record during each read, once the follower has been at the end."""
+
+        def read(self, position: int) -> bytes | None:
+            """See ``Engine.read``."""
+            nonlocal appended
+            if waits and appended < 100:
+                appended += 1
+                owner.append(encode(Batch([], [Delete(Family.BULK, key)])) if appended == 3 else batch_of(appended))
+                if appended == 20:
+                    stop.set()
+            return super().read(position)
+
+    waits = 0
+
+    def wait(timeout: float | None = None) -> bool:
+        nonlocal waits
+        waits += 1
+        return stop.is_set()
+
+    monkeypatch.setattr(stop, "wait", wait)
+    engine = BusyEngine()
+    with closing(take_over(engine, b"a")) as owner, replica_in(tmp_path) as replica:
+        owner.append(encode(Batch([(key, b"x")], [HIGHEST.put(HIGHEST.key(), (1, 1))])))
+        reader = Reader(engine, replica.place)
+        assert Follower(reader, replica, tmp_path, Takeover(AFTER_S, ""), clock).follow(stop) is None
+
+    assert waits == 1
+    assert 20 <= appended < 25
+    assert not list((tmp_path / "bulk").iterdir())
 
 
 def test_a_replica_that_is_ahead_of_its_journal_takes_nothing_over(engine: MemoryEngine, tmp_path: Path) -> None:
@@ -237,6 +340,17 @@ def test_a_record_that_cannot_be_read_ends_a_follower_with_its_position(engine: 
         engine.records[1] = b"no record"
 
         with pytest.raises(ReplicaUnusable, match=r"record 1 of memory://"):
+            follow(engine, tmp_path)
+
+
+def test_a_batch_that_cannot_be_read_ends_a_follower_with_the_position_of_its_last_record(
+    engine: MemoryEngine, tmp_path: Path
+) -> None:
+    with closing(take_over(engine, b"a")) as owner:
+        header = Header(RecordKind.CHUNK, owner.epoch, owner.identity)
+        engine.records[owner.position] = b"".join(encode_record(header, [b"no batch"]))
+
+        with pytest.raises(ReplicaUnusable, match=rf"record {owner.position} of memory://"):
             follow(engine, tmp_path)
 
 
