@@ -17,7 +17,7 @@ def take_over(
     clock: Callable[[], float],
     has_no_owner: Callable[[], bool] = lambda: True,
 ) -> Owner | None:
-    """Fence the owner; returns the next one, or None if another fence was first, or the owner is not silent.
+    """Fence the owner; returns the next one, None if another fence was first or the owner appends.
 
     ``read`` reads and applies up to the end with ``reader``, and returns the first missing position. Where it finds a
     record at first, the owner is not silent: None is returned, unless ``has_no_owner`` says that it has ended.
