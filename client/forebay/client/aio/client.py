@@ -83,12 +83,18 @@ class Client(ClientCalls, Awaiting):
         """
         self._channels.io.check()
         first: ForebayError | None = None
-        for one in list(self._open):
-            try:
-                await one.close()
-            except ForebayError as error:
-                first = first or error
-        await self._channels.close()
+        try:
+            for one in list(self._open):
+                try:
+                    await one.close()
+                except ForebayError as error:
+                    first = first or error
+        except BaseException:  # as of a cancelled task: nothing may go on without an owner
+            for one in list(self._open):
+                one.cut()
+            raise
+        finally:
+            await self._channels.close()
         if first is not None:
             raise first
 

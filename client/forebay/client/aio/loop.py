@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class LoopCondition:
-    """Condition whose waits suspend the task and release the lock."""
+    """Condition whose waits suspend the task and release the lock. Another thread may notify."""
 
     def __init__(self, lock: Lock) -> None:
         self._lock = lock
@@ -43,7 +43,7 @@ class LoopCondition:
         try:
             await notified
         finally:
-            self._lock.acquire()  # free: no task holds it while it is suspended
+            self._lock.acquire()  # no task holds it while it is suspended, another thread only for a moment
             del self._waiting[notified]
             if timer is not None:
                 timer.cancel()
@@ -51,11 +51,27 @@ class LoopCondition:
     def notify(self, n: int = 1) -> None:
         """Wake all that wait, the first one first: a single one might be cancelled before it runs."""
         for notified in self._waiting:
-            _complete(notified)
+            complete(notified)
 
     def notify_all(self) -> None:
         """Wake all that wait."""
         self.notify()
+
+
+def complete(future: asyncio.Future[None]) -> None:
+    """End the wait for a future, from any thread."""
+    loop = future.get_loop()
+    if _running_loop() is loop:
+        _complete(future)
+    elif not loop.is_closed():
+        loop.call_soon_threadsafe(_complete, future)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 def _complete(future: asyncio.Future[None]) -> None:
@@ -154,10 +170,7 @@ class EventLoop:
 
     def check(self) -> None:
         """Raise ``FOREIGN_LOOP`` outside of the event loop that used the client first."""
-        try:
-            running = asyncio.get_running_loop()
-        except RuntimeError:
-            running = None
+        running = _running_loop()
         if self._loop is None:
             self._loop = running
         if running is None or running is not self._loop:

@@ -15,6 +15,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeVar, cast
 
+from forebay.client.aio.loop import complete
 from forebay.client.errors import BufferFull
 from forebay.client.publish.completions import ManyFuture, PublishFuture
 from forebay.client.publish.core import PublisherCore
@@ -47,7 +48,7 @@ class Pending(Generic[T]):
             loop = asyncio.get_running_loop()
             done = loop.create_future()
             cast(PublishFuture, self._future).begin_wait()
-            self._future.add_done_callback(lambda _: None if done.done() else done.set_result(None))
+            self._future.add_done_callback(lambda _: complete(done))
             yield from done
         return self._future.result()
 
@@ -177,6 +178,11 @@ class Publisher:
             await self._core.end()
         finally:
             self._on_close(self)
+
+    def cut(self) -> None:
+        """Close at once, also without the event loop's help. See ``abandon``."""
+        self._core.cut()
+        self._on_close(self)
 
     async def __aenter__(self) -> Self:
         """Return the publisher itself."""

@@ -109,3 +109,8 @@ class Subscriber(ClosableIterator[Delivery]):
         """
         await self._core.close()
         self._on_close(self)
+
+    def cut(self) -> None:
+        """Close at once: the broker is not notified, and redelivers unsettled records."""
+        self._core.cut()
+        self._on_close(self)

@@ -101,6 +101,11 @@ class SubscriberCore:
         finally:
             self._stream.cancel()
 
+    def cut(self) -> None:
+        """End the subscriber at once; its job ends by itself."""
+        self.state.cut()
+        self._stream.cancel()
+
     def _check(self) -> None:
         self._io.check()
         if self._forks != PROCESS.forks:

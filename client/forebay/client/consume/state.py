@@ -196,15 +196,20 @@ class SubscriptionState:
     async def close(self, timeout_s: float) -> None:
         """Return no more deliveries; wait until all answers have results, or the stream has ended."""
         until = self.clock() + timeout_s
+        self.cut()
         with self._lock:
-            self._closed = True
-            self._news.notify_all()
-            self._to_send.notify()
             while self._stream is not None and not self._answers.is_idle():
                 left_s = until - self.clock()
                 if left_s <= 0:
                     break
                 await self._news.wait_for_notify(left_s)
+
+    def cut(self) -> None:
+        """Return no more deliveries."""
+        with self._lock:
+            self._closed = True
+            self._news.notify_all()
+            self._to_send.notify()
 
     def is_closed(self) -> bool:
         """True if it was closed."""

@@ -228,9 +228,13 @@ class PublisherCore:
         """Close without waiting: records that are not durable fail with ``PUBLISH_ABANDONED``."""
         if self._forks != PROCESS.forks:
             return
+        self.cut()
+        await self._stream.join(None)
+
+    def cut(self) -> None:
+        """End as ``end``, and leave the end of the jobs to themselves."""
         self._buffer.close()
         self._stream.abandon()
-        await self._stream.join(None)
         self.is_closed = True
 
     def check_loop(self) -> None:

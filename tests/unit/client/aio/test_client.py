@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from forebay.client import Client, Closed, aio
+from forebay.client import Client, Closed, Record, aio
 from forebay.client.testing import broker
 from forebay.errors.reasons import Reason
 
@@ -77,3 +77,61 @@ def test_every_operation_of_the_thread_client_exists_in_the_asyncio_client() -> 
         }
 
     assert missing == {".consumer", ".position_store"}  # their stores block
+
+
+def test_a_delivery_is_read_and_acked_in_another_thread(endpoint: str) -> None:
+    async def run() -> tuple[list[bytes], int]:
+        async with aio.Client(endpoint) as client:
+            await client.publish("orders", [Record(b"value")])
+            async with client.subscriber("orders") as subscriber:
+                delivery = await anext(subscriber)
+
+                def work() -> list[bytes]:
+                    values = [record.value for record in delivery]
+                    delivery.ack()
+                    return values
+
+                values = await asyncio.to_thread(work)
+                async for stats in client.sinks.watch("orders"):
+                    if stats.subscriptions[0].partitions[0].acked:
+                        return values, stats.subscriptions[0].partitions[0].acked
+        raise AssertionError("a watch has no end")
+
+    assert asyncio.run(run(), debug=True) == ([b"value"], 1)
+
+
+def test_a_receipt_can_be_awaited_in_another_event_loop(endpoint: str) -> None:
+    async def run() -> int | None:
+        async with aio.Client(endpoint) as client, await client.publisher("orders") as publisher:
+            pending = await publisher.send(b"value")
+
+            async def wait() -> int | None:
+                return (await pending).first_offset
+
+            return await asyncio.to_thread(lambda: asyncio.run(wait()))
+
+    assert asyncio.run(run()) == 0
+
+
+def test_a_cancelled_end_of_a_client_leaves_no_task_behind() -> None:
+    async def run() -> tuple[str, set[str]]:
+        found = broker()
+        running = found.__enter__()
+        async with aio.Client(running.endpoint) as admin:
+            await admin.sinks.create("orders")
+        client = aio.Client(running.endpoint)
+        publisher = await client.publisher("orders")
+        subscriber = client.subscriber("orders")
+        assert await subscriber.take(0.05) is None
+        await asyncio.to_thread(found.__exit__, None, None, None)
+        pending = await publisher.send(b"never durable")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await client.close()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        await asyncio.wait(others, timeout=10)
+        with pytest.raises(Closed) as failed:
+            await pending
+        return failed.value.reason, {task.get_name() for task in others if not task.done()}
+
+    assert asyncio.run(run()) == (Reason.PUBLISH_ABANDONED.name, set())
