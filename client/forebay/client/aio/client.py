@@ -89,7 +89,7 @@ class Client(ClientCalls, Awaiting):
                     await one.close()
                 except ForebayError as error:
                     first = first or error
-        except BaseException:  # as of a cancelled task: nothing may go on without an owner
+        except BaseException:  # as of a cancelled task: nothing may continue without an owner
             for one in list(self._open):
                 one.cut()
             raise

@@ -180,7 +180,7 @@ class Publisher:
             self._on_close(self)
 
     def cut(self) -> None:
-        """Close at once, also without the event loop's help. See ``abandon``."""
+        """Close at once, without a wait. See ``abandon``."""
         self._core.cut()
         self._on_close(self)
 
