@@ -11,6 +11,7 @@ from typing import Final
 BROKER: Final = Path(__file__).resolve().parents[2] / "broker" / "forebay" / "broker"
 
 OWN_TASKS: Final = {
+    "console/listener.py": "its end ends the supervised server; a TLS handshake belongs to one connection",
     "exporters.py": "ends the exporters at a stop, for 5 s at most",
     "rpc/buffer/service.py": "belongs to one call, which waits for it",
     "rpc/buffer/deliver_stream.py": "belongs to one stream, which ends with the first of them",

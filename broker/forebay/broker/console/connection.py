@@ -1,20 +1,17 @@
-"""HTTP connections to the console, with bounds of their number and of the arrival of a request.
+"""HTTP connections to the console, with a time limit of the arrival of a request.
 
-uvicorn has a time limit between two requests only. Without these bounds, connections that send nothing are kept until
-the file descriptors of the broker are used up.
+uvicorn has a time limit between two requests only, so connections that send nothing would stay open.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.server import ServerState
-
-CONNECTIONS_MAX: Final = 256
-"""Connections at a time, each with one request at most; further ones are closed."""
 
 REQUEST_S: Final = 10.0
 """Time limit of a TLS handshake, and of the arrival of a request.
@@ -24,26 +21,23 @@ It begins with the connection, for a later request with its first byte.
 
 
 class BoundedConnection(H11Protocol):
-    """Connection that is closed if there are too many, or if no complete request arrives in time."""
+    """Connection that is closed if no complete request arrives in time."""
 
-    def __init__(self, config: Config, state: ServerState, *, connections_max: int, request_s: float) -> None:
+    def __init__(self, config: Config, state: ServerState, *, request_s: float, on_lost: Callable[[], None]) -> None:
         super().__init__(config, state, {})
-        self._connections_max = connections_max
+        self._on_lost = on_lost
         self._request_s = request_s
         self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        """Close a connection above the bound; give others the time for a request."""
-        if len(self.connections) >= self._connections_max:
-            self.transport = transport
-            transport.abort()
-            return
+        """Start the time limit of the first request."""
         super().connection_made(transport)
         self._await_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End the time limit."""
+        """End the time limit, and report the loss."""
         self._end_deadline()
+        self._on_lost()
         super().connection_lost(exc)
 
     def handle_events(self) -> None:

@@ -11,7 +11,11 @@ from typing import Final
 import uvicorn
 from starlette.applications import Starlette
 
-from forebay.broker.console.connection import CONNECTIONS_MAX, REQUEST_S, BoundedConnection
+from forebay.broker.console.connection import REQUEST_S, BoundedConnection
+from forebay.broker.console.listener import Listener
+
+CONNECTIONS_MAX: Final = 256
+"""Connections at a time, each with one request at most; further ones are closed."""
 
 BACKLOG: Final = 128
 """Connections that the system keeps until the loop accepts them."""
@@ -26,25 +30,27 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._connections_max = connections_max
         self._request_s = request_s
+        self._listeners: list[Listener] = []
+
+    async def on_tick(self, counter: int) -> bool:
+        """Raise the error of a listener; the supervisor starts the server again."""
+        for one in self._listeners:
+            one.check()
+        return await super().on_tick(counter)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept connections."""
-        loop, context = asyncio.get_running_loop(), self.config.ssl
-        self.servers = [
-            await loop.create_server(
-                self._connection,
-                sock=listening,
-                backlog=BACKLOG,
-                ssl=context,
-                ssl_handshake_timeout=None if context is None else self._request_s,
-            )
-            for listening in sockets or ()
-        ]
+        self._listeners = [self._listener(one) for one in sockets or ()]
+        self.servers = [*self._listeners]  # type: ignore[list-item]  # they have what uvicorn calls
         self.started = True
 
-    def _connection(self) -> BoundedConnection:
-        return BoundedConnection(
-            self.config, self.server_state, connections_max=self._connections_max, request_s=self._request_s
+    def _listener(self, listening: socket.socket) -> Listener:
+        return Listener(
+            listening,
+            lambda lost: BoundedConnection(self.config, self.server_state, request_s=self._request_s, on_lost=lost),
+            connections_max=self._connections_max,
+            context=self.config.ssl,
+            handshake_s=self._request_s,
         )
 
     @contextlib.contextmanager

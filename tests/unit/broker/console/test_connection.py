@@ -15,8 +15,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from forebay.broker.console.connection import CONNECTIONS_MAX
-from forebay.broker.console.server import ConsoleServer
+from forebay.broker.console.server import CONNECTIONS_MAX, ConsoleServer
 from tests.support.certificates import Authority
 
 pytestmark = pytest.mark.anyio
@@ -156,3 +155,10 @@ async def test_a_tls_handshake_must_end_in_time(tmp_path: Path) -> None:
         context = ssl.create_default_context(cafile=str(authority.cert))
         async with peers(port, ssl=context, server_hostname="localhost") as [user]:
             assert (await user.answer(GET)).startswith(STATUS_OK)
+
+
+async def test_connections_before_their_tls_handshake_are_bounded(tmp_path: Path) -> None:
+    pair = Authority(tmp_path).signed("console")
+    files: dict[str, Any] = {"cert_file": str(pair.cert), "key_file": str(pair.key)}
+    async with served(connections_max=2, request_s=LONG_S, **files) as port, peers(port, 2), peers(port) as [third]:
+        assert await third.end() == b""
