@@ -177,7 +177,7 @@ class Follower:
 
 
 def check_identity(engine: Engine, replica: Replica) -> None:
-    """Raise ``ReplicaUnusable`` if a replica has batches of another journal, or one that is ahead of this.
+    """Raise ``ReplicaUnusable`` if a replica has batches of another journal, or the first record is damaged.
 
     Raises ``EngineAway``.
     """
@@ -186,6 +186,9 @@ def check_identity(engine: Engine, replica: Replica) -> None:
     first = engine.read(0)
     if first is None:
         raise ReplicaUnusable(f"the directory has the store of another journal: {engine.address} is empty")
-    header, _ = decode(first)
+    try:
+        header, _ = decode(first)
+    except RecordDamaged as damage:
+        raise ReplicaUnusable(f"record 0 of {engine.address} cannot be read: {damage}") from damage
     if header.owner.hex() != replica.journal:
         raise ReplicaUnusable(f"the directory has the store of another journal than {engine.address}")

@@ -19,7 +19,7 @@ from typing import Final
 
 from forebay.broker.storage.replication.batch import Piece
 from forebay.broker.storage.replication.engine import Engine, EngineAway
-from forebay.broker.storage.replication.record import Header, RecordKind, decode, encode
+from forebay.broker.storage.replication.record import Header, RecordDamaged, RecordKind, decode, encode
 
 _log: Final = logging.getLogger(__name__)
 CHUNK_BYTES: Final = 8 << 20
@@ -33,7 +33,7 @@ RETRY_MAX_S: Final = 2.0
 
 
 class Fenced(Exception):
-    """Another owner has taken over, or this one was ended: nothing more is confirmed."""
+    """Another owner has taken over or may have, or this one was ended: nothing more is confirmed."""
 
 
 class Owner:
@@ -56,9 +56,10 @@ class Owner:
         """Bytes of the records that this owner has appended."""
         self._threads = ThreadPoolExecutor(CHUNKS_AT_ONCE, thread_name_prefix="forebay-journal")
         self.confirmed_at = clock()
-        """Time of the last confirmation."""
+        """Time at which the last append that is confirmed began."""
         self.away_since: float | None = None
         """Time since when the engine does not answer; None while it does."""
+        self._away_lock = threading.Lock()  # protects changes of ``away_since`` by the threads that put records
 
     @property
     def position(self) -> int:
@@ -113,7 +114,7 @@ class Owner:
             if self._fenced:
                 raise Fenced(self._fenced)
             batch = records[:CHUNKS_AT_ONCE]
-            first = self._position
+            first, began = self._position, self._clock()
             tasks = [self._threads.submit(self._put, first + at, record) for at, record in enumerate(batch)]
             wait(tasks)
             # Every position below the end of the batch is known now; confirm up to the first that is another's.
@@ -122,7 +123,7 @@ class Owner:
             confirmed = own.index(False) if False in own else len(own)
             self.appended_bytes += sum(map(len, (piece for record in batch for piece in record)))
             del records[:confirmed]
-            self.confirmed_at = self._clock()
+            self.confirmed_at = began
 
     def _put(self, position: int, record: list[Piece]) -> bool:
         """Put a record at a position; returns False if a fenced owner has put one there.
@@ -136,23 +137,37 @@ class Owner:
             try:
                 created = self._engine.create(position, record) or self._is_own(position, record)
             except EngineAway as away:
-                if self.away_since is None:
-                    self.away_since = self._clock()
-                    _log.error("journal does not answer, appends wait journal=%s cause=%s", self._engine.address, away)
+                self._note_away(away)
                 self._ended.wait(delay_s)
                 delay_s = min(2 * delay_s, RETRY_MAX_S)
                 continue
-            if self.away_since is not None:
-                away_s, self.away_since = self._clock() - self.away_since, None
-                _log.warning("journal answers again journal=%s seconds=%.1f", self._engine.address, away_s)
+            self._note_answer()
             return created
+
+    def _note_away(self, cause: EngineAway) -> None:
+        with self._away_lock:
+            if self.away_since is not None:
+                return
+            self.away_since = self._clock()
+        _log.error("journal does not answer, appends wait journal=%s cause=%s", self._engine.address, cause)
+
+    def _note_answer(self) -> None:
+        with self._away_lock:
+            since, self.away_since = self.away_since, None
+        if since is not None:
+            away_s = self._clock() - since
+            _log.warning("journal answers again journal=%s seconds=%.1f", self._engine.address, away_s)
 
     def _is_own(self, position: int, record: list[Piece]) -> bool:
         """Tell whether the record at a taken position is ``record``. Raises ``Fenced``."""
         found = self._engine.read(position)
         if found is None:
             raise EngineAway(f"position {position} is taken, and has no record")
-        header, _ = decode(found)
+        try:
+            header, _ = decode(found)
+        except RecordDamaged as damage:  # it may have been a fence
+            self._fenced = f"record {position} of {self._engine.address} cannot be read: {damage}"
+            raise Fenced(self._fenced) from damage
         if header.epoch > self._epoch:
             self._fenced = f"owner epoch {header.epoch} is above {self._epoch}"
             raise Fenced(self._fenced)

@@ -335,6 +335,16 @@ def test_a_directory_with_the_store_of_another_journal_is_refused(engine: Memory
             check_identity(other, replica)
 
 
+def test_a_journal_whose_first_record_cannot_be_read_is_refused(engine: MemoryEngine, tmp_path: Path) -> None:
+    with closing(take_over(engine, b"a")) as owner:
+        owner.append(batch_of(1))
+        follow(engine, tmp_path)
+    engine.records[0] = b"no record"
+
+    with replica_in(tmp_path) as replica, pytest.raises(ReplicaUnusable, match="record 0 of memory:// cannot be read"):
+        check_identity(engine, replica)
+
+
 def test_a_record_that_cannot_be_read_ends_a_follower_with_its_position(engine: MemoryEngine, tmp_path: Path) -> None:
     with closing(take_over(engine, b"a")):
         engine.records[1] = b"no record"

@@ -79,6 +79,59 @@ def test_an_append_waits_while_the_engine_is_unreachable_and_is_confirmed_when_i
     assert read_all(engine) == [1]
 
 
+def test_an_outage_whose_end_another_thread_has_noted_does_not_fail_the_append(engine: MemoryEngine) -> None:
+    """Threads of several chunks see the journal answer at the same time."""
+    made: list[Owner] = []
+
+    def clock() -> float:
+        for each in made:
+            each.away_since = None
+        return 100.0
+
+    fence(engine, 1, b"a" * 16, "", lambda: 0)
+    owner = Owner(engine, 1, b"a" * 16, 1, clock)
+    engine.lost_answers = 1
+    made.append(owner)
+
+    owner.append(batch_of(1))
+
+    assert read_all(engine) == [1]
+    assert owner.away_since is None
+    owner.close()
+
+
+def test_the_time_of_a_confirmation_is_that_of_its_request(engine: MemoryEngine) -> None:
+    """A follower may have taken over while the answer was on its way."""
+    now = 100.0
+    fence(engine, 1, b"a" * 16, "", lambda: 0)
+    owner = Owner(engine, 1, b"a" * 16, 1, lambda: now)
+
+    def be_slow(position: int, record: bytes) -> None:
+        nonlocal now
+        now += 30.0
+
+    now = 110.0
+    engine.before_create = be_slow
+    owner.append(batch_of(1))
+
+    assert owner.confirmed_at == 110.0
+    owner.close()
+
+
+def test_an_owner_whose_position_has_a_record_that_cannot_be_read_confirms_nothing_more(
+    engine: MemoryEngine, owner: Owner
+) -> None:
+    """It may have been a fence."""
+    position = owner.position
+    engine.records[position] = b"damaged"
+
+    for _ in range(2):
+        with pytest.raises(Fenced, match=rf"record {position} of memory:// cannot be read"):
+            owner.append(batch_of(1))
+
+    assert engine.records[position] == b"damaged"
+
+
 def test_an_owner_that_is_ended_while_the_engine_is_unreachable_confirms_nothing(
     engine: MemoryEngine, owner: Owner
 ) -> None:
