@@ -34,6 +34,8 @@ from forebay.broker.storage.store.rocks.store import RocksStore
 
 _log: Final = logging.getLogger(__name__)
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_WRONG_PATH: Final = (PermissionError, NotADirectoryError, FileExistsError)
+"""Errors of a journal's directory that do not pass; others do, such as that of a server that does not answer."""
 SERVES_FOR: Final = 0.6
 """Share of the takeover time for which an owner is ready without a confirmation of its journal."""
 
@@ -49,11 +51,19 @@ def own_shard(settings: BrokerSettings) -> ReplicatedStore | None:
     Returns None where a signal ends it before. Raises ``SettingsError`` for an unsuitable journal, and ``StoreError``.
     """
     with _stopped_by_signals() as stop:
-        try:
-            engine = open_engine(settings.journal)
-        except (EngineUnsuitable, OSError) as error:
-            raise SettingsError(f"journal = {settings.journal!r}: {error}") from error
-        return _Candidate(settings, engine, stop).own()
+        engine: Engine | None = None
+
+        def open_() -> None:
+            nonlocal engine
+            try:
+                engine = open_engine(settings.journal)
+            except (EngineUnsuitable, *_WRONG_PATH) as error:
+                raise SettingsError(f"journal = {settings.journal!r}: {error}") from error
+            except OSError as error:
+                raise EngineAway(str(error)) from error
+
+        _patiently(open_, settings.journal, stop)
+        return _Candidate(settings, engine, stop).own() if engine is not None else None
 
 
 async def watch_journal(
@@ -174,21 +184,25 @@ class _Candidate:
         return ReplicatedStore(replica, owner, engine, tables_of=self._tables_of) if owner is not None else None
 
     def _patiently(self, action: Callable[[], None]) -> bool:
-        """Repeat an action until the engine answers; returns False if the process was asked to stop before."""
-        said = False
-        while not self._stop.is_set():
-            try:
-                action()
-            except BackupStopped:
-                break
-            except EngineAway as away:
-                if not said:
-                    said = True
-                    _log.error("journal does not answer journal=%s cause=%s", self._engine.address, away)
-                self._stop.wait(POLL_S)
-            else:
-                return True
-        return False
+        return _patiently(action, self._engine.address, self._stop)
+
+
+def _patiently(action: Callable[[], None], journal: str, stop: threading.Event) -> bool:
+    """Repeat an action until the engine answers; returns False if the process was asked to stop before."""
+    said = False
+    while not stop.is_set():
+        try:
+            action()
+        except BackupStopped:
+            break
+        except EngineAway as away:
+            if not said:
+                said = True
+                _log.error("journal does not answer journal=%s cause=%s", journal, away)
+            stop.wait(POLL_S)
+        else:
+            return True
+    return False
 
 
 @contextmanager

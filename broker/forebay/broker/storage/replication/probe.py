@@ -11,14 +11,18 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final
 
-from forebay.broker.storage.replication.engine import Engine, EngineUnsuitable
+from forebay.broker.storage.replication.engine import Engine, EngineAway, EngineUnsuitable
 
 RACES: Final = 500
 WRITERS: Final = 4
 
 
 def probe(engine: Engine, *, races: int = RACES) -> None:
-    """Race for new names. Raises ``EngineUnsuitable``, or ``EngineAway`` where the engine does not answer."""
+    """Race for new names.
+
+    Raises ``EngineUnsuitable``, or ``EngineAway`` where the engine does not answer, or a race had no winner: its answer
+    was lost.
+    """
     names = [f"{secrets.token_hex(8)}-{number}" for number in range(races)]
 
     def race(pool: ThreadPoolExecutor, name: str) -> int:
@@ -29,9 +33,11 @@ def probe(engine: Engine, *, races: int = RACES) -> None:
             winners = list(names_at_once.map(partial(race, writers), names))
     finally:
         engine.end_races(names)
-    wrong = [count for count in winners if count != 1]
+    wrong = [count for count in winners if count > 1]
     if wrong:
         raise EngineUnsuitable(
             f"journal {engine.address}: in {len(wrong)} of {races} races {wrong[0]} of {WRITERS} writers created the "
             "same object, so it could not stop a former owner; use a service with conditional writes"
         )
+    if 0 in winners:
+        raise EngineAway(f"in {winners.count(0)} of {races} races no writer created the object")

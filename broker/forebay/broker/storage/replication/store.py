@@ -39,6 +39,9 @@ class ReplicatedStore:
         self._local: Final = replica.store
         self.owner: Final = owner
         self._failed = False
+        """True once no commit is possible."""
+        self._is_unknown = False
+        """True from a commit on that the journal has not confirmed: another broker may own it."""
 
     # -- changes
 
@@ -54,11 +57,12 @@ class ReplicatedStore:
         if self._failed:
             raise StoreFailed("append to the journal", "an earlier append failed")
         batch = Batch(bulk, operations)
-        self._failed = True
+        self._failed = self._is_unknown = True
         try:
             position = self.owner.append(encode(batch))
         except Fenced as fenced:
             raise StoreFailed("append to the journal", str(fenced)) from fenced
+        self._is_unknown = False
         self._replica.apply(batch, ReaderPosition(position, self.owner.epoch, self.owner.identity, self.owner.groups))
         self._failed = False
 
@@ -154,8 +158,11 @@ class ReplicatedStore:
             self.owner.end()
 
     def close(self) -> None:
-        """End the ownership, so that a follower need not wait, and close the local store; see ``Store.close``."""
-        if not self._failed and self.owner.away_since is None:
+        """End the ownership, so that a follower need not wait, and close the local store; see ``Store.close``.
+
+        It ends also where the local store failed: what the journal has confirmed is there for others.
+        """
+        if not self._is_unknown and self.owner.away_since is None:
             self._release()
         self.owner.close()
         self._local.close()
@@ -168,4 +175,4 @@ class ReplicatedStore:
                 self.owner.release()
         finally:
             limit.cancel()
-        self._failed = True
+        self._failed = self._is_unknown = True

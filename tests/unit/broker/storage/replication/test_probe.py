@@ -23,3 +23,24 @@ def test_an_engine_that_does_not_answer_is_not_refused() -> None:
 
     with pytest.raises(EngineAway):
         probe(engine, races=5)
+
+
+def test_an_engine_that_lost_the_answer_of_a_winner_is_not_refused_and_may_be_probed_again() -> None:
+    class Losing(MemoryEngine):
+        """Loses one answer; the client repeats the request, which finds the object."""
+
+        lost = False
+
+        def race(self, name: str) -> bool:
+            """See ``Engine.race``."""
+            won = super().race(name)
+            if won and not self.lost:
+                self.lost = True
+                return False
+            return won
+
+    engine = Losing()
+
+    with pytest.raises(EngineAway, match="in 1 of 5 races no writer created the object"):
+        probe(engine, races=5)
+    probe(engine, races=5)

@@ -1,0 +1,75 @@
+"""The store of an owner: which ends hand the journal over at once."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from forebay.broker.storage.errors import StoreFailed
+from forebay.broker.storage.replication.engines.memory import MemoryEngine
+from forebay.broker.storage.replication.follower import Follower, Takeover
+from forebay.broker.storage.replication.reader import Reader
+from forebay.broker.storage.replication.record import RecordKind, decode_header
+from forebay.broker.storage.replication.replica import Replica
+from forebay.broker.storage.replication.store import ReplicatedStore
+from forebay.broker.storage.store.contract import Family, Put
+from forebay.broker.storage.store.rocks.store import RocksStore
+from tests.support.storage.journals import NUMBER, read_all, read_history, take_over
+
+
+def owned(engine: MemoryEngine, directory: Path) -> ReplicatedStore:
+    """A store in a directory that owns a journal."""
+    replica = Replica(RocksStore(directory))
+    reader = Reader(engine, replica.place)
+    owner = Follower(reader, replica, directory, Takeover(0.0, ""), lambda: 100.0).follow(threading.Event())
+    assert owner is not None
+    return ReplicatedStore(replica, owner, engine)
+
+
+def put(store: ReplicatedStore, number: int) -> None:
+    store.commit([], [Put(Family.META, NUMBER, number.to_bytes(8, "big"))])
+
+
+def test_a_store_that_is_closed_releases_its_journal(tmp_path: Path) -> None:
+    engine = MemoryEngine()
+    store = owned(engine, tmp_path)
+    put(store, 1)
+
+    store.close()
+
+    assert read_history(engine)[0].place.released
+
+
+def test_a_store_whose_local_part_failed_confirms_nothing_more_and_releases_its_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise StoreFailed("commit", "the disk failed")
+
+    engine = MemoryEngine()
+    store = owned(engine, tmp_path)
+    put(store, 1)
+    monkeypatch.setattr(RocksStore, "commit", fail)
+
+    for number in (2, 3):
+        with pytest.raises(StoreFailed):
+            put(store, number)
+    store.close()
+
+    assert read_all(engine) == [1, 2]
+    assert read_history(engine)[0].place.released
+
+
+def test_a_store_that_was_fenced_releases_nothing(tmp_path: Path) -> None:
+    engine = MemoryEngine()
+    store = owned(engine, tmp_path)
+    with closing(take_over(engine, b"b")):
+        with pytest.raises(StoreFailed, match="journal"):
+            put(store, 1)
+
+        store.close()
+
+    assert RecordKind.RELEASE not in [decode_header(record).kind for record in engine.records.values()]
