@@ -16,6 +16,9 @@ The trim has three steps, each of which may be repeated, also by several brokers
     2   ``voided/NUMBER`` is created: from here on every record below the checkpoint is a fence, VOID, or may go
     3   all others are deleted; a listing shows that they are gone
 
+Where a header is damaged, the effect of the records from there up to the next fence is unknown. They are treated as
+records that did not count; the damaged one itself stays as it is, since it may be a fence.
+
 The files that the checkpoint does not name are deleted then, of it and of all earlier ones.
 """
 
@@ -68,19 +71,34 @@ def trim(engine: Engine, before: ReaderPosition, mark: Mark, stop: threading.Eve
         return _delete(engine, peek, before.position, mark.position)
 
 
-Peek: TypeAlias = Callable[[Sequence[int]], Iterator[tuple[int, Header | None]]]
+Peek: TypeAlias = Callable[[Sequence[int]], Iterator[tuple[int, Header | RecordDamaged | None]]]
 
 
 def _void(engine: Engine, peek: Peek, before: ReaderPosition, mark: Mark, done: str) -> None:
-    """Replace the records that do not count. Raises ``RecordMissing``."""
+    """Replace the records that do not count, and those of an unknown effect. Raises ``RecordMissing``."""
     rule = Rule(before)
     group: list[tuple[int, Header]] = []
+    is_known = True
     for position, header in peek(range(before.position, mark.position)):
         if header is None:
             if engine.read_named(done) is not None:
                 return  # another broker is ahead with this trim
-            raise RecordMissing(f"record {position} of {engine.address} is missing or damaged")
-        match rule.judge(header):
+            raise RecordMissing(f"record {position} of {engine.address} is missing")
+        if isinstance(header, RecordDamaged):
+            _log.error(
+                "record below a checkpoint is damaged and kept journal=%s position=%d cause=%s",
+                *(engine.address, position, header),
+            )
+            is_known = False
+            for at, chunk in group:
+                _replace(engine, at, chunk)
+            group.clear()
+            continue
+        verdict = rule.judge(header)
+        is_known = is_known or verdict is Verdict.FENCE
+        if not is_known:
+            verdict = Verdict.VOID
+        match verdict:
             case Verdict.CHUNK:
                 group.append((position, header))
             case Verdict.GROUP:
@@ -106,7 +124,7 @@ def _delete(engine: Engine, peek: Peek, first: int, end: int) -> int:
             return deleted
         gone: list[int] = []
         for position, header in peek(found):
-            if header is not None and header.kind not in KEPT:
+            if isinstance(header, Header) and header.kind not in KEPT:
                 gone.append(position)
             else:
                 kept.add(position)
@@ -119,15 +137,15 @@ def _delete(engine: Engine, peek: Peek, first: int, end: int) -> int:
 
 def _headers(
     engine: Engine, pool: ThreadPoolExecutor, stop: threading.Event, positions: Sequence[int]
-) -> Iterator[tuple[int, Header | None]]:
-    """Yield the headers at positions, in order; None for a missing or damaged record."""
+) -> Iterator[tuple[int, Header | RecordDamaged | None]]:
+    """Yield the headers at positions, in order: the damage of one that is damaged, None for a missing record."""
 
-    def header_at(position: int) -> Header | None:
+    def header_at(position: int) -> Header | RecordDamaged | None:
         begin = engine.peek(position)
         try:
             return decode_header(begin) if begin is not None else None
-        except RecordDamaged:
-            return None
+        except RecordDamaged as damage:
+            return damage
 
     for window in _windows(positions):
         if stop.is_set():

@@ -225,6 +225,76 @@ def test_a_record_that_something_else_has_deleted_is_named(engine: MemoryEngine)
         trim(engine, ReaderPosition(), Mark(0, "0-x", 4, 1, "", 3, 0), threading.Event())
 
 
+def test_a_damaged_record_is_kept_and_those_from_there_to_the_next_fence_keep_their_positions(
+    engine: MemoryEngine,
+) -> None:
+    with closing(take_over(engine, b"a")) as owner:
+        for number in range(3):
+            owner.append(batch_of(number))
+    later = take_over(engine, b"b")
+    later.append(batch_of(3))
+    made, replica = NumberCheckpoints(engine), NumberReplica(engine)
+    replica.read()
+    engine.records[2] = b"damaged"
+
+    made.make(replica)
+
+    assert engine.records.pop(2) == b"damaged"
+    assert kinds(engine) == {0: RecordKind.FENCE, 3: RecordKind.VOID, 4: RecordKind.FENCE}
+    engine.records[2] = b"damaged"
+    later.append(batch_of(4))
+    replica.read()
+    made.make(replica)
+    assert sorted(engine.records) == [0, 2, 3, 4]
+    assert made.load().numbers == [0, 1, 2, 3, 4]
+    later.close()
+
+
+@pytest.mark.parametrize("changes", range(6))
+def test_owners_around_a_damaged_fence_confirm_nothing_behind_a_trim(engine: MemoryEngine, changes: int) -> None:
+    """The trim is interrupted after some changes, and repeated."""
+    first = take_over(engine, b"a")
+    first.append(batch_of(0))
+    cut_off = first.position
+    for chunk in range(2):
+        header = Header(RecordKind.CHUNK, 1, first.identity, 1, chunk, 3)
+        engine.records[cut_off + chunk] = b"".join(encode(header, [b"x"]))
+    second = take_over(engine, b"b")
+    damaged = second.position - 1
+    engine.records[second.position] = b"".join(encode(Header(RecordKind.CHUNK, 1, first.identity, 2), batch_of(9)))
+    third = take_over(engine, b"c")
+    third.append(batch_of(1))
+    made, replica = NumberCheckpoints(engine), NumberReplica(engine)
+    replica.read()
+    engine.records[damaged] = b"damaged"
+    left = changes
+
+    def interrupt(position: int) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise EngineAway("the broker was killed")
+
+    engine.before_trim = interrupt
+    try:
+        made.make(replica)
+    except EngineAway:
+        mark = Marks(engine).refresh()
+        assert mark is not None
+        engine.before_trim = lambda position: None
+        made.trim(mark)
+
+    assert sorted(engine.records) == [0, cut_off, cut_off + 1, damaged, damaged + 1, damaged + 2]
+    for former in (first, second):
+        with closing(former), pytest.raises(Fenced):
+            former.append(batch_of(8))
+    third.append(batch_of(2))
+    again = made.load()
+    again.read()
+    assert again.numbers == [0, 1, 2]
+    third.close()
+
+
 def test_files_that_a_checkpoint_does_not_name_are_deleted_but_those_of_a_later_number() -> None:
     target = MemoryTarget()
     names = [
