@@ -35,7 +35,7 @@ from forebay.broker.storage.store.rocks.store import RocksStore
 _log: Final = logging.getLogger(__name__)
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _WRONG_PATH: Final = (PermissionError, NotADirectoryError, FileExistsError)
-"""Errors of a journal's directory that do not pass; others do, such as that of a server that does not answer."""
+"""Errors of a journal's directory that do not pass by themselves."""
 SERVES_FOR: Final = 0.6
 """Share of the takeover time for which an owner is ready without a confirmation of its journal."""
 

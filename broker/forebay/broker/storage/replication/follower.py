@@ -177,7 +177,7 @@ class Follower:
 
 
 def check_identity(engine: Engine, replica: Replica) -> None:
-    """Raise ``ReplicaUnusable`` if a replica has batches of another journal, or the first record is damaged.
+    """Raise ``ReplicaUnusable`` for a replica of another journal, or a damaged first record.
 
     Raises ``EngineAway``.
     """

@@ -158,7 +158,7 @@ class ReplicatedStore:
             self.owner.end()
 
     def close(self) -> None:
-        """End the ownership, so that a follower need not wait, and close the local store; see ``Store.close``.
+        """End the ownership, so that no follower waits, and close the local store; see ``Store.close``.
 
         It ends also where the local store failed: what the journal has confirmed is there for others.
         """

@@ -75,7 +75,7 @@ Peek: TypeAlias = Callable[[Sequence[int]], Iterator[tuple[int, Header | RecordD
 
 
 def _void(engine: Engine, peek: Peek, before: ReaderPosition, mark: Mark, done: str) -> None:
-    """Replace the records that do not count, and those of an unknown effect. Raises ``RecordMissing``."""
+    """Replace the records that do not count, or may not. Raises ``RecordMissing``."""
     rule = Rule(before)
     group: list[tuple[int, Header]] = []
     is_known = True
@@ -138,7 +138,10 @@ def _delete(engine: Engine, peek: Peek, first: int, end: int) -> int:
 def _headers(
     engine: Engine, pool: ThreadPoolExecutor, stop: threading.Event, positions: Sequence[int]
 ) -> Iterator[tuple[int, Header | RecordDamaged | None]]:
-    """Yield the headers at positions, in order: the damage of one that is damaged, None for a missing record."""
+    """Yield the headers at positions, in order; None for a missing record.
+
+    A damaged header yields its damage.
+    """
 
     def header_at(position: int) -> Header | RecordDamaged | None:
         begin = engine.peek(position)
