@@ -417,7 +417,7 @@ async def test_two_epochs_of_one_sink_get_room_for_both() -> None:
         assert await stored(broker) == [b"1", b"2", b"3", b"4"]
 
 
-async def test_a_sink_that_is_deleted_while_room_is_made_refuses_the_commit() -> None:
+async def test_a_sink_that_is_deleted_while_a_commit_waits_for_its_appends_refuses_the_commit() -> None:
     store = HeldStore()
     async with running(store) as broker:
         settings = SinkSettings(max_disk_cache=4, overflow=Overflow.DROP_OLDEST, buffer_page_size=1)
@@ -430,7 +430,7 @@ async def test_a_sink_that_is_deleted_while_room_is_made_refuses_the_commit() ->
         flying = buffer.subscription("").lanes[0]
         assert flying.cursor.watermark == 0
         committing = asyncio.ensure_future(commit(broker, wanted(claim(), ("a", [(0, 4, 4)]))))
-        while buffer.logs[0].records:
+        while not buffer.state.admission.locked():
             await asyncio.sleep(0)
         deleting = asyncio.ensure_future(broker.delete("orders", force=True))
         await asyncio.sleep(0)
@@ -441,6 +441,29 @@ async def test_a_sink_that_is_deleted_while_room_is_made_refuses_the_commit() ->
                 await committing
             await deleting
             await asyncio.gather(*(append.done for append in under_way))
+
+
+async def test_a_commit_that_is_refused_after_a_wait_has_dropped_no_record() -> None:
+    store = HeldStore()
+    async with running(store) as broker:
+        settings = SinkSettings(max_disk_cache=4, overflow=Overflow.DROP_OLDEST, buffer_page_size=1)
+        buffer, _ = await broker.create("orders", settings)
+        await fill(buffer, 3)
+        await stage(buffer, claim(), "a", *([b"%d" % n] for n in range(4)))
+        store.hold()
+        append = await buffer.append(page(b"x"))
+        await store.reached()
+        committing = asyncio.ensure_future(commit(broker, wanted(claim(), ("a", [(0, 4, 4)]))))
+        while not buffer.state.admission.locked():
+            await asyncio.sleep(0)
+        aborting = asyncio.ensure_future(buffer.staging.abort("query", 0, ["a"]))
+        await asyncio.sleep(0)
+        store.let_go()
+
+        with refusal(Reason.STAGED_INCOMPLETE):
+            await committing
+        await asyncio.gather(append.done, aborting)
+        assert (buffer.logs[0].head.earliest, buffer.logs[0].records) == (0, 4)
 
 
 async def test_a_store_that_fails_while_room_is_made_ends_the_commit() -> None:

@@ -104,11 +104,12 @@ class Epochs:
                 return await self._already(targets)
             slices = Slices()
             found = [await buffer.staging.complete(wanted, slices) for buffer, wanted in targets]
-            await self._prepare(targets, found, slices)
-            if not self._is_new(targets):  # a newer run or an abort may have happened meanwhile
-                return await self._already(targets)
-            for (buffer, _), stages in zip(targets, found, strict=True):
-                buffer.staging.check_there(stages)
+            for step in (self._reserve, self._make_room):  # what drops records comes last
+                await step(targets, found, slices)
+                if not self._is_new(targets):  # a newer run or an abort may have happened meanwhile
+                    return await self._already(targets)
+                for (buffer, _), stages in zip(targets, found, strict=True):
+                    buffer.staging.check_there(stages)
             placed = await self._write(targets, found, slices)
             for each in placed:
                 await self._wake_readers(each, slices)
@@ -159,16 +160,11 @@ class Epochs:
             facts = (known.committed_by, known.committed_at_us, len(wanted.tokens), known.tokens)
             return EpochRecord(claim.producer, known.write_name, claim.epoch, *facts, (), known.content_digest)
 
-    async def _prepare(self, targets: Sequence[Target], found: Sequence[Sequence[Stage]], slices: Slices) -> None:
-        """Free room, reserve offsets, and wait until no write of the partitions is pending."""
+    async def _reserve(self, targets: Sequence[Target], found: Sequence[Sequence[Stage]], slices: Slices) -> None:
+        """Reserve offsets, and wait until no write of the partitions is pending."""
         records: dict[int, dict[int, int]] = {}
-        totals: dict[int, tuple[int, int]] = {}
         for (buffer, _), staged in zip(targets, found, strict=True):
             of_sink = records.setdefault(buffer.record.id, {})
-            before = totals.get(buffer.record.id, (0, 0))  # of other producers of the same sink
-            total = before[0] + sum(s.records for s in staged), before[1] + sum(s.size for s in staged)
-            totals[buffer.record.id] = total
-            await buffer.admission.make_room(*total)
             for stage in staged:
                 for partition, count in stage.counts.items():
                     of_sink[partition] = of_sink.get(partition, 0) + count
@@ -183,6 +179,16 @@ class Epochs:
                 await committer.committed.next().wait()
         if committer.fenced is not None:
             raise committer.fenced
+
+    async def _make_room(self, targets: Sequence[Target], found: Sequence[Sequence[Stage]], slices: Slices) -> None:
+        """Free room in sinks that drop their oldest records."""
+        totals: dict[int, tuple[int, int]] = {}
+        for (buffer, _), staged in zip(targets, found, strict=True):
+            before = totals.get(buffer.record.id, (0, 0))  # of other producers of the same sink
+            total = before[0] + sum(s.records for s in staged), before[1] + sum(s.size for s in staged)
+            totals[buffer.record.id] = total
+            await buffer.admission.make_room(*total)
+            await slices.turn()
 
     async def _write(self, targets: Sequence[Target], found: Sequence[list[Stage]], slices: Slices) -> list[_Placed]:
         """Assign offsets to all pages, write them in one batch, and confirm them when it is durable.
