@@ -73,15 +73,18 @@ class Folded:
         self._series_max = SERIES_MAX if series_max is None else series_max
         self._shown: list[Observation] = []
         self._rest: list[float] = []
+        self._examined = 0
 
     @property
     def is_full(self) -> bool:
         """Every point from now on is folded."""
-        return len(self._shown) >= self._series_max
+        return self._examined >= self._series_max
 
     def add(self, given: Mapping[str, str], value: float) -> None:
         """Add a point."""
-        if self.is_full or not self._seen.admits(tuple(given.values())):
+        full = self.is_full
+        self._examined += 1
+        if full or not self._seen.admits(tuple(given.values())):
             self._rest.append(value)
         else:
             self._shown.append(Observation(value, attributes(given)))

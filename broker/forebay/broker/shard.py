@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from errno import EACCES, EEXIST, ELOOP, ENAMETOOLONG, ENOTDIR, EPERM, EROFS
 from typing import Final
 
 from forebay.broker.settings import BrokerSettings, SettingsError
@@ -34,7 +35,7 @@ from forebay.broker.storage.store.rocks.store import RocksStore
 
 _log: Final = logging.getLogger(__name__)
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-_WRONG_PATH: Final = (PermissionError, NotADirectoryError, FileExistsError)
+_WRONG: Final = frozenset({EACCES, EPERM, ENOTDIR, EEXIST, EROFS, ENAMETOOLONG, ELOOP})
 """Errors of a journal's directory that do not pass by themselves."""
 SERVES_FOR: Final = 0.6
 """Share of the takeover time for which an owner is ready without a confirmation of its journal."""
@@ -57,9 +58,11 @@ def own_shard(settings: BrokerSettings) -> ReplicatedStore | None:
             nonlocal engine
             try:
                 engine = open_engine(settings.journal)
-            except (EngineUnsuitable, *_WRONG_PATH) as error:
+            except EngineUnsuitable as error:
                 raise SettingsError(f"journal = {settings.journal!r}: {error}") from error
             except OSError as error:
+                if error.errno in _WRONG:
+                    raise SettingsError(f"journal = {settings.journal!r}: {error}") from error
                 raise EngineAway(str(error)) from error
 
         _patiently(open_, settings.journal, stop)

@@ -73,8 +73,11 @@ def _decoded(
 ) -> pa.RecordBatch:
     check_expanded(expanded_bytes(messages))
     try:
-        own = read_schema(schema)  # without what is behind the schema message: that was not bounded
-        message = encode_schema(coded_schema(own, dictionary_columns) if dictionary_columns else own)
+        own = read_schema(schema)
+        if dictionary_columns:
+            message = encode_schema(coded_schema(own, dictionary_columns))
+        else:  # as it is, but without what is behind it: that was not bounded
+            message = pa.ipc.read_message(pa.py_buffer(schema)).serialize().to_pybytes()
         reader = pa.ipc.open_stream(pa.py_buffer(b"".join((message, messages))))
         batches = []
         found = size = 0

@@ -79,3 +79,12 @@ def test_content_behind_a_schema_message_is_not_read() -> None:
 
     for schema in (bomb, closed):
         assert decode_rows(schema, encode_batches([BATCH]), 4).equals(BATCH)
+
+
+def test_dictionaries_keep_the_ids_of_the_schema_as_it_was_registered() -> None:
+    batch = pa.record_batch({name: pa.array(["x", "y"]).dictionary_encode() for name in "ab"})
+    second, other = ((number).to_bytes(8, "little") for number in (1, 7))
+    schema = encode_schema(batch.schema).replace(second, other)
+    messages = encode_batches([batch]).replace(second, other, 1)
+
+    assert decode_rows(schema, messages, 2).equals(batch)

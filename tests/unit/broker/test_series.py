@@ -42,6 +42,17 @@ def test_a_gauge_folds_what_is_beyond_the_bound_into_one_value() -> None:
     assert highest.observations()[-1].value == 4
 
 
+def test_a_gauge_that_has_had_all_its_series_is_full_after_as_many_points() -> None:
+    folded = Folded(sum, Seen(seen_max=0), series_max=2)
+
+    for number in range(2):
+        assert not folded.is_full
+        folded.add({SINK: str(number)}, 1.0)
+
+    assert folded.is_full
+    assert [found.value for found in folded.observations()] == [2.0]
+
+
 def test_a_gauge_within_the_bound_has_no_overflow() -> None:
     folded = Folded(sum, Seen(), series_max=1)
     assert folded.observations() == []

@@ -64,8 +64,10 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Last known end of the sink."""
         self._planned: StreamOffset | None = None
         """End of the last micro-batch, for Spark versions that do not pass the start of the next one."""
-        self._start_unknown = False
-        """The first micro-batch after a restart was planned without its start, which `partitions` is given."""
+        self._start_unknown = True
+        """False from the first micro-batch on whose start this object has planned, or resumed in `partitions`."""
+        self._resumed_batch: tuple[StreamOffset, StreamOffset, Mapping[int, int]] | None = None
+        """Micro-batch that was resumed in `partitions`, and its start: each call for it returns the same splits."""
 
     def initialOffset(self) -> Json:
         """Return the initial offset of the query. Raises `ForebaySparkError`."""
@@ -75,6 +77,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _find_start(self, client: Client) -> StreamOffset:
         found = view(client, self._options.target.sink)
+        self._start_unknown = False
         if self._settlement is not None:
             start = self._settlement.begin(client, found)
         else:
@@ -107,6 +110,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found = self._call(self._view)
         self._check_same(begin, found)
         self._settle(begin)
+        self._start_unknown = False
         return self._end(begin, found, limit, self._resumed(begin, found)).json()
 
     def _without_start(self) -> Json:
@@ -115,7 +119,6 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if begin is None:
             # The query continues from a checkpoint that Spark has not passed on: it has read the records before it.
             self._planned = StreamOffset(found.incarnation, {one.partition: one.next for one in found.stored})
-            self._start_unknown = True
         else:
             self._check_same(begin, found)
             self._planned = self._end(begin, found, ReadAllAvailable(), self._resumed(begin, found))
@@ -149,14 +152,24 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found = self._call(self._view)
         self._check_same(first, found)  # before Spark 4.2 nothing else compares the offset of the checkpoint
         self._check_same(last, found)
-        begin = dict(start_of_batch(first, last))
         if self._start_unknown:
-            for partition, saved in self._resumed(first, found).items():
-                if begin.get(partition, 0) < saved:
-                    begin[partition] = max(begin.get(partition, 0), min(saved, last.at(partition)))
+            self._resumed_batch = (first, last, self._resumed_start(first, last, found))
             self._start_unknown = False
+        resumed = self._resumed_batch
+        begin = resumed[2] if resumed is not None and resumed[:2] == (first, last) else start_of_batch(first, last)
         spans = plan_batch(self._options, begin, last.partitions)
         return [Split(span, last.incarnation) for span in spans]
+
+    def _resumed_start(self, first: StreamOffset, last: StreamOffset, found: SinkView) -> Mapping[int, int]:
+        """Return the start of the first micro-batch of this object, which Spark has planned or runs again.
+
+        It is the later of Spark's and the saved position, which is that of a micro-batch that was committed.
+        """
+        begin = dict(start_of_batch(first, last))
+        for partition, saved in self._resumed(first, found).items():
+            if begin.get(partition, 0) < saved:
+                begin[partition] = max(begin.get(partition, 0), min(saved, last.at(partition)))
+        return begin
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of one split. Raises `ForebaySparkError`."""

@@ -227,7 +227,13 @@ def test_a_query_without_read_limits_skips_what_is_saved_beyond_its_checkpoint(o
     again = reader(orders, **SAVED)
     end = through_the_log(again.latestOffset())
 
-    assert offsets(rows(again, {**old, "initial": False}, end)) == [5, 6, 7]
+    start = {**old, "initial": False}
+    assert offsets(rows(again, start, end)) == [5, 6, 7]
+    assert offsets(rows(again, start, end)) == [5, 6, 7]
+    again.stop()
+
+    again = reader(orders, **SAVED)  # Spark runs the batch again
+    assert offsets(rows(again, start, end)) == [5, 6, 7]
     fill(orders, 1)
     after = through_the_log(again.latestOffset())
     assert offsets(rows(again, end, after)) == [8]

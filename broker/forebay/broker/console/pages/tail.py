@@ -110,8 +110,9 @@ class LiveTail:
         asked = pb.PeekRequest(sink=self._name, partition=partition, offset=first, max_records=end - first)
         with self._source.broker.stream_memory.share() as memory:
             found = await peek(self._source.broker, asked, memory)
-            self.skipped += end - _end_of(found, first)
-            self.records.extend(record for record in found.records if not self._wanted or holds(record, self._wanted))
+            self.skipped += end - min(end, _end_of(found, first))
+            read = (record for record in found.records if record.offset < end)  # gaps make room for later ones
+            self.records.extend(record for record in read if not self._wanted or holds(record, self._wanted))
 
 
 def _end_of(found: pb.PeekResponse, first: int) -> int:

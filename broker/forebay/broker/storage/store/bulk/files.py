@@ -170,10 +170,10 @@ class BulkFiles:
                 if first <= key < end and key not in deleted:
                     yield key
 
-    def compact(self, first: bytes, end: bytes, deleted: KeyRanges) -> None:
-        """Release the space of deleted keys in ``[first, end)``.
+    def compact(self, first: bytes, end: bytes, deleted: KeyRanges) -> OSError | None:
+        """Release the space of deleted keys in ``[first, end)``; returns an error of a file that could not be read.
 
-        Raises ``OSError`` behind the last file, if it failed for one.
+        Raises ``OSError`` if a file could not be removed.
         """
         gone: list[_Named] = []
         failure: OSError | None = None
@@ -185,8 +185,7 @@ class BulkFiles:
                 failure = error
         if gone:
             self._remove(gone)
-        if failure is not None:
-            raise failure
+        return failure
 
     def _is_gone(self, named: _Named, first: bytes, end: bytes, deleted: KeyRanges) -> bool:
         """Return True if all keys of a file are deleted; otherwise release the space of those that are."""

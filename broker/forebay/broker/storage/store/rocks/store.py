@@ -357,10 +357,10 @@ class RocksStore:
         with self._calling("compact", family):
             self._refuse_fenced("compact")
             if family is Family.BULK:
-                try:
-                    self._bulk.compact(first, end, self._deletions.ranges)
-                finally:
-                    self._deletions.clear()
+                failure = self._bulk.compact(first, end, self._deletions.ranges)
+                self._deletions.clear()  # not if a file could not be removed: the next start finds it
+                if failure is not None:
+                    raise failure
                 return
             table = self._families[family]
             failures = self._database.property_int_value("rocksdb.background-errors")
