@@ -317,6 +317,7 @@ class Lane:
         self.progress.reopen(offset, next_offset)
         self.sender.restart()
         self.sender.failed_from = 0
+        self.resend.cleared()
         return self._revision_from(0)
 
     def pause(self, reason: str) -> Revocation | None:
@@ -486,6 +487,8 @@ class Lane:
             self.sender.update_notified()
         if relaxed:
             self.retry.reset_if_idle()
+        elif fresh and how is not None and not answered and self.view.is_settled(self.sender.failed_from):
+            self.resend.end_nack_delay()
 
     def _restart(self, flights: Sequence[Flight], before: Cursor, now: float) -> None:
         """In RELAXED order, restart the deadlines of flights whose lowest record was settled."""

@@ -129,6 +129,12 @@ class Resend:
         if self.state is State.RESENDING:
             self.not_before = now + self.settings.resend_interval_us / SECOND_US
 
+    def end_nack_delay(self) -> None:
+        """Record that a nacked record was settled otherwise: the delay of its nack was for it alone."""
+        current = self._before_pause if self.state is State.PAUSED else self.state
+        if current is State.BACKING_OFF and not self._computed:
+            self.cleared()
+
     def cleared(self) -> None:
         """Record that no failed record is left: flow, now or after the pause."""
         if self.state is State.PAUSED:

@@ -82,6 +82,7 @@ class DeadLetterMover:
         for requests in self._waiting.values():  # a worker that has not started never sees them
             _end(requests, self._closed())
         self._waiting.clear()
+        self._committer.committed.fire()  # answers that wait for records in transfer
 
     def _closed(self) -> BrokerError:
         if self._committer.fenced is not None:
@@ -245,6 +246,8 @@ class DeadLetterMover:
         while any(lane.transfers.within(part) for part in moving) and not self._sink.deleted:
             if committer.fenced is not None:
                 raise committer.fenced
+            if self._lanes.deleted:
+                raise self._closed()
             await moment.wait()
             moment = committer.committed.next()
         return tuple(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from forebay.broker.core.errors import SubscriptionNotFound
 from forebay.broker.core.partition.cursor import Settlement
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.writes import Write
@@ -38,7 +39,13 @@ class RedriveCompanion:
         self._ahead: list[tuple[Subscription, Range]] = []
 
     def begin(self) -> None:
-        """Take the dead letters; raises ``Withdrawn`` if another operation has them."""
+        """Take the dead letters.
+
+        Raises ``Withdrawn`` if another operation has them, and ``SubscriptionNotFound``: all other subscriptions skip
+        the records, so that they would be settled at once.
+        """
+        if self._subscription not in self._origin.subscriptions:
+            raise SubscriptionNotFound(self._origin.name, self._subscription)
         keeper = self._dead.subscription("")
         lane, now = keeper.lanes[self._partition], keeper.now()
         if self._dead.state.deleted or any(lane.sender.idle_in(part) != [part] for part in self._ranges):

@@ -109,6 +109,8 @@ class Consumer:
         self._source = source
         self._accounts = accounts
         self._on_timer = on_timer
+        self.sent_last = -1
+        """Partition of the last event: the next one behind it has the first turn, whatever credit there is."""
         self._readers: dict[tuple[int, DeliverySource], EntryReader] = {}
         self._failed_reads: dict[int, tuple[int, float]] = {}
         """Consecutive failed reads and time of the next read, by partition."""
@@ -174,8 +176,9 @@ class Consumer:
                 self._on_timer()
                 looked_at = self._lanes.now()
             sent = False
-            for lane in self._lanes.of(self.id):
-                sent = await self._step(lane) or sent
+            for lane in self._lanes.of(self.id, after=self.sent_last):
+                if await self._step(lane):
+                    self.sent_last, sent = self._lanes.partition_of(lane), True
             if sent:
                 await asyncio.sleep(0)  # every read may have been served from memory: yield
             else:

@@ -5,6 +5,7 @@ All of it is changed on the loop.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -62,9 +63,11 @@ class Lanes:
             raise InvalidPartition(partition, len(self._lanes))
         return self._lanes[partition]
 
-    def of(self, consumer_id: str) -> list[Lane]:
-        """Return the lanes that a consumer owns."""
-        return [lane for lane in self._lanes if lane.owner == consumer_id]
+    def of(self, consumer_id: str, *, after: int = -1) -> list[Lane]:
+        """Return the lanes that a consumer owns, those behind partition ``after`` first."""
+        owned = [number for number, lane in enumerate(self._lanes) if lane.owner == consumer_id]
+        first = bisect_right(owned, after)
+        return [self._lanes[number] for number in (*owned[first:], *owned[:first])]
 
     def partition_of(self, lane: Lane) -> int:
         return self._partitions[id(lane)]

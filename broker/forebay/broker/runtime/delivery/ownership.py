@@ -122,10 +122,17 @@ class Ownership:
                 touched |= {owner} | ({lane.owner} if lane.owner else set())
                 self._give(partition, owner)
             elif partition not in self._lanes.handovers:
-                deadline_s = self._lanes.settings.ack_deadline_us / SECOND_US
-                self._lanes.handovers[partition] = self._lanes.now() + deadline_s
+                self._lanes.handovers[partition] = self._handover_until()
         for consumer_id in touched:
             self._notify_assignment(consumer_id)
+
+    def _handover_until(self) -> float:
+        return self._lanes.now() + self._lanes.settings.ack_deadline_us / SECOND_US
+
+    def answered(self, partition: int) -> None:
+        """Note an answer or an extension of the owner: it keeps what it has in flight for another deadline."""
+        if partition in self._lanes.handovers:
+            self._lanes.handovers[partition] = self._handover_until()
 
     def balance_if_idle(self, partition: int) -> None:
         """Hand over a partition that has nothing in flight any more."""

@@ -37,7 +37,7 @@ class PullCall:
     """One call that pulls."""
 
     has_taken: bool = False
-    """It has put records in flight."""
+    """It has put records in flight, or taken the notice of a gap."""
 
 
 class Puller:
@@ -68,9 +68,14 @@ class Puller:
 
     @property
     def alive(self) -> bool:
-        """True while a call is active or the lease holds, and no other consumer has the id."""
+        """True while a call is active or the lease holds, and it has not left."""
         held = self._lock.locked() or self._lanes.now() < self.lease_until
-        return self.consumer.closed is None and held
+        return self._is_joined and held
+
+    @property
+    def _is_joined(self) -> bool:
+        """True until it leaves or is ended, or another consumer has the id."""
+        return self._owners.consumers.get(self.consumer.id) is self.consumer
 
     async def pull(
         self, records_max: int, wait_s: float, memory: Share | None = None, call: PullCall | None = None
@@ -91,7 +96,7 @@ class Puller:
 
     async def _pull(self, records_max: int, wait_s: float, memory: Share) -> list[Delivered | GapMet]:
         begun_at = self._lanes.now()
-        while self.consumer.closed is None:
+        while self._is_joined:
             self.extend()
             self.consumer.wakeup.clear()
             began = self._lanes.now()
@@ -113,14 +118,16 @@ class Puller:
     async def _pull_now(self, records_max: int) -> list[Delivered | GapMet]:
         taken: list[Delivered | GapMet] = []
         left, size = records_max, 0
-        for lane in self._lanes.of(self.consumer.id):
+        for lane in self._lanes.of(self.consumer.id, after=self.consumer.sent_last):
             partition = self._lanes.partition_of(lane)
             while left > 0 and size < ANSWER_BYTES and partition not in self._lanes.handovers:
                 event = await self.consumer.next_event(partition, lane, records_max=left)
                 if event is None:
                     break
-                if isinstance(event, Delivered):
+                self.consumer.sent_last = partition
+                if isinstance(event, Delivered | GapMet):
                     self._call.has_taken = True
+                if isinstance(event, Delivered):
                     left -= sum(found.size for found in event.ranges)
                     size += sum(len(body.data) for _, body in event.pages)
                     taken.append(event)
@@ -138,7 +145,7 @@ class Puller:
             yield call
             is_answered = True
         finally:
-            if call.has_taken and not is_answered and self.consumer.closed is None:
+            if call.has_taken and not is_answered and self._is_joined:
                 self._owners.leave(self.consumer, orderly=True)
                 self.lease_until = 0.0
                 self._events.clear()
@@ -172,7 +179,7 @@ class Pullers:
     def accepts(self, consumer_id: str) -> bool:
         """Return whether a consumer accepts deliveries; one that pulls does so only during a call."""
         found = self._pullers.get(consumer_id)
-        return found is None or found.is_pulling or found.consumer.closed is not None
+        return found is None or found.is_pulling or not found.alive
 
     def renew(self, consumer_id: str) -> None:
         """Restart the lease of a consumer that answered or extended its deadline."""

@@ -586,3 +586,30 @@ def test_tries_that_failed_are_forgotten_with_the_record_that_is_settled_below_a
     held.lane.settle_below(4, NOW, NEXT)
 
     assert held.lane.cursor.attempts == ()
+
+
+@pytest.mark.parametrize("how", ["seek", "drop", "skip"])
+def test_the_delay_of_a_nack_ends_with_the_record_that_it_was_for(how: str) -> None:
+    held = Held()
+    held.send(10)
+    held.lane.nack(held.answer(), [Range(0, 1)], NOW, delay_s=3_600.0, random=0.5, reason="later")
+    assert held.lane.sender.pages_allowed(NOW) == 0
+
+    if how == "seek":
+        held.lane.seek(5, NEXT)
+    elif how == "drop":
+        held.lane.drop([Range(0, 10)], NOW, NEXT)
+    else:
+        held.lane.skip(Range(0, 1), NOW, NEXT)
+
+    assert held.lane.sender.pages_allowed(NOW) is None
+
+
+def test_a_back_off_outlives_a_dropped_record_because_its_target_has_failed() -> None:
+    held = Held()
+    held.send(10)
+    held.lane.nack(held.answer(), [Range(0, 1)], NOW, delay_s=None, random=0.5, reason="it said 503")
+
+    held.lane.drop([Range(0, 10)], NOW, NEXT)
+
+    assert held.lane.sender.pages_allowed(NOW) == 0

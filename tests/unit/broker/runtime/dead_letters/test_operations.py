@@ -23,6 +23,7 @@ from forebay.broker.core.partition.position import EARLIEST
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import BufferMode, Overflow, SinkSettings
 from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.dead_letters.batch import append_when_room
 from forebay.broker.runtime.dead_letters.operations import DeadLetterOperations, Position
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.storage.store.memory import MemoryStore
@@ -271,6 +272,23 @@ async def test_a_subscription_that_is_gone_is_named_and_nothing_moves() -> None:
     async with dead_orders() as (broker, buffer):
         del buffer.subscriptions["default"]
 
+        with pytest.raises(SubscriptionNotFound):
+            await DeadLetterOperations(broker, "orders").redrive(ALL, 10, None)
+
+        assert len(await listed(broker)) == 10
+
+
+async def test_a_subscription_that_is_deleted_during_a_redrive_loses_no_dead_letter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with dead_orders(others=("billing",)) as (broker, buffer):
+        real = append_when_room
+
+        async def deleted_first(*given: Any) -> Any:
+            buffer.subscriptions.pop("default", None)
+            return await real(*given)
+
+        monkeypatch.setattr(f"{DeadLetterOperations.__module__}.append_when_room", deleted_first)
         with pytest.raises(SubscriptionNotFound):
             await DeadLetterOperations(broker, "orders").redrive(ALL, 10, None)
 

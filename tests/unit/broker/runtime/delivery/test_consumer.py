@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from forebay.broker.core.delivery.lane import Answer
 from forebay.broker.core.delivery.message_builder import MESSAGE_BYTES, MESSAGE_PAGES
 from forebay.broker.core.partition.position import EARLIEST
 from forebay.broker.core.settings import Overflow, SinkSettings
 from forebay.broker.runtime.broker import Bounds
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.delivery.consumer import Credit
-from forebay.broker.runtime.delivery.events import Delivered, GapMet
+from forebay.broker.runtime.delivery.events import Delivered, Event, GapMet
 from forebay.broker.runtime.delivery.subscription import Subscription
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.storage.errors import StoreUnreadable
@@ -309,3 +310,28 @@ async def test_of_what_was_dropped_while_it_was_read_the_gap_is_reported_before_
         assert (gap.gap.first, gap.gap.end) == (0, records // 4)
         assert isinstance(delivered, Delivered)
         assert delivered_values(delivered)[0][0] == records // 4
+
+
+async def test_credit_for_one_page_comes_to_all_partitions_in_turn() -> None:
+    async with sink(partitions=2) as buffer:
+        for _ in range(4):
+            for partition in range(2):
+                await (await buffer.append(page(b"x", partition=partition))).done
+        subscription = buffer.subscription("")
+        found: list[int] = []
+        events: list[Event] = []
+        consumer = subscription.join("c", Credit(1, 1 << 20), events.append)
+        pumping = asyncio.ensure_future(consumer.pump())
+        async with asyncio.timeout(5):
+            while len(found) < 4:
+                await asyncio.sleep(0)
+                for event in [each for each in events if isinstance(each, Delivered)]:
+                    events.remove(event)
+                    found.append(event.partition)
+                    lane = subscription.lanes[event.partition]
+                    answer = Answer(lane.owner_epoch, lane.revision)
+                    await subscription.ack(event.partition, answer, list(event.ranges))
+        pumping.cancel()
+        await asyncio.wait([pumping])
+
+        assert found == [0, 1, 0, 1]

@@ -97,6 +97,27 @@ async def test_a_partition_is_taken_from_an_owner_that_does_not_answer_in_time()
         assert buffer.subscription("").lanes[moved].cursor.attempts == ((0, 1),)
 
 
+async def test_an_owner_that_answers_keeps_what_is_to_be_handed_over() -> None:
+    clock = FakeClock()
+    async with filled_sink(clock=clock, partitions=2, ack_deadline_us=1_000_000) as buffer:
+        first = join(buffer, "a")
+        for partition in (0, 1):
+            await first.one(partition)
+        second = join(buffer, "b")
+        subscription = buffer.subscription("")
+        [moving] = subscription.lanes.handovers
+
+        clock.advance(0.9)
+        subscription.extend(moving, first.answer(moving).owner_epoch, [Range(0, 1)])
+        clock.advance(0.2)
+        subscription.process_timers()
+        kept = second.owned()
+        await first.ack(0, 1, moving)
+
+        assert kept == []
+        assert second.owned() == [moving]
+
+
 async def test_records_in_flight_to_a_consumer_that_leaves_go_to_the_next_one_and_count_as_an_attempt() -> None:
     async with filled_sink() as buffer:
         first = join(buffer, "a")

@@ -88,6 +88,44 @@ async def test_records_that_were_taken_and_not_answered_are_released_and_it_coun
         assert at.lanes[0].cursor.dead_lettered == 0
 
 
+async def test_a_call_that_waits_while_another_one_fails_leaves_the_records_to_the_next() -> None:
+    async with sink(records=3) as buffer:
+        at = buffer.subscription("")
+        taking = at.pullers.get("p")
+        with suppress(ZeroDivisionError), taking.answering() as call:
+            assert await taking.pull(3, 0.0, call=call)
+            waiting = asyncio.ensure_future(taking.pull(3, 5.0))
+            await until(lambda: taking.is_pulling)
+            raise ZeroDivisionError
+        found = await waiting
+
+        assert found == []
+        assert await pull(at, 3) == [0, 1, 2]
+
+
+async def test_the_notice_of_a_gap_that_was_taken_and_not_answered_is_sent_again() -> None:
+    async with sink(overflow=Overflow.DROP_OLDEST, max_disk_cache=2, buffer_page_size=1) as buffer:
+        at = buffer.subscription("")
+        for _ in range(2):
+            taking = at.pullers.get("p")
+            with suppress(ZeroDivisionError), taking.answering() as call:
+                first = (await taking.pull(1, 0.0, call=call))[0]
+                assert isinstance(first, GapMet)
+                raise ZeroDivisionError
+
+
+async def test_pulls_of_few_records_come_to_all_partitions() -> None:
+    async with sink(records=0, partitions=2) as buffer:
+        for _ in range(6):
+            for partition in range(2):
+                await (await buffer.append(page(b"x", partition=partition))).done
+        taking = buffer.subscription("").pullers.get("p")
+
+        found = [await taking.pull(2, 0.0) for _ in range(4)]
+
+        assert {event.partition for taken in found[:2] for event in taken if isinstance(event, Delivered)} == {0, 1}
+
+
 async def test_a_call_that_took_nothing_releases_nothing() -> None:
     async with sink() as buffer:
         at = buffer.subscription("")

@@ -111,6 +111,8 @@ class Removal:
         log = sink.logs[partition]
         old = expired(entries, sink.age.now_us() - sink.settings.max_age_us, sink.in_flight(partition))
         live = [entry for entry in old if entry.base >= log.head.earliest and log.gap_at(entry.base) is None]
+        if sink.settings.retain_acked_time_us or sink.settings.retain_acked_bytes:  # settled ones by rules of their own
+            live = [entry for entry in live if not sink.is_settled(partition, entry)]
         if live:
             self.drop(partition, live, DropReason.EXPIRED)
         return bool(live)

@@ -328,6 +328,23 @@ async def test_acked_pages_that_are_retained_do_not_expire_and_unsettled_ones_be
         assert balances(buffer)
 
 
+async def test_acked_pages_that_are_retained_do_not_expire_when_they_are_met_by_a_delivery() -> None:
+    clock = FakeClock()
+    async with running(clock=clock) as broker:
+        settings = SinkSettings(buffer_page_size=1, max_age_us=MINUTE_US, retain_acked_time_us=60 * MINUTE_US)
+        buffer, _ = await broker.create("orders", settings)
+        await fill(buffer, 3)
+        taker = Taker(buffer.subscription(""))
+        await taker.all_offsets()
+        await taker.ack(1, 3)
+        clock.advance(61.0)
+        buffer.subscription("").leave(taker.consumer)
+
+        await Taker(buffer.subscription("")).all_offsets()
+
+        assert gaps(buffer) == [(0, 1, DropReason.EXPIRED)]
+
+
 async def test_records_unsettled_in_one_subscription_expire_although_another_has_acked_them() -> None:
     clock = FakeClock()
     async with running(clock=clock) as broker:
