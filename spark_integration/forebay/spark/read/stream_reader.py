@@ -65,9 +65,9 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._planned: StreamOffset | None = None
         """End of the last micro-batch, for Spark versions that do not pass the start of the next one."""
         self._start_unknown = True
-        """False from the first micro-batch on whose start this object has planned, or resumed in `partitions`."""
+        """False once this object has planned the start of a micro-batch, or resumed it."""
         self._resumed_batch: tuple[StreamOffset, StreamOffset, Mapping[int, int]] | None = None
-        """Micro-batch that was resumed in `partitions`, and its start: each call for it returns the same splits."""
+        """Micro-batch that `partitions` has resumed, and its start, which stays the same."""
 
     def initialOffset(self) -> Json:
         """Return the initial offset of the query. Raises `ForebaySparkError`."""
@@ -161,7 +161,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [Split(span, last.incarnation) for span in spans]
 
     def _resumed_start(self, first: StreamOffset, last: StreamOffset, found: SinkView) -> Mapping[int, int]:
-        """Return the start of the first micro-batch of this object, which Spark has planned or runs again.
+        """Return the start of the first micro-batch, which Spark has planned or runs again.
 
         It is the later of Spark's and the saved position, which is that of a micro-batch that was committed.
         """

@@ -130,7 +130,7 @@ class Ownership:
         return self._lanes.now() + self._lanes.settings.ack_deadline_us / SECOND_US
 
     def answered(self, partition: int) -> None:
-        """Note an answer or an extension of the owner: it keeps what it has in flight for another deadline."""
+        """Let an owner that has answered keep its records in flight for another deadline."""
         if partition in self._lanes.handovers:
             self._lanes.handovers[partition] = self._handover_until()
 

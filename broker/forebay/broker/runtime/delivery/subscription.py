@@ -316,7 +316,7 @@ class Subscription:
         return lane.extend(owner_epoch, self.now(), ranges)
 
     def _note_alive(self, lane: Lane, owner_epoch: int) -> None:
-        """Note that the owner is alive: one that pulls keeps its lease, and all keep what is to be handed over."""
+        """Note that the owner is alive: its lease and what it has to hand over last longer."""
         if lane.owner is not None and lane.owner_epoch == owner_epoch:
             self.pullers.renew(lane.owner)
             self.owners.answered(self.lanes.partition_of(lane))

@@ -171,7 +171,7 @@ class BulkFiles:
                     yield key
 
     def compact(self, first: bytes, end: bytes, deleted: KeyRanges) -> OSError | None:
-        """Release the space of deleted keys in ``[first, end)``; returns an error of a file that could not be read.
+        """Release the space of deleted keys in ``[first, end)``; returns the error of an unreadable file.
 
         Raises ``OSError`` if a file could not be removed.
         """
