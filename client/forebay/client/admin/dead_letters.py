@@ -106,10 +106,11 @@ class DeadLetterCalls:
                 return
             request.incarnation = request.incarnation or found.incarnation
             if end_offsets is None:
-                end_offsets = {one.partition: one.next_offset for one in found.partitions}
-        if not end_offsets:
-            return  # on the wire an empty map is no bound
-        request.end_offsets.update(end_offsets)
+                request.end_offsets.update({one.partition: one.next_offset for one in found.partitions})
+        if end_offsets is not None:
+            if not end_offsets:
+                return  # on the wire an empty map is no bound
+            request.end_offsets.update(end_offsets)
         async for page in self._service.pages(rpc, sink, request):
             yield page
 
