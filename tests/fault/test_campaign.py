@@ -37,7 +37,7 @@ with Launcher() as launcher:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("uses_asyncio", [False, True], ids=["threads", "asyncio"])
 def test_nothing_is_lost_skipped_doubled_or_out_of_order_when_a_broker_is_killed_ten_times(
     in_memory: Path, uses_asyncio: bool
@@ -54,7 +54,7 @@ def test_nothing_is_lost_skipped_doubled_or_out_of_order_when_a_broker_is_killed
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_nothing_is_lost_skipped_doubled_or_out_of_order_when_the_brokers_of_a_shard_take_over_from_each_other(
     in_memory: Path,
 ) -> None:
@@ -71,7 +71,7 @@ def test_nothing_is_lost_skipped_doubled_or_out_of_order_when_the_brokers_of_a_s
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(900)
 def test_a_campaign_that_fails_while_publishers_have_records_in_flight_ends_with_the_failure(in_memory: Path) -> None:
     command = [sys.executable, "-c", FAILS_AT_THE_FIRST_ROUND, str(in_memory)]
 

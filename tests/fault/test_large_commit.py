@@ -16,7 +16,7 @@ SEED = 5
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_large_commit_that_is_killed_is_whole_or_absent_and_leaves_nothing_behind(
     launcher: StoppingLauncher, in_memory: Path
 ) -> None:

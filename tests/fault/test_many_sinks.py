@@ -28,7 +28,7 @@ def written(pid: int) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_two_thousand_sinks_of_one_record_and_one_of_bulk_write_less_than_twice_what_they_hold(
     tmp_path: Path,
 ) -> None:

@@ -14,7 +14,7 @@ from tests.soak.samples import Sample, growth
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_nothing_is_lost_and_the_disk_space_is_released_when_sinks_of_all_kinds_work_for_a_few_seconds(
     tmp_path: Path,
 ) -> None:

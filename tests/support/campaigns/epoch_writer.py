@@ -20,6 +20,8 @@ from forebay.v1.buffer_service_pb2_grpc import BufferServiceStub
 from forebay.v1.epoch_service_pb2_grpc import EpochServiceStub
 
 CALL_S: Final = 20.0
+OPTIONS: Final = (("grpc.use_local_subchannel_pool", 1), ("grpc.max_reconnect_backoff_ms", 500))
+"""Of a channel: by default it waits ever longer between its attempts to reach a broker that restarts."""
 SINKS: Final = ("orders", "others")
 PARTITIONS: Final = 2
 PAGES: Final = 3
@@ -72,7 +74,7 @@ class EpochWriter:
         tokens = self._tokens()
         restarts = self._ticket == 0
         while True:
-            with grpc.insecure_channel(self._endpoint, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
+            with grpc.insecure_channel(self._endpoint, options=OPTIONS) as channel:
                 try:
                     grpc.channel_ready_future(channel).result(CALL_S)
                     if restarts:
@@ -88,7 +90,7 @@ class EpochWriter:
 
     def repeat_with(self, more: int) -> str:
         """Repeat the last epoch as a new run that counts so many records more; return the refusal, empty for none."""
-        with grpc.insecure_channel(self._endpoint, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
+        with grpc.insecure_channel(self._endpoint, options=OPTIONS) as channel:
             self._begin_run(channel)
             commit = epochs_pb.EpochCommit(
                 sink=SINKS[0],
