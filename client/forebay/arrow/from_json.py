@@ -11,28 +11,30 @@ import datetime as dt
 import json
 import operator
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
 from forebay.arrow.expansion import RowsUnreadable
 
+Match: TypeAlias = Callable[[Sequence[str], Sequence[str]], dict[str, str]]
+"""Match of wanted names with given ones."""
+
 _SECONDS: Final = re.compile(r"PT(-?)(\d+)\.(\d{6})S")
 
 
-def rows_from_json(objects: Sequence[bytes], schema: pa.Schema, *, ignore_case: bool = False) -> pa.RecordBatch:
+def rows_from_json(objects: Sequence[bytes], schema: pa.Schema, *, match: Match | None = None) -> pa.RecordBatch:
     """Return one row per object, with the columns of ``schema``; missing values are null.
 
-    With ``ignore_case``, a name without an equal one in the object matches one that differs from it only in case, if
-    no other does; nested names, too. Raises `RowsUnreadable` for objects that are not in the form of ``json_rows``.
+    ``match`` returns the name in an object for each name of the schema that has one, nested names included; without it
+    they are equal. Raises `RowsUnreadable` for objects that are not in the form of ``json_rows``.
     """
     try:
         parsed = [json.loads(one, parse_float=Decimal) for one in objects]
-        if ignore_case:
-            parsed = [_renamed(row, pa.struct(list(schema))) for row in parsed]
+        if match is not None:
+            parsed = [_renamed(row, pa.struct(list(schema)), match) for row in parsed]
         columns = [
             pa.array([_value(row.get(field.name), field.type) for row in parsed], field.type) for field in schema
         ]
@@ -41,26 +43,19 @@ def rows_from_json(objects: Sequence[bytes], schema: pa.Schema, *, ignore_case: 
         raise RowsUnreadable(f"a row is not in the form of its schema: {error}") from error
 
 
-def _renamed(value: Any, kind: pa.DataType) -> Any:
+def _renamed(value: Any, kind: pa.DataType, match: Match) -> Any:
     """Return a parsed value with the names that its type gives to fields."""
     if value is None:
         return None
     if pa.types.is_struct(kind):
-        names = {field.name for field in kind}
-        spellings: dict[str, list[str]] = {}
-        for other in value.keys() - names:
-            spellings.setdefault(other.lower(), []).append(other)
-        missing = Counter(name.lower() for name in names - value.keys())
-        fields: dict[str, Any] = {}
-        for field in kind:
-            alike = spellings.get(field.name.lower(), [])
-            matches = field.name not in value and len(alike) == 1 and missing[field.name.lower()] == 1
-            fields[field.name] = _renamed(value.get(alike[0] if matches else field.name), field.type)
-        return fields
+        given = match([field.name for field in kind], list(value))
+        return {
+            field.name: _renamed(value[given[field.name]], field.type, match) for field in kind if field.name in given
+        }
     if pa.types.is_map(kind):
-        return {key: _renamed(item, kind.item_type) for key, item in value.items()}
+        return {key: _renamed(item, kind.item_type, match) for key, item in value.items()}
     if _is_list(kind):
-        return [_renamed(item, kind.value_type) for item in value]
+        return [_renamed(item, kind.value_type, match) for item in value]
     return value
 
 

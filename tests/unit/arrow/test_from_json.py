@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from forebay.arrow.expansion import RowsUnreadable
 from forebay.arrow.from_json import rows_from_json
 from forebay.arrow.json_rows import json_rows
+from forebay.spark.schema.column_names import matches
 
 
 def there_and_back(values: list[Any], kind: pa.DataType) -> pa.RecordBatch:
@@ -84,12 +85,12 @@ def test_names_that_differ_in_case_match_if_asked_and_only_where_one_does() -> N
     row = b'{"name":"a","home":{"city":"b"},"ALL":[{"CITY":"c"},null],"X":1,"x":2}'
 
     assert rows_from_json([row], wanted).to_pylist() == [{"Name": None, "Home": None, "all": None, "x": 2}]
-    assert rows_from_json([row], wanted, ignore_case=True).to_pylist() == [
+    assert rows_from_json([row], wanted, match=matches).to_pylist() == [
         {"Name": "a", "Home": {"City": "b"}, "all": [{"City": "c"}, None], "x": 2}
     ]
     unclear = pa.schema([("B", pa.int8()), ("Aa", pa.int8()), ("AA", pa.int8())])
     assert rows_from_json([b'{"b":1,"aa":2}', b'{"b":1,"Aa":2,"aa":3}', b'{"Aa":2,"aA":3,"aa":4}'], unclear,
-                          ignore_case=True).to_pylist() == [
+                          match=matches).to_pylist() == [
         {"B": 1, "Aa": None, "AA": None}, {"B": 1, "Aa": 2, "AA": 3}, {"B": None, "Aa": 2, "AA": None},
     ]  # fmt: skip
 
@@ -112,4 +113,4 @@ def test_a_value_that_is_not_in_the_form_of_the_schema_is_reported(value: bytes,
     with pytest.raises(RowsUnreadable, match="not in the form of its schema"):
         rows_from_json([value], pa.schema([("c", kind)]))
     with pytest.raises(RowsUnreadable, match="not in the form of its schema"):
-        rows_from_json([value], pa.schema([("c", kind)]), ignore_case=True)
+        rows_from_json([value], pa.schema([("c", kind)]), match=matches)

@@ -29,6 +29,7 @@ from forebay.spark.read.ranges import Missing
 from forebay.spark.read.schema import RECORD, read_schema, row_columns
 from forebay.spark.remedies import explained
 from forebay.spark.schema.arrow_types import arrow_schema
+from forebay.spark.schema.column_names import matches
 from forebay.spark.schema.row_schema import nullable_schema, parse, readable_as
 from forebay.spark.write.projection import Projection, SchemaMismatch, may_be_null, nulls_in
 
@@ -165,7 +166,7 @@ class RowPages:
             try:
                 if VERSION_HEADER not in dict(headers):
                     raise RowsUnreadable("it is a record and not a row")
-                batches.append(rows_from_json([value], self._rows, ignore_case=True))
+                batches.append(rows_from_json([value], self._rows, match=matches))
             except RowsUnreadable as broken:
                 unreadable[place] = str(broken)
         return one_batch([pa.RecordBatch.from_pylist([], schema=self._rows), *batches]), unreadable
@@ -214,7 +215,7 @@ class RowPages:
                     _AS_RECORDS,
                 )
         try:
-            return rows_from_json(decoded.values, self._rows, ignore_case=True)
+            return rows_from_json(decoded.values, self._rows, match=matches)
         except RowsUnreadable as broken:
             raise errors.InvalidPage(f"the page at offset {page.base_offset} is not what it says: {broken}") from broken
 
