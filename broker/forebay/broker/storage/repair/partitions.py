@@ -9,7 +9,7 @@ Nothing here changes an intact store. All writes go into one batch, before anyth
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -74,9 +74,11 @@ class PartitionRepair:
         """Repair the damaged partitions of all sinks; returns the writes."""
         writes: list[Write] = []
         places = self._places(sinks)
-        cursors = {sink_id: sinks[sink_id].cursors_by_partition() for sink_id in {place[0] for place in places}}
+        found = {place[0] for place in places}
+        cursors = {sink_id: sinks[sink_id].cursors_by_partition() for sink_id in found}
+        staged = {sink_id: self._interrupted(sinks[sink_id]) for sink_id in found}
         for sink_id, partition in sorted(places):
-            writes += self._repair(sinks[sink_id], partition, cursors[sink_id].get(partition, {}))
+            writes += self._repair(sinks[sink_id], partition, cursors[sink_id].get(partition, {}), staged[sink_id])
         return writes
 
     def repair_reserves(self, sinks: Mapping[int, StoredSink]) -> list[Write]:
@@ -130,7 +132,9 @@ class PartitionRepair:
                     places.add((number, partition))
         return {place for place in places if place[0] in sinks}
 
-    def _repair(self, sink: StoredSink, partition: int, cursors: Mapping[str, Cursor]) -> list[Write]:
+    def _repair(
+        self, sink: StoredSink, partition: int, cursors: Mapping[str, Cursor], staged: Collection[int]
+    ) -> list[Write]:
         number, missing = sink.record.id, self._missing
         tail, head = sink.tails.get(partition), sink.heads.get(partition)
         own = [gap for gap in sink.gaps.get(partition, []) if gap.subscription]
@@ -150,7 +154,7 @@ class PartitionRepair:
             gaps=gaps,
             numbers_max=most,
             due=due,
-            staged=self._interrupted(sink),
+            staged=staged,
         )
         found = self._state.index(lambda: survey(self._journal, place))
         bad_cursors = self._bad_cursors(sink, partition, head)
