@@ -47,7 +47,7 @@ def test_a_small_page_that_becomes_huge_is_refused_before_it_takes_memory(compre
     with pytest.raises(RowsUnreadable, match=rf"become 6710\d+ bytes, and at most {EXPANDED_BYTES_MAX} are read"):
         decode_rows(schema, messages, 1)
 
-    assert pa.total_allocated_bytes() == before
+    assert pa.total_allocated_bytes() - before < 1 << 20
 
 
 def test_a_page_at_the_bound_is_read() -> None:
