@@ -17,11 +17,13 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
+from forebay.arrow.dates import day_of, instant_of
 from forebay.arrow.expansion import RowsUnreadable
 
 Match: TypeAlias = Callable[[Sequence[str], Sequence[str]], dict[str, str]]
 """Match of wanted names with given ones."""
 
+_DAY_MS: Final = 86_400_000
 _SECONDS: Final = re.compile(r"PT(-?)(\d+)\.(\d{6})S")
 
 
@@ -48,6 +50,8 @@ def _renamed(value: Any, kind: pa.DataType, match: Match) -> Any:
     if value is None:
         return None
     if pa.types.is_struct(kind):
+        if not isinstance(value, dict):  # its elements would be taken for names, and none of them match
+            raise TypeError(f"{type(value).__name__} in place of an object")
         given = match([field.name for field in kind], list(value))
         return {
             field.name: _renamed(value[given[field.name]], field.type, match) for field in kind if field.name in given
@@ -55,7 +59,7 @@ def _renamed(value: Any, kind: pa.DataType, match: Match) -> Any:
     if pa.types.is_map(kind):
         return {key: _renamed(item, kind.item_type, match) for key, item in value.items()}
     if _is_list(kind):
-        return [_renamed(item, kind.value_type, match) for item in value]
+        return [_renamed(item, kind.value_type, match) for item in _items(value)]
     return value
 
 
@@ -68,7 +72,11 @@ def _value(value: Any, kind: pa.DataType) -> Any:
     if pa.types.is_map(kind):
         return [(_key(key, kind.key_type), _value(item, kind.item_type)) for key, item in value.items()]
     if _is_list(kind):
-        return [_value(item, kind.value_type) for item in value]
+        return [_value(item, kind.value_type) for item in _items(value)]
+    if pa.types.is_date(kind):
+        return _day(value, kind)
+    if pa.types.is_timestamp(kind):
+        return _instant(value, kind)
     convert = next((convert for is_kind, convert in _CONVERT if is_kind(kind)), None)
     return value if convert is None else convert(value)
 
@@ -79,8 +87,24 @@ def _key(text: str, kind: pa.DataType) -> Any:
     return _value(text if is_text else json.loads(text, parse_float=Decimal), kind)
 
 
-def _instant(text: str) -> dt.datetime:
-    return dt.datetime.fromisoformat(text)
+def _items(value: Any) -> list[Any]:
+    if not isinstance(value, list):  # the characters of a text, or the names of an object, are no elements
+        raise TypeError(f"{type(value).__name__} in place of an array")
+    return value
+
+
+def _day(text: str, kind: pa.DataType) -> dt.date | int:
+    try:
+        return dt.date.fromisoformat(text)
+    except ValueError:  # a year that is none of Python's
+        return day_of(text) * (_DAY_MS if pa.types.is_date64(kind) else 1)
+
+
+def _instant(text: str, kind: pa.TimestampType) -> dt.datetime | int:
+    try:
+        return dt.datetime.fromisoformat(text)
+    except ValueError:
+        return instant_of(text, kind)
 
 
 def _span(text: str) -> dt.timedelta:
@@ -121,8 +145,6 @@ _CONVERT: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], Any]]
     (pa.types.is_integer, operator.index),
     (pa.types.is_floating, float),
     (pa.types.is_decimal, Decimal),
-    (pa.types.is_date, dt.date.fromisoformat),
-    (pa.types.is_timestamp, _instant),
     (pa.types.is_time, dt.time.fromisoformat),
     (pa.types.is_duration, _span),
 )

@@ -11,7 +11,7 @@ Every row has every column, in the order of the schema, as UTF-8 without spaces.
 | decimal | a number with all its digits and its scale: ``1.50`` |
 | string, char, varchar | a string, escaped where JSON demands it and nowhere else |
 | binary | a string, base64 |
-| date | ``"2026-01-31"`` |
+| date | ``"2026-01-31"``; a year has at least four digits, and a sign only before the year 0: ``"-0043-03-15"`` |
 | timestamp | ``"2026-01-31T23:59:59.123456Z"``: always UTC, always six digits, whatever the session's zone |
 | timestamp without zone | ``"2026-01-31T23:59:59.123456"`` |
 | time | ``"23:59:59.123456"`` |
@@ -29,6 +29,8 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from forebay.arrow.dates import date_text, timestamp_text
 
 NULL: Final = "null"
 _MICROSECONDS: Final = 1_000_000
@@ -78,9 +80,9 @@ def _text_of(kind: pa.DataType, array: pa.Array) -> pa.Array:
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return _quoted(_base64(array))
     if pa.types.is_date(kind):
-        return _quoted(array.cast(pa.string()))
+        return _quoted(date_text(array))
     if pa.types.is_timestamp(kind):
-        return _quoted(_timestamp(kind, array))
+        return _enclosed('"', timestamp_text(array), 'Z"' if kind.tz else '"')
     if pa.types.is_time(kind):
         return _quoted(array.cast(pa.time64("us"), safe=False).cast(pa.string()))
     if pa.types.is_duration(kind):
@@ -154,16 +156,6 @@ def _number(array: pa.Array) -> pa.Array:
         infinity = pc.if_else(pc.greater(array, 0), '"Infinity"', '"-Infinity"')
         text = pc.if_else(finite, text, pc.if_else(pc.is_nan(array), '"NaN"', infinity))
     return text
-
-
-def _timestamp(kind: pa.TimestampType, array: pa.Array) -> pa.Array:
-    """Return ISO 8601 with six digits, ``Z`` at the end where the type has a zone.
-
-    The instant is taken for a UTC wall time first: formatting a type with a zone looks the zone up for every row.
-    """
-    wall = array.cast(pa.timestamp("us", kind.tz), safe=False).view(pa.timestamp("us"))
-    text = pc.replace_substring(wall.cast(pa.string()), " ", "T", max_replacements=1)
-    return _enclosed("", text, "Z") if kind.tz else text
 
 
 def _duration(array: pa.Array) -> pa.Array:

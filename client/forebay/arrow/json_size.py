@@ -18,7 +18,7 @@ from forebay.arrow.json_rows import text_bytes
 _INTEGER: Final = {8: 4, 16: 6, 32: 11, 64: 20}
 """Characters of an integer, by its bits."""
 _VALUE: Final = 48
-"""Characters of any other value of a fixed size: a time out of range is a sentence."""
+"""Characters of any other value of a fixed size: the year of a timestamp in seconds has twelve digits."""
 _DECIMAL: Final = 80
 _FRAME: Final = 6
 """Bytes around a value: quotes or brackets and a comma; or ``false`` or ``null`` in its place."""

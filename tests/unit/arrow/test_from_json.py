@@ -63,6 +63,16 @@ def test_not_a_number_round_trips() -> None:
     assert math.isnan(found)
 
 
+@given(st.lists(st.none() | st.integers(-(1 << 31), (1 << 31) - 1), max_size=9))
+def test_any_date_round_trips(days: list[int | None]) -> None:
+    there_and_back(days, pa.date32())
+
+
+@given(st.lists(st.none() | st.integers(-(1 << 63), (1 << 63) - 1), max_size=9), st.sampled_from(["UTC", None]))
+def test_any_timestamp_round_trips(instants: list[int | None], zone: str | None) -> None:
+    there_and_back(instants, pa.timestamp("us", zone))
+
+
 @given(st.lists(st.none() | st.floats(allow_nan=False), max_size=20))
 def test_any_double_round_trips(values: list[float | None]) -> None:
     there_and_back(values, pa.float64())
@@ -107,6 +117,18 @@ def test_names_that_differ_in_case_match_if_asked_and_only_where_one_does() -> N
         (b'{"c":"1 s"}', pa.duration("us")),
         (b'{"c":"?"}', pa.binary()),
         (b'{"c":7}', pa.list_(pa.int8())),
+        (b'{"c":"abc"}', pa.list_(pa.string())),
+        (b'{"c":{"a":1}}', pa.list_(pa.string())),
+        (b'"hello"', pa.int64()),
+        (b"7", pa.int64()),
+        (b'{"c":"hello"}', pa.struct([("a", pa.int8())])),
+        (b'{"c":[]}', pa.struct([("a", pa.int8())])),
+        (b'{"c":["a"]}', pa.map_(pa.string(), pa.int8())),
+        (b'{"c":"2026-02-30"}', pa.date32()),
+        (b'{"c":"10001-02-29"}', pa.date32()),
+        (b'{"c":"5881580-07-12"}', pa.date32()),
+        (b'{"c":"10000-01-01T00:00:00+01:00"}', pa.timestamp("us", "UTC")),
+        (b'{"c":"294247-01-10T04:00:54.775808Z"}', pa.timestamp("us", "UTC")),
     ],
 )
 def test_a_value_that_is_not_in_the_form_of_the_schema_is_reported(value: bytes, kind: pa.DataType) -> None:

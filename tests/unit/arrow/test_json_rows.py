@@ -58,6 +58,11 @@ def test_a_row_has_every_column_in_order_and_no_spaces() -> None:
         ),
         (pa.timestamp("us", "UTC"), dt.datetime(1969, 12, 31, tzinfo=dt.UTC), '"1969-12-31T00:00:00.000000Z"'),
         (pa.timestamp("us"), dt.datetime(2026, 1, 31, 1, 2, 3), '"2026-01-31T01:02:03.000000"'),  # noqa: DTZ001
+        (pa.date32(), (1 << 31) - 1, '"5881580-07-11"'),
+        (pa.date32(), -(1 << 31), '"-5877641-06-23"'),
+        (pa.timestamp("us", "UTC"), (1 << 63) - 1, '"294247-01-10T04:00:54.775807Z"'),
+        (pa.timestamp("us"), -(1 << 63), '"-290308-12-21T19:59:05.224192"'),
+        (pa.timestamp("s", "UTC"), 253_402_300_800, '"10000-01-01T00:00:00.000000Z"'),
         (pa.time64("ns"), dt.time(1, 2, 3, 4), '"01:02:03.000004"'),
         (pa.duration("us"), dt.timedelta(days=1, hours=2, microseconds=5), '"PT93600.000005S"'),
         (pa.duration("us"), dt.timedelta(microseconds=-1), '"PT-0.000001S"'),
