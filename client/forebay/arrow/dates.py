@@ -40,7 +40,8 @@ def date_text(dates: pa.Array) -> pa.Array:
 def timestamp_text(timestamps: pa.Array) -> pa.Array:
     """Return ISO 8601 of every timestamp, with six digits and without a zone.
 
-    The text of a null is undefined. The instant is taken for a UTC wall time first: formatting a type with a zone looks the zone up for every row.
+    The text of a null is undefined. The instant is taken for a UTC wall time first: formatting a type with a zone
+    looks the zone up for every row.
     """
     kind = timestamps.type
     per_second = _PER_SECOND[kind.unit]
