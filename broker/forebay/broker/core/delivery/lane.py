@@ -415,7 +415,7 @@ class Lane:
 
     def _failed(self, failed: RangeSet, now: float, *, delay_s: float | None, random: float, reason: str) -> Revocation:
         if not self.relaxed:
-            self.resend.fail(now, delay_s=delay_s, random=random, reason=reason)
+            self.resend.fail(now, delay_s=delay_s, random=random, reason=reason, failed=failed)
             first = self.sender.failed_from = failed[0].first
             self.progress.fail(first)
             return self._revoke(first)
@@ -487,8 +487,8 @@ class Lane:
             self.sender.update_notified()
         if relaxed:
             self.retry.reset_if_idle()
-        elif fresh and how is not None and not answered and self.view.is_settled(self.sender.failed_from):
-            self.resend.end_nack_delay()
+        elif fresh and how is not None and not answered:
+            self.resend.settled_otherwise(self.view)
 
     def _restart(self, flights: Sequence[Flight], before: Cursor, now: float) -> None:
         """In RELAXED order, restart the deadlines of flights whose lowest record was settled."""

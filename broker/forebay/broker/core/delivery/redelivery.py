@@ -12,7 +12,11 @@ The caller passes in the clock; the machine never waits for new input. In RELAXE
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import reduce
 
+from forebay.broker.core.partition import ranges as sets
+from forebay.broker.core.partition.cursor import Cursor
+from forebay.broker.core.partition.ranges import RangeSet
 from forebay.broker.core.settings import SECOND_US, SinkSettings
 
 
@@ -32,6 +36,7 @@ class Resend:
     __slots__ = (
         "_before_pause",
         "_computed",
+        "_delayed",
         "_failed_at",
         "_failures",
         "_shortened",
@@ -57,13 +62,17 @@ class Resend:
         self._failures = 0
         self._failed_at = 0.0
         self._computed = False
+        self._delayed: RangeSet = ()  # what the delay of a nack is for
         self._shortened = False
         self._before_pause = State.FLOWING
 
-    def fail(self, now: float, *, delay_s: float | None, random: float, reason: str) -> None:
-        """Record a failed delivery. ``delay_s`` is the delay of the nack; None computes the back-off."""
+    def fail(
+        self, now: float, *, delay_s: float | None, random: float, reason: str, failed: RangeSet = ()
+    ) -> None:
+        """Record a failed delivery. ``delay_s`` is the delay of the nack of ``failed``; None computes the back-off."""
         current = self._before_pause if self.state is State.PAUSED else self.state
         again = current is State.BACKING_OFF
+        self._delayed = reduce(sets.add, failed, self._delayed if again else ())
         if not again:
             self._failures += 1
             self._shortened = False
@@ -129,10 +138,12 @@ class Resend:
         if self.state is State.RESENDING:
             self.not_before = now + self.settings.resend_interval_us / SECOND_US
 
-    def end_nack_delay(self) -> None:
-        """Record that a nacked record was settled otherwise: the delay of its nack was for it alone."""
+    def settled_otherwise(self, view: Cursor) -> None:
+        """End the delay of a nack if all that it was for has been settled without an answer."""
         current = self._before_pause if self.state is State.PAUSED else self.state
-        if current is State.BACKING_OFF and not self._computed:
+        if current is not State.BACKING_OFF or self._computed or not self._delayed:
+            return
+        if not any(True for part in self._delayed for _ in view.unsettled(part)):
             self.cleared()
 
     def cleared(self) -> None:

@@ -27,6 +27,8 @@ LOOSE_BYTES: Final = 4 << 20
 IDLE_S: Final = 1.0
 DELETES_MAX: Final = 4_096
 """Runs of pages deleted in one batch."""
+FAILURES_MAX: Final = 8
+"""Runs whose space cannot be released, after which the others of the same batch are left to the next start."""
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -131,12 +133,32 @@ class Reclaimer:
         for due in dues:
             if due.partition == WHOLE_SINK:
                 runs += await self._call(self._journal.bulk_of_sink, due.sink)
+        kept: list[Due] = []
         for part in _slices(runs):
             await self._committer.write([Reclaim(run) for run in part])
-            if not await self._compacted(part):
-                return
-        await self._committer.write([Reclaimed(due) for due in dues])
-        self._done(dues)
+            kept += await self._unreleased(part)
+        sinks = {run.sink for run in kept}
+        done = [due for due in dues if due not in kept and not (due.partition == WHOLE_SINK and due.sink in sinks)]
+        if done:
+            await self._committer.write([Reclaimed(due) for due in done])
+            self._done(done)
+
+    async def _unreleased(self, runs: Sequence[Due]) -> list[Due]:
+        """Release space; returns the runs of which that failed: one damaged file does not keep all others due."""
+        parts, kept = [runs], list[Due]()
+        while parts:
+            part = parts.pop()
+            if len(kept) == FAILURES_MAX:
+                kept += [run for left in (part, *parts) for run in left]
+                break
+            if await self._compacted(part):
+                continue
+            if len(part) == 1:
+                kept += part
+            else:
+                middle = len(part) // 2
+                parts += [part[middle:], part[:middle]]
+        return kept
 
     async def _reclaim_small(self, runs: Sequence[Due]) -> None:
         deletes, ends = [Reclaim(run) for run in runs], [Reclaimed(run) for run in runs]

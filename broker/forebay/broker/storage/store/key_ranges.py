@@ -46,6 +46,11 @@ class KeyRanges:
         index = bisect_right(self.firsts, first) - 1
         return index >= 0 and last < self.ends[index]
 
+    def meets(self, first: bytes, last: bytes) -> bool:
+        """Return whether a key from ``first`` to ``last``, both included, is in the set."""
+        index = bisect_right(self.ends, first)
+        return index < len(self.firsts) and self.firsts[index] <= last
+
     def added_all(self, spans: Sequence[Span]) -> KeyRanges:
         """Return the set with more ranges, which may be in any order; touching ranges are joined."""
         if len(spans) > 1:

@@ -605,6 +605,30 @@ def test_the_delay_of_a_nack_ends_with_the_record_that_it_was_for(how: str) -> N
     assert held.lane.sender.pages_allowed(NOW) is None
 
 
+def test_the_delay_of_a_nack_outlives_its_owner_and_the_records_that_it_was_not_for() -> None:
+    held = Held()
+    held.send(10)
+    held.lane.nack(held.answer(), [Range(5, 6)], NOW, delay_s=3_600.0, random=0.5, reason="later")
+    held.lane.release(failed=False)
+    held.lane.assign("another", 2, InFlight())
+
+    held.lane.skip(Range(1, 2), NOW, NEXT)
+    assert held.lane.sender.pages_allowed(NOW) == 0
+    held.lane.drop([Range(5, 6)], NOW, NEXT)
+    assert held.lane.sender.pages_allowed(NOW) is None
+
+
+def test_the_delay_of_a_nack_ends_with_the_last_record_that_it_was_for() -> None:
+    held = Held()
+    held.send(10)
+    held.lane.nack(held.answer(), [Range(2, 4), Range(7, 8)], NOW, delay_s=3_600.0, random=0.5, reason="later")
+
+    held.lane.drop([Range(0, 7)], NOW, NEXT)
+    assert held.lane.sender.pages_allowed(NOW) == 0
+    held.lane.drop([Range(7, 8)], NOW, NEXT)
+    assert held.lane.sender.pages_allowed(NOW) is None
+
+
 def test_a_back_off_outlives_a_dropped_record_because_its_target_has_failed() -> None:
     held = Held()
     held.send(10)

@@ -13,6 +13,7 @@ from forebay.broker.core.writes import Due
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.commit import reclaimer
 from forebay.broker.runtime.commit.store import Journal
+from forebay.broker.storage.errors import StoreUnreadable
 from forebay.broker.storage.records.pages.due import DUE
 from forebay.broker.storage.records.sinks.sink import NEXT_SINK
 from forebay.broker.storage.records.store import AGE, COUNTING, HIGHEST, START, STORE_ID
@@ -216,3 +217,30 @@ async def test_more_small_pages_than_one_batch_deletes_go_in_several(monkeypatch
             await taker.ack(offset, offset + 1)
 
         await until(lambda: stored(store, Family.SMALL) == 0 and ledger(store) == 0)
+
+
+@pytest.mark.usefixtures("hurry")
+async def test_a_page_whose_space_cannot_be_released_keeps_no_other_in_the_ledger(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = MemoryStore()
+    async with sink(store, pages=6, size=MIB) as broker:
+        damaged = store.scan(Family.BULK, b"", b"\xff", 1)[0][0]
+        real = MemoryStore.compact
+
+        def compact(self: MemoryStore, family: Family, first: bytes, end: bytes) -> None:
+            if family is Family.BULK and first <= damaged < end:
+                raise StoreUnreadable("Input/output error")
+            real(self, family, first, end)
+
+        monkeypatch.setattr(MemoryStore, "compact", compact)
+        other, _ = await broker.create("events", SinkSettings(buffer_page_size=1))
+        await (await other.append(page(b"x" * MIB))).done
+        async with broker.reclaimer.held():
+            await settle(broker, 0, 6)
+            taker = Taker(other.subscription(""))
+            await taker.all_offsets()
+            await taker.ack(0, 1)
+
+        await until(lambda: broker.reclaimer.reclaimed_bytes > 0)
+        assert (stored(store, Family.BULK), ledger(store)) == (0, 1)

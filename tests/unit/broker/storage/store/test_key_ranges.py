@@ -35,6 +35,16 @@ def test_it_covers_what_lies_in_one_of_its_ranges(spans: list[tuple[bytes, bytes
     assert ranges.covers(first, last) == any(low <= first and last < end for low, end in ranges)
 
 
+@given(spans=SPANS, first=KEYS, last=KEYS)
+def test_it_meets_what_has_a_key_in_one_of_its_ranges(
+    spans: list[tuple[bytes, bytes]], first: bytes, last: bytes
+) -> None:
+    first, last = sorted((first, last))
+    ranges = KeyRanges.of(spans)
+
+    assert ranges.meets(first, last) == any(key in ranges for key in EVERY if first <= key <= last)
+
+
 def test_adding_changes_no_set_but_makes_another() -> None:
     empty = KeyRanges()
 

@@ -173,11 +173,13 @@ class BulkFiles:
     def compact(self, first: bytes, end: bytes, deleted: KeyRanges) -> OSError | None:
         """Release the space of deleted keys in ``[first, end)``; returns the error of an unreadable file.
 
-        Raises ``OSError`` if a file could not be removed.
+        Raises ``OSError`` if a file could not be removed: it stays listed, for the next call.
         """
         gone: list[_Named] = []
         failure: OSError | None = None
         for named in self._listing.meeting(first, end):
+            if not deleted.meets(named.first, named.last):
+                continue
             try:
                 if self._is_gone(named, first, end, deleted):
                     gone.append(named)
@@ -225,10 +227,20 @@ class BulkFiles:
             for path in paths:
                 self._open.pop(path, None)
                 self._given_back.pop(path, None)
-        for path in paths:
-            with suppress(FileNotFoundError):
-                path.unlink()
+        left: list[_Named] = []
+        failure: OSError | None = None
+        for named in gone:
+            try:
+                named.path.unlink(missing_ok=True)
+            except OSError as error:
+                left.append(named)
+                failure = error
+        if left:
+            with self._lock:
+                self._listing = _listed(sorted([*self._listing.files, *left], key=lambda named: named.first))
         self._sync_names()
+        if failure is not None:
+            raise failure
 
     def _thin_out(self, path: Path, opened: BulkFile, first: bytes, end: bytes, deleted: KeyRanges) -> None:
         with self._lock:

@@ -266,3 +266,34 @@ def test_a_file_that_cannot_be_read_keeps_no_other_space(tmp_path: Path, monkeyp
     assert failure.errno == errno.EIO
     assert files.lasts == [key(7)]
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_file_without_a_deleted_key_is_not_opened_to_release_space(tmp_path: Path) -> None:
+    files = filled(tmp_path)
+    sorted(tmp_path.iterdir())[1].chmod(0)
+
+    assert files.compact(key(0), key(99), KeyRanges.of([(key(0), key(2))])) is None
+
+
+def test_a_file_that_cannot_be_removed_stays_listed_until_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = filled(tmp_path)
+    names, lasts = sorted(tmp_path.iterdir()), files.lasts
+    real = Path.unlink
+
+    def unlink(path: Path, **how: bool) -> None:
+        if path == names[0]:
+            raise OSError(errno.EIO, "Input/output error")
+        real(path, **how)
+
+    monkeypatch.setattr(Path, "unlink", unlink)
+    deleted = KeyRanges.of([(key(0), key(99))])
+    with pytest.raises(OSError, match="Input/output"):
+        files.compact(key(0), key(99), deleted)
+    assert (files.lasts, list(tmp_path.iterdir())) == (lasts[:1], names[:1])
+    assert files.meets(key(0), key(1))
+    monkeypatch.undo()
+
+    assert files.compact(key(0), key(99), deleted) is None
+    assert list(tmp_path.iterdir()) == []
