@@ -143,7 +143,7 @@ class Sender:
         else:
             failed = window.rejected_permanently(partition, sequence, error)
         if window.must_renew:
-            self._end_writer(error)
+            self._end_writer(error if failed is None else failed.error)
         return () if failed is None else [(failed.page.content, failed.error)]
 
     def disconnected(self, stream: PublishStreamState) -> None:
@@ -188,14 +188,13 @@ class Sender:
                 if stream is None and buffer.closing and not buffer.unfinished:
                     return
                 failed = self._expire(now)
-                if not failed:
+                if failed:  # before an answer is applied: its error may be temporary
+                    self._end_writer(failed[0].error)
+                else:
                     # Batches that are opened meanwhile expire after this wait.
                     times = [now + buffer.settings.delivery_timeout_s, until, self._expires_at()]
                     await buffer.change.wait_for_notify(max(0.0, min(at for at in times if at is not None) - now))
             self._finish([(one.page.content, one.error) for one in failed])
-            if failed:
-                with buffer.lock:
-                    self._end_writer(failed[0].error)
 
     def end_all(self, error: ForebayError) -> None:
         """Fail all remaining pages, and accept no more records."""

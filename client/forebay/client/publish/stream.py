@@ -128,7 +128,8 @@ class PublishStream:
                 self._progressed = False
             if error is None:
                 continue
-            delay_s = reconnect.delay_s(error)
+            is_fatal = self._sender.fatal_error() is not None
+            delay_s = None if is_fatal else reconnect.delay_s(error)
             if delay_s is None:
                 self._sender.end_all(error)
                 self._buffer.close()

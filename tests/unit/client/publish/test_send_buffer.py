@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grpc
 import pytest
 
 from forebay.client.publish.send_buffer import SendBuffer
@@ -9,7 +10,9 @@ from forebay.client.publish.sender import PublishStreamState, Sender
 from forebay.client.settings import PublisherSettings
 from forebay.client.telemetry import Telemetry
 from forebay.client.transport.operations import blocked
+from forebay.errors.reasons import Reason
 from forebay.v1 import buffer_service_pb2 as pb
+from tests.support.calls.wire_fake import status
 
 
 @pytest.fixture
@@ -41,3 +44,27 @@ def test_records_that_are_added_before_the_sender_runs_share_the_page_of_a_waiti
 
     assert taken is not None
     assert (taken[0].values, taken[1]) == ([b"a", b"b"], 0)
+
+
+def test_a_staged_publisher_ends_with_its_page_that_expired_although_another_page_is_rejected_meanwhile() -> None:
+    now = 0.0
+    buffer = SendBuffer(PublisherSettings(linger_ms=0, delivery_timeout_s=10), Telemetry("s"), lambda: now)
+    sender, stream = Sender(buffer, renews=False), PublishStreamState()
+    opened = pb.PublishOpened(partitions=2, page_bytes_max=1 << 20, record_bytes_max=1 << 20)
+    sender.opened(stream, opened, "s", resumed=False)
+    full = status(grpc.StatusCode.RESOURCE_EXHAUSTED, "SINK_FULL")
+    first = buffer.put(0, b"a", 1)
+    blocked(sender.take(stream))
+    now = 5.0
+    buffer.put(1, b"b", 1)
+    blocked(sender.take(stream))
+    sender.answered([pb.PublishAnswer(partition=0, sequence=0, refusal=full)], "s")
+    rejected = pb.PublishAnswer(partition=1, sequence=0, refusal=full)
+    first.add_done_callback(lambda _: sender.answered([rejected], "s"))
+    now = 10.1
+
+    blocked(sender.await_change(None, now + 1))
+
+    error = sender.fatal_error()
+    assert error is not None
+    assert (error.reason, error.retryable) == (Reason.DELIVERY_TIMEOUT.name, False)
