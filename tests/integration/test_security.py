@@ -14,6 +14,8 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from forebay.broker.core.access.credentials import token_credential
 from forebay.broker.embedded import BrokerServer
+from forebay.broker.storage.recovery import Recovered, recover
+from forebay.broker.storage.store.contract import Store
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.client import (
     Client,
@@ -25,6 +27,7 @@ from forebay.client import (
 )
 from forebay.client.errors import AccessDenied, ForebayError
 from forebay.errors.reasons import Reason
+from tests.support.calls.eventually import until
 from tests.support.certificates import Authority, Pair
 from tests.support.clients.both import RUNNERS, with_asyncio
 from tests.support.processes.broker import free_port
@@ -275,6 +278,30 @@ def test_certificates_and_tokens_are_renewed_while_it_serves(
         with Client(broker.endpoint, settings=trusting(stranger, token="another")) as after:
             assert after.info().version
         refused(broker.endpoint, trusting(authority, token="another"), Client.info, Reason.HANDSHAKE_FAILED)
+
+
+def test_a_token_that_is_revoked_while_the_broker_starts_is_refused(
+    hashes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def revoked(store: Store) -> Recovered:
+        hashes.write_text(f"{token_credential('tests', 'another', ['admin=*']).line}\n")
+        return recover(store)
+
+    monkeypatch.setattr("forebay.broker.server.recover", revoked)
+    with (
+        BrokerServer.in_memory(token_hashes_file=str(hashes)) as broker,
+        Client(broker.endpoint, settings=ClientSettings(token="another")) as client,
+    ):
+        until(lambda: is_let_in(client))
+
+
+def is_let_in(client: Client) -> bool:
+    """Return whether its token is accepted."""
+    try:
+        client.info()
+    except AccessDenied:
+        return False
+    return True
 
 
 def test_a_reload_of_a_malformed_token_file_keeps_the_tokens_in_force(

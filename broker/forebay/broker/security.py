@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from logging.handlers import WatchedFileHandler
 from pathlib import Path
 from typing import Final
@@ -34,10 +34,14 @@ class Security:
     credentials: Credentials | None
     """None lets every caller that can connect do everything."""
 
+    files: tuple[tuple[int, ...], ...] = field(default=(), compare=False)
+    """Their ``fingerprint`` before they were read."""
+
 
 def read(settings: BrokerSettings) -> Security:
     """Read and check all files that the settings name. Raises ``SettingsError``."""
-    return Security(_certificates(settings), _credentials(settings))
+    files = fingerprint(settings)
+    return Security(_certificates(settings), _credentials(settings), files)
 
 
 def credential_files(settings: BrokerSettings) -> tuple[CredentialFile, ...]:

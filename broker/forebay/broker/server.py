@@ -352,7 +352,7 @@ class Serving:
 
     async def _watch_files(self) -> None:
         """Renew certificates and credentials when one of their files changes."""
-        seen = await asyncio.to_thread(fingerprint, self.settings)
+        seen = self._security.files  # so what changed during the start is renewed
         while True:
             await asyncio.sleep(FILES_WATCHED_S)
             found = await asyncio.to_thread(fingerprint, self.settings)

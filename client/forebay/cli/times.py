@@ -40,12 +40,12 @@ def in_zone(moment: datetime) -> datetime:
     At the ends of the calendar, where the zone has no year for it, the time keeps its own zone.
     """
     zone = ZONE.get()
-    if moment.tzinfo is None:
-        return moment.replace(tzinfo=zone) if zone is not None else moment.astimezone()
+    if moment.tzinfo is None and zone is not None:
+        return moment.replace(tzinfo=zone)
     try:
         return moment.astimezone(zone)
-    except OverflowError:
-        return moment
+    except (OverflowError, ValueError):
+        return moment if moment.tzinfo is not None else moment.replace(tzinfo=datetime.now().astimezone().tzinfo)
 
 
 def time_text(moment: datetime) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from forebay.broker.core.access.credentials import token_credential
+from forebay.broker.core.access.credentials import Credentials, parse, token_credential
 from forebay.broker.embedded import BrokerServer
 from forebay.broker.rpc.access.audit import AUDIT_LOGGER
 from forebay.broker.security import (
@@ -62,6 +62,23 @@ def test_certificates_and_token_hashes_are_read_from_their_files(
     assert found.certificates.client_ca == authority.cert.read_bytes()
     assert [one.principal.name for one in found.credentials.every] == ["tests"]
     assert "PRIVATE KEY" not in repr(found)
+
+
+def test_files_that_change_while_they_are_read_are_seen_as_changed(
+    pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashes = tmp_path / "tokens"
+    hashes.write_text(token_credential("tests", "one", ["admin=*"]).line)
+    settings = encrypted(pair, token_hashes_file=str(hashes))
+    unchanged = read(settings).files
+
+    def changed(text: str) -> Credentials:
+        hashes.write_text("")
+        return parse(text)
+
+    assert unchanged == fingerprint(settings)
+    monkeypatch.setattr("forebay.broker.security.parse", changed)
+    assert read(settings).files == unchanged != fingerprint(settings)
 
 
 def test_a_key_of_another_certificate_is_reported(authority: Authority, pair: Pair) -> None:

@@ -64,3 +64,12 @@ def test_a_time_that_the_zone_has_no_year_for_keeps_its_own() -> None:
 
     assert parse_time("9999-12-31T23:59:59.999999Z") == last
     assert time_text(last) == "9999-12-31 23:59:59"
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo"])
+def test_a_local_time_at_an_end_of_the_calendar_is_accepted(zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+
+    assert parse_time("9999-12-31T23:59:59").year == 9999
+    assert parse_time("0001-01-01").year == 1

@@ -107,11 +107,16 @@ class Client(ClientCalls, Awaiting):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close the client; after an exception, abandon unsent records instead of flushing publishers."""
-        if kind is not None:
-            for one in list(self._open):
+        try:
+            for one in list(self._open) if kind is not None else ():
                 if isinstance(one, Publisher):
                     await one.abandon()
-        await self.close()
+        except BaseException:  # as of a cancelled task: nothing may continue without an owner
+            for one in list(self._open):
+                one.cut()
+            raise
+        finally:
+            await self.close()
 
     async def publisher(
         self,

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from forebay.client import Client, Closed, Record, aio
+from forebay.client.aio.publisher import Publisher
 from forebay.client.testing import broker
 from forebay.errors.reasons import Reason
 
@@ -111,6 +112,31 @@ def test_a_receipt_can_be_awaited_in_another_event_loop(endpoint: str) -> None:
             return await asyncio.to_thread(lambda: asyncio.run(wait()))
 
     assert asyncio.run(run()) == 0
+
+
+def test_a_client_whose_end_after_an_exception_is_cancelled_leaves_no_task_behind(
+    endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def endless(publisher: Publisher) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr(Publisher, "abandon", endless)
+
+    async def used_and_failed() -> None:
+        async with asyncio.timeout(0.5), aio.Client(endpoint) as client:
+            await client.publisher("orders")
+            assert await client.subscriber("orders").take(0.05) is None
+            raise ZeroDivisionError
+
+    async def run() -> set[str]:
+        with pytest.raises(TimeoutError):
+            await used_and_failed()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        if others:
+            await asyncio.wait(others, timeout=10)
+        return {task.get_name() for task in others if not task.done()}
+
+    assert asyncio.run(run()) == set()
 
 
 def test_a_cancelled_end_of_a_client_leaves_no_task_behind() -> None:

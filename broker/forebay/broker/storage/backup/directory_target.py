@@ -7,7 +7,7 @@ exist. The names of directories are synced together, before the manifest and aft
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -20,12 +20,21 @@ from forebay.broker.storage.store.bulk.writer import BLOCK_BYTES, FileWriter, ne
 _DRAFT: Final = ".draft"
 
 
+def _ignore() -> None:
+    """Allow each change."""
+
+
 class DirectoryTarget:
     """A ``Target``."""
 
-    def __init__(self, directory: Path) -> None:
-        """Nothing is read or written yet."""
+    def __init__(self, directory: Path, check: Callable[[], None] = _ignore) -> None:
+        """Nothing is read or written yet.
+
+        ``check`` is called before each change and raises ``OSError`` where the directory may not be changed, as one
+        that is on no mount any more.
+        """
         self.directory: Final = directory
+        self._check = check
         self._changed: set[Path] = set()
         self._buffer = new_buffer()
 
@@ -43,6 +52,7 @@ class DirectoryTarget:
         path = self.directory / name
         draft = path.with_name(path.name + _DRAFT)
         with self._failing():
+            self._check()
             self._make(path.parent)
             draft.unlink(missing_ok=True)
             try:
@@ -63,6 +73,7 @@ class DirectoryTarget:
             padding = -size % BLOCK_BYTES
             writing.add(bytes(padding))
             writing.finish()
+        self._check()
         if padding:
             handle = os.open(draft, os.O_WRONLY)
             try:
@@ -81,6 +92,7 @@ class DirectoryTarget:
         """See ``Target.delete``. Empty directories are deleted too."""
         with self._failing():
             for name in names:
+                self._check()
                 path = self.directory / name
                 path.unlink(missing_ok=True)
                 for parent in path.parents:
@@ -93,6 +105,7 @@ class DirectoryTarget:
     def sync(self) -> None:
         """See ``Target.sync``: files are durable already, their names are not."""
         with self._failing():
+            self._check()
             for folder in self._changed:
                 sync_path(folder)
             self._changed.clear()

@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from errno import EEXIST
+from errno import EACCES, EEXIST, EPERM, EROFS
 from pathlib import Path
 from typing import Final
 
@@ -63,7 +63,7 @@ def verify(directory: Path, on_partition: Callable[[], None] = _ignore) -> Repor
 
     Raises ``StoreLocked``; ``StoreCorrupt`` or another ``StoreError`` where it cannot be read at all.
     """
-    with held(directory), tempfile.TemporaryDirectory(prefix=".verify-", dir=directory.parent) as folder:
+    with held(directory), _scratch(directory.parent) as folder:
         copy = Path(folder) / "copy"
         snapshot(directory, copy)
         store, _ = opened(copy, repair=False)
@@ -72,6 +72,16 @@ def verify(directory: Path, on_partition: Callable[[], None] = _ignore) -> Repor
             return _report(directory, damage, _checked(recovered := recover(store), on_partition), recovered)
         finally:
             store.close()
+
+
+def _scratch(beside: Path) -> tempfile.TemporaryDirectory[str]:
+    """Create a folder beside the directory, where tables can be linked; elsewhere if that is read-only."""
+    try:
+        return tempfile.TemporaryDirectory(prefix=".verify-", dir=beside)
+    except OSError as error:
+        if error.errno not in {EROFS, EACCES, EPERM}:
+            raise
+        return tempfile.TemporaryDirectory(prefix="forebay-verify-")
 
 
 def _report(directory: Path, damage: list[str], checked: list[Checked], recovered: Recovered) -> Report:

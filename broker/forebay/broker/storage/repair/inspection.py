@@ -66,7 +66,7 @@ def snapshot(directory: Path, into: Path) -> None:
             else:
                 copy_readable(path, into / "db" / path.name)
     if (directory / "synced").exists():
-        shutil.copyfile(directory / "synced", into / "synced")
+        copy_readable(directory / "synced", into / "synced")
     if (directory / "bulk").is_dir():
         (into / "bulk").symlink_to((directory / "bulk").resolve())
 

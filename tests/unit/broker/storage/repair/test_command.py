@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -109,3 +110,46 @@ def test_files_that_a_repair_copied_are_on_the_disk_before_it_ends(
 
     needed = [*(into / "bulk").iterdir(), into / "bulk", into, into.parent, tmp_path]
     assert {path.name for path in needed if path.stat().st_ino not in synced} == set()
+
+
+@pytest.mark.slow
+def test_a_lost_sector_in_the_note_of_the_last_sync_stops_neither_verify_nor_repair(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory, into = tmp_path / "data", tmp_path / "into"
+    filled(directory)
+    real = os.pread
+    lost = (directory / "synced").stat().st_ino
+
+    def pread(handle: int, count: int, at: int) -> bytes:
+        if os.fstat(handle).st_ino == lost:
+            raise OSError(errno.EIO, "Input/output error")
+        return real(handle, count, at)
+
+    def copyfile(source: Any, copy: Any, **_: Any) -> None:
+        raise OSError(errno.EIO, "Input/output error", str(source))
+
+    monkeypatch.setattr(os, "pread", pread)
+    monkeypatch.setattr(shutil, "copyfile", copyfile)
+
+    assert [one.pages for one in verify(directory).partitions] == [3]
+    assert [one.pages for one in repair(directory, into).partitions] == [3]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES])
+def test_a_directory_is_verified_also_where_nothing_can_be_created_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    directory = tmp_path / "data"
+    filled(directory)
+    real = os.mkdir
+
+    def mkdir(path: Any, *more: Any, **others: Any) -> None:
+        if Path(path).parent == tmp_path:
+            raise OSError(number, os.strerror(number), str(path))
+        real(path, *more, **others)
+
+    monkeypatch.setattr(os, "mkdir", mkdir)
+
+    assert verify(directory).clean

@@ -143,7 +143,7 @@ class DirectoryEngine:
     def files(self) -> Target:
         """See ``Engine.files``. Raises ``EngineAway``."""
         with self._answering():
-            return DirectoryTarget(self._directory / FILES)
+            return DirectoryTarget(self._directory / FILES, self._check)
 
     def race(self, name: str) -> bool:
         """See ``Engine.race``."""
@@ -173,7 +173,10 @@ class DirectoryEngine:
 
     def _check(self) -> None:
         """Raise ``OSError`` unless the path leads to the directory that was opened."""
-        found = self._directory.stat()
+        try:
+            found = self._directory.stat()
+        except FileNotFoundError as error:
+            raise OSError(errno.ESTALE, "The directory is gone, it may be unmounted", str(self._directory)) from error
         if (found.st_dev, found.st_ino) != self._opened:
             raise OSError(errno.ESTALE, "Another directory is in its place, it may be unmounted", str(self._directory))
 

@@ -12,8 +12,8 @@ from typing import Final
 
 from rocksdict import ColumnFamily, Rdict, WriteBatch
 
-from forebay.broker.storage.errors import StoreCorrupt
-from forebay.broker.storage.failures import classified
+from forebay.broker.storage.errors import StoreCorrupt, StoreUnreadable
+from forebay.broker.storage.failures import classified, is_lost_sector
 from forebay.broker.storage.store.bulk.files import BulkFiles
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.key_ranges import KeyRanges, Span
@@ -21,8 +21,11 @@ from forebay.broker.storage.store.key_ranges import KeyRanges, Span
 _log: Final = logging.getLogger(__name__)
 
 
-def stored_deletions(table: Rdict) -> KeyRanges:
-    """Return the deleted ranges; if they are unreadable, some orphaned bytes stay on disk."""
+def stored_deletions(table: Rdict, *, unreadable_is_damage: bool = False) -> KeyRanges:
+    """Return the deleted ranges; if they are damaged, some orphaned bytes stay on disk.
+
+    Raises ``StoreUnreadable`` if they cannot be read, except in a lost sector where ``unreadable_is_damage``.
+    """
     found: list[Span] = []
     try:
         with classified("read", Family.BULK):
@@ -32,7 +35,9 @@ def stored_deletions(table: Rdict) -> KeyRanges:
                 found.append((entries.key(), entries.value()))
                 entries.next()
             entries.status()
-    except StoreCorrupt as damage:
+    except (StoreCorrupt, StoreUnreadable) as damage:
+        if isinstance(damage, StoreUnreadable) and not (unreadable_is_damage and is_lost_sector(damage.__cause__)):
+            raise
         _log.error("ranges of deleted pages could not be read, their space may not be released cause=%s", damage)
     return KeyRanges.of(found)
 

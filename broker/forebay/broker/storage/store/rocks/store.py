@@ -118,7 +118,7 @@ class RocksStore:
                     pass
 
     def _stored_deletions(self) -> KeyRanges:
-        return stored_deletions(self._families[Family.BULK])
+        return stored_deletions(self._families[Family.BULK], unreadable_is_damage=self._unreadable_is_damage)
 
     def _open(self, settings: RocksSettings) -> None:
         """Open the database, and if a table cannot be read, all but that table."""

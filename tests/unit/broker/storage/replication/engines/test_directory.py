@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from errno import EIO
 from pathlib import Path
 
 import pytest
 
+from forebay.broker.storage.backup.errors import TargetFailed
 from forebay.broker.storage.replication.engine import Engine, EngineAway
 from forebay.broker.storage.replication.engines.directory import ABANDONED_S, DirectoryEngine
 from tests.support.storage.engine_conformance import EngineConformance
@@ -119,3 +120,33 @@ def test_an_append_whose_name_was_not_synced_is_confirmed_only_after_a_sync(
 
     assert syncs == [True, True]
     assert read_all(engine) == [1]
+
+
+def test_nothing_is_written_below_a_mount_point_whose_directory_was_unmounted_during_a_transfer(tmp_path: Path) -> None:
+    journal, away = tmp_path / "journal", tmp_path / "away"
+    engine = DirectoryEngine(journal)
+    files = engine.files()
+    files.put("1/first", [b"x"])
+
+    def chunks() -> Iterator[bytes]:
+        journal.rename(away)
+        journal.mkdir()
+        yield b"y"
+
+    changes: list[Callable[[], None]] = [
+        lambda: files.put("1/second", chunks()),
+        lambda: files.put("1/third", [b"z"]),
+        lambda: files.delete(["1/first"]),
+        files.sync,
+    ]
+    for change in changes:
+        with pytest.raises(TargetFailed, match="it may be unmounted"):
+            change()
+
+    assert list(journal.rglob("*")) == []
+    journal.rmdir()
+    with pytest.raises(TargetFailed, match="it may be unmounted"):
+        files.put("1/third", [b"z"])
+    away.rename(journal)
+    files.put("1/third", [b"z"])
+    assert sorted(files.names()) == ["1/first", "1/third"]

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import pytest
+from rocksdict import Rdict
 
+from forebay.broker.storage.errors import StoreUnreadable
 from forebay.broker.storage.store.contract import Delete, DeleteRange, Family, Put
 from forebay.broker.storage.store.rocks.store import RocksStore
 from tests.support.storage.disk_directory import SMALL_STORE
@@ -57,3 +60,21 @@ def test_a_range_is_forgotten_with_the_last_file_that_has_its_keys(store: RocksS
 
     assert store.deleted_bulk() == []
     assert len(list((tmp_path / "data" / "bulk").iterdir())) == 1
+
+
+def test_ranges_in_a_lost_sector_are_read_by_salvage_tools_only(
+    store: RocksStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.write([Delete(Family.BULK, KEYS[0])])
+    store.close()
+
+    def unreadable(table: Rdict) -> None:
+        raise Exception("IO error: While pread offset 0 len 4096: db/000012.sst: Input/output error")
+
+    monkeypatch.setattr(Rdict, "iter", unreadable)
+    monkeypatch.setattr("forebay.broker.storage.store.rocks.store.START_READ_DELAYS_S", ())
+    with pytest.raises(StoreUnreadable):
+        RocksStore(tmp_path / "data", settings=SMALL_STORE)
+    RocksStore(tmp_path / "data", settings=replace(SMALL_STORE, unreadable_is_damage=True)).close()
+
+    assert "ranges of deleted pages could not be read" in caplog.text
