@@ -67,7 +67,7 @@ class Resend:
         self._before_pause = State.FLOWING
 
     def fail(self, now: float, *, delay_s: float | None, random: float, reason: str, failed: RangeSet = ()) -> None:
-        """Record a failed delivery. ``delay_s`` is the delay of the nack of ``failed``; None computes the back-off."""
+        """Record a failed delivery. ``delay_s`` is the delay of the nack of ``failed``; None: a back-off."""
         current = self._before_pause if self.state is State.PAUSED else self.state
         again = current is State.BACKING_OFF
         self._delayed = reduce(sets.add, failed, self._delayed if again else ())

@@ -28,7 +28,7 @@ IDLE_S: Final = 1.0
 DELETES_MAX: Final = 4_096
 """Runs of pages deleted in one batch."""
 FAILURES_MAX: Final = 8
-"""Runs whose space cannot be released, after which the others of the same batch are left to the next start."""
+"""Runs whose space cannot be released, after which the others of their batch wait for the next start."""
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -144,7 +144,7 @@ class Reclaimer:
             self._done(done)
 
     async def _unreleased(self, runs: Sequence[Due]) -> list[Due]:
-        """Release space; returns the runs of which that failed: one damaged file does not keep all others due."""
+        """Release space; returns the runs that stay due. One damaged file does not keep all others due."""
         parts, kept = [runs], list[Due]()
         while parts:
             part = parts.pop()
