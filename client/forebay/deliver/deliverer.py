@@ -145,7 +145,7 @@ class Deliverer:
         reading.add_done_callback(lambda ended: self._events.put(_Ended(ended.exception())))
         _log.info("deliverer started sink=%s subscription=%s", self._sink, settings.subscription)
         try:
-            event = self._await_end(executor)
+            event = self._await_end(executor, dispatcher)
         finally:
             self._stopping = True
             finished = executor.drain(settings.stop_grace_s)
@@ -161,7 +161,7 @@ class Deliverer:
         if isinstance(event, _Ended) and event.error is not None:
             raise event.error
 
-    def _await_end(self, executor: PartitionExecutor) -> _Stop | _Ended:
+    def _await_end(self, executor: PartitionExecutor, dispatcher: Dispatcher) -> _Stop | _Ended:
         """Return the first event; until then waiting deliveries keep their deadlines.
 
         When no send ends for long, they are left to expire: others should get the records.
@@ -172,6 +172,7 @@ class Deliverer:
                 return self._events.get(timeout=EXTEND_S)
             if not progress.is_stuck(self._health.totals, is_idle=executor.is_idle):
                 executor.extend_waiting()
+                dispatcher.extend_waiting()
 
     @staticmethod
     def _read(source: Source, executor: PartitionExecutor) -> None:

@@ -22,6 +22,7 @@ from forebay.deliver.outcome import Delivered, Outcome, Reject, Retry
 from forebay.deliver.source import SourceDelivery
 from forebay.deliver.targets.target import Target
 from forebay.deliver.telemetry import Instruments
+from forebay.deliver.waiting_deliveries import WaitingDeliveries
 
 _log = logging.getLogger("forebay.deliver")
 _SETTLED = frozenset({"OK", "ALREADY_SETTLED"})
@@ -52,6 +53,11 @@ class Dispatcher:
         self._instruments = instruments
         self._health = health
         self._stopping = stopping
+        self._waiting = WaitingDeliveries()
+
+    def extend_waiting(self) -> None:
+        """Extend the ack deadlines of deliveries that wait for the broker, where it is due. From any thread."""
+        self._waiting.extend()
 
     def deliver(self, delivery: SourceDelivery) -> None:
         """Send and settle a delivery until it is done, revoked, failed, or the deliverer stops.
@@ -178,16 +184,27 @@ class Dispatcher:
         return self._dead_letter(delivery, reason, batch.first_offset, batch.first_offset)
 
     def _dead_letter(self, delivery: SourceDelivery, reason: str, first: int, last: int) -> bool:
-        """Dead-letter a range; return True if it is confirmed, so that later records may be sent."""
-        try:
-            results = delivery.dead_letter(reason, offset=first, last=last, wait=not delivery.relaxed)
-        except DeadlineExceeded as late:
-            _log.warning(
-                "dead letter not confirmed sink=%s partition=%d offset=%d: %s",
-                *(self._sink, delivery.partition, first, late),
-            )
-            return False
-        return delivery.relaxed or all(result.outcome in _SETTLED for result in results)
+        """Dead-letter a range; return True if it is confirmed, so that later records may be sent.
+
+        In STRICT order waits for the answer of the broker until the deliverer stops: without it neither the rest of the
+        delivery nor a later one of the partition may be sent. The wait ends with the connection at the latest.
+        """
+        is_logged = False
+        with self._waiting.extended(delivery):
+            while True:
+                try:
+                    results = delivery.dead_letter(reason, offset=first, last=last, wait=not delivery.relaxed)
+                except DeadlineExceeded as late:
+                    if not is_logged:
+                        is_logged = True
+                        _log.warning(
+                            "dead letter not confirmed, the partition waits sink=%s partition=%d offset=%d: %s",
+                            *(self._sink, delivery.partition, first, late),
+                        )
+                    if self._stopping():
+                        return False
+                else:
+                    return delivery.relaxed or all(result.outcome in _SETTLED for result in results)
 
 
 def _valid_end(delivery: SourceDelivery) -> int:

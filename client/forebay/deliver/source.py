@@ -105,7 +105,7 @@ class SourceDelivery(Protocol):
     ) -> Sequence[SettledRange]:
         """Dead-letter ``offset``, or all up to ``last``; with ``wait`` return the results.
 
-        Raises ``DeadlineExceeded`` if there is no answer in time.
+        Raises ``DeadlineExceeded`` if there is no answer in time; the same call then waits for the same answer.
         """
 
 

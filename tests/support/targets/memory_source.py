@@ -6,7 +6,7 @@ answer is written down, so that tests can compare.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from queue import SimpleQueue
@@ -62,8 +62,8 @@ class MemoryDelivery:
     given_back_last: list[int | None] = field(default_factory=list)
     dead: list[tuple[int, str]] = field(default_factory=list)
     takes_dead_letters: bool = True
-    answers: bool = True
-    """True if the broker confirms dead letters."""
+    confirms: Callable[[], bool] = lambda: True
+    """Returns False if the broker does not confirm a dead letter in time; asked by each call."""
     extended: int = 0
 
     @property
@@ -104,8 +104,9 @@ class MemoryDelivery:
         assert offset is not None
         assert wait is not self.relaxed
         last = offset if last is None else last
-        self.dead += [(each, reason) for each in range(offset, last + 1)]
-        if not self.answers:
+        dead = [(each, reason) for each in range(offset, last + 1)]
+        self.dead += [each for each in dead if each not in self.dead]  # a repeated call waits for the same answer
+        if not self.confirms():
             raise DeadlineExceeded("no answer")
         if not self.takes_dead_letters:
             if not self.relaxed:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
+from queue import SimpleQueue
+from threading import Event
 
 import pytest
 from hypothesis import given
@@ -16,12 +18,18 @@ from forebay.client.errors import AccessDenied, ForebayError
 from forebay.deliver import Batch, BatchLimits, Delivered, Outcome, Reject, Retry, TargetClosed
 from forebay.deliver.dispatcher import Dispatcher
 from forebay.deliver.health import TargetHealth
+from forebay.deliver.partition_executor import PartitionExecutor
+from forebay.deliver.source import SourceDelivery
 from forebay.deliver.telemetry import Instruments
 from tests.support.targets.memory_source import MemoryDelivery, MemoryRecord, records
 from tests.support.targets.recording_target import RecordingTarget, Rule
 
+WAIT_S = 20.0
 
-def dispatcher(target: RecordingTarget, *, records_max: int = 100, stopping: bool = False) -> Dispatcher:
+
+def dispatcher(
+    target: RecordingTarget, *, records_max: int = 100, stopping: Callable[[], bool] = lambda: False
+) -> Dispatcher:
     """Return a dispatcher to ``target``."""
     return Dispatcher(
         "orders",
@@ -30,7 +38,7 @@ def dispatcher(target: RecordingTarget, *, records_max: int = 100, stopping: boo
         retry_delay_max_s=60.0,
         instruments=Instruments("orders", "default"),
         health=TargetHealth("orders", "default"),
-        stopping=lambda: stopping,
+        stopping=stopping,
     )
 
 
@@ -314,7 +322,7 @@ def test_nothing_is_sent_once_the_deliverer_stops() -> None:
     target = RecordingTarget()
     delivery = MemoryDelivery(records(3))
 
-    dispatcher(target, stopping=True).deliver(delivery)
+    dispatcher(target, stopping=lambda: True).deliver(delivery)
 
     assert target.asked == []
     assert delivery.given_back == []
@@ -359,10 +367,66 @@ def test_redelivered_records_go_to_the_second_target_in_batches_of_its_own_size(
 
 
 def test_behind_a_dead_letter_that_is_not_confirmed_nothing_is_sent_and_nothing_fails() -> None:
-    target = RecordingTarget(rejecting(1))
-    delivery = MemoryDelivery(records(4), answers=False)
+    target, stopping = RecordingTarget(rejecting(1)), Event()
 
-    dispatcher(target, records_max=1).deliver(delivery)
+    def confirms() -> bool:
+        stopping.set()
+        return False
 
-    assert delivery.acked == [(0, 0)]
+    delivery = MemoryDelivery(records(4), confirms=confirms)
+
+    dispatcher(target, records_max=1, stopping=stopping.is_set).deliver(delivery)
+
+    assert (delivery.acked, delivery.given_back) == ([(0, 0)], [])
     assert [offset for offset, _ in delivery.dead] == [1]
+    assert target.asked == [(0, 0), (1, 1)]
+
+
+def test_no_later_delivery_overtakes_one_whose_dead_letter_is_confirmed_late(caplog: pytest.LogCaptureFixture) -> None:
+    target, done = RecordingTarget(rejecting(1)), SimpleQueue[MemoryDelivery]()
+    asked_when_late: list[list[tuple[int, int]]] = []
+
+    def confirms() -> bool:
+        asked_when_late.append(list(target.asked))
+        return len(asked_when_late) > 2
+
+    deliveries = [MemoryDelivery(records(4), confirms=confirms), MemoryDelivery(records(4, first=4))]
+    one = dispatcher(target, records_max=1)
+
+    def work(delivery: SourceDelivery) -> None:
+        one.deliver(delivery)
+        assert isinstance(delivery, MemoryDelivery)
+        done.put(delivery)
+
+    lanes = PartitionExecutor(work, threads=1, on_failure=lambda error: pytest.fail(repr(error)))
+    for delivery in deliveries:
+        lanes.put(delivery)
+    ended = [done.get(timeout=WAIT_S) for _ in deliveries]
+    assert lanes.drain(WAIT_S)
+    lanes.close()
+
+    assert ended == deliveries
+    assert asked_when_late == [[(0, 0), (1, 1)]] * 3
+    assert target.asked == [(offset, offset) for offset in range(8)]
+    assert [offset for each in deliveries for offset, _ in each.acked] == [0, 2, 3, 4, 5, 6, 7]
+    assert sum("dead letter not confirmed" in record.message for record in caplog.records) == 1
+
+
+def test_a_delivery_whose_dead_letter_is_late_keeps_its_deadline() -> None:
+    one = dispatcher(RecordingTarget(rejecting(0)))
+    extended: list[int] = []
+
+    def confirms() -> bool:
+        before = delivery.extended
+        one.extend_waiting()
+        extended.append(delivery.extended - before)
+        return len(extended) == 2
+
+    delivery = MemoryDelivery(records(1), confirms=confirms)
+
+    one.deliver(delivery)
+    before = delivery.extended
+    one.extend_waiting()
+
+    assert extended == [1, 1]
+    assert delivery.extended == before

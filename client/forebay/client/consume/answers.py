@@ -14,7 +14,7 @@ from typing import Final
 from opentelemetry.trace import Span
 
 from forebay.client.values.convert import duration
-from forebay.client.values.ranges import Range, appended
+from forebay.client.values.ranges import Range, appended, intersect
 from forebay.client.values.records import SettleOutcome, SettleResult
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2
@@ -127,6 +127,21 @@ class Answers:
             return False
         self.waiting.append(answer)
         return True
+
+    def unanswered(self, verb: AnswerKind, owner: tuple[int, int, int], ranges: list[Range]) -> list[Answer]:
+        """Return the answers about ``ranges`` without results yet that a caller waits, or waited, for.
+
+        ``owner`` is partition, owner epoch and revision.
+        """
+        return [
+            one
+            for one in (*self.sent, *self.waiting)
+            if isinstance(one, Answer)
+            and one.is_awaited
+            and one.verb is verb
+            and (one.partition, one.owner_epoch, one.revision) == owner
+            and any(intersect(one.ranges, first, last) for first, last in ranges)
+        ]
 
     def put_message(self, message: pb.DeliverRequest) -> None:
         """Add a message that gets no results."""

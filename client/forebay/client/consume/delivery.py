@@ -226,8 +226,8 @@ class DeliveredRange(Generic[R_co]):
         """Settle the records from ``first`` to ``last``; only ``first``, or all if neither is given.
 
         Returns immediately without results. With ``wait``, returns one result per range when the broker has answered.
-        An answer to void records is not sent; its result is ``STALE``. Raises ``INVALID_RANGE`` for offsets outside of
-        the delivery.
+        Raises ``DeadlineExceeded`` after ``call_timeout_s``; the same call then waits for the same answer. An answer to
+        void records is not sent; its result is ``STALE``. Raises ``INVALID_RANGE`` for offsets outside of the delivery.
         """
         return self._settle(AnswerKind.ACK, first, last, wait=wait)
 
@@ -271,7 +271,7 @@ class DeliveredRange(Generic[R_co]):
     ) -> R_co:
         """Move the record at ``offset``, those up to ``last``, or all unsettled records to the dead letters.
 
-        For records that the target rejects permanently; later records are unaffected.
+        For records that the target rejects permanently; later records are unaffected. With ``wait``, as ``ack``.
         """
         return self._settle(AnswerKind.DEAD_LETTER, offset, last, reason=reason, wait=wait)
 

@@ -156,7 +156,11 @@ class SubscriptionState:
                 if not delivery.left:
                     self._received.settled(delivery)
                     ended = [*(one for one in ended if one is not delivery), delivery]
-            submitted: Submitted = answers or (self._local(delivery, ranges) if wait else [])
+            submitted: Submitted = answers
+            if wait and not answers:
+                # A call that was not answered in time is repeated: it waits for the same answer.
+                owner = delivery.partition, delivery.owner_epoch, delivery.revision
+                submitted = self._answers.unanswered(verb, owner, ranges) or self._local(delivery, ranges)
         self._processed(ended, now, verb.value if verb in NACKS else "")
         return submitted
 
@@ -182,7 +186,7 @@ class SubscriptionState:
                 if left_s <= 0:
                     raise DeadlineExceeded(
                         f"the broker did not answer the {answer.verb} of partition {answer.partition} within "
-                        f"{self._settle_timeout_s:g} s; its effect is unknown"
+                        f"{self._settle_timeout_s:g} s; its effect is unknown; repeat the call to wait on"
                     )
                 await self._news.wait_for_notify(left_s)
         return answer.results

@@ -29,7 +29,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from forebay.deliver.offset_set import OffsetSet
+from forebay.deliver.targets.offset_set import OffsetSet
 
 _log = logging.getLogger("forebay.deliver")
 

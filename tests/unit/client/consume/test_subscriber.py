@@ -22,6 +22,7 @@ from forebay.client import (
     DropReason,
     PageCorrupt,
     SettleOutcome,
+    SettleResult,
     Subscriber,
     SubscriptionNotFound,
 )
@@ -545,6 +546,35 @@ def test_an_answer_that_the_broker_never_gives_is_not_waited_for_without_end(fak
         with pytest.raises(DeadlineExceeded):
             one.ack(wait=True)
         script.send(pb.DeliverResponse(results=pb.Results()))
+
+
+@pytest.mark.parametrize("last", [1, 2])
+def test_a_call_that_was_not_answered_in_time_waits_for_the_same_answer_when_it_is_repeated(
+    fake: WireFake, script: Script, last: int
+) -> None:
+    script.answers_itself = False
+    script.send(delivery(stored(0, 3)))
+    result = pb.SettleResult(range=record_pb2.OffsetRange(first_offset=1, last_offset=last), outcome=OK)
+    with fake.client(replace(QUICK, call_timeout_s=0.1)) as client, client.subscriber("s") as subscriber:
+        one = next(subscriber)
+        for _ in range(2):
+            with pytest.raises(DeadlineExceeded):
+                one.dead_letter("no", offset=1, last=last, wait=True)
+        with pytest.raises(DeadlineExceeded, match="ack of partition 0"):  # another answer, about another record
+            one.ack(0, wait=True)
+        script.send(pb.DeliverResponse(results=pb.Results(results=[result])))
+        found: list[SettleResult] = []
+
+        def is_answered() -> bool:
+            with suppress(DeadlineExceeded):
+                found.extend(one.dead_letter("no", offset=1, last=last, wait=True))
+            return bool(found)
+
+        until(is_answered)
+        script.send(pb.DeliverResponse(results=pb.Results()))
+
+    assert len(script.heard("nack")) == 1
+    assert [(each.first_offset, each.last_offset, each.outcome) for each in found] == [(1, last, SettleOutcome.OK)]
 
 
 def test_closing_says_goodbye_behind_what_was_acked(fake: WireFake, script: Script) -> None:

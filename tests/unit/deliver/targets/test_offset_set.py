@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.deliver.offset_set import OffsetSet
+from forebay.deliver.targets.offset_set import OffsetSet
 
 
 @given(st.lists(st.integers(0, 30), max_size=60))
