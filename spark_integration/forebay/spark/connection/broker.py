@@ -55,6 +55,17 @@ def look_up(options: WriteOptions) -> SinkFacts:
         raise explained(error, options.target, doing="ask for") from error
 
 
+def find_sink(client: Client, name: str, *, create: bool, partitions: int | None) -> Sink:
+    """Return a sink; with ``create`` it is created if it does not exist. Raises `ForebayError`."""
+    try:
+        return client.sinks.get(name)
+    except errors.SinkNotFound:
+        if not create:
+            raise
+        wanted: dict[str, Any] = {} if partitions is None else {"partitions": partitions}
+        return client.sinks.create(name, exist_ok=True, **wanted)
+
+
 def take_ticket(target: Target, incarnation: str, *, patience_s: float) -> int:
     """Take the ticket that orders the runs of a producer at the broker. Raises `ForebaySparkError`."""
     try:
@@ -101,13 +112,7 @@ class SinkCache:
 def _ask(options: WriteOptions, *, patience_s: float) -> SinkFacts:
     name = options.target.sink
     with connect(options.target, patience_s=patience_s) as client:
-        try:
-            sink = client.sinks.get(name)
-        except errors.SinkNotFound:
-            if not options.create_sink:
-                raise
-            wanted: dict[str, Any] = {} if options.partitions is None else {"partitions": options.partitions}
-            sink = client.sinks.create(name, exist_ok=True, **wanted)
+        sink = find_sink(client, name, create=options.create_sink, partitions=options.partitions)
         if options.delivery is Delivery.EXACTLY_ONCE and sink.settings.buffer_mode is BufferMode.MEMORY:
             raise errors.FailedPrecondition(
                 f"sink {name!r} is in memory only, and exactly-once writes require a sink on disk",

@@ -128,19 +128,24 @@ class RecordSinkCache:
         self._checked.get(
             (target, incarnation),
             target,
-            lambda patience_s: _check_no_schema(target, incarnation, patience_s),
+            lambda patience_s: _check_takes_records(target, incarnation, patience_s),
             doing=_DOING,
         )
 
 
-def _check_no_schema(target: Target, incarnation: str, patience_s: float) -> None:
-    with connect(target, patience_s=patience_s) as client:
-        _, latest = client.schemas.latest(target.sink, incarnation=incarnation)
+def check_takes_records(client: Client, target: Target, incarnation: str) -> None:
+    """Raise `ForebaySparkError` for a sink of rows, whose readers accept no record; raises `ForebayError`."""
+    _, latest = client.schemas.latest(target.sink, incarnation=incarnation)
     if latest is not None:
         raise ForebaySparkError(
             f"Sink {target.sink!r} holds rows with a schema, and these are records: no reader accepts both.",
             'Write to another sink, or write rows with their schema with .option("row_format", "arrow").',
         )
+
+
+def _check_takes_records(target: Target, incarnation: str, patience_s: float) -> None:
+    with connect(target, patience_s=patience_s) as client:
+        check_takes_records(client, target, incarnation)
 
 
 SCHEMAS: Final = SchemaCache(time.monotonic)
