@@ -39,6 +39,11 @@ class BatchLimits:
             return None
         return cls(UNLIMITED if records is None else records, UNLIMITED if size is None else size)
 
+    @classmethod
+    def of_target(cls) -> BatchLimits:
+        """Return limits that leave both to the target."""
+        return cls(UNLIMITED, UNLIMITED)
+
     def completed(self) -> BatchLimits:
         """Return these limits, with the usual ones for those that are left open."""
         usual = BatchLimits()

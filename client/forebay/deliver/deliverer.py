@@ -86,12 +86,13 @@ class Deliverer:
         """
         settings = self._settings
         try:
-            limits = self._open(self._target)
+            limits = self._open(self._target, settings.batch)
             with ExitStack() as opened:
                 opened.callback(self._target.close)
                 resend_to = None
                 if self._resend_to is not None:
-                    resend_to = (self._resend_to, self._open(self._resend_to))
+                    batch = settings.batch if settings.resend_batch is None else settings.resend_batch
+                    resend_to = (self._resend_to, self._open(self._resend_to, batch))
                     opened.callback(self._resend_to.close)
                 dispatcher = Dispatcher(
                     self._sink,
@@ -107,12 +108,12 @@ class Deliverer:
         finally:
             self._stopped.set()
 
-    def _open(self, target: Target) -> BatchLimits:
+    def _open(self, target: Target, batch: BatchLimits | None) -> BatchLimits:
         settings = self._settings
         limits = target.open(TargetContext(self._sink, settings.subscription, settings.concurrency))
-        if settings.batch is None:
+        if batch is None:
             return limits or BatchLimits()
-        return settings.batch.completed() if limits is None else settings.batch.within(limits)
+        return batch.completed() if limits is None else batch.within(limits)
 
     def stop(self, *, wait_s: float | None = 0.0) -> bool:
         """Stop `run` once the sends in progress are settled; return True if it has ended.

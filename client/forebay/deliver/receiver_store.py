@@ -33,6 +33,7 @@ CREATE TABLE IF NOT EXISTS arrivals (
     key TEXT NOT NULL
 );
 """
+_INTEGER_END: Final = 1 << 63
 _ARRIVE: Final = "INSERT INTO arrivals (seq, key) VALUES (?, ?)"
 _KEEP: Final = """
 INSERT INTO records (key, source, "partition", "offset", value, event_time, received_at, seq)
@@ -65,7 +66,7 @@ class Arrival:
     offset: int
 
     value: str
-    """Value as JSON text."""
+    """Value as JSON text; a surrogate without its pair is an escape sequence, because UTF-8 has none."""
 
     event_time: str | None
 
@@ -82,9 +83,13 @@ class Arrival:
             key, partition, offset, value = (fields[name] for name in ("key", "partition", "offset", "value"))
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise NotAnEnvelope from error
-        if not (isinstance(key, str) and isinstance(partition, int) and isinstance(offset, int)):
+        event_time = fields.get("event_time")
+        if not (_is_number(partition) and _is_number(offset) and _is_text(key)):
             raise NotAnEnvelope
-        return cls(key, partition, offset, json.dumps(value, ensure_ascii=False), fields.get("event_time"))
+        if not (event_time is None or _is_text(event_time)):
+            raise NotAnEnvelope
+        text = json.dumps(value, ensure_ascii=False)
+        return cls(key, partition, offset, text if _is_text(text) else json.dumps(value), event_time)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +137,7 @@ class ReceiverStore:
         self._seq = int(self._connection.execute("SELECT coalesce(max(seq), 0) FROM arrivals").fetchone()[0])
 
     def add(self, arrivals: Sequence[Arrival], *, now: datetime) -> None:
-        """Store all arrivals or, if it raises `sqlite3.Error`, none."""
+        """Store all arrivals or, if it raises, none."""
         at = now.isoformat()
         with self._one_at_a_time:
             numbered = list(enumerate(arrivals, self._seq + 1))
@@ -144,10 +149,9 @@ class ReceiverStore:
                     ((a.key, a.source, a.partition, a.offset, a.value, a.event_time, at, seq) for seq, a in numbered),
                 )
                 self._connection.execute("COMMIT")
-            except sqlite3.Error:
+            finally:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
-                raise
             self._seq += len(numbered)
 
     def stats(self) -> Stats:
@@ -166,3 +170,19 @@ class ReceiverStore:
 
     def _count(self, statement: str) -> int:
         return int(self._connection.execute(statement).fetchone()[0])
+
+
+def _is_number(value: object) -> bool:
+    """Return True for an integer that a column can have."""
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < _INTEGER_END
+
+
+def _is_text(value: object) -> bool:
+    """Return True for text that is UTF-8."""
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

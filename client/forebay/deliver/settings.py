@@ -29,7 +29,7 @@ class DelivererSettings:
     credit_bytes: int = 16 << 20
     """Maximum of bytes in flight."""
 
-    retry_delay_max_s: float = 3600.0
+    retry_delay_max_s: float = 86_400.0
     """Maximum delay that a target can request; longer ones are cut to it. Up to 24 h."""
 
     stop_grace_s: float = 20.0
@@ -37,6 +37,9 @@ class DelivererSettings:
 
     target: str = ""
     """Name of the target, shown with the connection; empty for the name of its class."""
+
+    resend_batch: BatchLimits | None = None
+    """Upper bounds of a batch for the target of redelivered records; ``None`` uses ``batch``."""
 
     def __post_init__(self) -> None:
         """Reject values that are out of bounds."""

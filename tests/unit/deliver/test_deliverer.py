@@ -27,6 +27,7 @@ from forebay.deliver import (
     TargetClosed,
     TargetContext,
 )
+from tests.support.calls.eventually import until
 from tests.support.targets.memory_source import MemoryDelivery, MemorySource, records
 from tests.support.targets.recording_target import RecordingTarget
 
@@ -246,6 +247,37 @@ def test_a_limit_that_is_not_given_is_that_of_the_target_or_the_usual_one(
         source.all_settled.get(timeout=WAIT_S)
 
     assert len(target.asked) == asked
+
+
+@pytest.mark.parametrize(
+    ("resend_batch", "of_second", "asked"),
+    [(None, None, 10), (BatchLimits(4), None, 4), (BatchLimits.of_target(), BatchLimits(7), 7)],
+)
+def test_redelivered_records_go_to_the_second_target_in_batches_of_its_limits(
+    resend_batch: BatchLimits | None, of_second: BatchLimits | None, asked: int
+) -> None:
+    source = MemorySource([[]], per_delivery=1)
+    first, second = RecordingTarget(), RecordingTarget(limits=of_second)
+    settings = replace(SETTINGS, resend_batch=resend_batch)
+    sent, again = MemoryDelivery(records(28)), MemoryDelivery(records(28), partition=1, resend=True)
+    source.put(sent)
+    source.put(again)
+
+    with running(Deliverer(source, "orders", first, resend_to=second, settings=settings)):
+        until(lambda: [sum(last - first + 1 for first, last in one.acked) for one in (sent, again)] == [28, 28])
+
+    assert (first.asked[0], second.asked[0]) == ((0, 9), (0, asked - 1))
+
+
+def test_a_target_may_ask_for_a_delay_of_hours() -> None:
+    source = MemorySource([[]], per_delivery=1)
+    delivery = MemoryDelivery(records(1))
+    source.put(delivery)
+
+    with running(Deliverer(source, "orders", RecordingTarget(lambda _: Retry("HTTP 503", delay_s=7_200.0)))):
+        until(lambda: bool(delivery.given_back))
+
+    assert delivery.given_back == [(0, 7_200.0, "HTTP 503")]
 
 
 def test_the_subscription_is_opened_as_the_settings_say() -> None:

@@ -165,6 +165,8 @@ class _Reader:
         if len(self.problems) > before or target is None:
             return None
         given: dict[str, Any] = {key: value for key, value in settings.items() if value is not None}
+        if resend_to is not None:  # without limits it has its own, not those of the first target
+            given["resend_batch"] = resend_to.batch or BatchLimits.of_target()
         return DeliveryPlan(
             name, sink, target, resend_to, DelivererSettings(subscription=subscription, batch=target.batch, **given)
         )

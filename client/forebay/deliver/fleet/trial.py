@@ -48,9 +48,9 @@ def _problem_of_opening(target: Target, delivery: DeliveryPlan) -> str:
     settings = delivery.settings
     try:
         target.open(TargetContext(delivery.sink, settings.subscription, settings.concurrency))
+        target.close()
     except Exception as error:  # noqa: BLE001 - user code: every exception is a finding
         return _text(error)
-    target.close()
     return ""
 
 

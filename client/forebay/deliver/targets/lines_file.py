@@ -9,22 +9,24 @@ the file itself says what it holds. The rules:
   a torn line is cut off, whole lines count as written once they have been synced. What is written already
   is not written again.
 - A failed write is cut off again; a failed sync too, since a later sync would succeed without having
-  written anything.
+  written anything. What cannot be cut off, because it was found there, is written again before the next sync.
 - Nothing else is ever cut off: a file that does not begin with a line of ours is refused, a strange line
   further on is reported and left.
 
-The file is locked (flock) while it is written, so that several processes can take turns, and may be
-renamed away at any time (log rotation): a new one is begun.
+The file is locked (flock) while it is written, so that several processes and several deliveries of one can take
+turns, and may be renamed away at any time (log rotation): a new one is begun.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import logging
 import os
 import re
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
@@ -35,6 +37,10 @@ _log = logging.getLogger("forebay.deliver")
 
 _KEY: Final = re.compile(rb'\{"key":"([^"]+)-\d+-(\d+)",')
 _SLICE_BYTES: Final = 1 << 20
+WAIT_S: Final = 5.0
+"""Time limit of waiting for another writer, below the ack deadline of a sink."""
+POLL_S: Final = 0.01
+"""Interval between two tries of the lock, since a wait for it has no time limit."""
 
 
 class ForeignFile(OSError):
@@ -45,17 +51,24 @@ class ForeignFile(OSError):
 
 
 class FileInUse(OSError):
-    """Another process is writing the file. Retry later."""
+    """Another process or delivery has been writing the file for `WAIT_S`. Retry later."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(f"{path} is being written by another process")
+        super().__init__(f"{path} is being written by another process, or by another delivery of this one")
 
 
 class LinesFile:
     """File of one partition. Not thread-safe, except ``close``."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._path = path
+        self._clock, self._sleep = clock, sleep
         self._descriptor: int | None = None
         self._busy = threading.Lock()
         """Held by an append: a descriptor that is closed under it could be that of another file by then."""
@@ -63,6 +76,8 @@ class LinesFile:
         # Up to here the file is complete and synced, and `_written` has its records.
         self._length = 0
         self._written: dict[str, OffsetSet] = {}
+        self._is_unsynced = False
+        """A sync has failed, and what is beyond `_length` has not been written since."""
 
     def append(self, incarnation: str, lines: Sequence[tuple[int, bytes]]) -> int:
         """Append the missing ones of the lines, given by offset, and sync; return the number of written lines.
@@ -107,27 +122,38 @@ class LinesFile:
     @contextmanager
     def _locked(self) -> Iterator[int]:
         """Open the file if the path has another one, and hold its lock."""
+        until = self._clock() + WAIT_S
         while True:
             if self._descriptor is None:
                 self._descriptor = _open(self._path)
-                self._length = 0
+                self._length, self._is_unsynced = 0, False
             descriptor = self._descriptor
+            self._lock(descriptor, until)
+            try:
+                if _same_file(descriptor, self._path):
+                    yield descriptor
+                    return
+            finally:
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+            self._close()  # it was renamed: its records stay known
+
+    def _lock(self, descriptor: int, until: float) -> None:
+        """Lock the file, waiting for another writer. Raises `FileInUse` then, or when the target is closed."""
+        while True:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                raise FileInUse(self._path) from error
-            if _same_file(descriptor, self._path):
-                break
-            self._close()  # it was renamed: its records stay known
-        try:
-            yield descriptor
-        finally:
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
+                if self._is_closed or self._clock() >= until:
+                    raise FileInUse(self._path) from error
+                self._sleep(POLL_S)
+            else:
+                return
 
     def _catch_up(self, descriptor: int) -> None:
         """Read the file after the known part, and cut off a torn line."""
         size = os.fstat(descriptor).st_size
         if size == self._length:
+            self._is_unsynced = False  # it was cut off
             return
         if size < self._length:
             _log.warning(
@@ -135,22 +161,27 @@ class LinesFile:
             )
             self._length = 0
             self._written.clear()
-        whole = self._scan(descriptor)
+        whole, found = self._scan(descriptor)
         if whole < size:
             _log.warning("torn line cut off path=%s position=%d bytes=%d", self._path, whole, size - whole)
             os.ftruncate(descriptor, whole)
-        os.fsync(descriptor)
+        if self._is_unsynced:
+            _write_again(descriptor, self._length, whole)
+        self._sync(descriptor)
+        for incarnation, offsets in found.items():
+            self._written.setdefault(incarnation, OffsetSet()).update(offsets)
         self._length = whole
 
-    def _scan(self, descriptor: int) -> int:
-        """Record the keys of all lines from `_length` on; return the end of the last complete line."""
+    def _scan(self, descriptor: int) -> tuple[int, dict[str, OffsetSet]]:
+        """Return the end of the last complete line, and the keys of all lines from `_length` on."""
+        found: dict[str, OffsetSet] = {}
         position, rest = self._length, b""
         strange = 0
         while data := os.pread(descriptor, _SLICE_BYTES, position + len(rest)):
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
                 if (key := _KEY.match(line)) is not None:
-                    self._written.setdefault(key[1].decode(), OffsetSet()).add(int(key[2]))
+                    found.setdefault(key[1].decode(), OffsetSet()).add(int(key[2]))
                 elif position == 0:
                     raise ForeignFile(self._path)
                 else:
@@ -160,7 +191,7 @@ class LinesFile:
             raise ForeignFile(self._path)
         if strange:
             _log.error("foreign lines left in place path=%s lines=%d", self._path, strange)
-        return position
+        return position, found
 
     def _write(self, descriptor: int, data: bytes) -> None:
         try:
@@ -170,11 +201,17 @@ class LinesFile:
                 count = os.pwrite(descriptor, view, position)
                 position += count
                 view = view[count:]
-            os.fsync(descriptor)
+            self._sync(descriptor)
         except OSError:
             os.ftruncate(descriptor, self._length)
+            self._is_unsynced = False
             raise
         self._length = position
+
+    def _sync(self, descriptor: int) -> None:
+        self._is_unsynced = True
+        os.fsync(descriptor)
+        self._is_unsynced = False
 
 
 def _open(path: Path) -> int:
@@ -189,6 +226,15 @@ def _open(path: Path) -> int:
             os.close(folder)
         undo.pop_all()
     return descriptor
+
+
+def _write_again(descriptor: int, first: int, end: int) -> None:
+    """Write bytes in place, so that the next sync writes them: a failed one has marked them as written."""
+    while first < end:
+        data = os.pread(descriptor, min(_SLICE_BYTES, end - first), first)
+        if not data:
+            raise OSError(errno.EIO, "the file became shorter while it was read")
+        first += os.pwrite(descriptor, data, first)
 
 
 def _same_file(descriptor: int, path: Path) -> bool:

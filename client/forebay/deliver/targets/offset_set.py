@@ -21,6 +21,15 @@ class OffsetSet:
         """Return the number of ranges."""
         return len(self._firsts)
 
+    def update(self, other: OffsetSet) -> None:
+        """Add all offsets of another set."""
+        if not self._firsts:
+            self._firsts, self._ends = list(other._firsts), list(other._ends)
+            return
+        for first, end in zip(other._firsts, other._ends, strict=True):
+            for offset in range(first, end):
+                self.add(offset)
+
     def add(self, offset: int) -> None:
         """Add one offset; adding it twice has no effect."""
         index = bisect_right(self._firsts, offset) - 1

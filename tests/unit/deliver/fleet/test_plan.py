@@ -70,7 +70,30 @@ def test_a_file_becomes_deliveries_with_their_targets_and_limits(tmp_path: Path)
     assert settings.batch == orders.target.batch == BatchLimits(200, 2 << 20)
     assert (settings.concurrency, settings.credit_records, settings.credit_bytes) == (2, 100, 1 << 20)
     assert [target.name for target in plan.targets] == ["crm", "late"]
-    assert audit.settings.batch is None
+    assert (audit.settings.batch, audit.settings.resend_batch) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("limits", "expected"), [("", BatchLimits.of_target()), ("batch_records = 50", BatchLimits.given(50, None))]
+)
+def test_a_target_of_redelivered_records_has_limits_of_its_own(
+    tmp_path: Path, limits: str, expected: BatchLimits
+) -> None:
+    text = f"""
+        [targets.crm]
+        to = "console"
+        batch_records = 1
+        [targets.late]
+        to = "console"
+        {limits}
+        [deliveries.orders]
+        target = "crm"
+        resend_to = "late"
+    """
+
+    settings = read(tmp_path, text).deliveries["orders"].settings
+
+    assert (settings.batch, settings.resend_batch) == (BatchLimits.given(1, None), expected)
 
 
 def test_a_secret_is_in_no_text_of_a_plan(tmp_path: Path) -> None:

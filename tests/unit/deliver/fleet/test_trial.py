@@ -10,6 +10,7 @@ import pytest
 from forebay.deliver import DelivererSettings
 from forebay.deliver.fleet import DeliveryPlan, Plan, TargetPlan, findings, read_plan
 from forebay.deliver.targets import registry
+from tests.support.targets.recording_target import RecordingTarget
 
 
 def plan(*targets: TargetPlan) -> Plan:
@@ -39,6 +40,18 @@ def test_a_target_whose_constructor_fails_is_a_finding(monkeypatch: pytest.Monke
     [found] = findings(plan(TargetPlan("own", "own", (("port", "80a"),))), opens=False)
 
     assert found.problem.startswith("ValueError: invalid literal for int()")
+
+
+def test_a_target_that_cannot_be_closed_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stuck(RecordingTarget):
+        def close(self) -> None:
+            raise OSError("the connection is gone")
+
+    monkeypatch.setattr(registry, "load", lambda name: Stuck)
+
+    [found] = findings(plan(TargetPlan("own", "own", ())), opens=True)
+
+    assert found.problem == "OSError: the connection is gone"
 
 
 def test_a_folder_that_does_not_exist_is_found_by_opening_only(tmp_path: Path) -> None:

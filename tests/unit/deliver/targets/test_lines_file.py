@@ -7,11 +7,12 @@ import fcntl
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +20,7 @@ from random import Random
 
 import pytest
 
-from forebay.deliver.targets.lines_file import FileInUse, ForeignFile, LinesFile
+from forebay.deliver.targets.lines_file import POLL_S, WAIT_S, FileInUse, ForeignFile, LinesFile
 
 INCARNATION = "1f2e-3d"
 
@@ -29,10 +30,27 @@ def line(offset: int, *, incarnation: str = INCARNATION, filler: int = 0) -> tup
     return offset, b'{"key":"%b-0-%d","partition":0,"x":"%b"}' % (incarnation.encode(), offset, b"y" * filler)
 
 
+class Time:
+    """Time that only passes while a file waits."""
+
+    def __init__(self, meanwhile: Callable[[], object] = lambda: None) -> None:
+        self.now = 0.0
+        self.meanwhile = meanwhile
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self.now
+
+    def sleep(self, delay_s: float) -> None:
+        """Let it pass."""
+        self.now += delay_s
+        self.meanwhile()
+
+
 @contextmanager
-def opened(path: Path) -> Iterator[LinesFile]:
+def opened(path: Path, time: Time | None = None) -> Iterator[LinesFile]:
     """Open a file and close it."""
-    file = LinesFile(path)
+    file = LinesFile(path) if time is None else LinesFile(path, clock=time, sleep=time.sleep)
     try:
         yield file
     finally:
@@ -203,16 +221,134 @@ def test_after_rotation_a_new_file_is_begun_without_repeating_anything(tmp_path:
     assert offsets(path) == [2]
 
 
-def test_a_file_that_another_process_writes_is_in_use(tmp_path: Path) -> None:
-    path = tmp_path / "a-0.jsonl"
-    with opened(path) as file, path.open("ab") as other:
+def test_a_file_that_another_process_writes_for_long_is_in_use(tmp_path: Path) -> None:
+    path, time = tmp_path / "a-0.jsonl", Time()
+    with opened(path, time) as file, path.open("ab") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
 
         with pytest.raises(FileInUse, match="another process"):
             file.append(INCARNATION, [line(0)])
         fcntl.flock(other, fcntl.LOCK_UN)
 
+        assert WAIT_S <= time.now < WAIT_S + 2 * POLL_S
         assert file.append(INCARNATION, [line(0)]) == 1
+
+
+def test_a_writer_waits_for_another_one(tmp_path: Path) -> None:
+    path = tmp_path / "a-0.jsonl"
+    with path.open("ab") as other:
+        time = Time(lambda: fcntl.flock(other, fcntl.LOCK_UN))
+        with opened(path, time) as file:
+            fcntl.flock(other, fcntl.LOCK_EX)
+
+            assert file.append(INCARNATION, [line(0)]) == 1
+
+    assert time.now == POLL_S
+
+
+def test_a_file_that_is_closed_waits_for_no_other_writer(tmp_path: Path) -> None:
+    path = tmp_path / "a-0.jsonl"
+    with path.open("ab") as other:
+        time = Time()
+        with opened(path, time) as file:
+            time.meanwhile = file.close
+            fcntl.flock(other, fcntl.LOCK_EX)
+
+            with pytest.raises(FileInUse):
+                file.append(INCARNATION, [line(0)])
+
+    assert time.now == POLL_S
+
+
+def test_a_path_that_cannot_be_examined_leaves_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(path: Path) -> os.stat_result:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    path = tmp_path / "a-0.jsonl"
+    with opened(path) as file, opened(path) as other:
+        file.append(INCARNATION, [line(0)])
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "stat", fail)
+            with pytest.raises(PermissionError):
+                file.append(INCARNATION, [line(1)])
+
+        assert other.append(INCARNATION, [line(1)]) == 1
+
+
+class FailingOnce:
+    """A sync that fails once, for a file and not for its folder, and what was written in place."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.failures = 0
+        self.written: list[tuple[int, int]] = []
+        self._sync, self._write = os.fsync, os.pwrite
+        patch.setattr(os, "fsync", self.fsync)
+        patch.setattr(os, "pwrite", self.pwrite)
+
+    def fsync(self, descriptor: int) -> None:
+        if not self.failures and stat.S_ISREG(os.fstat(descriptor).st_mode):
+            self.failures += 1
+            raise OSError(errno.EIO, "Input/output error")
+        self._sync(descriptor)
+
+    def pwrite(self, descriptor: int, data: bytes, position: int) -> int:
+        self.written.append((position, position + len(data)))
+        return self._write(descriptor, data, position)
+
+
+def test_lines_of_a_killed_writer_whose_sync_failed_are_written_again_before_they_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a-0.jsonl"
+    content = line(0, filler=900_000)[1] + b"\n" + line(1, filler=900_000)[1] + b"\n"
+    path.write_bytes(content)
+    with opened(path) as file:
+        disk = FailingOnce(monkeypatch)
+        with pytest.raises(OSError, match="Input/output"):
+            file.append(INCARNATION, [line(0), line(1)])
+        assert disk.written == []
+
+        assert file.append(INCARNATION, [line(0), line(1)]) == 0
+
+    assert disk.written == [(0, 1 << 20), (1 << 20, len(content))]
+    assert path.read_bytes() == content
+
+
+def test_lines_whose_sync_failed_and_that_are_gone_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a-0.jsonl"
+    path.write_bytes(line(0)[1] + b"\n")
+    with opened(path) as file:
+        FailingOnce(monkeypatch)
+        with pytest.raises(OSError, match="Input/output"):
+            file.append(INCARNATION, [line(0)])
+        os.truncate(path, 0)
+
+        assert file.append(INCARNATION, [line(0)]) == 1
+
+    assert offsets(path) == [0]
+
+
+def test_own_lines_that_could_be_neither_synced_nor_cut_off_are_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(descriptor: int, length: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    path = tmp_path / "a-0.jsonl"
+    with opened(path) as file:
+        file.append(INCARNATION, [line(0)])
+        known = path.stat().st_size
+        disk = FailingOnce(monkeypatch)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "ftruncate", fail)
+            with pytest.raises(OSError, match="Input/output"):
+                file.append(INCARNATION, [line(1)])
+        disk.written.clear()
+
+        assert file.append(INCARNATION, [line(1)]) == 0
+
+    assert disk.written == [(known, path.stat().st_size)]
+    assert offsets(path) == [0, 1]
 
 
 def test_two_writers_take_turns_and_know_of_each_other(tmp_path: Path) -> None:
