@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import os
 import random
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from threading import Barrier
 from typing import Any, Final
+from urllib.parse import quote
 
 import psycopg
 import pytest
@@ -22,7 +24,7 @@ from forebay.client import Client, Record, SinkStats
 from forebay.deliver import Batch, Delivered, Outcome, Reject, Retry, TargetContext
 from forebay.deliver.targets import registry
 from forebay.deliver.targets.target import Target
-from tests.support.calls.eventually import stats_when
+from tests.support.calls.eventually import stats_when, until
 from tests.support.processes.broker import Launcher
 from tests.support.stores.postgresql import DATABASE, PASSWORD, PostgresqlServer, program
 from tests.support.targets.memory_source import EVENT_TIME, MemoryRecord
@@ -31,6 +33,8 @@ KILLS: Final = int(os.environ.get("FOREBAY_POSTGRESQL_KILLS", "3"))
 """Kills of the deliverer, and as many of the server."""
 PROGRESS_S: Final = 300.0
 """Time limit of a deliverer that starts and delivers, on a machine that others use too."""
+NULLS_NOT_DISTINCT: Final = 150_000
+"""First version of PostgreSQL with keys whose nulls are equal."""
 
 
 @pytest.fixture(scope="module")
@@ -62,8 +66,8 @@ def sql(server: PostgresqlServer) -> Iterator[psycopg.Connection[tuple[Any, ...]
 
 
 def target(server: PostgresqlServer, **options: str) -> Target:
-    url = f"postgresql://127.0.0.1:{server.port}/{DATABASE}"
-    return registry.create("postgresql", {"url": url, "table": "readings", **options})
+    given = {"url": f"postgresql://127.0.0.1:{server.port}/{DATABASE}", "table": "readings"}
+    return registry.create("postgresql", {**given, **options})
 
 
 @contextmanager
@@ -291,6 +295,243 @@ def test_a_wrong_password_is_retried_with_its_reason_and_shown_nowhere(
     assert isinstance(outcome, Retry)
     assert "the login was refused" in outcome.reason
     assert "secret" not in outcome.reason
+
+
+def sessions(sql: SQL) -> list[int]:
+    """Return the processes of the server that hold the target's connections."""
+    found = rows(sql, "SELECT pid FROM pg_stat_activity WHERE application_name = 'forebay-deliver' ORDER BY pid")
+    return [pid for (pid,) in found]
+
+
+@contextmanager
+def defaults(sql: SQL, setting: str, value: str) -> Iterator[None]:
+    """Change a setting of the sessions that begin from now on."""
+    sql.execute(f"ALTER DATABASE {DATABASE} SET {setting} = '{value}'".encode())
+    try:
+        yield
+    finally:
+        sql.execute(f"ALTER DATABASE {DATABASE} RESET {setting}".encode())
+
+
+def test_columns_that_a_record_lacks_keep_their_value_but_each_record_needs_those_that_may_not_be_null(
+    server: PostgresqlServer, sql: SQL
+) -> None:
+    sql.execute("CREATE TABLE readings (id bigint PRIMARY KEY, name text NOT NULL, price numeric, unit text)")
+    with opened(server, rows="json", upsert_by="id") as one:
+        one.send(batch([b'{"id": 1, "name": "a", "price": 1, "unit": "kPa"}']))
+        assert one.send(batch([b'{"id": 1, "name": "b", "price": 2}'], first=1)) == Delivered()
+        lacking = rejected(one.send(batch([b'{"id": 1, "price": 3}'], first=2)))
+
+    assert lacking.reason.startswith("NotNullViolation (23502) column name")
+    assert rows(sql, "SELECT * FROM readings") == [(1, "b", 2, "kPa")]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_a_row_whose_key_has_a_null_is_rejected_in_any_cut(server: PostgresqlServer, sql: SQL, size: int) -> None:
+    sql.execute("CREATE TABLE readings (a text, b text, n int, UNIQUE (a, b))")
+    given = [b'{"a": "x", "b": null, "n": 1}', b'{"a": "x", "b": null, "n": 2}', b'{"a": "x", "b": "y", "n": 3}']
+    with opened(server, rows="json", upsert_by="a,b") as one:
+        found = rejected(one.send(batch(given[:size])))
+
+    assert (found.reason, found.exact) == ("the field 'b' of the key is null", size == 1)
+    assert rows(sql, "SELECT * FROM readings") == []
+
+
+def test_a_null_is_a_value_of_a_key_whose_nulls_are_equal(server: PostgresqlServer, sql: SQL) -> None:
+    if sql.info.server_version < NULLS_NOT_DISTINCT:
+        pytest.skip("this PostgreSQL has no NULLS NOT DISTINCT")
+    sql.execute(
+        "CREATE TABLE readings (a text, b text, n int, UNIQUE (n), UNIQUE NULLS NOT DISTINCT (a, b) INCLUDE (n))"
+    )
+    with opened(server, rows="json", upsert_by="b,a") as one:
+        assert one.send(batch([b'{"a": "x", "b": null, "n": 1}', b'{"a": "x", "b": null, "n": 2}'])) == Delivered()
+        assert one.send(batch([b'{"a": "x", "b": null, "n": 3}'], first=2)) == Delivered()
+    with opened(server, rows="json", upsert_by="n", delivery="by n") as one:
+        assert rejected(one.send(batch([b'{"a": "x", "n": null}']))).reason == "the field 'n' of the key is null"
+
+    assert rows(sql, "SELECT * FROM readings") == [("x", None, 3)]
+
+
+def test_a_key_that_is_no_column_is_retried_until_it_is_one(server: PostgresqlServer, sql: SQL) -> None:
+    sql.execute("CREATE TABLE readings (id bigint PRIMARY KEY, price numeric)")
+    with opened(server, rows="json", upsert_by="Id") as one:
+        for value in (b'{"id": 1}', b'{"Id": 1}'):
+            outcome = one.send(batch([value, value]))
+            assert isinstance(outcome, Retry)
+            assert outcome.reason.startswith("the table has no column 'Id' for upsert_by")
+        sql.execute('ALTER TABLE readings RENAME id TO "Id"')
+        assert one.send(batch([b'{"Id": 1}'])) == Delivered()
+
+
+def test_a_value_that_is_nested_too_deeply_for_the_server_is_rejected(server: PostgresqlServer, sql: SQL) -> None:
+    deep = b"[" * 10_000 + b"]" * 10_000
+    with defaults(sql, "max_stack_depth", "100kB"), opened(server, value="jsonb") as one:
+        among_others = rejected(one.send(batch([b"{}", deep, b"{}"])))
+        found = rejected(one.send(batch([deep], first=1)))
+        assert one.send(batch([b"{}"], first=2)) == Delivered()
+
+        assert len(sessions(sql)) == 1
+    assert not among_others.exact
+    assert (found.reason.partition(" column")[0], found.exact) == ("StatementTooComplex (54001)", True)
+
+
+@pytest.mark.parametrize("value", ["bytea", "text", "jsonb"])
+def test_a_zero_byte_in_a_header_is_replaced(server: PostgresqlServer, sql: SQL, value: str) -> None:
+    record = MemoryRecord(0, b"{}", None, [("schema\0", b"\0\0\0\x05")])
+    with opened(server, value=value) as one:
+        assert one.send(Batch("readings", "i", 0, (record,))) == Delivered()
+
+    assert rows(sql, "SELECT headers FROM readings") == [([["schema\ufffd", "\ufffd\ufffd\ufffd\x05"]],)]
+
+
+def test_a_second_delivery_writes_the_records_that_the_table_lacks(server: PostgresqlServer, sql: SQL) -> None:
+    with opened(server) as one:
+        one.send(batch(values(0, 1, 2, 3)))
+    sql.execute("DELETE FROM readings WHERE record_offset = 2")
+    sql.execute("UPDATE readings SET key = 'changed' WHERE record_offset = 1")
+
+    with opened(server, delivery="again") as one:
+        assert one.send(batch(values(1, 2), first=1)) == Delivered()
+        assert one.send(batch(values(0, 1, 2, 3, 4, 5))) == Delivered()
+        assert one.send(batch(values(3), first=3)) == Delivered()
+        assert one.send(batch(values(0), incarnation="j")) == Delivered()
+
+    found = rows(sql, "SELECT incarnation, record_offset, key FROM readings ORDER BY 1, 2")
+    assert found == [("i", n, b"changed" if n == 1 else None) for n in range(6)] + [("j", 0, None)]
+    assert rows(sql, "SELECT delivery, offsets::text FROM forebay_delivered WHERE incarnation = 'i' ORDER BY 1") == [
+        ("again", "{[0,6)}"),
+        ("readings/default/readings", "{[0,4)}"),
+    ]
+
+
+def test_a_table_of_records_with_a_unique_key_of_its_own_rejects_what_violates_it(
+    server: PostgresqlServer, sql: SQL
+) -> None:
+    with opened(server) as one:
+        one.send(batch(values(0, 1)))
+        sql.execute("CREATE UNIQUE INDEX readings_value ON readings (value)")
+        new = rejected(one.send(batch(values(1), first=7)))
+    with opened(server, delivery="again") as one:
+        mixed = rejected(one.send(batch(values(0, 1, 1))))
+        assert one.send(batch(values(0, 1))) == Delivered()
+
+    assert new.reason.startswith("UniqueViolation (23505) constraint readings_value")
+    assert mixed.reason.startswith("UniqueViolation (23505) constraint readings_value")
+    assert rows(sql, "SELECT record_offset FROM readings ORDER BY 1") == [(0,), (1,)]
+
+
+def test_two_deliveries_that_write_one_table_at_the_same_time_write_each_record_once(
+    server: PostgresqlServer, sql: SQL
+) -> None:
+    begin = Barrier(2)
+
+    def send(name: str) -> list[Outcome]:
+        with opened(server, delivery=name) as one:
+            begin.wait(30)
+            return [one.send(batch(values(*range(n, n + 50)), first=n)) for n in range(0, 1_000, 50)]
+
+    with ThreadPoolExecutor(2) as threads:
+        outcomes = list(threads.map(send, ["a", "b"]))
+
+    assert outcomes == [[Delivered()] * 20] * 2
+    assert rows(sql, "SELECT count(*) FROM readings") == [(1_000,)]
+
+
+def test_a_session_on_a_server_that_is_read_only_is_not_used_again(server: PostgresqlServer, sql: SQL) -> None:
+    with opened(server) as one:
+        one.send(batch(values(0)))
+    with opened(server) as one:
+        with defaults(sql, "default_transaction_read_only", "on"):
+            outcome = one.send(batch(values(1), first=1))
+            assert isinstance(outcome, Retry)
+            assert outcome.reason.startswith("ReadOnlySqlTransaction (25006)")
+
+        assert one.send(batch(values(1), first=1)) == Delivered()
+
+    assert rows(sql, "SELECT record_offset FROM readings ORDER BY 1") == [(0,), (1,)]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_idle_sessions_that_the_server_ends_fail_no_batch(server: PostgresqlServer, sql: SQL, count: int) -> None:
+    with defaults(sql, "idle_session_timeout", "200ms"), opened(server) as one:
+        begin = Barrier(count)
+
+        def send(partition: int) -> Outcome:
+            begin.wait(30)
+            return one.send(batch(values(partition), partition=partition))
+
+        with ThreadPoolExecutor(count) as threads:
+            assert list(threads.map(send, range(count))) == [Delivered()] * count
+        until(lambda: not sessions(sql))
+        assert one.send(batch(values(7), first=1)) == Delivered()
+
+    assert rows(sql, "SELECT count(*) FROM readings") == [(count + 1,)]
+
+
+def test_each_transaction_is_on_the_disk_before_it_is_confirmed_also_behind_a_pooler(
+    server: PostgresqlServer, sql: SQL
+) -> None:
+    sql.execute("CREATE TABLE readings (id bigint)")
+    sql.execute("CREATE TABLE seen (number bigserial, synchronous_commit text)")
+    sql.execute(
+        "CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN"
+        " INSERT INTO seen (synchronous_commit) VALUES (current_setting('synchronous_commit'));"
+        # A pooler gives the next transaction to a session without the settings of this one.
+        " PERFORM set_config('synchronous_commit', 'off', false);"
+        " RETURN NULL; END$$"
+    )
+    sql.execute("CREATE TRIGGER note AFTER INSERT ON readings EXECUTE FUNCTION note()")
+    with defaults(sql, "synchronous_commit", "off"), opened(server, rows="json") as one:
+        for number in range(3):
+            assert one.send(batch([b'{"id": 1}'], first=number)) == Delivered()
+
+        assert len(sessions(sql)) == 1
+    assert rows(sql, "SELECT synchronous_commit FROM seen ORDER BY number") == [("on",)] * 3
+
+
+def test_a_database_is_reached_behind_addresses_of_its_name_that_do_not_answer(
+    server: PostgresqlServer, sql: SQL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosts = ["127.0.0.2", "127.0.0.3", "127.0.0.1"]
+    resolve = socket.getaddrinfo
+
+    def resolved(host: str, port: str | int | None, **rest: int) -> list[Any]:
+        names = hosts if host == "db.example" else [host]
+        return [one for name in names for one in resolve(name, port, **rest)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolved)
+    with ExitStack() as silent:
+        for host in hosts[:2]:
+            listener = silent.enter_context(socket.socket())
+            listener.bind((host, server.port))
+            listener.listen()
+        with opened(server, timeout_s="8", url=f"postgresql://db.example:{server.port}/{DATABASE}") as one:
+            assert one.send(batch(values(0))) == Delivered()
+
+
+def test_a_server_is_reached_through_its_socket(server: PostgresqlServer, sql: SQL, tmp_path: Path) -> None:
+    url = f"postgresql://{quote(str(server.sockets), safe='')}:{server.port}/{DATABASE}"
+    with opened(server, url=url) as one:
+        assert one.send(batch(values(0))) == Delivered()
+
+    assert rows(sql, "SELECT count(*) FROM readings") == [(1,)]
+
+
+def test_an_unexpected_error_leaves_no_connection_behind(server: PostgresqlServer, sql: SQL) -> None:
+    class Broken(list[tuple[str, bytes]]):
+        """Headers of a source with a defect."""
+
+        def __iter__(self) -> Iterator[tuple[str, bytes]]:
+            raise LookupError("defect")
+
+    record = MemoryRecord(0, b"", None, Broken([("unit", b"C")]))
+    with opened(server) as one:
+        for _ in range(2):
+            with pytest.raises(LookupError, match="defect"):
+                one.send(Batch("readings", "i", 0, (record,)))
+        assert one.send(batch(values(0))) == Delivered()
+
+        assert len(sessions(sql)) == 1
 
 
 @pytest.mark.timeout(2 * PROGRESS_S + 60 * KILLS)

@@ -28,13 +28,17 @@ class PostgresqlServer(StoreServer):
 
     good: Mapping[str, str] = {"PGUSER": "billing", "PGPASSWORD": PASSWORD}
     wrong: Mapping[str, str] = {"PGUSER": "billing", "PGPASSWORD": "pg-wrong-2"}
+    sockets: Path
+    """Folder of its Unix-domain socket."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         secret = folder / "password"
         secret.write_text(PASSWORD)
+        self.sockets = folder / "Sockets"
+        self.sockets.mkdir()
         if (user := self.user()) is not None:
-            for path in (folder, secret):
+            for path in (folder, secret, self.sockets):
                 shutil.chown(path, user)
         subprocess.run(
             [program("initdb"), "-D", "data", "-U", "billing", "-A", "scram-sha-256", "--pwfile", "password", "-N"],
@@ -57,7 +61,7 @@ class PostgresqlServer(StoreServer):
     def command(self) -> list[str]:
         return [
             *(program("postgres"), "-D", "data", "-p", str(self.port), "-h", "127.0.0.1"),
-            *("-c", "unix_socket_directories=", "-c", "shared_buffers=16MB", "-c", "max_connections=60"),
+            *("-c", f"unix_socket_directories={self.sockets}", "-c", "shared_buffers=16MB", "-c", "max_connections=60"),
         ]
 
     def is_ready(self) -> bool:

@@ -23,12 +23,15 @@ from forebay.client.positions.options import Credentials, options_of
 from forebay.client.positions.store import StoreContext, Versioned, redacted
 from forebay.client.settings import invalid_setting
 from forebay.postgresql import (
+    DURABLE,
     PASSWORD_VARIABLE,
     TABLE_NAME,
     USER_VARIABLE,
     DatabaseAddress,
     TimedConnection,
     connect,
+    host_of,
+    is_of_session,
     is_refused,
     table_of,
 )
@@ -92,12 +95,13 @@ class PostgresqlPositions:
         if expected is None:
             written = self._run(
                 "INSERT INTO {table} (key, document, version) VALUES (%s, %s, %s)"
-                " ON CONFLICT (key) DO NOTHING RETURNING version",
+                " ON CONFLICT (key) DO NOTHING RETURNING version, {durable}",
                 *(key, document, version),
             )
         else:
             written = self._run(
-                "UPDATE {table} SET document = %s, version = %s WHERE key = %s AND version = %s RETURNING version",
+                "UPDATE {table} SET document = %s, version = %s WHERE key = %s AND version = %s"
+                " RETURNING version, {durable}",
                 *(document, version, key, expected),
             )
         if not written:
@@ -108,7 +112,7 @@ class PostgresqlPositions:
 
     def delete(self, key: str) -> None:
         """See ``PositionStore``."""
-        self._run("DELETE FROM {table} WHERE key = %s RETURNING key", key)
+        self._run("DELETE FROM {table} WHERE key = %s RETURNING key, {durable}", key)
 
     def list(self, prefix: str) -> Iterator[str]:
         """See ``PositionStore``."""
@@ -135,10 +139,9 @@ class PostgresqlPositions:
             is_new = self._connection is None
             try:
                 return self._execute(statement, arguments, ends_at)
-            except (errors.OperationalError, errors.InterfaceError):
-                is_broken = self._connection is not None and self._connection.broken
+            except (errors.OperationalError, errors.InterfaceError, errors.ReadOnlySqlTransaction) as error:
                 self.close()  # after a time-out, its answer would be taken for that of the next statement
-                if is_new or not is_broken:
+                if is_new or not is_of_session(error) or time.monotonic() >= ends_at:
                     raise
             return self._execute(statement, arguments, ends_at)
 
@@ -159,7 +162,7 @@ class PostgresqlPositions:
             connection.execute(self._in_table(CREATE))
 
     def _in_table(self, statement: LiteralString) -> sql.Composed:
-        return sql.SQL(statement).format(table=table_of(self._options.table))
+        return sql.SQL(statement).format(table=table_of(self._options.table), durable=sql.SQL(DURABLE))
 
     @contextmanager
     def _failures(self) -> Iterator[None]:
@@ -185,7 +188,7 @@ def open_store(context: StoreContext) -> PostgresqlPositions:
         raise invalid_setting("store", redacted(url), "postgresql://USER@HOST:PORT/DATABASE")
     place = DatabaseAddress(
         database,
-        url.hostname or "",
+        host_of(url),
         url.port,
         unquote(url.username or ""),
         options.sslmode,

@@ -7,7 +7,7 @@ type.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -31,6 +31,20 @@ class RowInvalid(Exception):
 
 class FieldUnknown(RowInvalid):
     """A record has a field without a column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Columns of a table that rows of JSON are written to."""
+
+    types: Mapping[str, str]
+    """Type of each column, by its name, in the order of the table."""
+
+    keys: tuple[str, ...] = ()
+    """Columns that each row must have; rows with equal ones replace each other."""
+
+    nulls_equal: bool = False
+    """A null is a value of a key: two of them are equal. Otherwise a row with one has no key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +75,11 @@ def record_rows(batch: Batch, value: Value) -> Iterator[Rows]:
     )
 
 
-def json_rows(batch: Batch, types: dict[str, str], unknown: UnknownFields) -> Iterator[Rows]:
+def json_rows(batch: Batch, table: Table, unknown: UnknownFields) -> Iterator[Rows]:
     """Yield the rows of JSON objects, by the columns that they have: the others get their defaults.
 
-    ``types`` has the type of each column. Raises `RowInvalid` for a value that is no JSON object, and
-    `FieldUnknown` for a field without a column unless ``unknown`` ones are ignored.
+    Raises `RowInvalid` for a value that is no JSON object or has no key, and `FieldUnknown` for a field without a
+    column unless ``unknown`` ones are ignored.
     """
     known: dict[tuple[str, ...], tuple[str, ...]] = {}
     columns: tuple[str, ...] = ()
@@ -75,21 +89,22 @@ def json_rows(batch: Batch, types: dict[str, str], unknown: UnknownFields) -> It
         fields = tuple(found)
         wanted = known.get(fields)
         if wanted is None:
-            wanted = known[fields] = _columns(fields, types, unknown)
+            wanted = known[fields] = _columns(fields, table, unknown)
         if wanted != columns or len(cells) == ROWS_AT_ONCE:
             if cells:
-                yield _json_rows(columns, cells, types)
+                yield _json_rows(columns, cells, table)
             columns, cells = wanted, []
         cells.append(tuple(found.values()) if fields == columns else tuple([found[name] for name in columns]))
     if cells:
-        yield _json_rows(columns, cells, types)
+        yield _json_rows(columns, cells, table)
 
 
-def _json_rows(columns: tuple[str, ...], cells: list[tuple[Any, ...]], types: dict[str, str]) -> Rows:
-    texts = [
-        _column(values, is_json=types[name] in JSON_TYPES)
-        for name, values in zip(columns, zip(*cells, strict=True), strict=True)
-    ]
+def _json_rows(columns: tuple[str, ...], cells: list[tuple[Any, ...]], table: Table) -> Rows:
+    texts = []
+    for name, values in zip(columns, zip(*cells, strict=True), strict=True):
+        if name in table.keys and None in values and not table.nulls_equal:
+            raise RowInvalid(f"the field {name[:60]!r} of the key is null")
+        texts.append(_column(values, is_json=table.types[name] in JSON_TYPES))
     return _rows(columns, map("\t".join, zip(*texts, strict=True)))
 
 
@@ -136,14 +151,17 @@ def _object(value: bytes) -> dict[str, Any]:
     return found
 
 
-def _columns(fields: tuple[str, ...], types: dict[str, str], unknown: UnknownFields) -> tuple[str, ...]:
+def _columns(fields: tuple[str, ...], table: Table, unknown: UnknownFields) -> tuple[str, ...]:
     """Return the fields that have a column, in the order of the table."""
-    columns = tuple(name for name in types if name in fields)
+    columns = tuple(name for name in table.types if name in fields)
     if len(columns) < len(fields) and unknown is UnknownFields.REJECT:
         more = sorted(set(fields) - set(columns))
         raise FieldUnknown(f"{len(more)} fields have no column, such as {more[0][:60]!r}")
     if not columns:
         raise RowInvalid("no field has a column")
+    missing = [name for name in table.keys if name not in columns]
+    if missing:
+        raise RowInvalid(f"the field {missing[0][:60]!r} of the key is missing")
     return columns
 
 
@@ -197,11 +215,18 @@ def _time(record: SourceRecord) -> str:
 
 
 def _headers(record: SourceRecord) -> str:
-    """Return headers as a JSON array of names and texts; bytes that are no UTF-8 are replaced."""
+    """Return headers as a JSON array of names and texts; bytes that are no text are replaced."""
     if not record.headers:
         return _NULL
-    pairs = [[name, content.decode(errors="replace")] for name, content in record.headers]
+    pairs = [
+        [_without_zeros(name), _without_zeros(content.decode(errors="replace"))] for name, content in record.headers
+    ]
     return _escaped(json.dumps(pairs, ensure_ascii=False))
+
+
+def _without_zeros(text: str) -> str:
+    """Return a text that the type ``jsonb`` can hold."""
+    return text.replace("\0", "\ufffd")
 
 
 _VALUES: Final[dict[Value, Callable[[bytes], str]]] = {

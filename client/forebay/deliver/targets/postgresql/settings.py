@@ -11,7 +11,7 @@ from forebay.client.positions.options import Credentials
 from forebay.deliver.batch import BatchLimits
 from forebay.deliver.errors import InvalidOption
 from forebay.deliver.targets.options import TargetDescription, TargetOption
-from forebay.postgresql import PASSWORD_VARIABLE, TABLE_NAME, USER_VARIABLE, DatabaseAddress
+from forebay.postgresql import PASSWORD_VARIABLE, SSL_MODES, TABLE_NAME, USER_VARIABLE, DatabaseAddress, host_of
 
 TARGET: Final = "postgresql"
 Kind = TypeVar("Kind", bound=StrEnum)
@@ -73,7 +73,7 @@ DESCRIPTION: Final = TargetDescription(
             *("timeout_s", "duration", "20", f"{TIMEOUT_S[0]:g} to {TIMEOUT_S[1]:g}"),
             "Time limit of a transaction, from connecting to the commit.",
         ),
-        TargetOption("sslmode", "text", "", "those of libpq", "Use of TLS, such as verify-full."),
+        TargetOption("sslmode", "text", "", ", ".join(SSL_MODES), "Use of TLS, such as verify-full."),
         TargetOption("sslrootcert", "text", "", "a PEM file", "Trusted certificate authorities."),
         TargetOption(
             "credentials_file", "text", "", "", f"File with {USER_VARIABLE}=... and {PASSWORD_VARIABLE}=... lines."
@@ -193,9 +193,11 @@ def _address(url: str, sslmode: str, sslrootcert: str) -> DatabaseAddress:
             TARGET, "url", f"must not contain a password: set {PASSWORD_VARIABLE}, or name a credentials_file"
         )
     database = unquote(parts.path).strip("/")
+    if sslmode and sslmode not in SSL_MODES:
+        raise InvalidOption(TARGET, "sslmode", f"{sslmode!r}: must be one of {', '.join(SSL_MODES)}")
     if parts.scheme not in {"postgresql", "postgres"} or not database or "/" in database or parts.query:
         raise InvalidOption(TARGET, "url", form)
-    return DatabaseAddress(database, parts.hostname or "", port, unquote(parts.username or ""), sslmode, sslrootcert)
+    return DatabaseAddress(database, host_of(parts), port, unquote(parts.username or ""), sslmode, sslrootcert)
 
 
 def _choice(option: str, text: str, kind: type[Kind]) -> Kind:

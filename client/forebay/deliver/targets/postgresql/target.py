@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from inspect import signature
 from threading import Lock
@@ -21,13 +22,22 @@ from opentelemetry.trace import TracerProvider
 from psycopg import errors, sql
 from psycopg.types.range import Range
 
+from forebay.client.errors import PositionStoreError
 from forebay.deliver import classification
 from forebay.deliver.batch import Batch, BatchLimits
 from forebay.deliver.errors import InvalidOption, TargetClosed
 from forebay.deliver.outcome import Delivered, Outcome, Reject, Retry
 from forebay.deliver.targets.client_span import client_span, failed
 from forebay.deliver.targets.options import described
-from forebay.deliver.targets.postgresql.rows import FieldUnknown, RowInvalid, Rows, json_rows, offsets_of, record_rows
+from forebay.deliver.targets.postgresql.rows import (
+    FieldUnknown,
+    RowInvalid,
+    Rows,
+    Table,
+    json_rows,
+    offsets_of,
+    record_rows,
+)
 from forebay.deliver.targets.postgresql.settings import (
     DESCRIPTION,
     TARGET,
@@ -37,13 +47,19 @@ from forebay.deliver.targets.postgresql.settings import (
 )
 from forebay.deliver.targets.postgresql.settings import Rows as Form
 from forebay.deliver.targets.target import TargetContext
-from forebay.postgresql import TimedConnection, connect, is_refused, table_of
+from forebay.postgresql import DURABLE, TimedConnection, connect, is_of_session, is_refused, table_of
 
 VERSION_MIN: Final = 140_000
 """First version with multiranges."""
 
-_REJECTED: Final = (errors.DataError, errors.IntegrityError, errors.ProgramLimitExceeded)
+_REJECTED: Final = (errors.DataError, errors.IntegrityError)
 """Errors that are the fault of a record. All others are retried: a wrong guess then costs no record."""
+
+_LIMIT_EXCEEDED: Final = "54"
+"""Class of SQLSTATE of a record that exceeds a limit of the server. psycopg has no common base for it."""
+
+_ABSENT: Final = (errors.UndefinedTable, errors.UndefinedColumn)
+"""Errors of a table that is not there yet, or was changed."""
 
 _CREATED: Final = (errors.UniqueViolation, errors.DuplicateTable, errors.DuplicateObject)
 """Errors of CREATE TABLE IF NOT EXISTS beside another one: of the name, of the table and of its type."""
@@ -61,17 +77,32 @@ _CREATE_RECORDS: Final = (
 )
 _BEGIN: Final = "INSERT INTO {delivered} (delivery, incarnation, partition) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
 _OVERLAP: Final = (
-    "SELECT offsets * int8multirange(int8range(%s, %s)) FROM {delivered} "
+    "SELECT offsets * int8multirange(int8range(%s, %s)), {durable} FROM {delivered} "
     "WHERE (delivery, incarnation, partition) = (%s, %s, %s) FOR UPDATE"
 )
 _NOTE: Final = (
     "UPDATE {delivered} SET offsets = offsets + int8multirange(int8range(%s, %s)) "
     "WHERE (delivery, incarnation, partition) = (%s, %s, %s)"
 )
+_STORED: Final = (
+    "SELECT range_agg(int8range(record_offset, record_offset + 1)) FROM {table} "
+    "WHERE (incarnation, partition) = (%s, %s) AND record_offset >= %s AND record_offset < %s"
+)
+_NULLS_EQUAL: Final = (
+    "SELECT EXISTS (SELECT FROM pg_index AS one WHERE indrelid = %s::regclass AND indisunique "
+    "AND to_jsonb(one) ->> 'indnullsnotdistinct' = 'true' "  # the column is there since PostgreSQL 15
+    "AND indexprs IS NULL AND indpred IS NULL "
+    "AND (SELECT array_agg(attname::text ORDER BY attname) FROM pg_attribute WHERE attrelid = indrelid "
+    "AND attnum = ANY ((indkey::int2[])[0:indnkeyatts - 1])) = %s)"
+)
 _COLUMNS: Final = (
     "SELECT attname, format_type(atttypid, NULL) FROM pg_attribute "
     "WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = ''"
 )
+
+
+class _ColumnMissing(Exception):
+    """A column of the key is no column of the table."""
 
 
 class PostgresqlTarget:
@@ -83,9 +114,9 @@ class PostgresqlTarget:
         self._delivery = settings.delivery
         self._idle: list[TimedConnection] = []
         self._lock = Lock()
-        """Protects the fields above and below."""
-        self._types: dict[str, str] | None = None
-        """Type of each column of the table, for rows of JSON."""
+        """Protects the idle connections, and whether the target is closed."""
+        self._table: Table | None = None
+        """Columns of the table, for rows of JSON; None before they are read."""
         self._closed = False
 
     def open(self, context: TargetContext) -> BatchLimits | None:
@@ -98,22 +129,21 @@ class PostgresqlTarget:
         """Write the rows of a batch that are not written yet, and note its offsets, in one transaction."""
         settings = self._settings
         ends_at = time.monotonic() + settings.timeout_s
-        connection: TimedConnection | None = None
         attributes = {**settings.span_attributes, "db.operation.batch.size": len(batch)}
         with client_span(f"COPY {settings.table}", attributes, self._tracers) as span:
             try:
-                connection = self._acquire(ends_at)
-                self._write(connection, batch)
+                self._deliver(batch, ends_at)
             except RowInvalid as invalid:
                 failed(span, type(invalid).__name__)
-                self._release(connection)
                 return Reject(classification.shorten(str(invalid)), exact=len(batch) == 1)
+            except (_ColumnMissing, PositionStoreError) as error:  # of the credentials file; neither quotes a value
+                failed(span, type(error).__name__)
+                return Retry(classification.shorten(f"{error} ({settings.shown})"))
             except psycopg.Error as error:
                 if error.sqlstate:
                     span.set_attribute("db.response.status_code", error.sqlstate)
                 failed(span, error.sqlstate or type(error).__name__)
-                return self._failed(connection, error, batch)
-        self._release(connection)
+                return self._failed(error, batch)
         return Delivered()
 
     def close(self) -> None:
@@ -124,47 +154,117 @@ class PostgresqlTarget:
         for connection in idle:
             connection.close()
 
-    def _write(self, connection: TimedConnection, batch: Batch, *, may_create: bool = True) -> None:
-        place = (self._delivery, batch.incarnation, batch.partition)
-        first, end = batch.first_offset, batch.last_offset + 1
+    def _deliver(self, batch: Batch, ends_at: float) -> None:
+        """Write a batch over an idle connection, or over a new one where that turns out to be of no use."""
+        with self._lock:
+            connection = self._idle.pop() if self._idle else None
+        if connection is not None:
+            try:
+                self._use(connection, batch, ends_at)
+            except psycopg.Error as error:
+                # A batch may be written again, even if its connection was lost during the commit.
+                if not is_of_session(error) or time.monotonic() >= ends_at:
+                    raise
+            else:
+                return
+        self._use(self._connected(ends_at), batch, ends_at)
+
+    def _use(self, connection: TimedConnection, batch: Batch, ends_at: float) -> None:
+        """Write a batch over a connection, and keep the connection if it is sound."""
+        connection.ends_at = ends_at
         try:
-            with connection.transaction():
-                found = connection.execute(self._sql(_OVERLAP), (first, end, *place)).fetchone()
-                if found is None:
-                    connection.execute(self._sql(_BEGIN), place)
-                    found = connection.execute(self._sql(_OVERLAP), (first, end, *place)).fetchone()
-                assert found is not None, "the row was inserted, or found"
-                rest = offsets_of(batch, [_bounds(one) for one in found[0]])
-                if rest is None:
-                    return
-                for rows in self._rows(connection, rest):
-                    self._copy(connection, rows)
-                connection.execute(self._sql(_NOTE), (first, end, *place))
+            self._write(connection, batch)
+        except psycopg.Error as error:
+            # After a time-out, the answer would be taken for that of the next statement.
+            if not (_is_rejected(error) or isinstance(error, _ABSENT)):
+                connection.close()
+            if is_of_session(error):
+                self._drop_idle()
+            raise
+        finally:
+            self._release(connection)
+
+    def _write(self, connection: TimedConnection, batch: Batch) -> None:
+        try:
+            self._write_rest(connection, batch)
         except errors.UndefinedTable:
-            if not (self._settings.create and may_create):
+            if not self._settings.create:
                 raise
             self._create(connection)
             # Also if another thread has just created them: its first batch must not back off.
-            self._write(connection, batch, may_create=False)
+            self._write_rest(connection, batch)
+
+    def _write_rest(self, connection: TimedConnection, batch: Batch) -> None:
+        """Write the records of a batch that are not written yet.
+
+        A row of a table of records is found by its position. Another delivery may have written it; it then stays as it
+        is. The table is searched only after a violated key, so that other batches do not wait for it.
+        """
+        stored: list[tuple[int, int]] = []
+        while True:
+            try:
+                self._transact(connection, batch, stored)
+            except errors.UniqueViolation:
+                found = self._stored(connection, batch) if self._settings.rows is Form.RECORD else []
+                if found == stored:  # it is another key that was violated
+                    raise
+                stored = found
+            else:
+                return
+
+    def _transact(self, connection: TimedConnection, batch: Batch, stored: list[tuple[int, int]]) -> None:
+        """Write the records that are neither delivered nor in the ranges ``stored``, and note all of them."""
+        place = (self._delivery, batch.incarnation, batch.partition)
+        first, end = batch.first_offset, batch.last_offset + 1
+        with connection.transaction():
+            found = connection.execute(self._sql(_OVERLAP), (first, end, *place)).fetchone()
+            if found is None:
+                connection.execute(self._sql(_BEGIN), place)
+                found = connection.execute(self._sql(_OVERLAP), (first, end, *place)).fetchone()
+            assert found is not None, "the row was inserted, or found"
+            rest = offsets_of(batch, _ranges(found[0]))
+            if rest is None:
+                return
+            rest = offsets_of(rest, stored)
+            for rows in self._rows(connection, rest) if rest is not None else ():
+                self._copy(connection, rows)
+            connection.execute(self._sql(_NOTE), (first, end, *place))
+
+    def _stored(self, connection: TimedConnection, batch: Batch) -> list[tuple[int, int]]:
+        """Return the offsets of a batch that are in the table of records, as ranges ``[first, end)``."""
+        place = (batch.incarnation, batch.partition, batch.first_offset, batch.last_offset + 1)
+        found = connection.execute(self._sql(_STORED), place).fetchone()
+        return _ranges(found[0] or ()) if found is not None else []
 
     def _rows(self, connection: TimedConnection, batch: Batch) -> list[Rows]:
-        if self._settings.rows is Form.RECORD:
-            return list(record_rows(batch, self._settings.value))
-        if self._types is not None:
+        settings = self._settings
+        if settings.rows is Form.RECORD:
+            return list(record_rows(batch, settings.value))
+        table = self._table  # another thread may forget it meanwhile
+        if table is not None:
             with suppress(FieldUnknown):  # a column may have been added
-                return list(json_rows(batch, self._types, UnknownFields.REJECT))
-        found = connection.execute(_COLUMNS, (self._settings.table,)).fetchall()
-        types = self._types = {str(name): str(kind) for name, kind in found}
-        return list(json_rows(batch, types, self._settings.unknown_fields))
+                return list(json_rows(batch, table, UnknownFields.REJECT))
+        table = self._table = self._read_table(connection)
+        return list(json_rows(batch, table, settings.unknown_fields))
+
+    def _read_table(self, connection: TimedConnection) -> Table:
+        """Return the columns of the table. Raises `_ColumnMissing`."""
+        settings = self._settings
+        rows = connection.execute(_COLUMNS, (settings.table,)).fetchall()
+        types = {str(name): str(kind) for name, kind in rows}
+        for name in settings.upsert_by:
+            if name not in types:
+                raise _ColumnMissing(f"the table has no column {name[:60]!r} for upsert_by")
+        if not settings.upsert_by:
+            return Table(types)
+        found = connection.execute(_NULLS_EQUAL, (settings.table, sorted(settings.upsert_by))).fetchone()
+        return Table(types, settings.upsert_by, nulls_equal=found is not None and bool(found[0]))
 
     def _copy(self, connection: TimedConnection, rows: Rows) -> None:
         columns = sql.SQL(", ").join(map(sql.Identifier, rows.columns))
         into: sql.Composable = table_of(self._settings.table)
         keys = self._settings.upsert_by
         if keys:
-            missing = [name for name in keys if name not in rows.columns]
-            if missing:
-                raise RowInvalid(f"the field {missing[0]!r} of the key is missing")
             into = sql.Identifier("forebay_batch")
             connection.execute(
                 self._sql(
@@ -204,54 +304,41 @@ class PostgresqlTarget:
             with suppress(*_CREATED):
                 connection.execute(self._sql(_CREATE_RECORDS))
 
-    def _acquire(self, ends_at: float) -> TimedConnection:
-        """Return an idle connection, or a new one."""
-        with self._lock:
-            connection = self._idle.pop() if self._idle else None
-        if connection is None:
-            settings = self._settings
-            connection = connect(
-                settings.address,
-                ends_at=ends_at,
-                timeout_s=settings.timeout_s,
-                application="forebay-deliver",
-                credentials=settings.credentials(),
-            )
-            if connection.info.server_version < VERSION_MIN:
-                found = connection.info.server_version // 10_000
-                connection.close()
-                raise TargetClosed(f"PostgreSQL {found} has no multiranges: version 14 or newer is needed")
-        connection.ends_at = ends_at
+    def _connected(self, ends_at: float) -> TimedConnection:
+        """Return a new connection."""
+        settings = self._settings
+        connection = connect(
+            settings.address,
+            ends_at=ends_at,
+            timeout_s=settings.timeout_s,
+            application="forebay-deliver",
+            credentials=settings.credentials(),
+        )
+        if connection.info.server_version < VERSION_MIN:
+            found = connection.info.server_version // 10_000
+            connection.close()
+            raise TargetClosed(f"PostgreSQL {found} has no multiranges: version 14 or newer is needed")
         return connection
 
-    def _release(self, connection: TimedConnection | None) -> None:
+    def _release(self, connection: TimedConnection) -> None:
         with self._lock:
-            if connection is not None and not connection.closed and not self._closed:
+            if not connection.closed and not self._closed:
                 self._idle.append(connection)
                 return
-        if connection is not None:
-            connection.close()
+        connection.close()
 
-    def _failed(self, connection: TimedConnection | None, error: psycopg.Error, batch: Batch) -> Outcome:
+    def _failed(self, error: psycopg.Error, batch: Batch) -> Outcome:
         """Return the outcome of an error; the reason quotes no text of it, which may quote a record."""
-        with self._lock:
-            self._types = None  # the table may have changed
-        if connection is not None:
-            # After a time-out, the answer would be taken for that of the next statement.
-            if isinstance(error, errors.OperationalError | errors.InterfaceError):
-                connection.close()
-                if error.sqlstate is None or isinstance(error, errors.AdminShutdown | errors.CrashShutdown):
-                    self._drop_idle()
-            self._release(connection)
+        self._table = None  # it may have changed
         reason = _reason(error, self._settings.shown)
-        if isinstance(error, _REJECTED):
+        if _is_rejected(error):
             return Reject(reason, exact=len(batch) == 1)
-        if connection is None and is_refused(error):
+        if error.sqlstate is None and is_refused(error):  # errors at the login have no SQLSTATE
             reason = f"{reason}: the login was refused"
         return Retry(reason)
 
     def _drop_idle(self) -> None:
-        """Close the idle connections: if the server has restarted, each of them would fail a batch."""
+        """Close the idle connections: what ended one session, or made it useless, mostly did so to the others."""
         with self._lock:
             idle, self._idle = self._idle, []
         for connection in idle:
@@ -263,7 +350,12 @@ class PostgresqlTarget:
             table=table_of(settings.table),
             delivered=table_of(settings.delivered_table),
             value=sql.SQL(settings.value.value),
+            durable=sql.SQL(DURABLE),
         )
+
+
+def _is_rejected(error: psycopg.Error) -> bool:
+    return isinstance(error, _REJECTED) or (error.sqlstate or "").startswith(_LIMIT_EXCEEDED)
 
 
 def _reason(error: psycopg.Error, place: str) -> str:
@@ -277,6 +369,11 @@ def _reason(error: psycopg.Error, place: str) -> str:
         f"constraint {diagnosis.constraint_name or ''}",
     ]
     return classification.shorten(f"{' '.join(part for part in parts if not part.endswith(' '))} ({place})")
+
+
+def _ranges(found: Iterable[Range[Any]]) -> list[tuple[int, int]]:
+    """Return the ranges ``[first, end)`` of a multirange."""
+    return [_bounds(one) for one in found]
 
 
 def _bounds(found: Range[Any]) -> tuple[int, int]:

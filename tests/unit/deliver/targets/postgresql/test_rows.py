@@ -11,7 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.deliver import Batch
-from forebay.deliver.targets.postgresql.rows import ROWS_AT_ONCE, RowInvalid, Rows, json_rows, offsets_of, record_rows
+from forebay.deliver.targets.postgresql.rows import (
+    ROWS_AT_ONCE,
+    RowInvalid,
+    Rows,
+    Table,
+    json_rows,
+    offsets_of,
+    record_rows,
+)
 from forebay.deliver.targets.postgresql.settings import UnknownFields, Value
 from tests.support.targets.memory_source import EVENT_TIME, MemoryRecord
 
@@ -37,18 +45,19 @@ def _cell(text: str) -> str | None:
 
 
 def cells(*values: bytes) -> list[tuple[tuple[str, ...], list[tuple[str | None, ...]]]]:
-    return [(one.columns, rows_of(one)) for one in json_rows(batch(*values), TYPES, UnknownFields.REJECT)]
+    return [(one.columns, rows_of(one)) for one in json_rows(batch(*values), Table(TYPES), UnknownFields.REJECT)]
 
 
 def test_a_record_is_a_row_with_its_position() -> None:
-    record = MemoryRecord(7, b"{}", b"k", [("a", b"1"), ("b", b"\xff")], EVENT_TIME)
+    record = MemoryRecord(7, b"{}", b"k", [("a", b"1"), ("b", b"\xff"), ("c\0", b"\0\x05")], EVENT_TIME)
     [found] = record_rows(Batch("orders", "i", 3, (record,)), Value.JSONB)
 
     [(*position, time, key, value, headers)] = rows_of(found)
     assert position == ["i", "3", "7"]
     assert time is not None
     assert datetime.fromisoformat(time) == EVENT_TIME
-    assert (key, value, headers) == ("\\x6b", "{}", '[["a", "1"], ["b", "\ufffd"]]')
+    assert (key, value) == ("\\x6b", "{}")
+    assert json.loads(headers or "") == [["a", "1"], ["b", "\ufffd"], ["c\ufffd", "\ufffd\x05"]]
 
 
 def test_absent_fields_of_a_record_are_null_and_empty_ones_are_empty() -> None:
@@ -177,6 +186,33 @@ def test_a_value_that_is_no_row_is_invalid_with_the_reason(value: bytes, message
         cells(value)
 
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("last", "message"),
+    [
+        (b'{"id": 3}', "the field 'name' of the key is missing"),
+        (b'{"name": null, "id": 3}', "the field 'name' of the key is null"),
+        (b'{"name": "c", "id": null}', "the field 'id' of the key is null"),
+    ],
+)
+def test_a_row_needs_all_fields_of_a_key(last: bytes, message: str) -> None:
+    table = Table(TYPES, ("name", "id"))
+    values = [b'{"id": 1, "name": "a", "price": null}', b'{"id": 2, "name": "b", "price": 1}']
+    assert len(list(json_rows(batch(*values), table, UnknownFields.REJECT))) == 1
+
+    with pytest.raises(RowInvalid) as error:
+        list(json_rows(batch(*values, last), table, UnknownFields.REJECT))
+
+    assert str(error.value) == message
+
+
+def test_a_null_is_part_of_a_key_whose_nulls_are_equal() -> None:
+    table = Table(TYPES, ("name",), nulls_equal=True)
+
+    [found] = json_rows(batch(b'{"name": null}'), table, UnknownFields.REJECT)
+
+    assert rows_of(found) == [(None,)]
 
 
 def test_only_records_outside_of_the_delivered_ranges_are_left() -> None:

@@ -7,6 +7,7 @@ import pytest
 from forebay.deliver import BatchLimits, TargetContext
 from forebay.deliver.errors import InvalidOption
 from forebay.deliver.targets import registry
+from forebay.deliver.targets.postgresql.settings import settings_of
 
 
 @pytest.mark.parametrize(
@@ -23,6 +24,7 @@ from forebay.deliver.targets import registry
         ({"timeout_s": "soon"}, "must be a number, or numbers with ms, s, m"),
         ({"timeout_s": "1h"}, "must be 0.1 to 600 seconds"),
         ({"create": "yes"}, "must be true or false"),
+        ({"sslmode": "bogus"}, "'bogus': must be one of disable, allow, prefer, require, verify-ca, verify-full"),
         ({"colour": "red"}, "colour"),
     ],
 )
@@ -40,3 +42,10 @@ def test_the_target_raises_the_limits_of_a_batch_and_may_be_given_others() -> No
     assert registry.create("postgresql", given).open(context) == BatchLimits(10_000, 8 << 20)
     tight = registry.create("postgresql", {**given, "batch_records": "7", "batch_bytes": "99"})
     assert tight.open(context) == BatchLimits(7, 99)
+
+
+def test_the_messages_name_the_host_that_the_url_gives() -> None:
+    settings = settings_of(url="postgresql://%2Frun%2FPostgres/d", table="t", sslmode="verify-full")
+
+    assert (settings.address.host, settings.address.sslmode) == ("/run/Postgres", "verify-full")
+    assert settings.shown == "/run/Postgres/d table t"
