@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
+import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -101,6 +103,53 @@ def test_a_follower_takes_over_with_the_tokens_of_that_time(shard: Shard, tmp_pa
             use(endpoint, "a-new-token")
             with pytest.raises(AccessDenied):
                 use(endpoint, "an-old-token")
+
+
+def test_role_and_progress_of_owner_and_follower_are_metrics_and_the_owner_describes_its_journal(
+    shard: Shard,
+) -> None:
+    addresses = {name: f"127.0.0.1:{free_port()}" for name in "ab"}
+
+    def metrics_of(name: str) -> dict[str, float]:
+        with urllib.request.urlopen(f"http://{addresses[name]}/metrics", timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+        return {line.partition("{")[0]: float(line.rpartition(" ")[2]) for line in lines if line.startswith("forebay_")}
+
+    def has_read(position: float) -> bool:
+        found = metrics_of("b")
+        return found["forebay_journal_position"] == position and found["forebay_follower_lag_seconds"] < 5
+
+    with shard.start("a", metrics_listen=addresses["a"]) as owner:
+        owner.ready()
+        with shard.start("b", metrics_listen=addresses["b"]) as follower:
+            publish(owner.endpoint, [b"1"])
+            until(lambda: is_served(addresses["b"]))
+            until(lambda: has_read(metrics_of("a")["forebay_journal_position"]))
+            assert metrics_of("a")["forebay_shard_owner"] == 1
+            assert metrics_of("b")["forebay_shard_owner"] == 0
+            with Client(owner.endpoint) as client:
+                before = client.info()
+            owner.kill()
+            follower.ready()
+
+            assert metrics_of("b")["forebay_shard_owner"] == 1
+            assert "forebay_follower_lag_seconds" not in metrics_of("b")
+            with Client(follower.endpoint) as client:
+                after = client.info()
+
+    assert before.journal == after.journal == f"file://{shard.journal}"
+    assert after.owner_epoch > before.owner_epoch > 0
+    assert after.journal_position > before.journal_position > 0
+
+
+def is_served(address: str) -> bool:
+    """Return whether something listens at HOST:PORT."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except ConnectionRefusedError:
+        return False
+    return True
 
 
 def test_a_broker_that_stops_in_order_hands_over_without_the_silence(shard: Shard) -> None:

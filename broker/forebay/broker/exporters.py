@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -57,6 +58,9 @@ class Exporters:
     close_s: float = CLOSE_S
     """Time that ``close`` waits."""
 
+    free: Callable[[], None] = lambda: None
+    """Free the address for Prometheus."""
+
     def close(self) -> None:
         """Send the remaining data and end everything. Waits up to ``close_s``, as a receiver may be down."""
         ending = threading.Thread(target=self._end, name="forebay-telemetry-end", daemon=True)
@@ -64,6 +68,11 @@ class Exporters:
         ending.join(self.close_s)
         if ending.is_alive():
             _log.warning("telemetry was not sent in time seconds=%g", self.close_s)
+
+    def close_later(self) -> None:
+        """Free the address for Prometheus, and end everything else in the background."""
+        self.free()
+        threading.Thread(target=self._end, name="forebay-telemetry-end", daemon=True).start()
 
     def _end(self) -> None:
         for end in self.ends:
@@ -99,7 +108,9 @@ def export(exporting: ExporterSelection, *, service: str, instance: str = "") ->
         ends += [handler.close, loggers.shutdown]
     if endpoint is not None:
         ends.append(endpoint.close)
-    return Exporters(meters, tracers, ends, "" if endpoint is None else endpoint.url)
+    if endpoint is None:
+        return Exporters(meters, tracers, ends)
+    return Exporters(meters, tracers, ends, endpoint.url, free=endpoint.free)
 
 
 def tracer_provider() -> TracerProvider:
@@ -167,6 +178,8 @@ class _Endpoint:
     reader: MetricReader
     url: str
     close: Callable[[], None]
+    free: Callable[[], None]
+    """Close the socket, without a wait for the thread."""
 
 
 def bound(server: Any) -> None:
@@ -213,4 +226,9 @@ def _prometheus(host: str, port: int) -> _Endpoint:
         server.server_close()
         thread.join()
 
-    return _Endpoint(reader, f"http://{host}:{server.server_port}/metrics", close)
+    def free() -> None:
+        server.socket.shutdown(socket.SHUT_RDWR)  # wakes the thread, which keeps the address while it waits
+        threading.Thread(target=server.shutdown, name="forebay-metrics-end", daemon=True).start()
+        server.server_close()
+
+    return _Endpoint(reader, f"http://{host}:{server.server_port}/metrics", close, free)

@@ -158,6 +158,16 @@ SUBSCRIPTION_STATE: Final = Metric(
     "1 for the state of the subscription: `idle`, `flowing`, `no consumer`, `backing off`, `paused`",
     (SINK, GROUP, STATE),
 )
+SHARD_OWNER: Final = Metric("forebay.shard.owner", GAUGE, "1", "1 for the owner of a shard, 0 for a follower")
+JOURNAL_POSITION: Final = Metric(
+    "forebay.journal.position",
+    GAUGE,
+    "{record}",
+    "Next record of the journal of a shard that its owner appends, or that a follower reads",
+)
+FOLLOWER_LAG: Final = Metric(
+    "forebay.follower.lag", GAUGE, "s", "Time since a follower has read to the end of the journal; not by an owner"
+)
 OF_BROKER: Final[dict[Metric, Callable[[Broker], float | None]]] = {
     Metric("forebay.streams", GAUGE, "{stream}", "Open publish, deliver, replay and watch streams"): (
         lambda broker: len(broker.streams)
@@ -220,6 +230,9 @@ OF_BROKER: Final[dict[Metric, Callable[[Broker], float | None]]] = {
         "By",
         "Bytes of the journal of a shard: of its newest checkpoint and of the records behind it, by its owner",
     ): lambda broker: broker.checkpoints.journal_bytes if broker.checkpoints is not None else None,
+    FOLLOWER_LAG: lambda broker: None,
+    SHARD_OWNER: lambda broker: 1 if broker.checkpoints is not None else None,
+    JOURNAL_POSITION: lambda broker: broker.checkpoints.journal_position if broker.checkpoints is not None else None,
     Metric("forebay.checkpoint.failures", COUNTER, "{checkpoint}", "Checkpoints of the owner of a shard that failed"): (
         lambda broker: broker.checkpoints.failures if broker.checkpoints is not None else None
     ),

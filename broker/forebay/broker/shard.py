@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from errno import EACCES, EEXIST, ELOOP, ENAMETOOLONG, ENOTDIR, EPERM, EROFS
 from typing import Final
 
+from forebay.broker.follower_telemetry import follower_metrics
 from forebay.broker.settings import BrokerSettings, SettingsError
 from forebay.broker.storage.backup.errors import BackupStopped, TargetFailed
 from forebay.broker.storage.replication.checkpoints.errors import CheckpointDamaged
@@ -27,6 +28,7 @@ from forebay.broker.storage.replication.engine import Engine, EngineAway, Engine
 from forebay.broker.storage.replication.engines.addresses import open_engine
 from forebay.broker.storage.replication.follower import POLL_S, Follower, Takeover, check_identity
 from forebay.broker.storage.replication.probe import probe
+from forebay.broker.storage.replication.progress import FollowerProgress
 from forebay.broker.storage.replication.reader import Reader, Trimmed
 from forebay.broker.storage.replication.replica import Replica
 from forebay.broker.storage.replication.store import ReplicatedStore
@@ -49,9 +51,11 @@ def boot_time_s() -> float:
 def own_shard(settings: BrokerSettings) -> ReplicatedStore | None:
     """Follow the journal of the settings until this broker owns it. Blocks.
 
-    Returns None where a signal ends it before. Raises ``SettingsError`` for an unsuitable journal, and ``StoreError``.
+    Returns None where a signal ends it before. Raises ``SettingsError`` for an unsuitable journal, ``StoreError``, and
+    as ``follower_metrics`` does.
     """
-    with _stopped_by_signals() as stop:
+    progress = FollowerProgress(boot_time_s)
+    with _stopped_by_signals() as stop, follower_metrics(settings, progress):
         engine: Engine | None = None
 
         def open_() -> None:
@@ -66,7 +70,7 @@ def own_shard(settings: BrokerSettings) -> ReplicatedStore | None:
                 raise EngineAway(str(error)) from error
 
         _patiently(open_, settings.journal, stop)
-        return _Candidate(settings, engine, stop).own() if engine is not None else None
+        return _Candidate(settings, engine, stop, progress).own() if engine is not None else None
 
 
 async def watch_journal(
@@ -97,10 +101,13 @@ async def watch_journal(
 class _Candidate:
     """A broker that does not own its shard yet."""
 
-    def __init__(self, settings: BrokerSettings, engine: Engine, stop: threading.Event) -> None:
+    def __init__(
+        self, settings: BrokerSettings, engine: Engine, stop: threading.Event, progress: FollowerProgress
+    ) -> None:
         self._settings: Final = settings
         self._engine: Final = engine
         self._stop: Final = stop
+        self._progress: Final = progress
         self._marks: Final = Marks(engine)
         self._tables_of = ""
         """Last checkpoint that this process has made or loaded."""
@@ -181,7 +188,9 @@ class _Candidate:
         )
         takeover = Takeover(settings.takeover_after_s, settings.advertise or settings.listen)
         try:
-            owner = Follower(reader, replica, settings.data_dir, takeover, boot_time_s, checkpoints).follow(self._stop)
+            owner = Follower(
+                reader, replica, settings.data_dir, takeover, boot_time_s, checkpoints, self._progress
+            ).follow(self._stop)
         finally:
             self._tables_of = checkpoints.tables_of
         return ReplicatedStore(replica, owner, engine, tables_of=self._tables_of) if owner is not None else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from opentelemetry import metrics, trace
 from opentelemetry.metrics import Meter
@@ -27,6 +27,9 @@ from forebay.broker.runtime.metrics import EVENTS, GROUP, PARTITION, SINK, Metri
 from forebay.broker.runtime.resources.connections import Connections
 from forebay.broker.series import Series, attributes
 from forebay.broker.settings import OPEN_METRICS, BrokerSettings, address, is_loopback
+
+if TYPE_CHECKING:
+    from forebay.broker.exporters import Exporters
 
 _log: Final = logging.getLogger(__name__)
 SCOPE: Final = "forebay.broker"
@@ -139,17 +142,9 @@ def instruments(settings: BrokerSettings, *, instance: str = "") -> OpenTelemetr
     and ``ExporterSelectionInvalid`` when an ``OTEL_…`` variable is wrong, or opens metrics to a network without a
     setting that permits it.
     """
-    exporting = selected_exporters(os.environ)
-    if settings.metrics_listen:
-        exporting = exporting.with_prometheus(*address(settings.metrics_listen))
-    if exporting.prometheus is not None:
-        _check_openness(*exporting.prometheus, settings)
-    if exporting == ExporterSelection():
+    exporters = exporters_of(settings, instance=instance)
+    if exporters is None:
         return OpenTelemetryInstruments(metrics.get_meter(SCOPE), trace.get_tracer(SCOPE))
-    # The SDK is only needed where something is exported.
-    from forebay.broker.exporters import export  # noqa: PLC0415
-
-    exporters = export(exporting, service=SERVICE, instance=instance)
     return OpenTelemetryInstruments(
         exporters.meters.get_meter(SCOPE),
         exporters.tracers.get_tracer(SCOPE),
@@ -157,6 +152,21 @@ def instruments(settings: BrokerSettings, *, instance: str = "") -> OpenTelemetr
         close=exporters.close,
         metrics_url=exporters.metrics_url,
     )
+
+
+def exporters_of(settings: BrokerSettings, *, instance: str = "") -> Exporters | None:
+    """Start the exporters of environment and settings; None without one. Raises as ``instruments``."""
+    exporting = selected_exporters(os.environ)
+    if settings.metrics_listen:
+        exporting = exporting.with_prometheus(*address(settings.metrics_listen))
+    if exporting.prometheus is not None:
+        _check_openness(*exporting.prometheus, settings)
+    if exporting == ExporterSelection():
+        return None
+    # The SDK is only needed where something is exported.
+    from forebay.broker.exporters import export  # noqa: PLC0415
+
+    return export(exporting, service=SERVICE, instance=instance)
 
 
 def _check_openness(host: str, port: int, settings: BrokerSettings) -> None:

@@ -28,7 +28,7 @@ class GetBrokerInfoRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetBrokerInfoResponse(_message.Message):
-    __slots__ = ("version", "store_id", "format", "start_count", "started_at", "state", "state_reason", "sinks", "sinks_max", "record_bytes_max", "page_bytes_max", "tail_bytes", "tail_bytes_max", "waiting_bytes", "data_dir", "groups", "quarantined_pages", "quarantined_bytes", "mended", "unreadable", "read_failures", "background_failures", "quarantine_evicted_pages", "warnings", "realtime", "realtime_chosen", "realtime_failure", "restored_from", "restored_backup_at", "restored_at", "now", "disk_free_bytes", "disk_reserve_bytes", "memory_used_bytes", "memory_limit_bytes", "memory_high_watermark", "backup_target", "newest_backup", "newest_backup_at")
+    __slots__ = ("version", "store_id", "format", "start_count", "started_at", "state", "state_reason", "sinks", "sinks_max", "record_bytes_max", "page_bytes_max", "tail_bytes", "tail_bytes_max", "waiting_bytes", "data_dir", "groups", "quarantined_pages", "quarantined_bytes", "mended", "unreadable", "read_failures", "background_failures", "quarantine_evicted_pages", "warnings", "realtime", "realtime_chosen", "realtime_failure", "restored_from", "restored_backup_at", "restored_at", "now", "disk_free_bytes", "disk_reserve_bytes", "memory_used_bytes", "memory_limit_bytes", "memory_high_watermark", "backup_target", "newest_backup", "newest_backup_at", "journal", "owner_epoch", "journal_position", "journal_bytes")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     STORE_ID_FIELD_NUMBER: _ClassVar[int]
     FORMAT_FIELD_NUMBER: _ClassVar[int]
@@ -68,6 +68,10 @@ class GetBrokerInfoResponse(_message.Message):
     BACKUP_TARGET_FIELD_NUMBER: _ClassVar[int]
     NEWEST_BACKUP_FIELD_NUMBER: _ClassVar[int]
     NEWEST_BACKUP_AT_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_FIELD_NUMBER: _ClassVar[int]
+    OWNER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_POSITION_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_BYTES_FIELD_NUMBER: _ClassVar[int]
     version: str
     store_id: str
     format: int
@@ -107,7 +111,11 @@ class GetBrokerInfoResponse(_message.Message):
     backup_target: str
     newest_backup: str
     newest_backup_at: _timestamp_pb2.Timestamp
-    def __init__(self, version: _Optional[str] = ..., store_id: _Optional[str] = ..., format: _Optional[int] = ..., start_count: _Optional[int] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state: _Optional[_Union[BrokerState, str]] = ..., state_reason: _Optional[str] = ..., sinks: _Optional[int] = ..., sinks_max: _Optional[int] = ..., record_bytes_max: _Optional[int] = ..., page_bytes_max: _Optional[int] = ..., tail_bytes: _Optional[int] = ..., tail_bytes_max: _Optional[int] = ..., waiting_bytes: _Optional[int] = ..., data_dir: _Optional[str] = ..., groups: _Optional[int] = ..., quarantined_pages: _Optional[int] = ..., quarantined_bytes: _Optional[int] = ..., mended: _Optional[_Iterable[str]] = ..., unreadable: _Optional[_Iterable[str]] = ..., read_failures: _Optional[int] = ..., background_failures: _Optional[_Iterable[str]] = ..., quarantine_evicted_pages: _Optional[int] = ..., warnings: _Optional[_Iterable[str]] = ..., realtime: bool = ..., realtime_chosen: bool = ..., realtime_failure: _Optional[str] = ..., restored_from: _Optional[str] = ..., restored_backup_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., restored_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., now: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., disk_free_bytes: _Optional[int] = ..., disk_reserve_bytes: _Optional[int] = ..., memory_used_bytes: _Optional[int] = ..., memory_limit_bytes: _Optional[int] = ..., memory_high_watermark: _Optional[float] = ..., backup_target: _Optional[str] = ..., newest_backup: _Optional[str] = ..., newest_backup_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    journal: str
+    owner_epoch: int
+    journal_position: int
+    journal_bytes: int
+    def __init__(self, version: _Optional[str] = ..., store_id: _Optional[str] = ..., format: _Optional[int] = ..., start_count: _Optional[int] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state: _Optional[_Union[BrokerState, str]] = ..., state_reason: _Optional[str] = ..., sinks: _Optional[int] = ..., sinks_max: _Optional[int] = ..., record_bytes_max: _Optional[int] = ..., page_bytes_max: _Optional[int] = ..., tail_bytes: _Optional[int] = ..., tail_bytes_max: _Optional[int] = ..., waiting_bytes: _Optional[int] = ..., data_dir: _Optional[str] = ..., groups: _Optional[int] = ..., quarantined_pages: _Optional[int] = ..., quarantined_bytes: _Optional[int] = ..., mended: _Optional[_Iterable[str]] = ..., unreadable: _Optional[_Iterable[str]] = ..., read_failures: _Optional[int] = ..., background_failures: _Optional[_Iterable[str]] = ..., quarantine_evicted_pages: _Optional[int] = ..., warnings: _Optional[_Iterable[str]] = ..., realtime: bool = ..., realtime_chosen: bool = ..., realtime_failure: _Optional[str] = ..., restored_from: _Optional[str] = ..., restored_backup_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., restored_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., now: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., disk_free_bytes: _Optional[int] = ..., disk_reserve_bytes: _Optional[int] = ..., memory_used_bytes: _Optional[int] = ..., memory_limit_bytes: _Optional[int] = ..., memory_high_watermark: _Optional[float] = ..., backup_target: _Optional[str] = ..., newest_backup: _Optional[str] = ..., newest_backup_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., journal: _Optional[str] = ..., owner_epoch: _Optional[int] = ..., journal_position: _Optional[int] = ..., journal_bytes: _Optional[int] = ...) -> None: ...
 
 class SetRealtimeRequest(_message.Message):
     __slots__ = ("sink", "enabled", "incarnation")

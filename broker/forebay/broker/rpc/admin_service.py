@@ -52,6 +52,18 @@ def _resources(broker: Broker) -> dict[str, Any]:
     }
 
 
+def _shard(broker: Broker) -> dict[str, Any]:
+    """Return the journal of a shard and the place of this owner in it."""
+    if broker.checkpoints is None:
+        return {}
+    return {
+        "journal": broker.checkpoints.journal,
+        "owner_epoch": broker.checkpoints.owner_epoch,
+        "journal_position": broker.checkpoints.journal_position,
+        "journal_bytes": broker.checkpoints.journal_bytes or 0,
+    }
+
+
 class AdminServicer(pb_grpc.AdminServiceServicer):
     """Identity, state, realtime switch and connections of the broker over gRPC."""
 
@@ -101,6 +113,7 @@ class AdminServicer(pb_grpc.AdminServiceServicer):
             now=timestamp(broker.clock.wall_us()),
             **_restored(broker.restored),
             **_resources(broker),
+            **_shard(broker),
         )
 
     async def SetRealtime(self, request: pb.SetRealtimeRequest, context: Any) -> pb.SetRealtimeResponse:

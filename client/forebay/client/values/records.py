@@ -360,3 +360,11 @@ class BrokerInfo:
     """Newest complete backup; empty if none is known."""
     newest_backup_at: datetime | None = None
     """Instant of the data of that backup."""
+    journal: str = ""
+    """Journal of the shard that the broker owns; empty for a broker without one."""
+    owner_epoch: int = 0
+    """Epoch of this owner; a takeover by another broker begins a higher one."""
+    journal_position: int = 0
+    """Next position of the journal."""
+    journal_bytes: int = 0
+    """Bytes of the journal; 0 until they are known."""

@@ -37,6 +37,21 @@ class Checkpoints:
         """Bytes of the journal as of the last check, None before the first."""
         return self._source.size_bytes
 
+    @property
+    def journal(self) -> str:
+        """Address of the journal, without credentials."""
+        return self._source.journal
+
+    @property
+    def journal_position(self) -> int:
+        """Next position of the journal."""
+        return self._source.position
+
+    @property
+    def owner_epoch(self) -> int:
+        """Epoch of this owner."""
+        return self._source.epoch
+
     async def run(self) -> None:
         """Make checkpoints as they are due, until cancelled."""
         while True:

@@ -56,6 +56,21 @@ class Checkpointing(Protocol):
     """Checkpoints of the journal of a shard."""
 
     @property
+    def journal(self) -> str:
+        """Address of the journal, without credentials."""
+        ...
+
+    @property
+    def position(self) -> int:
+        """Next position of the journal. Any thread."""
+        ...
+
+    @property
+    def epoch(self) -> int:
+        """Epoch of the owner. Any thread."""
+        ...
+
+    @property
     def size_bytes(self) -> int | None:
         """Bytes of the journal at the last ``is_due``, None before the first. Any thread."""
         ...

@@ -19,6 +19,7 @@ from forebay.broker.storage.replication.batch import Batch, FrameDamaged
 from forebay.broker.storage.replication.checkpoints.source import CheckpointSource
 from forebay.broker.storage.replication.engine import Engine, EngineAway
 from forebay.broker.storage.replication.owner import Owner
+from forebay.broker.storage.replication.progress import FollowerProgress
 from forebay.broker.storage.replication.reader import Reader
 from forebay.broker.storage.replication.record import Header, RecordDamaged, decode
 from forebay.broker.storage.replication.replica import Replica, ReplicaUnusable
@@ -57,8 +58,11 @@ class Follower:
         takeover: Takeover,
         clock: Callable[[], float],
         checkpoints: CheckpointSource | None = None,
+        progress: FollowerProgress | None = None,
     ) -> None:
         """``reader`` is at the replica's place. Without ``checkpoints`` this follower makes none.
+
+        ``progress`` gets the position that it has read up to.
 
         ``clock`` is monotonic and counts the time in which the machine is suspended, in seconds.
         """
@@ -68,6 +72,7 @@ class Follower:
         self._takeover: Final = takeover
         self._clock = clock
         self._upkeep: Final = Upkeep(replica, checkpoints, clock)
+        self._progress: Final = progress or FollowerProgress(clock)
         self._identity: Final = secrets.token_bytes(IDENTITY_BYTES)
         self._file: Final = directory / IDENTITY
         self._former = self._file.read_bytes() if self._file.exists() else b""
@@ -95,6 +100,7 @@ class Follower:
             try:
                 began = self._clock()
                 is_behind = self._apply(self._reader.read_some())
+                self._progress.reached(self._reader.place.position, end_at_s=None if is_behind else began)
                 if not is_behind:
                     self._was_at_end = True
                     if self._is_due(began) and (owner := self._take_over()) is not None:

@@ -39,6 +39,21 @@ class CheckpointSource:
         self._last: CheckpointJob | None = None
 
     @property
+    def journal(self) -> str:
+        """Address of the journal, without credentials."""
+        return self._engine.address
+
+    @property
+    def position(self) -> int:
+        """Next position of the journal. Any thread."""
+        return self._origin.place().position
+
+    @property
+    def epoch(self) -> int:
+        """Epoch of the owner whose batch was applied last. Any thread."""
+        return self._origin.place().epoch
+
+    @property
     def tables_of(self) -> str:
         """Last checkpoint that this process has made or loaded."""
         if self._last is not None and self._last.mark is not None:

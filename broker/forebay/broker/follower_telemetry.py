@@ -1,0 +1,50 @@
+"""Metrics of a follower, which has no broker yet."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from opentelemetry.metrics import CallbackOptions, Observation
+
+from forebay.broker.figures import FOLLOWER_LAG, JOURNAL_POSITION, SHARD_OWNER
+from forebay.broker.runtime.metrics import Metric
+from forebay.broker.settings import BrokerSettings
+from forebay.broker.storage.replication.progress import FollowerProgress
+from forebay.broker.telemetry import SCOPE, exporters_of
+
+_log: Final = logging.getLogger(__name__)
+FIGURES: Final[dict[Metric, Callable[[FollowerProgress], float]]] = {
+    SHARD_OWNER: lambda progress: 0,
+    JOURNAL_POSITION: lambda progress: progress.position,
+    FOLLOWER_LAG: lambda progress: progress.lag_s,
+}
+
+
+@contextmanager
+def follower_metrics(settings: BrokerSettings, progress: FollowerProgress) -> Iterator[None]:
+    """Export the progress of a follower until the end, which waits for no receiver: a takeover may follow.
+
+    Raises ``ExporterSelectionInvalid``, and ``OSError`` if the address for Prometheus cannot be bound.
+    """
+    exporters = exporters_of(settings, instance=settings.advertise or settings.listen)
+    if exporters is None:
+        yield
+        return
+    meter = exporters.meters.get_meter(SCOPE)
+    for metric, value in FIGURES.items():
+        meter.create_observable_gauge(metric.name, [_observer(value, progress)], metric.unit, metric.description)
+    if exporters.metrics_url:
+        _log.info("follower exports metrics url=%s", exporters.metrics_url)
+    try:
+        yield
+    finally:
+        exporters.close_later()
+
+
+def _observer(
+    value: Callable[[FollowerProgress], float], progress: FollowerProgress
+) -> Callable[[CallbackOptions], list[Observation]]:
+    return lambda options: [Observation(value(progress))]

@@ -1,0 +1,48 @@
+"""Metrics of a follower."""
+
+from __future__ import annotations
+
+import socket
+import urllib.request
+
+import pytest
+
+from forebay.broker.follower_telemetry import follower_metrics
+from forebay.broker.settings import load
+from forebay.broker.storage.replication.progress import FollowerProgress
+from tests.support.processes.broker import free_port
+
+
+@pytest.fixture(autouse=True)
+def no_other_exporters(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_METRICS_EXPORTER", "OTEL_TRACES_EXPORTER"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_a_follower_without_an_exporter_has_no_endpoint() -> None:
+    with follower_metrics(load(), FollowerProgress(lambda: 0.0)):
+        pass
+
+
+def test_prometheus_reads_position_and_lag_of_a_follower() -> None:
+    port, now = free_port(), 10.0
+    progress = FollowerProgress(lambda: now)
+    progress.reached(42, end_at_s=8.0)
+
+    with follower_metrics(load(metrics_listen=f"127.0.0.1:{port}"), progress):
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+        found = {line.partition("{")[0]: line.rpartition(" ")[2] for line in lines if line.startswith("forebay_")}
+
+    assert found["forebay_shard_owner"] == "0.0"
+    assert found["forebay_journal_position"] == "42.0"
+    assert found["forebay_follower_lag_seconds"] == "2.0"
+
+
+def test_the_address_is_free_at_once_for_the_broker_that_takes_over() -> None:
+    port = free_port()
+    with follower_metrics(load(metrics_listen=f"127.0.0.1:{port}"), FollowerProgress(lambda: 0.0)):
+        pass
+
+    with socket.create_server(("127.0.0.1", port)) as taken:
+        assert taken.getsockname()[1] == port
