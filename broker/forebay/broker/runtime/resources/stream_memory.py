@@ -138,21 +138,21 @@ class StreamMemory:
         return Share(self, wake, on_shed)
 
     def reserve(self, share: Share, account: StreamShare, size: int) -> bool:
-        """See ``Share.reserve``."""
-        turn = self._turn_of(share)
-        if turn and self.budget.fits(account, size):
+        """See ``Share.reserve``. A stream that asks again keeps its place."""
+        if self._is_turn(share) and self.budget.fits(account, size):
+            self._remove(share)
             self._shares[account] = share
             self.budget.add(account, size, self._now())
             return True
-        (self._going_on if account.held else self._beginning)[share] = size
+        self._enqueue(share, account, size)
         return False
 
     def may_continue(self, share: Share, account: StreamShare) -> bool:
         """See ``Share.settled``."""
-        turn = self._turn_of(share)
-        if not account.held or (turn and self.budget.fits(account, 0)):
+        if not account.held or (self._is_turn(share) and self.budget.fits(account, 0)):
+            self._remove(share)
             return True
-        self._going_on[share] = 0
+        self._enqueue(share, account, 0)
         return False
 
     def acquire(self, share: Share, account: StreamShare, size: int) -> None:
@@ -167,14 +167,14 @@ class StreamMemory:
 
     def withdraw(self, share: Share) -> None:
         """See ``Share.stop_waiting``."""
-        self._turn_of(share)
+        self._remove(share)
         self._wake()
 
     def leave(self, share: Share, account: StreamShare) -> None:
         """Remove an ended stream."""
         self.budget.remove(account, account.held, self._now())
         self._shares.pop(account, None)
-        self._turn_of(share)
+        self._remove(share)
         self._wake()
 
     def calmed(self) -> bool:
@@ -209,13 +209,30 @@ class StreamMemory:
         first = next(iter(self._beginning.values()))
         return max(first, min(sum(self._beginning.values()), self.budget.bytes_max // SHED_PARTS))
 
-    def _turn_of(self, share: Share) -> bool:
-        """Remove a stream from the queue; True if no stream is before it."""
-        called = share in self._called
+    def _is_turn(self, share: Share) -> bool:
+        """Return whether no stream is before this one."""
+        return share in self._called or next(iter(self._beginning), share) is share
+
+    def _remove(self, share: Share) -> None:
+        """Remove a stream from the queues."""
         self._called.discard(share)
         self._beginning.pop(share, None)
         self._going_on.pop(share, None)
-        return called or not self._beginning
+
+    def _enqueue(self, share: Share, account: StreamShare, size: int) -> None:
+        """Let a stream wait: where it waits already, or first if it was woken and found no room."""
+        queue, other = self._beginning, self._going_on
+        if account.held:
+            queue, other = other, queue
+        other.pop(share, None)
+        if share in self._called:
+            self._called.discard(share)
+            others = dict(queue)
+            queue.clear()
+            queue[share] = size
+            queue.update(others)
+        else:
+            queue[share] = size
 
     def _wake(self) -> None:
         """Wake the streams that have room, in order. Each asks again, or withdraws."""

@@ -208,3 +208,46 @@ async def test_memory_is_released_once_after_a_peak() -> None:
     assert not during
     assert of_all.calmed()
     assert not of_all.calmed()
+
+
+async def test_a_stream_that_asks_again_and_again_keeps_its_place_in_the_queue() -> None:
+    of_all = memory()
+    holding = of_all.share()
+    holding.reserve(PAGES)
+    woken: list[str] = []
+    asking, others = of_all.share(lambda: woken.append("asking")), of_all.share(lambda: woken.append("others"))
+    assert not asking.reserve(PAGES)
+    assert not others.reserve(PAGES)
+    assert not asking.reserve(PAGES)
+
+    holding.release_pages(PAGES)
+
+    assert woken == ["asking"]
+    assert asking.reserve(PAGES)
+
+
+async def test_a_stream_that_was_woken_and_finds_no_room_is_the_next_one() -> None:
+    of_all = memory()
+    holding = of_all.share()
+    holding.reserve(PAGES)
+    woken: list[str] = []
+    first, second = of_all.share(lambda: woken.append("first")), of_all.share(lambda: woken.append("second"))
+    assert not first.reserve(PAGES // 2)
+    assert not second.reserve(PAGES)
+    holding.release_pages(PAGES // 2)
+    assert not first.reserve(PAGES)  # it was woken for less
+
+    holding.release_pages(PAGES // 2)
+
+    assert woken == ["first", "first"]
+
+
+async def test_a_stream_that_is_first_and_fits_takes_room_before_it_is_woken() -> None:
+    of_all = memory()
+    holding, first = of_all.share(), of_all.share()
+    holding.reserve(PAGES)
+    assert not first.reserve(PAGES)
+
+    of_all.budget.remove(holding._account, holding.held, 0.0)
+
+    assert first.reserve(PAGES)
