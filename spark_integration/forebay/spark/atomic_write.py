@@ -44,7 +44,8 @@ class Write:
     options: Mapping[str, str] = field(default_factory=dict)
     """Options of ``format("forebay")`` for this write.
 
-    Two writes to one sink require different values of ``write_name``.
+    Two writes to one sink require different values of ``write_name``; all writes of a call the same endpoint and
+    credentials.
     """
 
 
@@ -57,6 +58,7 @@ def write_atomically(writes: Sequence[Write], *, from_query: bool, endpoint: str
     every = [_options(write, from_query=from_query, endpoint=endpoint) for write in writes]
     if not every:
         raise ForebaySparkError("The list of writes is empty.", "Pass at least one Write.")
+    _check_one_broker([options.target for options in every])
     done: list[tuple[Target, list[StagedAttempt]]] = []
     with ExitStack() as undo:
         for write, options in zip(writes, every, strict=True):
@@ -85,6 +87,25 @@ def _options(write: Write, *, from_query: bool, endpoint: str | None) -> WriteOp
             "Leave option delivery out, or write that DataFrame separately.",
         )
     return options
+
+
+def _check_one_broker(targets: Sequence[Target]) -> None:
+    """Raise `ForebaySparkError` unless one connection can commit all writes: the first one's."""
+    first = targets[0]
+    for target in targets[1:]:
+        if set(target.endpoints) != set(first.endpoints):
+            raise ForebaySparkError(
+                f"The writes name different brokers: sink {first.sink!r} at {','.join(first.endpoints)},"
+                f" sink {target.sink!r} at {','.join(target.endpoints)}.",
+                "Name the same endpoint for all of them, with write_atomically(..., endpoint='host:port'); write to "
+                "sinks of another broker in a call of its own.",
+            )
+        if target.credentials != first.credentials:
+            raise ForebaySparkError(
+                f"The writes name different credentials: the commit of sink {target.sink!r} would use those of sink"
+                f" {first.sink!r}.",
+                "Give all of them the same options of TLS and token.",
+            )
 
 
 def _staged(write: Write, job: WriteJob) -> list[StagedAttempt]:

@@ -141,8 +141,26 @@ def test_rows_that_do_not_fit_are_refused_before_their_job_runs(broker: TestBrok
         ([write(Frame(), "orders", delivery="at_least_once")], True, "epoch_from_query requires delivery exactly_once"),
         ([write(Frame(), "orders", wrong="x")], False, "Option wrong is unknown"),
         ([write(Frame(), "orders", write_name="x")], False, "write_name is for streams"),
+        (
+            [write(Frame(), "orders"), write(Frame(), "others", endpoint="127.0.0.1:2")],
+            False,
+            "different brokers: sink 'orders' at 127.0.0.1:1, sink 'others' at 127.0.0.1:2",
+        ),
+        (
+            [write(Frame(), "orders"), write(Frame(), "others", tls_ca_file="other.pem")],
+            True,
+            "the commit of sink 'others' would use those of sink 'orders'",
+        ),
     ],
-    ids=["nothing", "at least once", "at least once of a query", "unknown option", "name of a batch"],
+    ids=[
+        "nothing",
+        "at least once",
+        "at least once of a query",
+        "unknown option",
+        "name of a batch",
+        "two brokers",
+        "two kinds of credentials",
+    ],
 )
 def test_writes_that_cannot_be_committed_together_are_refused_before_a_broker_is_called(
     writes: list[Write], from_query: bool, why: str

@@ -6,7 +6,8 @@ document is JSON in UTF-8, so that every store can show it::
     {"format": 1, "incarnation": "6f1c…", "offset": 1200, "epoch": 3, "owner": "b41d…", "saved_at": "2026-11-23T…"}
 
 ``offset`` is the next record to process: every record below it is finished. ``epoch`` rises each time a consumer takes
-the partition over, and fences the consumer before it.
+the partition over, and fences the consumer before it. The document of a query that writes also has ``former``: the
+queries that it replaced, the latest first.
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ WRITE_MARK: Final = ".write"
 
 DOCUMENT_BYTES_MAX: Final = 4096
 """Bound of a document."""
+
+
+FORMER_MAX: Final = 32
+"""Maximum number of replaced owners that a document names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +90,16 @@ class SavedPosition:
     """Random id of that consumer."""
 
     saved_at: datetime
+    former: tuple[str, ...] = ()
+    """Owners that were replaced, the latest first; only in the document of a query that writes."""
+
+    def replaced_by(self, owner: str) -> tuple[str, ...]:
+        """Return the former owners of a document that ``owner`` writes after this one."""
+        return tuple(one for one in (self.owner, *self.former) if one != owner)[:FORMER_MAX]
 
     def encode(self) -> bytes:
         """Return the document of the position."""
-        document = {
+        document: dict[str, object] = {
             "format": FORMAT,
             "incarnation": self.incarnation,
             "offset": self.offset,
@@ -96,6 +107,8 @@ class SavedPosition:
             "owner": self.owner,
             "saved_at": self.saved_at.astimezone(UTC).isoformat(timespec="milliseconds"),
         }
+        if self.former:
+            document["former"] = self.former
         return json.dumps(document, separators=(",", ":")).encode()
 
     @classmethod
@@ -109,7 +122,8 @@ class SavedPosition:
             if not (type(offset) is int and 0 <= offset < 1 << 63 and type(epoch) is int and epoch > 0):
                 raise _damaged(key, "offset and epoch must be integers of 63 bits, and epoch above 0")
             saved_at = datetime.fromisoformat(found["saved_at"])
-            return cls(str(found["incarnation"]), offset, epoch, str(found["owner"]), saved_at)
+            former = tuple(str(one) for one in found.get("former", ()))
+            return cls(str(found["incarnation"]), offset, epoch, str(found["owner"]), saved_at, former)
         except (ValueError, KeyError, TypeError) as error:
             raise _damaged(key, f"{type(error).__name__} at decoding") from error
 

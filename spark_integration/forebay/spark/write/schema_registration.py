@@ -14,14 +14,14 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from forebay.arrow import RowsUnreadable, decode_rows, encode_batches, encode_schema
-from forebay.client import Client, errors
+from forebay.client import Client, SinkStats, errors
 from forebay.spark.connection.broker import connect
 from forebay.spark.connection.cache import BrokerCache
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.write import Rows, Target, WriteOptions
 from forebay.spark.schema.arrow_types import arrow_schema
 from forebay.spark.schema.row_schema import USUAL, MergeRules, check_rows, merged_schema, nullable_schema, parse
-from forebay.spark.write.record_schema import RowPlan
+from forebay.spark.write.record_schema import RECORD_COLUMNS, RowPlan
 
 TRIES: Final = 10
 """Maximum number of attempts to register while other clients register versions first."""
@@ -59,11 +59,8 @@ def register(
 def _settled(client: Client, sink: str, rows: StructType, rules: MergeRules, incarnation: str) -> RowSchema:
     version, latest = client.schemas.latest(sink, incarnation=incarnation)
     wanted = nullable_schema(rows)
-    if latest is None and client.sinks.stats(sink).records:
-        raise ForebaySparkError(
-            f"Sink {sink!r} holds records, and these are rows with a schema: no reader accepts both.",
-            'Write to another sink, or write whole rows as JSON records with .option("row_format", "json").',
-        )
+    if latest is None:
+        _check_takes_rows(client.sinks.stats(sink), sink, version)
     if latest is not None:
         known = parse(latest.spark_schema)
         if known is None:
@@ -77,6 +74,28 @@ def _settled(client: Client, sink: str, rows: StructType, rules: MergeRules, inc
     encoded = _encoded(wanted)
     made = client.schemas.register(sink, encoded, previous=version, spark_schema=wanted.json(), incarnation=incarnation)
     return RowSchema(made, encoded)
+
+
+def _check_takes_rows(found: SinkStats, sink: str, version: int) -> None:
+    """Raise `ForebaySparkError` for a sink of records, also while it is empty.
+
+    The sink of a stream is empty whenever its target has caught up, and a schema cannot be deleted. A sink that lost
+    its schemas, up to ``version``, was one of rows.
+    """
+    if found.records:
+        problem = "holds records"
+    elif found.staged_records:
+        problem = "holds records of a write that is not committed yet"
+    elif version == 0 and any(part.next_offset for part in found.partitions):
+        problem = "has held records, which are settled or removed"
+    else:
+        return
+    raise ForebaySparkError(
+        f"Sink {sink!r} {problem}, and these are rows with a schema: no reader accepts both.",
+        'Write to another sink, or write whole rows as JSON records with .option("row_format", "json"). To write '
+        f"records, select {', '.join(RECORD_COLUMNS)}, or only value. If this sink is to hold rows from now on, let "
+        f"its target catch up, delete it (forebay sink delete {sink}) and create it again.",
+    )
 
 
 def _encoded(wanted: StructType) -> bytes:
@@ -139,7 +158,8 @@ def check_takes_records(client: Client, target: Target, incarnation: str) -> Non
     if latest is not None:
         raise ForebaySparkError(
             f"Sink {target.sink!r} holds rows with a schema, and these are records: no reader accepts both.",
-            'Write to another sink, or write rows with their schema with .option("row_format", "arrow").',
+            'Write to another sink, or write rows with their schema with .option("row_format", "arrow"). If its schema '
+            f"was registered by mistake, delete the sink (forebay sink delete {target.sink}) and create it again.",
         )
 
 

@@ -3,8 +3,8 @@
 The sink gives a write name to one query, and refuses another one. A store of saved positions knows the query of each
 checkpoint name, so that a new query of that name may take the write name over in its first micro-batch, and the query
 before it is refused from then on. The document of a write is that of a position: its owner is the query, its epoch
-counts the queries, and its offset is the first micro-batch that was seen. Its name has a suffix, because a query may
-read a sink and write to it.
+counts the queries, and its offset is the first micro-batch that was seen. It names the queries that were replaced.
+Its name has a suffix, because a query may read a sink and write to it.
 """
 
 from __future__ import annotations
@@ -64,23 +64,27 @@ class KnownQueries:
 def _follows(
     store: PositionStore, options: WriteOptions, checkpoint: CheckpointOptions, stage: Stage, query: str
 ) -> bool:
-    """Make a query the owner of its name; returns True if another query of this sink was it before."""
+    """Make a query the owner of its name; returns True if another query of this sink was it before.
+
+    A query that was replaced is known by the document, in its first micro-batch too: that may be the one that its
+    driver still runs when the next query starts.
+    """
     key = str(PositionKey(checkpoint.namespace, checkpoint.name + WRITE_MARK, options.target.sink, 0))
     for _ in range(TRIES):
         found = store.read(key)
         saved = None if found is None else SavedPosition.decode(key, found.document)
-        number = 1
+        number, former = 1, tuple[str, ...]()
         if saved is not None and saved.incarnation == stage.incarnation:
             if saved.owner == query:
                 return saved.epoch > 1
-            if stage.epoch > 0 and not options.takeover:
+            if (stage.epoch > 0 or query in saved.former) and not options.takeover:
                 raise _replaced(options, checkpoint, query, saved)
-            number = saved.epoch + 1
+            number, former = saved.epoch + 1, saved.replaced_by(query)
             _log.warning(
                 "the query takes over a write name sink=%s name=%s query=%s former=%s",
                 *(options.target.sink, checkpoint.name, query, saved.owner),
             )
-        owner = SavedPosition(stage.incarnation, stage.epoch, number, query, datetime.now(UTC))
+        owner = SavedPosition(stage.incarnation, stage.epoch, number, query, datetime.now(UTC), former)
         try:
             store.compare_and_write(key, owner.encode(), None if found is None else found.version)
         except errors.PositionConflict:

@@ -15,7 +15,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from forebay.client import CommittedEpochs, EpochCommit, EpochContent, StagedToken, errors
+from forebay.client import CommittedEpochs, Epoch, EpochCommit, EpochContent, StagedToken, errors
 from forebay.spark import telemetry
 from forebay.spark.connection.broker import connect, take_ticket
 from forebay.spark.errors import ForebaySparkError
@@ -53,19 +53,37 @@ def commit(writes: Sequence[tuple[Target, Sequence[StagedAttempt]]], *, patience
 
     All attempts of one write belong to one epoch. Attempts without rows are named, too: tokens distinguish a second
     write of the same run with the same name. A write that no task has staged has nothing to commit.
+
+    A repeated micro-batch may have writes that its first run did not have. Those that are committed already are
+    compared first, and then the others are committed, together.
     """
-    commits = [_commit_of(target, staged) for target, staged in writes if staged]
-    if not commits:
+    named = [(target, staged) for target, staged in writes if staged]
+    if not named:
         return CommittedEpochs((), already_committed=False)
-    target = writes[0][0]
+    commits = [_commit_of(target, staged) for target, staged in named]
+    repeats = [place for place, (_, staged) in enumerate(named) if all(one.already_committed for one in staged)]
+    others = [place for place in range(len(named)) if place not in repeats]
+    epochs: dict[int, Epoch] = {}
     with telemetry.commit(
         ",".join(one.sink for one in commits),
         producer=commits[0].producer,
         epoch=commits[0].epoch,
         records=sum(token.records for one in commits for token in one.tokens),
-        tasks=[one.trace for _, staged in writes for one in staged],
+        tasks=[one.trace for _, staged in named for one in staged],
     ):
-        done = _committed(target, commits, patience_s)
+        answers = [
+            (places, _committed([(named[place][0], commits[place]) for place in places], patience_s))
+            for places in (repeats, others)
+            if places
+        ]
+    for places, done in answers:
+        epochs.update(zip(places, done.epochs, strict=True))
+        _log_committed([commits[place] for place in places], done)
+    in_order = tuple(epochs[place] for place in range(len(named)))
+    return CommittedEpochs(in_order, already_committed=all(done.already_committed for _, done in answers))
+
+
+def _log_committed(commits: Sequence[EpochCommit], done: CommittedEpochs) -> None:
     for one in commits:
         log.info(
             "epoch was committed sink=%s producer=%s epoch=%d records=%d already_committed=%s",
@@ -77,17 +95,26 @@ def commit(writes: Sequence[tuple[Target, Sequence[StagedAttempt]]], *, patience
         )
     if done.already_committed:
         _log_different_rows(commits, done)
-    return done
 
 
-def _committed(target: Target, commits: Sequence[EpochCommit], patience_s: float) -> CommittedEpochs:
+def _committed(wanted: Sequence[tuple[Target, EpochCommit]], patience_s: float) -> CommittedEpochs:
+    target, commits = wanted[0][0], [commit for _, commit in wanted]
     try:
         with connect(target, patience_s=patience_s) as client:
             return client.epochs.commit(commits, patience_s=patience_s)
     except (errors.BrokerUnavailable, errors.DeadlineExceeded) as error:
         raise _outcome_unknown(error, target, commits) from error
     except errors.ForebayError as error:
-        raise explained(error, target, doing="commit to") from error
+        raise explained(error, _target_of(error, wanted), doing="commit to") from error
+
+
+def _target_of(error: errors.ForebayError, wanted: Sequence[tuple[Target, EpochCommit]]) -> Target:
+    """Return the target whose sink or producer an error names; the first target by default."""
+    for fact in ("sink", "producer"):
+        for target, commit in wanted:
+            if error.facts.get(fact) == getattr(commit, fact):
+                return target
+    return wanted[0][0]
 
 
 def _outcome_unknown(error: errors.ForebayError, target: Target, commits: Sequence[EpochCommit]) -> ForebaySparkError:

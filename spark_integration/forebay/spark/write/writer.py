@@ -114,8 +114,10 @@ class ForebayStreamWriter(DataSourceStreamArrowWriter):
 
 def commit_job(job: WriteJob, messages: Sequence[WriterCommitMessage | None]) -> None:
     """Commit the stages in the messages of a write; an at-least-once write has none."""
-    options = job.options
-    transaction.commit([(options.target, staged_by(messages))], patience_s=options.delivery_timeout_s)
+    options, staged = job.options, staged_by(messages)
+    if staged and staged[0].stage.takeover and not options.takeover:
+        _stage(job, staged[0].stage)  # another query may have replaced this one since the task asked
+    transaction.commit([(options.target, staged)], patience_s=options.delivery_timeout_s)
 
 
 def staged_by(messages: Sequence[WriterCommitMessage | None]) -> list[StagedAttempt]:
@@ -140,7 +142,10 @@ def run_task(job: WriteJob, batches: Iterator[pa.RecordBatch]) -> WrittenTask:
 
 
 def _stage(job: WriteJob, stage: Stage) -> Stage:
-    """Return the stage of an attempt, which may take over the name of a query before it."""
+    """Return the stage of an attempt, which may take over the name of a query before it.
+
+    Raises `ForebaySparkError` for a query that was replaced itself.
+    """
     checkpoint = job.options.checkpoint
     if checkpoint is None:
         return stage

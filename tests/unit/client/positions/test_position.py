@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from forebay.client import InvalidArgument
 from forebay.client.errors import PositionDamaged
-from forebay.client.positions.position import DOCUMENT_BYTES_MAX, PositionKey, SavedPosition
+from forebay.client.positions.position import DOCUMENT_BYTES_MAX, FORMER_MAX, PositionKey, SavedPosition
 
 SAVED = SavedPosition("b3e9e39e7bf36ee1", 1200, 3, "b41d", datetime(2026, 11, 23, 1, 2, 3, 4000, UTC))
 
@@ -20,6 +21,16 @@ def test_a_document_is_json_that_a_person_can_read() -> None:
     )
     assert SavedPosition.decode("key", SAVED.encode()) == SAVED
     assert len(SAVED.encode()) < DOCUMENT_BYTES_MAX
+
+
+def test_the_document_of_a_query_that_writes_names_those_that_it_replaced() -> None:
+    third = replace(SAVED, owner="c", former=replace(SAVED, owner="b", former=("a",)).replaced_by("c"))
+
+    assert third.former == ("b", "a")
+    assert third.encode().endswith(b'"former":["b","a"]}')
+    assert SavedPosition.decode("key", third.encode()) == third
+    assert third.replaced_by("a") == ("c", "b"), "who returns is no longer replaced"
+    assert len(replace(SAVED, former=tuple("abc" * FORMER_MAX)).replaced_by("new")) == FORMER_MAX
 
 
 @pytest.mark.parametrize(
@@ -36,6 +47,7 @@ def test_a_document_is_json_that_a_person_can_read() -> None:
         SAVED.encode().replace(b"1200", b"true"),
         SAVED.encode().replace(b'"epoch":3', b'"epoch":0'),
         SAVED.encode().replace(b"2026-11", b"2026-13"),
+        SAVED.encode()[:-1] + b',"former":7}',
     ],
 )
 def test_anything_else_is_a_damaged_position_that_names_its_key(document: bytes) -> None:

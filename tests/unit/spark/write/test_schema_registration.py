@@ -9,7 +9,9 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
-from forebay.client import Record, arrow, testing
+from forebay.arrow import encode_batches
+from forebay.client import Record, Stage, arrow, testing
+from forebay.client.replay.rows import encode_rows
 from forebay.client.testing import TestBroker
 from forebay.spark.connection.cache import FRESH_S
 from forebay.spark.errors import ForebaySparkError
@@ -194,6 +196,46 @@ def test_rows_are_refused_by_a_sink_of_records_before_a_schema_is_registered(ord
 
     with orders.client() as client:
         assert client.schemas.latest("orders")[1] is None
+
+
+def test_rows_are_refused_by_an_empty_sink_that_had_records(orders: TestBroker) -> None:
+    with orders.client() as client:
+        client.publish("orders", [Record(b"a record")])
+        client.sinks.purge("orders")
+        assert client.sinks.stats("orders").records == 0
+
+        with pytest.raises(ForebaySparkError, match="has held records, which are settled or removed") as error:
+            records_of(orders, ROWS)
+
+        assert client.schemas.latest("orders") == (0, None)
+    assert "value, key, headers" in error.value.remedy
+    assert "forebay sink delete orders" in error.value.remedy
+    records_of(orders, StructType([StructField("value", StringType())]))
+
+
+def test_rows_are_refused_while_a_write_of_records_is_not_committed(orders: TestBroker) -> None:
+    with orders.client() as client:
+        stage = Stage("batch", 0, run="batch", ticket=client.epochs.take_ticket("orders"))
+        with client.publisher("orders", stage=stage) as publisher:
+            publisher.send(b"a record")
+
+        with pytest.raises(ForebaySparkError, match="holds records of a write that is not committed yet"):
+            records_of(orders, ROWS)
+
+        client.epochs.abort("orders", "batch", 0, [stage.token])
+    records_of(orders, ROWS)
+
+
+def test_a_sink_whose_rows_are_settled_takes_more_of_them(orders: TestBroker) -> None:
+    first = register(target(orders), ROWS, patience_s=10)
+    rows = pa.record_batch({"id": pa.array([1], pa.int64())})
+    with orders.client() as client:
+        page = encode_rows(first.version, 1, encode_batches([rows]))
+        with client.publisher("orders") as publisher:
+            publisher.send_page(page, partition=0).result()
+        client.sinks.purge("orders")
+
+    assert register(target(orders), ROWS, patience_s=10) == first
 
 
 def test_a_sink_that_took_records_takes_them_while_its_broker_is_unreachable() -> None:

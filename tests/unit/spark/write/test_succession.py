@@ -5,15 +5,20 @@ from __future__ import annotations
 import socket
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from forebay.client import Client, Stage, errors
-from forebay.client.positions.position import PositionKey
+from forebay.client.positions.position import DOCUMENT_BYTES_MAX, FORMER_MAX, PositionKey, SavedPosition
 from forebay.client.testing import TestBroker
+from forebay.spark.connection.broker import SinkFacts
 from forebay.spark.errors import ForebaySparkError
-from forebay.spark.options.write import WriteOptions, write_options
+from forebay.spark.options.write import Rows, WriteOptions, write_options
+from forebay.spark.write.epochs import StagedAttempt, WriteRun
+from forebay.spark.write.record_schema import RowPlan
 from forebay.spark.write.succession import KnownQueries
+from forebay.spark.write.writer import WriteJob, WrittenTask, commit_job
 
 FORMER, NEXT = str(uuid.UUID(int=1)), str(uuid.UUID(int=2))
 
@@ -72,6 +77,59 @@ def test_a_query_that_was_replaced_is_notified_by_which_one(broker: TestBroker, 
 
     may_take_over(writing(broker, takeover="true"), stage(client, FORMER, epoch=7))
     assert not may_take_over(writing(broker), stage(client, FORMER, epoch=8))
+
+
+def test_a_query_that_was_replaced_in_its_first_micro_batch_does_not_revoke_the_name_of_the_next(
+    broker: TestBroker, client: Client
+) -> None:
+    last = str(uuid.UUID(int=3))
+    for query in (FORMER, NEXT, last):
+        may_take_over(writing(broker), stage(client, query))
+
+    for query in (FORMER, NEXT):
+        with pytest.raises(ForebaySparkError, match=f"{query} was replaced: query {last} writes"):
+            may_take_over(writing(broker), stage(client, query))
+    assert may_take_over(writing(broker), stage(client, last))
+
+    assert may_take_over(writing(broker, takeover="true"), stage(client, FORMER))
+    with pytest.raises(ForebaySparkError, match=f"{last} was replaced: query {FORMER} writes"):
+        may_take_over(writing(broker), stage(client, last))
+    assert may_take_over(writing(broker), stage(client, FORMER)), "it was replaced once, and is no longer"
+
+
+def test_a_name_that_passes_on_without_end_keeps_a_document_of_its_size(broker: TestBroker, client: Client) -> None:
+    queries = [str(uuid.UUID(int=number)) for number in range(1, FORMER_MAX + 4)]
+    for query in queries:
+        may_take_over(writing(broker), stage(client, query))
+
+    [document] = [saved.document for saved in client.positions.list()]
+
+    assert len(document) < DOCUMENT_BYTES_MAX // 2
+    saved = SavedPosition.decode("key", document)
+    assert (saved.owner, saved.former) == (queries[-1], tuple(queries[-2 : -2 - FORMER_MAX : -1]))
+
+
+def test_a_query_that_is_replaced_between_its_tasks_and_its_commit_commits_nothing(
+    broker: TestBroker, client: Client
+) -> None:
+    options = writing(broker)
+    may_take_over(options, stage(client, FORMER))
+    made = replace(stage(client, NEXT), write_name="orders", takeover=may_take_over(options, stage(client, NEXT)))
+    with client.publisher("orders", stage=made) as publisher:
+        publisher.send(b"row")
+        publisher.flush()
+        written = WrittenTask(1, 1, 0, StagedAttempt(made, publisher.staged().parts))
+    facts = SinkFacts(1, 1 << 20, 1 << 16, made.incarnation)
+    job = WriteJob(options, RowPlan(Rows.RECORD, ("value",)), facts, WriteRun(1, None, made.incarnation))
+    last = str(uuid.UUID(int=3))
+    may_take_over(options, stage(client, last))
+
+    with pytest.raises(ForebaySparkError, match=f"{NEXT} was replaced: query {last} writes"):
+        commit_job(job, [written])
+
+    assert client.sinks.stats("orders").records == 0
+    commit_job(replace(job, options=writing(broker, takeover="true")), [written])
+    assert client.sinks.stats("orders").records == 1
 
 
 def test_names_namespaces_and_sinks_of_former_incarnations_are_apart(broker: TestBroker, client: Client) -> None:

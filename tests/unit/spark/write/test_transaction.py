@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 import socket
+import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from forebay.client import Client, EpochCheck, Stage, errors
 from forebay.client.testing import TestBroker
@@ -251,6 +254,125 @@ def test_writes_to_two_sinks_are_visible_at_one_instant_or_not_at_all(client: Cl
     assert [epoch.sink for epoch in done.epochs] == ["orders", "others"]
     assert values(client) == [b"row"]
     assert client.sinks.stats("others").records == 1
+
+
+def staged_in(client: Client, sink: str, run: str, ticket: int, epoch: int) -> StagedAttempt:
+    """Stage the row of a micro-batch as the only task of a write, or count it where the epoch is committed."""
+    stage = Stage(f"{QUERY}:{sink}", epoch, run=run, ticket=ticket, write_name=sink)
+    row = b"%d" % epoch
+    try:
+        with client.publisher(sink, stage=stage) as publisher:
+            publisher.send(row)
+            publisher.flush()
+            return StagedAttempt(stage, publisher.staged().parts, content=content_of(row))
+    except errors.AlreadyCommitted:
+        return StagedAttempt(stage, already_committed=True, content=content_of(row))
+
+
+def test_a_repeated_micro_batch_may_have_a_write_that_its_first_run_did_not_have(
+    client: Client, target: Target
+) -> None:
+    client.sinks.create("added")
+    first = staged_in(client, "orders", "run-1", client.epochs.take_ticket("orders"), 7)
+    transaction.commit([(target, [first])], patience_s=5)
+    ticket = client.epochs.take_ticket("orders")
+    repeat = [
+        (replace(target, sink="added"), [staged_in(client, "added", "run-2", ticket, 7)]),
+        (target, [staged_in(client, "orders", "run-2", ticket, 7)]),
+    ]
+
+    done = transaction.commit(repeat, patience_s=5)
+
+    assert [epoch.sink for epoch in done.epochs] == ["added", "orders"]
+    assert not done.already_committed
+    assert [client.sinks.stats(sink).records for sink in ("orders", "added")] == [1, 1]
+    assert transaction.commit(repeat, patience_s=5).already_committed
+
+
+def test_a_write_beside_a_repeat_with_other_rows_is_not_committed(client: Client, target: Target) -> None:
+    client.sinks.create("added")
+    first = staged_in(client, "orders", "run-1", client.epochs.take_ticket("orders"), 7)
+    transaction.commit([(target, [first])], patience_s=5)
+    ticket = client.epochs.take_ticket("orders")
+    added = (replace(target, sink="added"), [staged_in(client, "added", "run-2", ticket, 7)])
+    repeat = replace(staged_in(client, "orders", "run-2", ticket, 7), content=content_of(b"7", b"more"))
+
+    with pytest.raises(ForebaySparkError, match=r"commit to sink 'orders'.*EPOCH_CONTENT_CONFLICT"):
+        transaction.commit([added, (target, [repeat])], patience_s=5)
+
+    assert client.sinks.stats("added").records == 0
+
+
+def test_a_second_write_of_a_micro_batch_is_refused_with_the_new_sink_beside_it(client: Client, target: Target) -> None:
+    client.sinks.create("added")
+    ticket = client.epochs.take_ticket("orders")
+    transaction.commit([(target, [staged_in(client, "orders", "run-1", ticket, 7)])], patience_s=5)
+
+    with pytest.raises(ForebaySparkError, match="EPOCH_CONFLICT"):
+        transaction.commit(
+            [
+                (target, [staged_in(client, "orders", "run-1", ticket, 7)]),
+                (replace(target, sink="added"), [staged_in(client, "added", "run-1", ticket, 7)]),
+            ],
+            patience_s=5,
+        )
+
+    assert client.sinks.stats("added").records == 0
+
+
+def test_an_error_of_a_commit_names_the_sink_that_it_is_about(client: Client, target: Target) -> None:
+    client.sinks.create("others")
+    ticket = client.epochs.take_ticket("orders")
+    writes = [
+        (replace(target, sink=sink), [staged_in(client, sink, "run-1", ticket, 0)]) for sink in ("orders", "others")
+    ]
+    client.sinks.delete("others", force=True)
+
+    with pytest.raises(ForebaySparkError, match=r"commit to sink 'others' at .*SINK_NOT_FOUND") as error:
+        transaction.commit(writes, patience_s=5)
+
+    assert "forebay sink create others" in error.value.remedy
+    assert client.sinks.stats("orders").records == 0
+
+
+RUNS = st.lists(
+    st.tuples(st.sets(st.sampled_from("abc"), min_size=1).map(sorted), st.sampled_from(["dies", "commits", "ends"])),
+    max_size=6,
+)
+"""Runs of a query: the sinks of its writes, and its end before the commit, after it, or after Spark's own log."""
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(runs=RUNS)
+def test_each_sink_has_the_rows_of_a_micro_batch_once_whichever_sinks_its_runs_wrote(
+    client: Client, target: Target, runs: list[tuple[list[str], str]]
+) -> None:
+    mark = uuid.uuid4().hex
+    sinks = {letter: f"{letter}-{mark}" for letter in "abc"}
+    for sink in sinks.values():
+        client.sinks.create(sink)
+    wanted: dict[str, list[bytes]] = {sink: [] for sink in sinks.values()}
+    epoch = 0
+
+    for number, (letters, end) in enumerate(runs):
+        named = [sinks[letter] for letter in letters]
+        ticket = client.epochs.take_ticket(named[0])
+        staged = [
+            (replace(target, sink=sink), [staged_in(client, sink, f"run-{number}", ticket, epoch)]) for sink in named
+        ]
+        if end == "dies":
+            continue
+        done = transaction.commit(staged, patience_s=5)
+        row = b"%d" % epoch
+        new = [sink for sink in named if row not in wanted[sink]]
+        assert (done.already_committed, [one.sink for one in done.epochs]) == (not new, named)
+        for sink in new:
+            wanted[sink].append(row)
+        epoch += end == "ends"
+
+    for sink, rows in wanted.items():
+        assert [record.value for record in client.replay(sink) if hasattr(record, "value")] == rows
+        client.sinks.delete(sink, force=True)
 
 
 def test_throwing_away_never_raises(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
