@@ -517,6 +517,59 @@ def test_a_server_is_reached_through_its_socket(server: PostgresqlServer, sql: S
     assert rows(sql, "SELECT count(*) FROM readings") == [(1,)]
 
 
+RIGHTS: Final = {
+    "create": ["CREATE ON SCHEMA public"],
+    "record": ["INSERT ON readings"],
+    "conflict": ["INSERT ON readings", "SELECT ON readings"],
+    "json": ["INSERT ON readings"],
+    "upsert": [
+        *("INSERT ON readings", "SELECT ON readings", "UPDATE ON readings"),
+        f"TEMPORARY ON DATABASE {DATABASE}",
+    ],
+}
+"""Rights of the page, beside those on the table of offsets."""
+OFFSETS_RIGHTS: Final = [f"{right} ON forebay_delivered" for right in ("SELECT", "INSERT", "UPDATE")]
+
+
+@pytest.mark.parametrize("case", RIGHTS)
+def test_a_role_with_the_rights_of_the_page_delivers_and_without_one_it_is_retried(
+    server: PostgresqlServer, sql: SQL, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    form = {"json": {"rows": "json"}, "upsert": {"rows": "json", "upsert_by": "id"}}.get(case, {})
+    create = "true" if case == "create" else "false"
+    if case != "create":
+        with opened(server) as one:
+            one.send(batch(values(0), first=0 if case == "conflict" else 1))
+        if form:
+            sql.execute("DROP TABLE readings")
+            sql.execute("CREATE TABLE readings (id bigint PRIMARY KEY, price numeric)")
+    rights = RIGHTS[case] + ([] if case == "create" else OFFSETS_RIGHTS)
+    with limited_role(sql, "app"):
+        monkeypatch.setenv("PGUSER", "app")
+        for right in rights:
+            with opened(server, create=create, delivery="app", **form) as one:
+                outcome = one.send(batch(values(0)))
+            assert isinstance(outcome, Retry), right
+            assert "InsufficientPrivilege (42501)" in outcome.reason
+            sql.execute(f"GRANT {right} TO app".encode())
+        with opened(server, create=create, delivery="app", **form) as one:
+            assert one.send(batch(values(0))) == Delivered()
+
+
+@contextmanager
+def limited_role(sql: SQL, name: str) -> Iterator[None]:
+    """Create a role that may connect and use the schema, nothing else."""
+    sql.execute(f"CREATE ROLE {name} LOGIN PASSWORD '{PASSWORD}'".encode())
+    sql.execute(f"GRANT USAGE ON SCHEMA public TO {name}".encode())
+    sql.execute(f"REVOKE TEMPORARY ON DATABASE {DATABASE} FROM PUBLIC".encode())
+    try:
+        yield
+    finally:
+        sql.execute(f"GRANT TEMPORARY ON DATABASE {DATABASE} TO PUBLIC".encode())
+        sql.execute(f"DROP OWNED BY {name}".encode())
+        sql.execute(f"DROP ROLE {name}".encode())
+
+
 def test_an_unexpected_error_leaves_no_connection_behind(server: PostgresqlServer, sql: SQL) -> None:
     class Broken(list[tuple[str, bytes]]):
         """Headers of a source with a defect."""
