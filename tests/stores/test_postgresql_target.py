@@ -24,7 +24,7 @@ from forebay.client import Client, Record, SinkStats
 from forebay.deliver import Batch, Delivered, Outcome, Reject, Retry, TargetContext
 from forebay.deliver.targets import registry
 from forebay.deliver.targets.target import Target
-from tests.support.calls.eventually import stats_when, until
+from tests.support.calls.eventually import stats_when
 from tests.support.processes.broker import Launcher
 from tests.support.stores.postgresql import DATABASE, PASSWORD, PostgresqlServer, program
 from tests.support.targets.memory_source import EVENT_TIME, MemoryRecord
@@ -453,7 +453,7 @@ def test_a_session_on_a_server_that_is_read_only_is_not_used_again(server: Postg
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_idle_sessions_that_the_server_ends_fail_no_batch(server: PostgresqlServer, sql: SQL, count: int) -> None:
-    with defaults(sql, "idle_session_timeout", "200ms"), opened(server) as one:
+    with opened(server) as one:
         begin = Barrier(count)
 
         def send(partition: int) -> Outcome:
@@ -462,7 +462,8 @@ def test_idle_sessions_that_the_server_ends_fail_no_batch(server: PostgresqlServ
 
         with ThreadPoolExecutor(count) as threads:
             assert list(threads.map(send, range(count))) == [Delivered()] * count
-        until(lambda: not sessions(sql))
+        for pid in sessions(sql):
+            assert rows(sql, f"SELECT pg_terminate_backend({pid}, 60000)") == [(True,)]
         assert one.send(batch(values(7), first=1)) == Delivered()
 
     assert rows(sql, "SELECT count(*) FROM readings") == [(count + 1,)]
@@ -505,7 +506,7 @@ def test_a_database_is_reached_behind_addresses_of_its_name_that_do_not_answer(
             listener = silent.enter_context(socket.socket())
             listener.bind((host, server.port))
             listener.listen()
-        with opened(server, timeout_s="8", url=f"postgresql://db.example:{server.port}/{DATABASE}") as one:
+        with opened(server, timeout_s="15", url=f"postgresql://db.example:{server.port}/{DATABASE}") as one:
             assert one.send(batch(values(0))) == Delivered()
 
 
