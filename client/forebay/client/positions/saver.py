@@ -84,8 +84,8 @@ class _Held:
     retry_at: float = 0.0
     failed_in_a_row: int = 0
     last_error: str = ""
-    is_requested: bool = False
-    """A save was requested: it does not wait for the schedule."""
+    requested: int = 0
+    """Position whose save was requested: until it is saved, a save does not wait for the schedule."""
 
     fenced: PositionFenced | None = None
 
@@ -250,26 +250,39 @@ class PositionSaver:
     def save(self, failures_max: int | None = None, timeout_s: float | None = None) -> None:
         """Save all positions now; returns when they are durable.
 
-        Raises as ``try_save``, and ``PositionStoreUnavailable`` after ``timeout_s``.
+        The first attempt does not wait for the delay after earlier failures. Raises as ``try_save``, and
+        ``PositionStoreUnavailable`` after ``timeout_s``.
         """
-        if not self.try_save(failures_max, timeout_s):
+        with self._changed:
+            is_saved = self._await_saved(failures_max, timeout_s, skips_delay=True)
+        if not is_saved:
             raise self._not_saved(timeout_s)
 
     def try_save(self, failures_max: int | None = None, timeout_s: float | None = None) -> bool:
         """Save all positions now; returns True when they are durable, and False after ``timeout_s``.
 
-        After False they are saved in the background. Raises as ``check``, and ``Closed`` as soon as another thread
-        closes the saver.
+        After False they are saved in the background. After failures the next attempt waits for its delay, so that
+        repeated calls do not load the store. Raises as ``check``, and ``Closed`` as soon as another thread closes the
+        saver.
         """
         with self._changed:
             return self._await_saved(failures_max, timeout_s)
 
-    def _await_saved(self, failures_max: int | None, timeout_s: float | None, *, closes: bool = False) -> bool:
-        """Request a save of all positions and wait for it. Under the condition."""
+    def _await_saved(
+        self, failures_max: int | None, timeout_s: float | None, *, closes: bool = False, skips_delay: bool = False
+    ) -> bool:
+        """Request a save of all positions and wait for it. Under the condition.
+
+        ``skips_delay`` makes the next attempt at once, and begins again with short delays: a store that has recovered
+        is not left alone for what remains of a long one.
+        """
         ends_at = None if timeout_s is None else self._clock() + timeout_s
         wanted = {partition: held.position for partition, held in self._held.items()}
         for held in self._held.values():
-            held.is_requested = held.position > held.due.saved
+            held.requested = held.position
+            if skips_delay:
+                held.retry_at = 0.0
+                held.retry = RetryState(BACKOFF, self._uniform)
         self._changed.notify_all()
         while any(self._held[partition].due.saved < position for partition, position in wanted.items()):
             self._check(failures_max)
@@ -307,7 +320,7 @@ class PositionSaver:
                 self._changed.notify_all()
                 if is_first and discard:
                     self._check(None)
-                is_saved = not is_first or self._await_saved(None, timeout_s, closes=True)
+                is_saved = not is_first or self._await_saved(None, timeout_s, closes=True, skips_delay=True)
             if not is_saved:
                 raise self._not_saved(timeout_s)
         finally:
@@ -339,7 +352,8 @@ class PositionSaver:
         """Return the time of the next save of a partition, in the past for one that was requested."""
         if held.fenced is not None or held.position <= held.due.saved:
             return None
-        at = held.retry_at if held.is_requested else held.due.at(self._schedule, held.position)
+        is_requested = held.due.saved < held.requested
+        at = held.retry_at if is_requested else held.due.at(self._schedule, held.position)
         return at if at is None else max(at, held.retry_at)
 
     def _next_due(self) -> _Held | None:
@@ -365,7 +379,7 @@ class PositionSaver:
         with self._changed:
             if error is None:
                 held.due.save(position, held.position, now)
-                held.is_requested, held.retry_at = False, 0.0
+                held.retry_at = 0.0
                 held.retry.succeeded()
                 failures, held.failed_in_a_row, held.last_error = held.failed_in_a_row, 0, ""
                 self._saved += 1

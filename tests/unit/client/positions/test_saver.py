@@ -44,8 +44,9 @@ def saver(
     owner: str = "a",
     schedule: SaveSchedule = NEVER,
     wall: Callable[[], datetime] = lambda: datetime.now(UTC),
+    clock: Callable[[], float] = time.monotonic,
 ) -> PositionSaver:
-    MADE.append(PositionSaver(store, owner=owner, schedule=schedule, wall=wall, uniform=lambda: 0.0))
+    MADE.append(PositionSaver(store, owner=owner, schedule=schedule, wall=wall, clock=clock, uniform=lambda: 0.0))
     return MADE[-1]
 
 
@@ -346,18 +347,83 @@ def test_a_thread_that_waits_for_a_save_is_released_as_soon_as_another_one_close
     assert stored(store).offset == 3
 
 
+class SilentStore(MemoryPositions):
+    """Store that answers a takeover at once, and saves when ``answering`` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = threading.Event()
+        self.answering = threading.Event()
+
+    def compare_and_write(self, key: str, document: bytes, expected: str | None) -> str:
+        if expected is not None:
+            self.asked.set()
+            self.answering.wait(WAIT_S)
+        return super().compare_and_write(key, document, expected)
+
+
+def test_a_save_that_is_requested_while_another_is_written_follows_it_at_once() -> None:
+    store = SilentStore()
+    one = saver(store)
+    take_over(one)
+    one.moved(0, 10)
+    assert not one.try_save(timeout_s=0)
+    assert store.asked.wait(WAIT_S)
+
+    one.moved(0, 15)
+    assert not one.try_save(timeout_s=0)
+    store.answering.set()
+
+    until(lambda: one.saved() == {0: 15})
+    assert (stored(store).offset, one.statistics.saved) == (15, 2)
+
+
+def failed_for_long(store: FlakyPositions) -> PositionSaver:
+    """Return a saver of position 3 whose next attempt is due in more than 10 s: the store was away."""
+    skipped_s = 0.0
+    one = saver(store, clock=lambda: time.monotonic() + skipped_s)
+    take_over(one)
+    one.moved(0, 3)
+    store.failures.extend(["before"] * 10)
+    for count in range(1, 11):
+        assert not one.try_save(timeout_s=0)
+        until(lambda count=count: one.statistics.failed == count)  # type: ignore[misc]  # the default binds it
+        skipped_s += 30.0 if count < 10 else 0.0
+    return one
+
+
+def test_the_last_save_does_not_wait_for_the_delay_after_failures_that_are_over() -> None:
+    store = FlakyPositions(MemoryPositions())
+    one = failed_for_long(store)
+
+    one.close(5.0)
+
+    assert stored(store).offset == 3
+
+
+def test_a_save_that_a_program_waits_for_begins_again_with_short_delays() -> None:
+    store = FlakyPositions(MemoryPositions())
+    one = failed_for_long(store)
+    store.failures.append("before")
+
+    one.save(timeout_s=5.0)
+
+    assert (stored(store).offset, one.statistics.failed) == (3, 11)
+
+
+def test_repeated_requests_without_a_wait_leave_the_delay_after_a_failure() -> None:
+    store = FlakyPositions(MemoryPositions())
+    one = failed_for_long(store)
+    store.failures.extend(["before"] * 1000)
+
+    for _ in range(100):
+        assert not one.try_save(timeout_s=0.001)
+
+    assert one.statistics.failed == 10
+
+
 def test_a_close_beside_a_store_without_an_answer_waits_for_its_time_limit_once() -> None:
-    class Silent(MemoryPositions):
-        answering = threading.Event()
-        asked = threading.Event()
-
-        def compare_and_write(self, key: str, document: bytes, expected: str | None) -> str:
-            if expected is not None:
-                self.asked.set()
-                self.answering.wait(WAIT_S)
-            return super().compare_and_write(key, document, expected)
-
-    store, limit_s = Silent(), 2.0
+    store, limit_s = SilentStore(), 2.0
     one = saver(store, schedule=AT_ONCE)
     take_over(one)
     one.moved(0, 3)
