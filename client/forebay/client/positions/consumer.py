@@ -11,6 +11,7 @@ consumer of a name owns a partition at a time: a second one takes over, and the 
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from forebay.client.admin.sinks import Sinks
+from forebay.client.admin.sinks import ONCE, Sinks, stats_message
 from forebay.client.errors import Closed, ForebayError
 from forebay.client.positions.completion import Completion
 from forebay.client.positions.position import WRITE_MARK, PositionKey
@@ -39,8 +40,15 @@ from forebay.client.replay.iterator import ClosableIterator
 from forebay.client.replay.pages import PageReplay, ReplayOptions
 from forebay.client.settings import invalid_setting
 from forebay.client.transport.channel import Channels
+from forebay.client.transport.operations import blocked
+from forebay.client.transport.service import Service
+from forebay.client.values.convert import value
 from forebay.client.values.records import DropReason, Gap, ReplayedRecord, StoredPage
+from forebay.client.values.sinks import SinkStats
 from forebay.errors.reasons import Reason
+from forebay.v1.sink_service_pb2_grpc import SinkServiceStub
+
+_log: Final = logging.getLogger(__name__)
 
 READER_ID_MAX: Final = 64
 """Characters of the name that the statistics of the sink show."""
@@ -162,6 +170,9 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
         """Gap of the last restore of the broker by partition, if it has the saved positions too."""
         self._subscription: ReadSubscription | None = None
         self._refreshed_at: float | None = None
+        """Time of the last look for partitions; None until all of the first one are open."""
+        self._is_look_failing = False
+        """The last look for partitions that were added failed."""
         self._current: Batch | None = None
         self._unsaved: Batch | None = None
         """Batch that waits for the save before it is handed out."""
@@ -181,29 +192,20 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
         """Return the next batch; None after ``timeout_s``, when closed, and without ``follow`` at the end.
 
         With ``at_most_once`` the time limit includes the save before the batch: one whose save is not complete is
-        returned by a later call. Raises ``Closed`` if the consumer is closed meanwhile, and as ``__next__``.
+        returned by a later call. Raises ``Closed`` if the consumer is closed during that save, and as ``__next__``.
         """
         if self._pid != os.getpid():
             raise Closed(
                 "this consumer was opened before fork: open a new one in this process", reason=Reason.USED_AFTER_FORK
             )
-        if self._current is not None and self._settings.auto_finish:
-            self._current.finish()
-        self._current = None
         ends_at = None if timeout_s is None else self._clock() + timeout_s
-        while not self._closed:
-            if self._unsaved is not None:
-                return self._hand_out(self._unsaved, ends_at)
-            self._refresh()
-            self._saver.check(self._settings.save_failures_max)
-            if self._skipped:
-                return self._hand_out(self._batch(Read(self._skipped[0].partition, self._skipped.pop(0))), ends_at)
-            read = self._readers.take(self._wait_s(ends_at))
-            if read is not None:
-                return self._hand_out(self._batch(read), ends_at)
-            if self._readers.ended or (ends_at is not None and self._clock() >= ends_at):
+        try:
+            batch = self._next_batch(ends_at)
+        except Closed:
+            if self._closed:
                 return None
-        return None
+            raise
+        return None if batch is None else self._hand_out(batch, ends_at)
 
     @property
     def statistics(self) -> ConsumerStatistics:
@@ -232,8 +234,8 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
         if self._closed:
             return
         self._closed = True
-        self._readers.close()
         try:
+            self._readers.close()
             if self._pid == os.getpid():
                 self._saver.close(self._settings.stop_timeout_s, discard=self._saves_first)
         finally:
@@ -258,12 +260,37 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
     def _refresh(self) -> None:
         """Start to read the partitions of the sink; from time to time, those that were added."""
         now = self._clock()
-        is_first = self._refreshed_at is None
-        if self._refreshed_at is not None and (
-            not self._settings.follow or now - self._refreshed_at < self._settings.refresh_s
-        ):
+        if self._refreshed_at is None:
+            self._open(self._sinks.stats(self.sink), is_first=True)
+        elif self._settings.follow and now - self._refreshed_at >= self._settings.refresh_s:
+            self._look_again()
+        else:
             return
-        found = self._sinks.stats(self.sink)
+        self._refreshed_at = now  # behind the last partition: after a failure the others are opened by the next call
+
+    def _look_again(self) -> None:
+        """Read partitions that were added; a failure that may pass is logged, and left to the next look.
+
+        It must not end the consumer: the open partitions survive an outage, and most looks find nothing. It is not
+        retried either, because ``take`` has a time limit.
+        """
+        try:
+            found = blocked(stats_message(Service(self._channels, SinkServiceStub), self.sink, policy=ONCE))
+            self._open(value(SinkStats, found), is_first=False)
+        except ForebayError as error:
+            if not error.retryable:
+                raise
+            if not self._is_look_failing:
+                _log.warning(
+                    "added partitions were not looked for sink=%s consumer=%s reason=%s retry_in_s=%g: %s",
+                    *(self.sink, self.name, error.reason, self._settings.refresh_s, error),
+                )
+            self._is_look_failing = True
+        else:
+            self._is_look_failing = False
+
+    def _open(self, found: SinkStats, *, is_first: bool) -> None:
+        """Take over and read the partitions that are not open."""
         self._incarnation = self._incarnation or found.incarnation
         if is_first and self._settings.checkpointing and isinstance(self._store, BrokerPositions):
             self._restores = last_restores(self._sinks, self.sink)
@@ -275,7 +302,6 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
             opened = set(self._completions)
         for one in self._takeover.decide(found, self._incarnation, opened, self._subscription, self._restores):
             self._begin(self._takeover.take(one))
-        self._refreshed_at = now  # behind the last partition: after a failure the others are opened by the next call
 
     def _settle(self, partition: int, offset: int) -> None:
         """Settle what is below a saved position."""
@@ -303,6 +329,28 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
         )
 
     # -- batches
+
+    def _next_batch(self, ends_at: float | None) -> Batch | None:
+        """Finish the current batch, and return the next one, which is not handed out yet.
+
+        Returns None as ``take``. Raises ``Closed`` if the consumer was closed before the end of the current batch.
+        """
+        if self._current is not None and self._settings.auto_finish:
+            self._current.finish()
+        self._current = None
+        while not self._closed:
+            if self._unsaved is not None:
+                return self._unsaved
+            self._refresh()
+            self._saver.check(self._settings.save_failures_max)
+            if self._skipped:
+                return self._batch(Read(self._skipped[0].partition, self._skipped.pop(0)))
+            read = self._readers.take(self._wait_s(ends_at))
+            if read is not None:
+                return self._batch(read)
+            if self._readers.ended or (ends_at is not None and self._clock() >= ends_at):
+                return None
+        return None
 
     @property
     def _saves_first(self) -> bool:
