@@ -190,6 +190,7 @@ class Admission:
                     await self._removal.trim(log, repair=False)
             if self._retaining.active and await self._free_retained(request):
                 return
+            self._sink.check_alive()
             may_drop = self._sink.settings.overflow == Overflow.DROP_OLDEST
             wanted = self._demand(request)
         in_flight = self._in_flight() if may_drop else ()
@@ -222,6 +223,7 @@ class Admission:
         records, size = wanted.excess(self._sink.settings)
         while records > 0 or size > 0:
             chosen = await self._retaining.oldest(records, size)
+            self._sink.check_alive()
             if not chosen:
                 return freed
             freed = True

@@ -256,9 +256,9 @@ class Removal:
         """Remove the first pages, as far as all subscriptions have settled them.
 
         ``repair`` waits for the admission: a caller that holds it passes False, and a hole in the index is repaired
-        later.
+        later. A sink that was deleted meanwhile is left alone.
         """
-        while log.pages:
+        while log.pages and not self._sink.deleted:
             await self._pages.load_oldest(self._sink.id, log)
             if log.hole_at(log.head.earliest, log.first_entries()):
                 if not repair:
@@ -275,6 +275,8 @@ class Removal:
             await asyncio.sleep(0)  # yield during a long trim
 
     def take_out(self, log: PartitionLog, entries: list[Entry]) -> None:
-        """Remove settled pages from the front of a partition."""
+        """Remove settled pages from the front of a partition, unless the sink was deleted meanwhile."""
+        if self._sink.deleted:
+            return  # the deletion counts them
         log.remove(entries, reason=None, at_us=0)
         self._remove(log.number, entries, [])
