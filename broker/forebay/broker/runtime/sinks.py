@@ -259,8 +259,12 @@ class Sinks:
     async def _finish(self, buffer: Buffer) -> None:
         await buffer.delete()
         self._quarantine.remove_sink(buffer.record.id)
-        if buffer.name not in self.running:  # else the figures are those of the sink that was recreated
+        successor = self.running.get(buffer.name)
+        if successor is None:
             self._instruments.forgotten(buffer.name)
+        else:  # the other figures are those of the sink that was recreated
+            for subscription in buffer.subscriptions.keys() - successor.subscriptions.keys():
+                self._instruments.forgotten(buffer.name, subscription)
         self._on_deleted()
         _log.info("sink was deleted sink=%s", buffer.name)
 

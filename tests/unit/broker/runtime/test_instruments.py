@@ -10,6 +10,7 @@ import pytest
 
 from forebay.broker.core.errors import SinkFull, StoreFenced
 from forebay.broker.core.partition.pages import DropReason, Entry
+from forebay.broker.core.partition.position import At, Position
 from forebay.broker.core.settings import Overflow, SinkSettings
 from forebay.broker.runtime import housekeeping
 from forebay.broker.runtime.broker import Broker
@@ -19,6 +20,7 @@ from forebay.broker.runtime.delivery.events import Delivered
 from forebay.broker.runtime.instruments import Instruments, Lag, SinkMeasure
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.storage.store.memory import MemoryStore
+from tests.support.brokers.held_store import HeldStore
 from tests.support.brokers.running import begin, running
 from tests.support.brokers.taker import Taker
 from tests.support.pages.samples import page
@@ -80,7 +82,9 @@ class Notes(Instruments):
         self.told.append(("dropped", sink, partition, reason, records))
 
     def forgotten(self, sink: str, subscription: str | None = None) -> None:
-        self.told.append(("forgotten", sink))
+        self.told.append(
+            ("forgotten", sink) if subscription is None else ("subscription forgotten", sink, subscription)
+        )
 
     def of(self, *kinds: str) -> list[tuple[Any, ...]]:
         """Reported events of these kinds, in order."""
@@ -257,6 +261,26 @@ async def test_a_deleted_sink_is_removed_from_the_metrics() -> None:
         await broker.delete("orders", force=True)
 
         assert notes.told[-1] == ("forgotten", "orders")
+
+
+async def test_a_sink_recreated_during_its_deletion_removes_the_subscriptions_that_it_lacks_from_the_metrics() -> None:
+    notes, store = Notes(), HeldStore()
+    async with running(store, instruments=notes) as broker:
+        buffer = await orders(broker, 1)
+        for name in ("audit", "billing"):
+            await buffer.subscribing.create(name, Position(At.LATEST), or_earliest=False)
+        store.hold()
+        deleting = asyncio.ensure_future(broker.delete("orders", force=True))
+        await store.reached()
+        creating = asyncio.ensure_future(broker.create("orders", SinkSettings()))
+        await asyncio.sleep(0)
+        naming = asyncio.ensure_future(
+            broker.sink("orders").subscribing.create("audit", Position(At.LATEST), or_earliest=False)
+        )
+        store.let_go()
+        await asyncio.gather(deleting, creating, naming)
+
+        assert notes.of("forgotten", "subscription forgotten") == [("subscription forgotten", "orders", "billing")]
 
 
 async def test_a_broker_without_exporters_wants_nothing() -> None:

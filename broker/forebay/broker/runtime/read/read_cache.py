@@ -85,9 +85,10 @@ class ReadCache:
         self._relieve()
 
     def evict_sink(self, sink: int) -> None:
-        """Remove a deleted sink."""
-        self.limit(sink, 0)
-        del self._limits[sink]
+        """Remove a deleted sink. Its bound of 0 stays until all its pages are evicted."""
+        self._limits[sink] = 0
+        self._try(None, lambda cache: cache.limit_changed(sink))
+        self._relieve(lambda: self._limits.pop(sink, None))
 
     def bound(self, bytes_max: int, on_done: Callable[[], None] = lambda: None) -> None:
         """Set the bound of all sinks together; ``on_done`` is called when nothing is above it."""
@@ -102,7 +103,7 @@ class ReadCache:
             self.failure = ""
             self._cache = self._make(self._bytes_max, self._limits)
 
-    def _relieve(self, on_done: Callable[[], None] = lambda: None) -> None:
+    def _relieve(self, on_done: Callable[[], object] = lambda: None) -> None:
         """Evict what is above a bound, in pieces between which others get a turn."""
         if self._try(True, lambda cache: cache.relieve(EVICTED_MAX)):
             on_done()

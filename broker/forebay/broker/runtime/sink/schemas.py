@@ -54,13 +54,14 @@ class Schemas:
         """
         latest = self.latest
         schema = SchemaRecord(max(latest + 1, self._least), self._sink.clock.wall_us(), arrow_schema, spark_schema)
-        self._check(schema)
+        _check(schema)
         known = self._versions.get(latest)
         if known is not None and (known.arrow_schema, known.spark_schema) == (arrow_schema, spark_schema):
             await self._durable(latest)
             return latest
         if previous != latest:
             raise BrokerError(Reason.SCHEMA_CHANGED, sink=self._sink.name, compared=previous, latest=latest)
+        self._check_bounds(schema)
         self._sink.check_alive()
         self._versions[schema.version] = schema
         self.latest = schema.version
@@ -72,12 +73,8 @@ class Schemas:
         _log.info("schema was registered sink=%s version=%d", self._sink.name, schema.version)
         return schema.version
 
-    def _check(self, schema: SchemaRecord) -> None:
-        arrow, spark = len(schema.arrow_schema), len(schema.spark_schema.encode())
-        if not 1 <= arrow <= SCHEMA_BYTES_MAX:
-            raise InvalidValue(Reason.INVALID_SCHEMA, "arrow_schema", f"{arrow} bytes", f"1 to {SCHEMA_BYTES_MAX}")
-        if spark > SCHEMA_BYTES_MAX:
-            raise InvalidValue(Reason.INVALID_SCHEMA, "spark_schema", f"{spark} bytes", f"up to {SCHEMA_BYTES_MAX}")
+    def _check_bounds(self, schema: SchemaRecord) -> None:
+        """Raise ``INVALID_SCHEMA`` unless a new version fits beside all others."""
         if len(self._versions) >= VERSIONS_MAX:
             raise BrokerError(
                 Reason.INVALID_SCHEMA, f"a sink has at most {VERSIONS_MAX} versions of its schema", field="arrow_schema"
@@ -121,6 +118,14 @@ class Schemas:
         waiting = self._waiting.get(version)
         if waiting is not None:
             await asyncio.shield(waiting)
+
+
+def _check(schema: SchemaRecord) -> None:
+    arrow, spark = len(schema.arrow_schema), len(schema.spark_schema.encode())
+    if not 1 <= arrow <= SCHEMA_BYTES_MAX:
+        raise InvalidValue(Reason.INVALID_SCHEMA, "arrow_schema", f"{arrow} bytes", f"1 to {SCHEMA_BYTES_MAX}")
+    if spark > SCHEMA_BYTES_MAX:
+        raise InvalidValue(Reason.INVALID_SCHEMA, "spark_schema", f"{spark} bytes", f"up to {SCHEMA_BYTES_MAX}")
 
 
 def _size(schema: SchemaRecord) -> int:

@@ -71,6 +71,7 @@ class Shutdown:
         if self._sink.record.settings.buffer_mode == BufferMode.MEMORY:
             self._removal.drop_from_memory()
         await self._tier.close()
+        await self._removal.end()
 
     async def delete(self) -> None:
         """Delete the sink with everything that belongs to it."""

@@ -52,6 +52,20 @@ async def test_a_sink_that_is_deleted_leaves_nothing() -> None:
     assert (cache.size_of(1), cache.size, cache.serves(1)) == (0, 3 * PAGE_BYTES, True)
 
 
+@pytest.mark.anyio
+async def test_of_a_deleted_sink_with_many_pages_the_rest_is_evicted_in_later_turns() -> None:
+    cache = ReadCache(1 << 30)
+    cache.add([*pages(MANY, sink=1), *pages(3, sink=2)])
+
+    cache.evict_sink(1)
+    at_once = cache.size_of(1)
+    for _ in range(MANY // EVICTED_MAX):
+        await asyncio.sleep(0)
+
+    assert (at_once, cache.size_of(1), cache.size) == ((MANY - EVICTED_MAX) * PAGE_BYTES, 0, 3 * PAGE_BYTES)
+    assert cache.serves(1)
+
+
 def test_a_sink_is_served_while_neither_bound_is_zero() -> None:
     cache = ReadCache(1_000)
     cache.limit(1, 0)

@@ -110,6 +110,21 @@ async def test_all_versions_together_are_bounded() -> None:
             await register(buffer, b"x", large)
 
 
+async def test_the_latest_version_is_registered_again_when_no_further_version_fits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with sink() as buffer:
+        await register(buffer, b"ab", 0)
+        monkeypatch.setattr(module, "ALL_BYTES_MAX", 2)
+        again = [await register(buffer, b"ab", 0)]
+        monkeypatch.setattr(module, "VERSIONS_MAX", 1)
+        again.append(await register(buffer, b"ab", 0))
+
+        with refusal(Reason.INVALID_SCHEMA, match="at most 1 versions"):
+            await register(buffer, b"c", 1)
+        assert again == [1, 1]
+
+
 async def test_a_version_is_reported_when_it_is_durable() -> None:
     store = HeldStore()
     async with sink(store) as buffer:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 import pytest
 
 from forebay.broker.core.settings import BufferMode, SinkSettings
+from forebay.broker.runtime.sink.retention import drop_log
 from forebay.broker.storage.recovery import recover
 from forebay.broker.storage.store.memory import MemoryStore
 from tests.support.brokers.held_store import HeldStore
@@ -58,3 +60,16 @@ async def test_at_a_clean_stop_memory_is_spilled_or_dropped_and_counted(mode: Bu
         assert len(await Taker(buffer.subscription("")).all_offsets()) == kept
         assert log.next_offset == 10
         assert sum(gap.end - gap.first for gap in log.gaps) == 10 - kept
+
+
+async def test_records_lost_from_memory_at_a_clean_stop_are_logged_for_each_partition(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.WARNING, drop_log.__name__)
+    async with filled_sink(records=2, partitions=4, buffer_mode=BufferMode.MEMORY):
+        pass
+
+    dropped = [record.getMessage() for record in caplog.records if record.name == drop_log.__name__]
+    assert [message.split()[4:7] for message in sorted(dropped)] == [
+        [f"partition={number}", "reason=CLEANED_AT_STOP", "records=2"] for number in range(4)
+    ]

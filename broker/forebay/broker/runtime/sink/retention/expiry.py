@@ -35,13 +35,17 @@ class Expirer:
         self._buffers = buffers
         self._pages = pages
         self._damaged: set[tuple[int, int]] = set()
-        """Sinks and partitions whose damage was logged."""
+        """Sinks and partitions whose damage was logged, until their age is read again."""
         self._readers: WeakKeyDictionary[PartitionLog, EntryReader] = WeakKeyDictionary()
         """Readers of partitions whose settled pages are retained: they skip these pages at once."""
 
     async def sweep_all(self) -> None:
         """Sweep each sink."""
-        for buffer in list(self._buffers()):
+        buffers = list(self._buffers())
+        if self._damaged:
+            standing = {buffer.record.id for buffer in buffers}
+            self._damaged = {place for place in self._damaged if place[0] in standing}
+        for buffer in buffers:
             await self.sweep(buffer)
 
     async def sweep(self, buffer: Buffer) -> None:
@@ -51,10 +55,11 @@ class Expirer:
         slices = Slices()
         for log in list(buffer.logs):
             await slices.turn()
+            place = (buffer.record.id, log.number)
             try:
                 await self._sweep(buffer, log)
+                self._damaged.discard(place)
             except (ReadFailed, StoreFenced) as damage:
-                place = (buffer.record.id, log.number)
                 if place not in self._damaged:
                     self._damaged.add(place)
                     _log.error("age could not be read sink=%s partition=%d cause=%s", buffer.name, log.number, damage)

@@ -226,6 +226,12 @@ class Removal:
         """Log pending drops."""
         self._drop_log.flush()
 
+    async def end(self) -> None:
+        """Log pending drops when the last ones are durable: no sweep follows."""
+        if self._drops:
+            await asyncio.wait(self._drops.values())  # also of those that are done: their reports come first
+        self._drop_log.flush()
+
     async def run(self) -> None:
         """Trim the scheduled partitions, until cancelled."""
         while True:

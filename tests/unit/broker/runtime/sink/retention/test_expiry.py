@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 import pytest
 
+from forebay.broker.core.errors import ReadFailed
+from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.partition.pages import DropReason
 from forebay.broker.core.partition.position import At, Position
 from forebay.broker.core.settings import SinkSettings
@@ -304,6 +307,30 @@ async def test_a_partition_whose_index_was_damaged_is_repaired_and_swept_as_the_
         await Expirer(lambda: [buffer], broker.pages).sweep(buffer)
 
         assert [gaps(buffer, partition) for partition in (0, 1)] == [[(0, 1, DropReason.EXPIRED)]] * 2
+
+
+async def test_a_partition_whose_age_cannot_be_read_is_logged_once_and_again_after_it_was_read(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.ERROR, expiry_module.__name__)
+    async with running() as broker:
+        buffer = await aging(broker)
+        await fill(buffer, 1)
+        expirer = Expirer(lambda: [buffer], broker.pages)
+        outcomes, load = iter((False, False, True, False)), broker.pages.load_oldest
+
+        async def load_oldest(sink: int, log: PartitionLog) -> None:
+            if not next(outcomes, True):
+                raise ReadFailed("Input/output error")
+            await load(sink, log)
+
+        monkeypatch.setattr(broker.pages, "load_oldest", load_oldest)
+        logged = []
+        for _ in range(4):
+            await expirer.sweep_all()
+            logged.append(sum(record.name == expiry_module.__name__ for record in caplog.records))
+
+    assert logged == [1, 1, 1, 2]
 
 
 async def test_acked_pages_that_are_retained_do_not_expire_and_unsettled_ones_behind_them_do() -> None:
