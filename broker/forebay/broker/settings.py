@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, Field, GetPydanticSchema, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, GetPydanticSchema, ValidationError
 from pydantic_core import CoreSchema, core_schema
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as UnreadableVariable
@@ -69,6 +69,12 @@ def _named_settings(source: object, handler: object) -> CoreSchema:
     return core_schema.no_info_wrap_validator_function(_sink_settings, named)
 
 
+def _named_directory(value: Any) -> Any:
+    if value == "":
+        raise ValueError("must name a directory")
+    return value
+
+
 def _known_store(name: str) -> str:
     if name not in BACKENDS:
         raise ValueError(f"must be one of {', '.join(sorted(BACKENDS))}")
@@ -101,7 +107,7 @@ class BrokerSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="FOREBAY_", env_nested_delimiter="__", extra="forbid")
 
-    data_dir: Path = Path("forebay-data")
+    data_dir: Annotated[Path, BeforeValidator(_named_directory)] = Path("forebay-data")
     """Directory of the store. It is created if it does not exist."""
 
     store: Annotated[str, AfterValidator(_known_store)] = "rocksdb"

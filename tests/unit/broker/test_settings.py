@@ -76,6 +76,7 @@ def test_variables_of_other_parts_are_none_of_the_brokers_business(monkeypatch: 
     ("given", "name"),
     [
         ({"sinks_max": 0}, "sinks_max"),
+        ({"data_dir": ""}, "data_dir = '': must name a directory"),
         ({"sinks_max": "many"}, "sinks_max"),
         ({"record_bytes_max": (8 << 20) + 1}, "record_bytes_max"),
         ({"waiting_bytes_max": 1}, "waiting_bytes_max"),

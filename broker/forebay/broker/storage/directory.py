@@ -35,7 +35,7 @@ from typing import Final
 
 from forebay.broker.storage.ballast import NAME as BALLAST
 from forebay.broker.storage.ballast import Ballast
-from forebay.broker.storage.errors import StoreCorrupt, StoreFormatUnsupported, StoreLocked
+from forebay.broker.storage.errors import StoreCorrupt, StoreDirectoryForeign, StoreFormatUnsupported, StoreLocked
 from forebay.broker.storage.file_errors import naming
 from forebay.broker.storage.formats import FORMATS, Formats, format_in
 from forebay.broker.storage.permissions import DIRECTORY_MODE, FILE_MODE, close_to_others
@@ -43,6 +43,11 @@ from forebay.broker.storage.permissions import DIRECTORY_MODE, FILE_MODE, close_
 _log: Final = logging.getLogger(__name__)
 SNAPSHOT: Final = "snapshot"
 """Folder of a snapshot; see ``backup.snapshot``."""
+
+_OWN: Final = frozenset(
+    {"owner.json", "FORMAT.new", BALLAST, "bulk", "synced", "accepted", "delivered", "verified", "lost+found"}
+)
+"""Names that a directory without a store may have: left of a store, or of the file system."""
 
 _NOT_LOCKABLE: Final = {EBADF, EINVAL, ENOLCK, EOPNOTSUPP}
 """Error numbers of file systems that lock files only."""
@@ -58,7 +63,8 @@ class StoreDirectory:
     def __init__(self, path: Path, *, formats: Formats = FORMATS) -> None:
         """Create what is missing and take the lock; ``OSError`` if the directory does not allow it.
 
-        Raises ``StoreLocked``, ``StoreFormatUnsupported`` or ``StoreCorrupt``, and then changes nothing.
+        Raises ``StoreDirectoryForeign``, ``StoreLocked``, ``StoreFormatUnsupported`` or ``StoreCorrupt``, and then
+        changes nothing.
         """
         self.path: Final = path
         self.database: Final = path / "db"
@@ -66,17 +72,20 @@ class StoreDirectory:
         self.synced: Final = path / "synced"
         self.format = formats.current
         """Format of the stored values; the older one until a migration is complete."""
+        _refuse_foreign(path)
         make_directory(path)
         self._locks: list[int] = []
         try:
             self._locks += lock_directory(path)
             self._locks.append(_lock_file(path / "owner.json", directory=path))
-            close_to_others(path)
-            Ballast(path).release_where_full()
             with naming(path / "owner.json"):
                 writer = read_version(self._locks[-1])
-            self._check_format(writer, formats)
+            is_new = self._check_format(writer, formats)
             self._check_database()
+            close_to_others(path)
+            Ballast(path).release_where_full()
+            if is_new:
+                self.write_format(f"{formats.current}")
             with naming(path / "owner.json"):
                 _sign(self._locks[-1])
             shutil.rmtree(path / SNAPSHOT, ignore_errors=True)
@@ -134,8 +143,11 @@ class StoreDirectory:
         except FileNotFoundError:
             return b""
 
-    def _check_format(self, writer: str, formats: Formats) -> None:
-        """Reject a format that cannot be migrated; ``writer`` is the version of the last owner."""
+    def _check_format(self, writer: str, formats: Formats) -> bool:
+        """Reject a format that cannot be migrated; returns True for a new store.
+
+        ``writer`` is the version of the last owner.
+        """
         path = self.path / "FORMAT"
         try:
             text = path.read_text(encoding="ascii", errors="replace").strip()
@@ -144,14 +156,14 @@ class StoreDirectory:
                 raise StoreFormatUnsupported(
                     self.path, found=None, oldest=formats.oldest, supported=formats.current, writer=writer
                 ) from None
-            self.write_format(f"{formats.current}")
-            return
+            return True
         found = format_in(text)
         if found is None or not formats.oldest <= found <= formats.current:
             raise StoreFormatUnsupported(
                 self.path, found=found, oldest=formats.oldest, supported=formats.current, writer=writer
             )
         self.format = found
+        return False
 
     def _check_database(self) -> None:
         """Reject a directory that RocksDB would take for a new database: it would delete the tables first."""
@@ -159,6 +171,15 @@ class StoreDirectory:
         if held & {".sst", ".log"} and not (self.database / "CURRENT").exists():
             reason = f"{self.database} holds tables or logs, and its file CURRENT is missing"
             raise StoreCorrupt(None, reason, directory=self.path)
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Raise ``StoreDirectoryForeign`` for a directory with files and without a store, as by a wrong path."""
+    if not path.is_dir() or (path / "FORMAT").exists() or (path / "db").exists():
+        return
+    for name in sorted(os.listdir(path)):
+        if name not in _OWN and not name.startswith("."):
+            raise StoreDirectoryForeign(path, name)
 
 
 def make_directory(path: Path) -> None:

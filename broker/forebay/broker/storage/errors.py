@@ -139,6 +139,19 @@ class StoreFormatUnsupported(StoreError):
         self.writer = writer
 
 
+class StoreDirectoryForeign(StoreError):
+    """The directory has no store, but other files. Name an empty directory, or that of a store."""
+
+    def __init__(self, directory: Path, name: str) -> None:
+        """Name the directory, and one of the files in it."""
+        super().__init__(
+            f"directory {directory} has no store, but other files, such as {name!r}: name an empty directory, "
+            "or that of a store; nothing was changed"
+        )
+        self.directory = directory
+        self.name = name
+
+
 class StoreFilesLimited(StoreError):
     """The process may not open enough files. Raise the hard limit (``ulimit -Hn``) and start again."""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from forebay.broker.storage.directory import StoreDirectory
-from forebay.broker.storage.errors import StoreFormatUnsupported, StoreLocked
+from forebay.broker.storage.errors import StoreDirectoryForeign, StoreFormatUnsupported, StoreLocked
 from forebay.broker.storage.formats import FORMAT
 
 if TYPE_CHECKING:
@@ -150,3 +150,35 @@ def test_a_directory_that_was_moved_away_is_noticed(tmp_path: Path) -> None:
 
     assert (there, gone, directory.is_there()) == (True, False, False)
     directory.release()
+
+
+@pytest.mark.parametrize("parts", [["www/index.html"], ["db/000001.sst"], ["notes"]])
+def test_a_directory_with_other_files_is_refused_and_not_changed(tmp_path: Path, parts: list[str]) -> None:
+    tmp_path.chmod(0o755)
+    for part in parts:
+        (tmp_path / part).parent.mkdir(mode=0o755, exist_ok=True)
+        (tmp_path / part).touch(0o644)
+    before = {path: path.stat().st_mode for path in [tmp_path, *tmp_path.rglob("*")]}
+
+    with pytest.raises((StoreDirectoryForeign, StoreFormatUnsupported)):
+        StoreDirectory(tmp_path)
+
+    (tmp_path / "owner.json").unlink(missing_ok=True)  # the lock of the attempt
+    assert {path: path.stat().st_mode for path in [tmp_path, *tmp_path.rglob("*")]} == before
+
+
+def test_the_error_names_a_file_that_is_in_the_way(tmp_path: Path) -> None:
+    (tmp_path / "lost+found").mkdir()
+    (tmp_path / ".snapshot").mkdir()
+    (tmp_path / "notes").touch()
+
+    with pytest.raises(StoreDirectoryForeign, match="such as 'notes': name an empty directory"):
+        StoreDirectory(tmp_path)
+
+
+def test_a_new_file_system_is_an_empty_directory(tmp_path: Path) -> None:
+    (tmp_path / "lost+found").mkdir()
+    (tmp_path / ".snapshot").mkdir()
+
+    StoreDirectory(tmp_path).release()
+    StoreDirectory(tmp_path).release()

@@ -41,6 +41,8 @@ LOOKS_MAX: Final = 64
 """Display reads that run or wait, for one of as many threads of their own."""
 WINDOW: Final = 256
 """Entries that a reader loads at once."""
+PARTS_MAX: Final = 2_048
+"""Appends whose parts of loaded entries a reader keeps: about 300 kB. A page of many appends has many parts."""
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -246,6 +248,7 @@ class EntryReader:
         self._sink = sink
         self._log = log
         self._ahead: list[Entry] = []
+        self._window = WINDOW
         self._repairs = log.repairs
 
     async def upcoming(self, position: int) -> list[Entry]:
@@ -289,13 +292,25 @@ class EntryReader:
         first = found[0].end if found else max(position, earliest)
         if first < end:
             upper = end
+            window = self._window
             more = await self._pages.index(
-                self._sink, log.number, lambda: journal.entries(self._sink, log.number, first, upper, WINDOW)
+                self._sink, log.number, lambda: journal.entries(self._sink, log.number, first, upper, window)
             )
-            if len(more) == WINDOW:
+            if len(more) == window:
                 end = more[-1].end
             found += more
-        return in_order(found, [entry for entry in held if entry.base < end])
+        return self._kept(in_order(found, [entry for entry in held if entry.base < end]))
+
+    def _kept(self, found: list[Entry]) -> list[Entry]:
+        """Return the first entries, with ``PARTS_MAX`` parts or one entry; the next load is as large as that."""
+        parts = 0
+        for number, entry in enumerate(found):
+            parts += 1 + len(entry.parts)
+            if parts > PARTS_MAX and number:
+                self._window = number
+                return found[:number]
+        self._window = min(WINDOW, 2 * self._window)
+        return found
 
 
 def _held(log: PartitionLog, first: int, end: int) -> tuple[list[Entry], int]:

@@ -110,7 +110,7 @@ def repair(directory: Path, into: Path, on_partition: Callable[[], None] = _igno
         raise FileExistsError(EEXIST, os.strerror(EEXIST), str(into))
     make_directory(into)
     with held(directory):
-        copy = into / "copy"
+        copy = into / ".copy"
         snapshot(directory, copy)
         damage = _unread(directory)
         store, repaired = opened(copy, repair=True)

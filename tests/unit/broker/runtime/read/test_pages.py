@@ -222,3 +222,25 @@ async def test_looks_of_people_are_bounded_and_keep_no_other_work_waiting() -> N
         held.set()
         assert await asyncio.gather(*looks) == [True] * LOOKS_MAX
         assert await pages.show(lambda: "afterwards") == "afterwards"
+
+
+async def test_a_reader_keeps_few_entries_of_pages_that_many_appends_formed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("forebay.broker.runtime.read.pages.PARTS_MAX", 20)
+    async with sink() as (pages, buffer):
+        entries = reader(pages, buffer)
+
+        first = await entries.upcoming(0)
+        kept = [len(await entries.upcoming(position)) for position in range(0, 2 * MANY - 4 * RECENT_MAX, 2)]
+
+        assert sum(1 + len(entry.parts) for entry in first) == 20
+        assert max(kept) == 10
+        assert await walked(entries, 0) == list(range(0, 2 * MANY, 2))
+
+
+async def test_an_entry_of_more_appends_than_a_reader_keeps_is_read_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("forebay.broker.runtime.read.pages.PARTS_MAX", 1)
+    async with sink() as (pages, buffer):
+        entries = reader(pages, buffer)
+
+        assert len(await entries.upcoming(0)) == 1
+        assert await walked(entries, 0) == list(range(0, 2 * MANY, 2))
