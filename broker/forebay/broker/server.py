@@ -319,6 +319,7 @@ class Serving:
         if self._console is not None:
             await stopping.step("console", self._console.stop)
         await stopping.step("drain", self.broker.drain)
+        self._health.end_watches()
         await stopping.step("streams", lambda: self._server.stop(self.settings.drain_s))
         for watching in self._watching:
             await stopping.step("watching", watching.stop)

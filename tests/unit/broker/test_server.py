@@ -73,9 +73,23 @@ def test_a_broker_that_stops_is_not_ready_again_when_its_journal_confirms(tmp_pa
         serving = server.serving
         until(lambda: serving.broker.draining, timeout_s=10.0)
         engine.away = False
-        with pytest.raises(grpc.RpcError):
-            states.extend(found.status for found in watch)
+        states.extend(found.status for found in watch)
     stop.join()
 
     answer = health_pb2.HealthCheckResponse
     assert states == [answer.SERVING, answer.NOT_SERVING]
+
+
+def test_a_stop_does_not_wait_for_an_open_watch_of_the_health() -> None:
+    server = BrokerServer.in_memory(drain_s=300.0)
+    server.start()
+    stop = threading.Thread(target=server.stop, daemon=True)
+    with grpc.insecure_channel(server.endpoint) as channel:
+        watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(service=READINESS))
+        states = [next(watch).status]
+        stop.start()
+        states.extend(found.status for found in watch)
+        stop.join(60)
+
+    assert states[0] == health_pb2.HealthCheckResponse.SERVING
+    assert not stop.is_alive()

@@ -26,6 +26,19 @@ class Context:
         self.written.set()
 
 
+async def test_watches_end_with_the_broker() -> None:
+    health, context = BoundedHealth(), Context()
+    watching = asyncio.ensure_future(health.Watch(REQUEST, context))
+    await context.written.wait()
+
+    health.end_watches()
+    async with asyncio.timeout(5):
+        await watching
+        await health.Watch(REQUEST, Context())
+
+    assert health.watches == 0
+
+
 async def test_one_watch_too_many_is_refused_until_another_one_has_ended() -> None:
     health, context = BoundedHealth(watches_max=1), Context()
     watching = asyncio.ensure_future(health.Watch(REQUEST, context))
