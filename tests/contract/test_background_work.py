@@ -18,6 +18,7 @@ OWN_TASKS: Final = {
     "rpc/transport/interceptor.py": "sends the headers of one stream, which waits for it",
     "rpc/buffer/publish_stream.py": "belongs to one stream, which ends with the first of them",
     "rpc/buffer/replay_stream.py": "belongs to one stream, which ends with the first of them",
+    "rpc/transport/health.py": "belongs to one watch, which ends with the first of them",
     "runtime/sinks.py": "a deletion: whoever asked waits for it, and a failure is counted",
     "runtime/backups/backups.py": "its end is logged, counted, and told to the caller",
     "runtime/backups/checkpoints.py": "its end is logged, and a failed one is made again",

@@ -42,7 +42,7 @@ LOOKS_MAX: Final = 64
 WINDOW: Final = 256
 """Entries that a reader loads at once."""
 PARTS_MAX: Final = 2_048
-"""Appends whose parts of loaded entries a reader keeps: about 300 kB. A page of many appends has many parts."""
+"""Parts of entries that a reader keeps, about 300 kB: a page of many appends has as many parts."""
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
