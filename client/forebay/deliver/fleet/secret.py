@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from forebay.deliver.targets.options import SECRET_NAME
+
 SECRET_BYTES_MAX: Final = 64 << 10
 """Largest file with a secret."""
-
-SECRET_NAME: Final = re.compile(
-    r"(?:^|[._-])(?:password|passwd|secret|token|authorization|cookie|api[._-]?key|credentials?)$", re.IGNORECASE
-)
-"""Names of options that hold a secret."""
 
 
 @dataclass(frozen=True, slots=True)

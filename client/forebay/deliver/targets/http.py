@@ -18,6 +18,7 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from time import monotonic
 from typing import Final
 
@@ -33,8 +34,10 @@ from forebay.deliver.outcome import Delivered, Outcome, Reject, Retry
 from forebay.deliver.targets import encoding as encode
 from forebay.deliver.targets.client_span import client_span, failed
 from forebay.deliver.targets.http_exchange import Network
+from forebay.deliver.targets.http_headers import Secrets, merged, problem_of_value, secret_names
 from forebay.deliver.targets.http_options import DESCRIPTION
-from forebay.deliver.targets.http_settings import Format, HttpSettings, problem_of_value
+from forebay.deliver.targets.http_pool import RenewablePool
+from forebay.deliver.targets.http_settings import Format, HttpSettings
 from forebay.deliver.targets.options import described
 from forebay.deliver.targets.target import TargetContext
 from forebay.text import visible
@@ -49,9 +52,6 @@ _ERRORS: Final = (
 )
 _QUOTING: Final = (httpcore2.ProtocolError, httpcore2.ProxyError, httpcore2.UnsupportedProtocol)
 """Errors whose text may quote a header or received data."""
-_SECRET_CHARACTERS_MIN: Final = 4
-_SCHEMES: Final = frozenset({"Basic", "Bearer", "Digest", "Negotiate", "Token", "ApiKey"})
-"""Parts of credentials that are not secret."""
 _ERROR_STATUS_MIN: Final = 400
 """Lowest status that makes the span of a client a failed one."""
 _ANSWER_BYTES_MAX: Final = 64 << 10
@@ -73,24 +73,31 @@ class HttpTarget:
         self._tracers = tracers
         self._now = now
         self._place = settings.place
+        self._clock = clock
         self._network = Network(clock)
         self._report = CredentialReport(settings.credential_files, log=_log, clock=clock, now=now)
-        self._pool: httpcore2.ConnectionPool | None = None
+        self._pool: RenewablePool | None = None
         self._default_headers: dict[str, str] = {}
-        self._secrets: tuple[str, ...] = ()
-        """Secrets that are removed from reasons, the longest first."""
+        self._secrets = Secrets({})
 
     def open(self, context: TargetContext) -> BatchLimits | None:
         """Create the pool without connecting. Raises `InvalidOption` for an unusable certificate or variable."""
         settings = self._settings
         self._default_headers = self._headers()
-        if self._secrets and settings.is_plain:
+        self._secrets = Secrets(self._default_headers)
+        secret = secret_names(self._default_headers)
+        if secret and settings.is_plain:
             _log.warning(
-                "credentials go unencrypted over the network sink=%s target=%s variable=%s; use an https:// address",
-                *(context.sink, self._place, settings.authorization_env),
+                "credentials go unencrypted over the network sink=%s target=%s headers=%s; use an https:// address",
+                *(context.sink, self._place, ",".join(secret)),
             )
         self._report.check()
-        self._pool = settings.pool(context.concurrency, self._network)
+        self._pool = RenewablePool(
+            partial(settings.pool, context.concurrency, self._network),
+            [file.path for file in settings.credential_files if file.path],
+            place=self._place,
+            clock=self._clock,
+        )
         return BatchLimits(records_max=1) if settings.format is Format.SINGLE else None
 
     def send(self, batch: Batch) -> Outcome:
@@ -124,8 +131,7 @@ class HttpTarget:
         return Delivered()
 
     def _request(self, batch: Batch, key: str, body: bytes) -> Outcome:
-        headers = {
-            **self._default_headers,
+        own = {
             "Idempotency-Key": key,
             "Forebay-Sink": batch.sink,
             "Forebay-Incarnation": batch.incarnation,
@@ -134,19 +140,27 @@ class HttpTarget:
             "Forebay-Last-Offset": str(batch.last_offset),
         }
         if batch.resend:
-            headers["Forebay-Resend"] = "true"
+            own["Forebay-Resend"] = "true"
         with client_span(self._settings.method, self._settings.span_attributes, self._tracers) as span:
-            propagate.inject(headers)
+            trace: dict[str, str] = {}
+            propagate.inject(trace)
+            headers = merged(self._default_headers.items(), own.items(), trace.items())
             return self._exchange(headers, body, span)
 
     def _exchange(self, headers: dict[str, str], body: bytes, span: Span) -> Outcome:
         if self._pool is None:
             raise RuntimeError("the target is not open")
-        settings = self._settings
         self._report.check()
+        with self._pool.used() as pool:
+            return self._exchange_over(pool, headers, body, span)
+
+    def _exchange_over(
+        self, pool: httpcore2.ConnectionPool, headers: dict[str, str], body: bytes, span: Span
+    ) -> Outcome:
+        settings = self._settings
         exchange = self._network.begin(settings.timeout_s, settings.tls_layers)
         try:
-            with self._pool.stream(
+            with pool.stream(
                 settings.method,
                 settings.target_url,
                 headers=list(headers.items()),
@@ -168,10 +182,11 @@ class HttpTarget:
 
     def _outcome(self, status: int, headers: Iterable[tuple[bytes, bytes]], answer: bytes) -> Outcome:
         found = {name.lower().decode("latin-1"): value.decode("latin-1") for name, value in headers}
+        title = self._secrets.removed_from(_title(found.get("content-type", ""), answer))  # whole: before it is cut
         outcome = classification.status(
             status,
             place=self._place,
-            detail=_title(found.get("content-type", ""), answer),
+            detail=visible(title[:_TITLE_CHARACTERS_MAX]),
             retry_after_s=classification.retry_after(
                 found.get("retry-after"), now=self._now(), delay_max_s=self._settings.retry_after_max_s
             ),
@@ -182,10 +197,7 @@ class HttpTarget:
         """Return an outcome without credentials in its reason, which a target may have sent back."""
         if isinstance(outcome, Delivered):
             return outcome
-        reason = outcome.reason
-        for secret in self._secrets:
-            reason = reason.replace(secret, "[credential]")
-        return replace(outcome, reason=reason)
+        return replace(outcome, reason=self._secrets.removed_from(outcome.reason))
 
     def _headers(self) -> dict[str, str]:
         settings = self._settings
@@ -195,12 +207,12 @@ class HttpTarget:
             Format.JSON_ARRAY: "application/json",
             Format.SINGLE: form,
         }
-        headers = {
+        own = {
             "Accept-Encoding": "identity",
             "User-Agent": "forebay",
             "Content-Type": settings.content_type or default[settings.format],
-            **dict(settings.headers),
         }
+        headers = merged(own.items(), settings.headers)
         if settings.authorization_env:
             value = os.environ.get(settings.authorization_env, "").strip()
             where = f"the environment variable {settings.authorization_env}"
@@ -209,8 +221,6 @@ class HttpTarget:
             if problem := problem_of_value(value):
                 raise InvalidOption("http", "authorization_env", f"the value of {where} {problem}")
             headers["Authorization"] = value
-            parts = {part for part in (value, *value.split()) if len(part) >= _SECRET_CHARACTERS_MIN}
-            self._secrets = tuple(sorted(parts - _SCHEMES, key=len, reverse=True))
         return headers
 
 
@@ -240,7 +250,7 @@ def http_target(**options: str) -> HttpTarget:
 
 
 def _title(content_type: str, answer: bytes) -> str:
-    """Return the title of a problem document (RFC 9457), which names its kind and quotes no request."""
+    """Return the title of a problem document (RFC 9457), which names its kind and should quote no request."""
     if content_type.split(";", maxsplit=1)[0].strip().lower() != "application/problem+json":
         return ""
     try:
@@ -248,4 +258,4 @@ def _title(content_type: str, answer: bytes) -> str:
     except (ValueError, RecursionError):
         return ""
     title = problem.get("title") if isinstance(problem, dict) else None
-    return visible(title[:_TITLE_CHARACTERS_MAX]) if isinstance(title, str) else ""
+    return title if isinstance(title, str) else ""

@@ -9,6 +9,7 @@ fails.
 from __future__ import annotations
 
 import re
+import socket
 import ssl
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -22,6 +23,9 @@ WRITE_BYTES: Final = 256 << 10
 
 _HEAD_BYTES_MAX: Final = 64 << 10
 """Bytes of an answer that are searched for its status line, after informational answers."""
+
+CONNECT_S_MIN: Final = 0.001
+"""Least time limit of connecting to one address; 0 would not wait at all."""
 
 _STATUS_LINE: Final = re.compile(rb"HTTP/1\.[01] ([1-9]\d\d)(?: [^\r\n]*)?\r?\n")
 _END_OF_HEAD: Final = re.compile(rb"\r?\n\r?\n")
@@ -38,6 +42,10 @@ class Exchange:
     """Number of TLS layers below the target's answers; data over fewer layers is a proxy's."""
 
     _head: bytearray = field(default_factory=bytearray)
+
+    def sent(self) -> None:
+        """Discard what was received before a part of the request: the answer of a proxy to a handshake."""
+        self._head.clear()
 
     def received(self, data: bytes) -> None:
         """Parse received bytes of the answer."""
@@ -96,10 +104,23 @@ class Network(httpcore2.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.NetworkStream:
-        """Connect."""
+        """Connect to the first address of a host that accepts, all of them within the time limit.
+
+        Each address has its share of the remaining time, so that one that does not answer leaves some to the next.
+        """
         left_s = self.left_s(timeout, httpcore2.ConnectTimeout)
-        stream = self._backend.connect_tcp(host, port, left_s, local_address, socket_options)
-        return _Stream(self, stream, tls_layers=0)
+        until = None if left_s is None else self._clock() + left_s
+        addresses = _addresses(host, port)
+        for others, address in zip(reversed(range(len(addresses))), addresses, strict=True):
+            share_s = None if until is None else max(CONNECT_S_MIN, (until - self._clock()) / (others + 1))
+            try:
+                stream = self._backend.connect_tcp(address, port, share_s, local_address, socket_options)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
+                if not others or (until is not None and self._clock() >= until):
+                    raise
+            else:
+                return _Stream(self, stream, tls_layers=0)
+        raise httpcore2.ConnectError(f"{host} has no address")
 
 
 class _Stream(httpcore2.NetworkStream):
@@ -120,6 +141,9 @@ class _Stream(httpcore2.NetworkStream):
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         """Write all bytes."""
+        exchange = self._network.exchange
+        if exchange is not None and exchange.tls_layers == self._tls_layers:
+            exchange.sent()
         for start in range(0, len(buffer), WRITE_BYTES):
             left_s = self._network.left_s(timeout, httpcore2.WriteTimeout)
             whole = len(buffer) <= WRITE_BYTES
@@ -140,3 +164,12 @@ class _Stream(httpcore2.NetworkStream):
     def get_extra_info(self, info: str) -> Any:
         """Return information about the connection."""
         return self._stream.get_extra_info(info)
+
+
+def _addresses(host: str, port: int) -> list[str]:
+    """Return the addresses of a host in the order of the system, each once. The look-up has no time limit."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise httpcore2.ConnectError(str(error)) from error
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))

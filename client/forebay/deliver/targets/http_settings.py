@@ -6,7 +6,7 @@ header comes from an environment variable; the option has its name.
 
 from __future__ import annotations
 
-import re
+import importlib.util
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -18,6 +18,7 @@ import httpx2
 
 from forebay.credentials import CredentialFile, Kind
 from forebay.deliver.errors import InvalidOption
+from forebay.deliver.targets.http_headers import problem_of_name, problem_of_value
 
 _TARGET: Final = "http"
 METHODS: Final = ("POST", "PUT", "PATCH")
@@ -27,8 +28,7 @@ TIMEOUT_S: Final = (0.001, 600.0)
 RETRY_AFTER_S: Final = (0.0, 86_400.0)
 """Bounds of the longest honoured ``Retry-After``."""
 
-_HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-"""A token (RFC 9110, section 5.6.2)."""
+PORT_MAX: Final = 65_535
 
 
 class Format(StrEnum):
@@ -70,7 +70,10 @@ class HttpSettings:
     """
 
     headers: tuple[tuple[str, str], ...] = ()
-    """Additional headers without secrets. As options: ``header.NAME=VALUE``."""
+    """Additional headers. As options: ``header.NAME=VALUE``.
+
+    Values under names of secrets, such as ``X-Api-Key``, are removed from reasons.
+    """
 
     authorization_env: str | None = None
     """Environment variable with the value of the ``Authorization`` header, such as ``Bearer …``."""
@@ -113,17 +116,10 @@ class HttpSettings:
                 "url",
                 "must not contain user and password; set authorization_env to the name of a variable",
             )
+        _check_port("url", url)
         if self.method not in METHODS:
             raise InvalidOption(_TARGET, "method", f"{self.method!r}: must be one of {', '.join(METHODS)}")
-        if any(name.lower() == "authorization" for name, _ in self.headers):
-            raise InvalidOption(
-                _TARGET, "header.authorization", "set authorization_env to the name of a variable instead"
-            )
-        for name, value in self.headers:
-            if not _HEADER_NAME.fullmatch(name):
-                raise InvalidOption(_TARGET, f"header.{name}", "must be a valid header name")
-            if problem := problem_of_value(value):
-                raise InvalidOption(_TARGET, f"header.{name}", f"the value {problem}")
+        self._check_headers()
         if self.content_type is not None and (problem := problem_of_value(self.content_type)):
             raise InvalidOption(_TARGET, "content_type", f"it {problem}")
         self._check_proxy()
@@ -134,6 +130,17 @@ class HttpSettings:
         if self.key_file and not self.cert_file:
             raise InvalidOption(_TARGET, "key_file", "requires cert_file")
 
+    def _check_headers(self) -> None:
+        seen: set[str] = set()
+        for name, value in self.headers:
+            if problem := problem_of_name(name):
+                raise InvalidOption(_TARGET, f"header.{name}", problem)
+            if name.lower() in seen:
+                raise InvalidOption(_TARGET, f"header.{name}", "it is given twice; case makes no difference")
+            if problem := problem_of_value(value):
+                raise InvalidOption(_TARGET, f"header.{name}", f"the value {problem}")
+            seen.add(name.lower())
+
     def _check_proxy(self) -> None:
         if self.proxy is None:
             return
@@ -143,6 +150,7 @@ class HttpSettings:
             raise InvalidOption(_TARGET, "proxy", "must be a valid URL") from error
         if proxy.scheme not in {"http", "https", "socks5", "socks5h"} or not proxy.host:
             raise InvalidOption(_TARGET, "proxy", "must be a URL with a host and http, https, socks5 or socks5h")
+        _check_port("proxy", proxy)
 
     @property
     def credential_files(self) -> tuple[CredentialFile, ...]:
@@ -187,7 +195,11 @@ class HttpSettings:
         if self.proxy is None:
             return httpcore2.ConnectionPool(**common)
         proxy = httpx2.Proxy(self.proxy)
-        kind = httpcore2.SOCKSProxy if proxy.url.scheme.startswith("socks5") else httpcore2.HTTPProxy
+        is_socks = proxy.url.scheme.startswith("socks5")
+        if is_socks and not _has_socks():
+            problem = "a SOCKS proxy requires a package that is not installed: pip install socksio"
+            raise InvalidOption(_TARGET, "proxy", problem)
+        kind = httpcore2.SOCKSProxy if is_socks else httpcore2.HTTPProxy
         return kind(_raw(proxy.url), proxy_auth=proxy.raw_auth, **common)
 
     @property
@@ -244,11 +256,16 @@ class HttpSettings:
         return context
 
 
-def problem_of_value(value: str) -> str:
-    """Return the reason that a value is invalid in a header, without quoting it; empty if it is valid."""
-    if value.isascii() and all(character.isprintable() or character == "\t" for character in value):
-        return ""
-    return "contains a control or non-ASCII character, which is not allowed in a header"
+def _check_port(option: str, url: httpx2.URL) -> None:
+    if url.port is not None and not 1 <= url.port <= PORT_MAX:
+        raise InvalidOption(_TARGET, option, f"the port is {url.port}: must be 1 to {PORT_MAX}")
+
+
+def _has_socks() -> bool:
+    try:
+        return importlib.util.find_spec("socksio") is not None
+    except ValueError:  # its entry in sys.modules is None
+        return False
 
 
 def _raw(url: httpx2.URL) -> httpcore2.URL:

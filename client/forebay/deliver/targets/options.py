@@ -7,11 +7,17 @@ options are read from the signature of its factory, and the summary from its doc
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
 F = TypeVar("F", bound=Callable[..., object])
+
+SECRET_NAME: Final = re.compile(
+    r"(?:^|[._-])(?:password|passwd|secret|token|authorization|cookie|api[._-]?key|credentials?)$", re.IGNORECASE
+)
+"""Names of options, and of headers, that hold a secret."""
 
 ATTRIBUTE: Final = "description"
 """Attribute of a factory that holds its `TargetDescription`."""

@@ -16,6 +16,7 @@ from forebay.deliver import Batch, Delivered, InvalidOption, Reject, Retry
 from forebay.deliver.targets.http import HttpTarget
 from forebay.deliver.targets.http_settings import Format, HttpSettings
 from forebay.text import is_safe
+from tests.support.certificates import Authority
 from tests.support.targets.http_opened import BATCH, CONTEXT, opened
 from tests.support.targets.memory_source import records
 from tests.support.targets.scripted_server import Answer, Request, serving
@@ -123,6 +124,16 @@ def test_headers_method_and_content_type_are_the_users() -> None:
     assert (request.headers["X-Tenant"], request.headers["Content-Type"]) == ("a", "text/plain")
 
 
+def test_a_header_that_the_target_has_a_default_for_is_sent_once_whatever_its_case() -> None:
+    with serving() as server:
+        options = {"url": server.url, "header.user-agent": "mine", "header.ACCEPT-ENCODING": "gzip"}
+        with opened(HttpSettings.from_options(options)) as target:
+            target.send(BATCH)
+
+    headers = server.requests[0].headers
+    assert (headers.get_all("User-Agent"), headers.get_all("Accept-Encoding")) == (["mine"], ["gzip"])
+
+
 def test_a_variable_that_is_not_set_is_said_when_the_target_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ORDERS_TOKEN", raising=False)
 
@@ -153,6 +164,32 @@ def test_a_certificate_that_is_not_trusted_is_retried_and_a_trusted_one_taken(tm
 
     assert isinstance(refused, Retry)
     assert "certificate" in refused.reason.lower()
+    assert taken == Delivered()
+
+
+def test_a_renewed_certificate_is_presented_without_a_restart(tmp_path: Path) -> None:
+    ours, before, after = (Authority(tmp_path / name) for name in ("ours", "before", "after"))
+    server_pair, cert, key = ours.signed("server"), tmp_path / "client.pem", tmp_path / "client.key"
+
+    def renew(authority: Authority) -> None:
+        pair = authority.signed("client")
+        for new, place in ((pair.cert, cert), (pair.key, key)):
+            new.rename(place)
+
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.maximum_version = ssl.TLSVersion.TLSv1_2  # a certificate is refused within the handshake
+    tls.load_cert_chain(server_pair.cert, server_pair.key)
+    tls.load_verify_locations(after.cert)
+    tls.verify_mode = ssl.CERT_REQUIRED
+    renew(before)
+    with serving(tls=tls) as server:
+        settings = HttpSettings(url=server.url, ca_file=str(ours.cert), cert_file=str(cert), key_file=str(key))
+        with opened(settings) as target:
+            refused = target.send(BATCH)
+            renew(after)
+            taken = target.send(BATCH)
+
+    assert isinstance(refused, Retry)
     assert taken == Delivered()
 
 
@@ -192,6 +229,42 @@ def test_a_credential_that_the_target_sends_back_is_in_no_reason(monkeypatch: py
     assert isinstance(outcome, Reject)
     assert "s3cret" not in outcome.reason
     assert "[credential] is not welcome, nor [credential]" in outcome.reason
+
+
+def test_a_long_credential_that_the_target_sends_back_is_in_no_reason_not_even_in_part(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    secret = "".join(chr(ord("A") + index % 26) for index in range(300))
+    monkeypatch.setenv("ORDERS_TOKEN", f"Bearer {secret}")
+    body = json.dumps({"title": f"invalid token: {secret} of nobody"}).encode()
+    answer = Answer(401, {"Content-Type": "application/problem+json"}, body)
+
+    with (
+        serving(lambda _: answer) as server,
+        opened(HttpSettings(url=server.url, authorization_env="ORDERS_TOKEN")) as target,
+    ):
+        outcome = target.send(BATCH)
+
+    assert isinstance(outcome, Reject)
+    assert outcome.reason.endswith("invalid token: [credential] of nobody")
+
+
+def test_a_secret_of_another_header_is_removed_and_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    def script(request: Request) -> Answer:
+        title = f"unknown key {request.headers['X-Api-Key']}"
+        body = json.dumps({"title": title}).encode()
+        return Answer(401, {"Content-Type": "application/problem+json"}, body)
+
+    with serving(script) as server:
+        options = {"url": server.url, "header.X-Api-Key": "abc123"}
+        with caplog.at_level("WARNING"), opened(HttpSettings.from_options(options)) as target:
+            outcome = target.send(BATCH)
+
+    assert isinstance(outcome, Reject)
+    assert outcome.reason.endswith("unknown key [credential]")
+    assert "credentials go unencrypted" in caplog.text
+    assert "headers=X-Api-Key" in caplog.text
+    assert "abc123" not in caplog.text
 
 
 def test_the_problem_title_of_a_target_has_no_control_characters_in_the_reason() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import time
 
+import httpcore2
 import pytest
 
 from forebay.deliver import Batch, Delivered, Reject, Retry
-from forebay.deliver.targets.http_exchange import Exchange
+from forebay.deliver.targets.http_exchange import Exchange, Network
 from forebay.deliver.targets.http_settings import HttpSettings
 from tests.support.targets.http_opened import BATCH, opened
 from tests.support.targets.memory_source import MemoryRecord
@@ -85,6 +87,78 @@ def test_a_target_that_reads_nothing_does_not_keep_a_request_beyond_its_time() -
 
     assert isinstance(outcome, Retry)
     assert "Timeout" in outcome.reason
+
+
+def test_what_a_proxy_answers_to_its_handshake_does_not_hide_the_status_of_the_target(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers = httpcore2.MockStream([b"\x05\x00", b"HTTP/1.1 200 OK\r\n"])
+    monkeypatch.setattr(httpcore2.SyncBackend, "connect_tcp", lambda *_: answers)
+    network = Network(lambda: 0.0)
+    exchange = network.begin(20.0, 0)
+    connection = network.connect_tcp("127.0.0.1", 1080)
+
+    connection.write(b"\x05\x01\x00")
+    connection.read(100)
+    assert exchange.status is None
+    connection.write(b"POST / HTTP/1.1\r\n\r\n")
+    connection.read(100)
+
+    assert exchange.status == 200
+
+
+class Addresses:
+    """A host whose addresses do not answer, except those named, and a clock that only its attempts advance."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, names: list[str], *, alive: str = "") -> None:
+        self.now = 100.0
+        self.tried: list[tuple[str, float]] = []
+        self._alive = alive
+        found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (name, 80)) for name in names]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        monkeypatch.setattr(httpcore2.SyncBackend, "connect_tcp", self.connect)
+
+    def connect(self, host: str, port: int, timeout: float, *_: object) -> httpcore2.NetworkStream:
+        self.tried.append((host, timeout))
+        if host == self._alive:
+            return httpcore2.MockStream([])
+        self.now += timeout
+        raise httpcore2.ConnectTimeout(f"{host} timed out")
+
+
+def test_connecting_to_all_addresses_of_a_host_ends_within_the_time_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = Addresses(monkeypatch, ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4", "10.0.0.2"])
+    network = Network(lambda: host.now)
+    network.begin(20.0, 0)
+
+    with pytest.raises(httpcore2.ConnectTimeout, match=r"10\.0\.0\.4"):
+        network.connect_tcp("h", 80, 4.0)
+
+    assert host.tried == [(f"10.0.0.{last}", 1.0) for last in (1, 2, 3, 4)]
+    assert host.now == 104.0
+
+
+def test_an_address_that_does_not_answer_leaves_time_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = Addresses(monkeypatch, ["10.0.0.1", "10.0.0.2"], alive="10.0.0.2")
+    network = Network(lambda: host.now)
+    network.begin(2.0, 0)
+
+    network.connect_tcp("h", 80, 5.0).close()
+
+    assert host.tried == [("10.0.0.1", 1.0), ("10.0.0.2", 1.0)]
+
+
+def test_a_host_that_has_no_address_is_not_connected_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", fail)
+
+    with opened(HttpSettings(url="http://h/")) as target:
+        outcome = target.send(BATCH)
+
+    assert isinstance(outcome, Retry)
+    assert "Name or service not known" in outcome.reason
 
 
 def test_a_status_line_of_a_proxy_is_not_taken_for_an_answer_of_the_target() -> None:

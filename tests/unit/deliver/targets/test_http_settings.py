@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
+import httpcore2
 import pytest
 
 from forebay.deliver import InvalidOption
@@ -50,7 +52,14 @@ def test_options_become_settings() -> None:
         ({"url": URL, "connect_timeout_s": "601"}, "connect_timeout_s"),
         ({"url": URL, "retry_after_max_s": "-1"}, "retry_after_max_s"),
         ({"url": URL, "key_file": "k.pem"}, "key_file"),
-        ({"url": URL, "header.Authorization": "Bearer x"}, "header.authorization"),
+        ({"url": "http://example.org:65536/"}, "url"),
+        ({"url": "http://example.org:0/"}, "url"),
+        ({"url": URL, "proxy": "http://127.0.0.1:99999"}, "proxy"),
+        ({"url": URL, "header.Authorization": "Bearer x"}, "header.Authorization"),
+        ({"url": URL, "header.content-type": "application/json"}, "header.content-type"),
+        ({"url": URL, "header.idempotency-key": "x"}, "header.idempotency-key"),
+        ({"url": URL, "header.transfer-encoding": "chunked"}, "header.transfer-encoding"),
+        ({"url": URL, "header.X-A": "1", "header.x-a": "2"}, "header.x-a"),
         ({"url": URL, "colour": "blue"}, "colour"),
     ],
 )
@@ -70,6 +79,16 @@ def test_a_password_in_the_url_is_not_repeated_in_the_refusal() -> None:
 
 def test_the_place_has_neither_query_nor_credentials() -> None:
     assert HttpSettings(url=URL + "?token=hidden#x").place == URL
+
+
+def test_a_socks_proxy_without_its_package_is_refused_with_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "socksio", None)
+    settings = HttpSettings(url=URL, proxy="socks5://127.0.0.1:1080")
+
+    with pytest.raises(InvalidOption, match="pip install socksio") as refused:
+        settings.pool(1, httpcore2.SyncBackend())
+
+    assert refused.value.option == "proxy"
 
 
 @pytest.mark.parametrize("option", ["ca_file", "cert_file"])
