@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import assert_never
 
 from forebay.client.errors import DeadlineExceeded, ForebayError
@@ -20,7 +21,7 @@ from forebay.deliver.errors import TargetClosed
 from forebay.deliver.health import TargetHealth
 from forebay.deliver.outcome import Delivered, Outcome, Reject, Retry
 from forebay.deliver.source import SourceDelivery
-from forebay.deliver.targets.target import Target
+from forebay.deliver.targets.target import Target, TurnTaking
 from forebay.deliver.telemetry import Instruments
 from forebay.deliver.waiting_deliveries import WaitingDeliveries
 
@@ -56,7 +57,7 @@ class Dispatcher:
         self._waiting = WaitingDeliveries()
 
     def extend_waiting(self) -> None:
-        """Extend the ack deadlines of deliveries that wait for the broker, where it is due. From any thread."""
+        """Extend the ack deadlines of deliveries that wait for the broker or for a turn. From any thread."""
         self._waiting.extend()
 
     def deliver(self, delivery: SourceDelivery) -> None:
@@ -105,11 +106,12 @@ class Dispatcher:
         """Send a batch, in parts if necessary; return True if later records may be sent."""
         parts = deque([batch])
         while parts:
-            part = parts.popleft().below(_valid_end(delivery))
-            if part is None or self._stopping():
-                return False
-            delivery.extend()
-            outcome = self._send(delivery, target, part)
+            with self._turn(delivery, target):
+                part = parts.popleft().below(_valid_end(delivery))
+                if part is None or self._stopping():
+                    return False
+                delivery.extend()
+                outcome = self._send(delivery, target, part)
             match outcome:
                 case Delivered():
                     delivery.ack(part.first_offset, part.last_offset)
@@ -129,6 +131,17 @@ class Dispatcher:
                 case _:
                     assert_never(outcome)
         return True
+
+    @contextmanager
+    def _turn(self, delivery: SourceDelivery, target: Target) -> Iterator[None]:
+        """Wait for the turn of a send, if the target has turns; the ack deadline is extended meanwhile."""
+        if not isinstance(target, TurnTaking):
+            yield
+            return
+        with ExitStack() as turn:
+            with self._waiting.extended(delivery):
+                turn.enter_context(target.send_turn())
+            yield
 
     def _dead_letter_unreadable(self, delivery: SourceDelivery, part: UnreadableRange) -> bool:
         """Dead-letter records that cannot be decoded; return True if later records may be sent."""

@@ -269,6 +269,24 @@ def test_redelivered_records_go_to_the_second_target_in_batches_of_its_limits(
     assert (first.asked[0], second.asked[0]) == ((0, 9), (0, asked - 1))
 
 
+def test_a_delivery_that_waits_for_the_broker_is_extended_meanwhile() -> None:
+    source = MemorySource([[]], per_delivery=1)
+
+    def confirms() -> bool:
+        before = delivery.extended
+        until(lambda: delivery.extended > before)
+        return True
+
+    delivery = MemoryDelivery(records(2), confirms=confirms)
+    source.put(delivery)
+    target = RecordingTarget(lambda batch: Reject("HTTP 422") if batch.first_offset == 0 else Delivered())
+
+    with running(Deliverer(source, "orders", target, settings=replace(SETTINGS, batch=BatchLimits(1)))):
+        until(lambda: bool(delivery.acked))
+
+    assert delivery.acked == [(1, 1)]
+
+
 def test_a_target_may_ask_for_a_delay_of_hours() -> None:
     source = MemorySource([[]], per_delivery=1)
     delivery = MemoryDelivery(records(1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from queue import SimpleQueue
@@ -430,3 +431,62 @@ def test_a_delivery_whose_dead_letter_is_late_keeps_its_deadline() -> None:
 
     assert extended == [1, 1]
     assert delivery.extended == before
+
+
+class Turns(RecordingTarget):
+    """Target that does something while a send waits for its turn, and keeps the offsets that are sent within one."""
+
+    def __init__(self, wait: Callable[[], object]) -> None:
+        super().__init__(lambda _: Delivered() if self.is_on_turn else Retry("out of turn"))
+        self.is_on_turn = False
+        self.turns = 0
+        self._wait = wait
+
+    @contextmanager
+    def send_turn(self) -> Iterator[None]:
+        self.turns += 1
+        self._wait()
+        self.is_on_turn = True
+        yield
+        self.is_on_turn = False
+
+
+def test_each_send_has_a_turn_and_the_deadline_is_extended_before_it() -> None:
+    extended: list[int] = []
+
+    def wait() -> None:
+        before = delivery.extended
+        one.extend_waiting()
+        extended.append(delivery.extended - before)
+
+    target = Turns(wait)
+    one, delivery = dispatcher(target, records_max=2), MemoryDelivery(records(4))
+
+    one.deliver(delivery)
+
+    assert (target.turns, extended) == (2, [1, 1])
+    assert delivery.acked == [(0, 1), (2, 3)]
+    before = delivery.extended
+    one.extend_waiting()
+    assert delivery.extended == before
+
+
+@pytest.mark.parametrize(("void_from", "sent"), [(0, []), (3, [(0, 2)])])
+def test_what_became_void_while_it_waited_for_its_turn_is_not_sent(void_from: int, sent: list[tuple[int, int]]) -> None:
+    def revoke() -> None:
+        delivery.void_from = void_from
+
+    target, delivery = Turns(revoke), MemoryDelivery(records(5))
+
+    dispatcher(target).deliver(delivery)
+
+    assert (target.asked, delivery.acked) == (sent, sent)
+
+
+def test_a_deliverer_that_stopped_while_it_waited_for_its_turn_sends_nothing() -> None:
+    stopping = Event()
+    target, delivery = Turns(stopping.set), MemoryDelivery(records(5))
+
+    dispatcher(target, stopping=stopping.is_set).deliver(delivery)
+
+    assert (target.asked, delivery.acked, delivery.given_back) == ([], [], [])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Event, Lock
 
 from forebay.deliver.batch import Batch, BatchLimits
@@ -44,7 +46,7 @@ class Gate:
 
 
 class GatedTarget:
-    """Target whose sends pass a gate that it shares with other targets."""
+    """Target that takes turns, through a gate that it shares with other targets."""
 
     def __init__(self, target: Target, gate: Gate) -> None:
         self._target, self._gate = target, gate
@@ -54,12 +56,17 @@ class GatedTarget:
         """Open the target."""
         return self._target.open(context)
 
-    def send(self, batch: Batch) -> Outcome:
-        """Send when the gate has room; the wait counts towards the ack deadline, as the send does."""
+    @contextmanager
+    def send_turn(self) -> Iterator[None]:
+        """Wait until the gate has room."""
         with self._gate:
             if self._is_closed:  # the answer could not be settled any more
                 raise TargetClosed("the delivery ended while it waited for its turn")
-            return self._target.send(batch)
+            yield
+
+    def send(self, batch: Batch) -> Outcome:
+        """Send, within a `send_turn`."""
+        return self._target.send(batch)
 
     def close(self) -> None:
         """Close the target."""

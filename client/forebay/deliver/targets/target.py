@@ -6,6 +6,7 @@ record.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -48,3 +49,15 @@ class Target(Protocol):
 
     def close(self) -> None:
         """Release all resources after the last `send`. Called once."""
+
+
+@runtime_checkable
+class TurnTaking(Protocol):
+    """Addition to a target whose sends wait for their turn, because others send to the same system."""
+
+    def send_turn(self) -> AbstractContextManager[None]:
+        """Wait for the turn of one `Target.send`, which ends with the context.
+
+        The deliverer extends the ack deadline meanwhile, and then sends only what is still to be sent. Raises
+        `TargetClosed` when the target was closed meanwhile.
+        """

@@ -15,6 +15,12 @@ BATCH = Batch("orders", INCARNATION, 0, tuple(records(1)))
 CONTEXT = TargetContext("orders", "default", 8)
 
 
+def send_in_turn(target: GatedTarget) -> Outcome:
+    """Send as the deliverer does."""
+    with target.send_turn():
+        return target.send(BATCH)
+
+
 def test_sends_of_several_targets_are_bounded_together() -> None:
     lock, inside, most = Lock(), 0, 0
     two_inside, release = Event(), Event()
@@ -34,7 +40,7 @@ def test_sends_of_several_targets_are_bounded_together() -> None:
     gate = Gate(2)
     targets = [GatedTarget(RecordingTarget(counted), gate) for _ in range(3)]
     with ThreadPoolExecutor(6) as threads:
-        sent = [threads.submit(target.send, BATCH) for target in targets for _ in range(2)]
+        sent = [threads.submit(send_in_turn, target) for target in targets for _ in range(2)]
         assert two_inside.wait(20)
         release.set()
         outcomes = [one.result(20) for one in sent]
@@ -59,12 +65,12 @@ def test_a_place_is_handed_to_who_has_waited_longest() -> None:
 
     def twice(one: GatedTarget) -> None:
         for _ in range(2):
-            one.send(BATCH)
+            send_in_turn(one)
 
     with ThreadPoolExecutor(2) as threads:
         busy = threads.submit(twice, target("busy"))
         until(lambda: order == ["busy"])
-        other = threads.submit(target("other").send, BATCH)
+        other = threads.submit(send_in_turn, target("other"))
         until(lambda: len(gate._waiting) == 1)
         queued.set()
         busy.result(20)
@@ -78,7 +84,7 @@ def test_a_delivery_that_ended_while_it_waited_sends_nothing() -> None:
     target = GatedTarget(inner, gate)
     with ThreadPoolExecutor(1) as threads:
         with gate:
-            sent = threads.submit(target.send, BATCH)
+            sent = threads.submit(send_in_turn, target)
             until(lambda: len(gate._waiting) == 1)
             target.close()
         assert isinstance(sent.exception(20), TargetClosed)
@@ -93,7 +99,7 @@ def test_a_failed_send_leaves_the_gate() -> None:
     target = GatedTarget(RecordingTarget(fails), Gate(1))
     for _ in range(2):
         try:
-            target.send(BATCH)
+            send_in_turn(target)
         except ZeroDivisionError:
             continue
         raise AssertionError("the failure was swallowed")
