@@ -472,7 +472,9 @@ def test_each_send_has_a_turn_and_the_deadline_is_extended_before_it() -> None:
 
 
 @pytest.mark.parametrize(("void_from", "sent"), [(0, []), (3, [(0, 2)])])
-def test_what_became_void_while_it_waited_for_its_turn_is_not_sent(void_from: int, sent: list[tuple[int, int]]) -> None:
+def test_a_batch_that_became_void_while_it_waited_for_its_turn_is_not_sent(
+    void_from: int, sent: list[tuple[int, int]]
+) -> None:
     def revoke() -> None:
         delivery.void_from = void_from
 

@@ -89,7 +89,7 @@ def test_a_target_that_reads_nothing_does_not_keep_a_request_beyond_its_time() -
     assert "Timeout" in outcome.reason
 
 
-def test_what_a_proxy_answers_to_its_handshake_does_not_hide_the_status_of_the_target(
+def test_an_answer_of_a_proxy_to_its_handshake_does_not_hide_the_status_of_the_target(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     answers = httpcore2.MockStream([b"\x05\x00", b"HTTP/1.1 200 OK\r\n"])
