@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,6 +42,37 @@ def test_a_limit_below_the_number_of_partitions_reaches_all_of_them_in_turn() ->
 
     assert sum(start.values()) == 12
     assert min(start.values()) > 0
+
+
+def after(batches: int, ranges: list[StoredRange], bounds: Bounds) -> dict[int, int]:
+    """Return the position after a number of micro-batches, by partition."""
+    start: dict[int, int] = {}
+    for _ in range(batches):
+        start = admitted(start, ranges, bounds)
+    return start
+
+
+def test_a_partition_of_large_records_gets_one_in_each_batch_beside_those_with_a_backlog() -> None:
+    ranges = [StoredRange(partition, 0, 10**9, 500.0) for partition in range(15)]
+    ranges.append(StoredRange(15, 0, 50, 1e6))
+
+    end = after(50, ranges, Bounds(bytes=10_000_000))
+
+    assert end[15] == 50
+    assert min(end.values()) == 50
+    assert sum(at * ranges[partition].record_bytes for partition, at in end.items()) <= 50 * 10_000_000
+
+
+def test_a_partition_with_a_single_record_gets_its_turn_below_a_limit_of_one_record_of_each() -> None:
+    assert after(30, stored(10**6, 10**6, 1, 10**6), Bounds(records=3))[2] == 1
+
+
+@pytest.mark.parametrize("records", [6, 12, 600, 1000])
+def test_a_record_larger_than_the_limit_gets_its_turn_whatever_the_others_take(records: int) -> None:
+    ranges = [StoredRange(partition, 0, 10**9, 100.0) for partition in range(5)]
+    ranges.append(StoredRange(5, 0, 3, 1e6))
+
+    assert after(100, ranges, Bounds(bytes=records * 100))[5] == 3
 
 
 @given(
@@ -84,3 +116,16 @@ def test_the_ranges_of_two_restores_take_nothing_of_a_limit() -> None:
         seen.append(start)
 
     assert [one[0] for one in seen] == [0, 4, 5, (1 << 40) + 2, (1 << 41) + 4, (1 << 41) + 8, (1 << 41) + 9]
+
+
+def test_records_that_were_removed_take_nothing_of_a_limit() -> None:
+    removed = StoredRange(0, 10**9, 10**9 + 5, record_bytes=10.0)
+    healthy = StoredRange(1, 0, 100, record_bytes=10.0)
+
+    assert admitted({0: 0}, [removed], Bounds(records=3)) == {0: 10**9 + 3}
+    assert admitted({0: 0}, [removed], Bounds(bytes=30)) == {0: 10**9 + 3}
+    assert admitted({0: 0, 1: 0}, [removed, healthy], Bounds(records=20)) == {0: 10**9 + 5, 1: 15}
+
+
+def test_a_partition_whose_records_were_all_removed_gets_to_its_end() -> None:
+    assert admitted({0: 0}, [StoredRange(0, 10**9, 10**9)], Bounds(records=3)) == {0: 10**9}
