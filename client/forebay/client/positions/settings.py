@@ -123,7 +123,11 @@ class ConsumerSettings:
     """
 
     buffer_bytes: int = 64 << 20
-    """Bytes of pages that are read ahead, over all partitions; each partition may hold one page beside."""
+    """Bytes of memory for pages that are read ahead, over all partitions.
+
+    Each partition may hold one page beside. A page counts its bytes, and 256 for itself and for each of the appends
+    that it holds; a gap counts 512.
+    """
 
     refresh_s: float = 30.0
     """Seconds between two looks for partitions that were added to the sink."""

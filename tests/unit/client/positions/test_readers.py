@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import threading
+import tracemalloc
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from datetime import UTC, datetime
 
 import pytest
 
-from forebay.client import BrokerUnavailable, Encoding, Gap, StoredPage
-from forebay.client.positions.readers import PartitionReaders
+from forebay.client import BrokerUnavailable, DropReason, Encoding, Gap, PagePart, StoredPage
+from forebay.client.positions.readers import HELD_BYTES, PartitionReaders, Read
 from forebay.client.replay.iterator import ClosableIterator
+from forebay.client.transport.threads import GuardedThread
+from tests.support.calls.eventually import until
 
 WAIT_S = 20.0
 
@@ -22,14 +27,16 @@ def page(offset: int, size: int = 100) -> StoredPage:
 class Replay(ClosableIterator[StoredPage | Gap]):
     """Replay of given pages; at its end it fails, waits or stops."""
 
-    def __init__(self, pages: list[StoredPage], *, error: Exception | None = None, follow: bool = False) -> None:
+    def __init__(
+        self, pages: Sequence[StoredPage | Gap], *, error: Exception | None = None, follow: bool = False
+    ) -> None:
         self.taken = 0
         self.closing = threading.Event()
         self._error = error
         self._follow = follow
         self._steps = self._read(pages)
 
-    def _read(self, pages: list[StoredPage]) -> Iterator[StoredPage]:
+    def _read(self, pages: Sequence[StoredPage | Gap]) -> Iterator[StoredPage | Gap]:
         for one in pages:
             self.taken += 1
             yield one
@@ -61,7 +68,7 @@ def test_pages_of_a_partition_are_taken_in_order_until_all_partitions_end() -> N
 
 def test_read_ahead_is_bounded_in_bytes() -> None:
     replay = Replay([page(number, 400) for number in range(10)], follow=True)
-    readers = PartitionReaders(1000)
+    readers = PartitionReaders(2 * (400 + HELD_BYTES) + 200)
     readers.add(0, lambda: replay)
 
     with readers._changed:
@@ -70,6 +77,76 @@ def test_read_ahead_is_bounded_in_bytes() -> None:
     for _ in range(10):
         assert readers.take(WAIT_S) is not None
     readers.close()
+
+
+def measured(found: Callable[[int], StoredPage | Gap]) -> float:
+    """Return the memory of a queued page or gap, without the bytes that all of them share."""
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        queue = deque(Read(0, found(1_000_000 + number)) for number in range(100))
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    return (after - before) / len(queue)
+
+
+def page_of(parts: int) -> Callable[[int], StoredPage]:
+    """Return a maker of pages of an offset, with the objects of as many appends."""
+
+    def made(offset: int) -> StoredPage:
+        held = tuple(
+            PagePart(offset * 100 + number, datetime.fromtimestamp(offset, UTC), f"00-{offset:032x}-{number:016x}-01")
+            for number in range(parts)
+        )
+        return StoredPage(0, offset * 100, parts, Encoding.RECORDS, bytes(60), held, offset * 100, offset * 100 + parts)
+
+    return made
+
+
+def gap(offset: int) -> Gap:
+    return Gap(0, offset, offset + 1, DropReason.OVERFLOW, datetime.fromtimestamp(offset, UTC))
+
+
+@pytest.mark.parametrize("found", [page_of(1), page_of(2), page_of(100), gap], ids=["one", "two", "hundred", "gap"])
+def test_a_queued_page_or_gap_counts_about_as_much_as_its_memory(found: Callable[[int], StoredPage | Gap]) -> None:
+    counted = Read(0, found(1_000_000)).size
+
+    assert 0.6 * counted < measured(found) < 1.25 * counted
+
+
+def test_gaps_are_bounded_like_pages() -> None:
+    replay = Replay([gap(offset) for offset in range(10)], follow=True)
+    readers = PartitionReaders(3 * Read(0, gap(0)).size)
+    readers.add(0, lambda: replay)
+
+    with readers._changed:
+        assert readers._changed.wait_for(lambda: len(readers._queue) == 3, WAIT_S)
+    for _ in range(10):
+        assert readers.take(WAIT_S) is not None
+    readers.close()
+
+    assert replay.taken == 10
+
+
+def test_a_partition_of_large_pages_has_its_turn_beside_one_of_small_pages() -> None:
+    readers = PartitionReaders(10 * (100 + HELD_BYTES))
+    readers.add(1, lambda: Replay([page(offset, 100) for offset in range(1000)]))
+    with readers._changed:
+        assert readers._changed.wait_for(lambda: len(readers._queue) == 10, WAIT_S)
+    readers.add(0, lambda: Replay([page(0, 3000)]))
+
+    until(lambda: len(readers._asking) == 2)
+    taken: list[int] = []
+    while len(taken) < 30 and 0 not in taken:
+        with readers._changed:  # the small pages fill the room again, if that is granted to them
+            readers._changed.wait_for(lambda: len(readers._queue) == 10, 0.05)
+        read = readers.take(WAIT_S)
+        assert read is not None
+        taken.append(read.partition)
+    readers.close()
+
+    assert 0 in taken
 
 
 def test_one_page_larger_than_the_bound_is_read_alone() -> None:
@@ -127,3 +204,38 @@ def test_closing_ends_readers_that_wait_for_room_or_for_records() -> None:
     assert waiting.closing.is_set()
     assert not any(thread.is_alive() for thread in readers._threads)
     assert readers.take(None) is None
+
+
+def test_a_signal_handler_that_interrupts_a_take_can_close() -> None:
+    readers = PartitionReaders(1000)
+    readers.add(0, lambda: Replay([page(0, 900), page(1, 900)], follow=True))
+    until(lambda: len(readers._asking) == 1)
+    ended = threading.Event()
+
+    def interrupted() -> None:
+        with readers._changed:  # as within ``take``
+            readers.close()
+        ended.set()
+
+    threading.Thread(target=interrupted, daemon=True).start()
+
+    assert ended.wait(WAIT_S)
+
+
+def test_a_reader_whose_start_is_slow_is_ended_by_a_close(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = GuardedThread.start
+
+    def start_late(thread: GuardedThread) -> None:
+        """Let the close of another thread come first, if it can."""
+        closing.append(threads.submit(readers.close))
+        wait(closing, 0.1)
+        start(thread)
+
+    closing: list[Future[None]] = []
+    readers = PartitionReaders(1 << 20)
+    with ThreadPoolExecutor(1) as threads:
+        monkeypatch.setattr(GuardedThread, "start", start_late)
+        readers.add(0, lambda: Replay([], follow=True))
+        closing[0].result(WAIT_S)
+
+    assert not any(thread.is_alive() for thread in readers._threads)
