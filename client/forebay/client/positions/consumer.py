@@ -163,8 +163,10 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
         self._lock = threading.Lock()
         """Protects the completions."""
         self._completions: dict[int, Completion] = {}
+        self._misfits: dict[int, Gap] = {}
+        """Gap between saved position and start, by partition that is being opened."""
         self._skipped: list[Gap] = []
-        """Gaps between saved positions and the start, to be handed out first."""
+        """Those of partitions that are open, to be handed out first."""
         self._incarnation = ""
         self._restores: dict[int, Gap] = {}
         """Gap of the last restore of the broker by partition, if it has the saved positions too."""
@@ -301,22 +303,33 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
         with self._lock:
             opened = set(self._completions)
         for one in self._takeover.decide(found, self._incarnation, opened, self._subscription, self._restores):
-            self._begin(self._takeover.take(one))
+            self._note_misfit(one)  # before the write: if its answer is lost, the next decision finds a usable position
+            taken = self._takeover.take(one)
+            if taken is not one:
+                self._misfits.pop(taken.bounds.partition, None)
+                self._note_misfit(taken)
+            self._begin(taken)
 
     def _settle(self, partition: int, offset: int) -> None:
         """Settle what is below a saved position."""
         if self._subscription is not None and self._settings.settle:
             self._subscription.settle(partition, offset)
 
+    def _note_misfit(self, one: Taken) -> None:
+        if one.start.skipped is not None:
+            partition = one.bounds.partition
+            self._misfits[partition] = Gap(partition, *one.start.skipped, DropReason.TRIMMED, self._wall())
+
     def _begin(self, taken: Taken) -> None:
         """Settle what is below the start of a partition that was taken over, and begin to read."""
-        bounds, start, first = taken.bounds, taken.start, taken.first
+        bounds, first = taken.bounds, taken.first
         if self._settings.checkpointing:
             self._settle(bounds.partition, first)
+        gap = self._misfits.pop(bounds.partition, None)
         with self._lock:
-            self._completions[bounds.partition] = Completion(start.skipped[0] if start.skipped is not None else first)
-        if start.skipped is not None:
-            self._skipped.append(Gap(bounds.partition, *start.skipped, DropReason.TRIMMED, self._wall()))
+            self._completions[bounds.partition] = Completion(first if gap is None else gap.first_offset)
+        if gap is not None:
+            self._skipped.append(gap)
         options: ReplayOptions = {
             "start": first, "follow": self._settings.follow, "on_gap": "yield", "incarnation": bounds.incarnation,
             "reader_id": self.name[:READER_ID_MAX],

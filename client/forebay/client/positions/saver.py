@@ -73,8 +73,8 @@ class _Held:
     version: str
     """Version in the store. Changed by the thread only."""
 
-    taken_at: datetime
-    """Wall-clock time of the takeover."""
+    replaced: SavedPosition | None
+    """Position that the takeover replaced."""
 
     due: Due
     position: int
@@ -168,13 +168,12 @@ class PositionSaver:
         Raises ``PositionConflict`` if the position changed since it was read, and ``PositionStoreUnavailable``.
         """
         epoch = saved.epoch + 1 if saved is not None else 1
-        taken_at = self._wall()
-        position = SavedPosition(incarnation, start, epoch, self._owner, taken_at)
-        written = self._write(key, position, version, owned_since=None)
+        position = SavedPosition(incarnation, start, epoch, self._owner, self._wall())
+        written = self._write(key, position, version, replaced=None)
         now = self._clock()
         with self._changed:
             self._held[key.partition] = _Held(
-                *(key, incarnation, epoch, written, taken_at, Due(now, start), start),
+                *(key, incarnation, epoch, written, saved, Due(now, start), start),
                 retry=RetryState(BACKOFF, self._uniform),
             )
             if not self._is_started:
@@ -182,13 +181,14 @@ class PositionSaver:
                 self._thread.start()
 
     def _write(
-        self, key: PositionKey, position: SavedPosition, expected: str | None, *, owned_since: datetime | None
+        self, key: PositionKey, position: SavedPosition, expected: str | None, *, replaced: SavedPosition | None
     ) -> str:
         """Write a position; resolves a conflict with an own write whose answer was lost.
 
-        A position of an earlier epoch that was saved before the takeover is there again only if the store was restored
-        from a backup: it is replaced. One that was saved since is that of a consumer that began after a deletion or a
-        restore, with an epoch that counts from below: it fences this one.
+        A position of an earlier epoch that is not younger than the one that the takeover replaced is there again only
+        if the store was restored from a backup: it is replaced. A younger one is that of a consumer that began after a
+        deletion or a restore, with an epoch that counts from below: it fences this one. The clock of this consumer
+        decides nothing.
         """
         document = position.encode()
         with self._storing:
@@ -200,7 +200,7 @@ class PositionSaver:
                     raise
                 stored = SavedPosition.decode(str(key), found.document)
                 is_restored = (
-                    owned_since is not None and stored.epoch < position.epoch and stored.saved_at <= owned_since
+                    replaced is not None and stored.epoch < position.epoch and stored.saved_at <= replaced.saved_at
                 )
                 if not _is_of(position, stored) and not is_restored:
                     raise
@@ -369,7 +369,7 @@ class PositionSaver:
         document = SavedPosition(held.incarnation, position, held.epoch, self._owner, self._wall())
         error: ForebayError | None = None
         try:
-            held.version = self._write(held.key, document, held.version, owned_since=held.taken_at)
+            held.version = self._write(held.key, document, held.version, replaced=held.replaced)
             self._on_saved(held.key.partition, position)
         except PositionConflict as conflict:
             error = _fenced(held, conflict)

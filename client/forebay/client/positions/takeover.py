@@ -106,6 +106,9 @@ class Takeover:
     def take(self, one: Taken) -> Taken:
         """Take a partition over; returns another start if its position was written meanwhile.
 
+        A trimmed position that continues at the earliest record is kept: the gap, once it is handed out, moves it, so
+        a start that is repeated reports the gap again. One that continues at the end is replaced, because the end of
+        the next start would be behind records that were to be read.
         Raises ``PositionFenced``, ``PositionStoreUnavailable``, and as ``decide``.
         """
         if not self._settings.checkpointing:
@@ -113,7 +116,9 @@ class Takeover:
         key = self._key(one.bounds.partition)
         for _ in range(TAKE_OVER_TRIES):
             try:
-                self._saver.take_over(key, one.saved, one.version, incarnation=one.bounds.incarnation, start=one.first)
+                self._saver.take_over(
+                    *(key, one.saved, one.version), incarnation=one.bounds.incarnation, start=self._kept(one)
+                )
             except PositionConflict:
                 one = self._decide(one.bounds, one.point, one.restore, *self._read(key.partition))
                 continue
@@ -122,6 +127,11 @@ class Takeover:
             f"{TAKE_OVER_TRIES} other consumers named {self._name!r} took over partition {key.partition} meanwhile",
             facts={"partition": str(key.partition), "consumer": self._name},
         )
+
+    def _kept(self, one: Taken) -> int:
+        """Return the position to take a partition over with."""
+        skipped = one.start.skipped
+        return one.first if skipped is None or self._settings.on_misfit != OnMisfit.EARLIEST else skipped[0]
 
     def _key(self, partition: int) -> PositionKey:
         return PositionKey(self._settings.namespace, self._name, self._sink, partition)

@@ -10,7 +10,7 @@ import pytest
 
 from forebay.broker.embedded import BrokerServer
 from forebay.client import Client, Record
-from forebay.client.errors import Closed, PositionStoreError
+from forebay.client.errors import Closed, PositionStoreError, PositionStoreUnavailable
 from forebay.client.positions.consumer import Batch, CheckpointedConsumer
 from forebay.client.positions.settings import ConsumerSettings
 from forebay.client.positions.store import PositionStore
@@ -55,9 +55,14 @@ def clock() -> Clock:
 
 @contextmanager
 def consumer(
-    client: Client, clock: Clock, store: PositionStore | None = None, *, guarantee: str = "at_least_once"
+    client: Client,
+    clock: Clock,
+    store: PositionStore | None = None,
+    *,
+    guarantee: str = "at_least_once",
+    on_misfit: str = "error",
 ) -> Iterator[CheckpointedConsumer]:
-    settings = ConsumerSettings(guarantee=guarantee, frequency_s=3600.0)
+    settings = ConsumerSettings(guarantee=guarantee, on_misfit=on_misfit, frequency_s=3600.0)
     with CheckpointedConsumer(
         Channels(client.endpoints, client.settings),
         *("orders", "billing"),
@@ -153,3 +158,52 @@ def test_a_batch_that_a_program_finishes_after_the_close_is_refused_and_read_aga
 
     with consumer(client, clock, store) as again:
         assert place(again.take(WAIT_S)) == (0, 0)
+
+
+def trimmed(client: Client, clock: Clock) -> FlakyPositions:
+    """Return a store with position 1 of a sink whose earliest record is 4, and whose end is 5."""
+    store = FlakyPositions(MemoryPositions())
+    with consumer(client, clock, store) as one:
+        batch = one.take(WAIT_S)
+        assert batch is not None
+        batch.finish()
+    client.subscriptions.settle("orders", offsets={0: 4})
+    client.publish("orders", [Record(b"x")])
+    return store
+
+
+@pytest.mark.parametrize(("on_misfit", "last"), [("earliest", 3), ("latest", 4)])
+def test_the_gap_of_a_trimmed_position_is_handed_out_by_a_start_that_is_repeated(
+    client: Client, clock: Clock, on_misfit: str, last: int
+) -> None:
+    store = trimmed(client, clock)
+    with consumer(client, clock, store, on_misfit=on_misfit) as one:
+        store.failures.append("after")
+        with pytest.raises(PositionStoreUnavailable):
+            one.take(WAIT_S)
+        gap = one.take(WAIT_S)
+        client.publish("orders", [Record(b"y")])
+        batch = one.take(WAIT_S)
+        one.save()
+        assert one.statistics.saved == {0: last + 1}
+
+    assert gap is not None
+    assert gap.gap is not None
+    assert (gap.first_offset, gap.last_offset) == (1, last)
+    assert place(batch) == (0, last + 1)
+
+
+def test_the_gap_of_a_trimmed_position_is_handed_out_after_a_start_that_ended_before_it(
+    client: Client, clock: Clock
+) -> None:
+    store = trimmed(client, clock)
+    store.failures.append("after")
+    with pytest.raises(PositionStoreUnavailable), consumer(client, clock, store, on_misfit="earliest") as one:
+        one.take(WAIT_S)
+
+    with consumer(client, clock, store, on_misfit="earliest") as again:
+        gap = again.take(WAIT_S)
+
+    assert gap is not None
+    assert gap.gap is not None
+    assert (gap.first_offset, gap.last_offset) == (1, 3)

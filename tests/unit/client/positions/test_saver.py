@@ -277,6 +277,24 @@ def test_an_owner_is_fenced_by_one_that_began_after_a_deletion_though_its_epoch_
     assert stored(store).offset == 8
 
 
+def test_an_owner_whose_clock_is_ahead_is_fenced_by_one_that_began_after_a_deletion() -> None:
+    def ahead(seconds: float) -> Callable[[], datetime]:
+        return lambda: datetime.now(UTC) + timedelta(seconds=seconds)
+
+    store = MemoryPositions()
+    take_over(saver(store))
+    former, later = saver(store, "b", wall=ahead(300)), saver(store, "c", wall=ahead(1))
+    take_over(former)
+    went_back(store, None)
+    take_over(later)
+
+    former.moved(0, 50)
+    with pytest.raises(PositionFenced, match="took over partition 0"):
+        former.save(timeout_s=WAIT_S)
+
+    assert (stored(store).offset, stored(store).owner) == (0, "c")
+
+
 def test_an_owner_is_notified_that_its_position_is_gone_and_does_not_write_it_again() -> None:
     store = MemoryPositions()
     one = saver(store)

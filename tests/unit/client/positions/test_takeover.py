@@ -123,6 +123,24 @@ def test_a_start_that_the_policy_decided_is_logged_with_both_offsets(
     assert logged.endswith(f"on_misfit={on_misfit} start={start} earliest=0 end=4")
 
 
+@pytest.mark.parametrize(("on_misfit", "kept", "first"), [("earliest", 1, 4), ("latest", 5, 5)])
+def test_a_trimmed_position_is_kept_until_its_gap_is_handed_out_unless_the_start_is_the_end(
+    on_misfit: str, kept: int, first: int, client: Client
+) -> None:
+    store = MemoryPositions()
+    found = client.sinks.stats("orders")
+    store.compare_and_write(str(KEY), SavedPosition(found.incarnation, 1, 1, "other", found.at).encode(), None)
+    client.subscriptions.settle("orders", offsets={0: 4})
+    client.publish("orders", [Record(b"x")], partition=0)
+
+    with takeover(client, store, ConsumerSettings(on_misfit=on_misfit)) as one:
+        [taken] = [one.take(each) for each in decided(one, client) if each.bounds.partition == 0]
+
+    stored = store.read(str(KEY))
+    assert stored is not None
+    assert (SavedPosition.decode("", stored.document).offset, taken.first) == (kept, first)
+
+
 def test_a_partition_that_others_take_over_again_and_again_is_given_up(client: Client) -> None:
     store = contended(client, others=TAKE_OVER_TRIES * 2)
     with takeover(client, store, ConsumerSettings(on_misfit="latest")) as one, pytest.raises(PositionFenced) as fenced:
