@@ -41,6 +41,15 @@ def set_by_chart() -> set[str]:
     return {*re.findall(r'set \$ours "([a-z_]+)"', text), *re.findall(r'"([^"]*)"', first[1])[::2]}
 
 
+def parse(line: str) -> None:
+    """Parse a command line without its first word; raises for a missing argument, unknown option or wrong value."""
+    command: Any = get_command(app)
+    words = shlex.split(line)
+    while hasattr(command, "commands"):
+        command = command.commands[words.pop(0)]
+    command.make_context("", words)
+
+
 def test_the_chart_sets_settings_that_exist() -> None:
     assert {"listen", "data_dir", "metrics_allow_anonymous"} <= set_by_chart() <= BROKER
 
@@ -97,11 +106,16 @@ def test_the_commands_of_a_unit_parse(unit: Path) -> None:
 
     assert lines
     for line in lines:
-        command: Any = get_command(app)
-        words = shlex.split(line)
-        while hasattr(command, "commands"):
-            command = command.commands[words.pop(0)]
-        command.make_context("", words)  # raises for an unknown option and a wrong value
+        parse(line)
+
+
+def test_the_commands_of_the_installed_program_in_the_documents_parse() -> None:
+    text = (DEPLOY.parent / "docs" / "how-to" / "deploy.md").read_text(encoding="utf-8")
+    lines = re.findall(r"/opt/forebay/bin/forebay ([^`\n]*)", text)
+
+    assert len(lines) > 1
+    for line in lines:
+        parse(line)
 
 
 def test_the_chart_installs_the_version_of_the_project() -> None:

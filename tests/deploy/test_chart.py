@@ -32,6 +32,17 @@ def loaded(text: str, folder: Path) -> BrokerSettings:
     return load(file, from_environment=False)
 
 
+def services(manifests: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the specification of each Service by its name."""
+    return {each["metadata"]["name"]: each["spec"] for each in manifests if each["kind"] == "Service"}
+
+
+def container_of(manifests: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the container of the broker."""
+    found: dict[str, Any] = one(manifests, "StatefulSet")["spec"]["template"]["spec"]["containers"][0]
+    return found
+
+
 def refusal(tmp_path: Path, values: dict[str, Any]) -> str:
     """Return the error of Helm for values that the chart refuses."""
     file = tmp_path / "values.yaml"
@@ -42,7 +53,7 @@ def refusal(tmp_path: Path, values: dict[str, Any]) -> str:
 
 
 def test_every_case_is_there() -> None:
-    assert NAMES == ["anonymous", "mtls", "secret", "tokens"]
+    assert NAMES == ["anonymous", "mtls", "secret", "shard", "tokens"]
 
 
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
@@ -74,7 +85,7 @@ def test_an_unknown_field_of_a_manifest_is_found() -> None:
 def test_the_broker_accepts_the_rendered_settings(case: Path, tmp_path: Path) -> None:
     settings = loaded(settings_of(rendered(case)), tmp_path)
 
-    assert settings.listen == "0.0.0.0:7461"
+    assert settings.listen == ("[::]:7461" if case.stem == "shard-values" else "0.0.0.0:7461")
     assert settings.data_dir == Path("/data/broker")
 
 
@@ -121,11 +132,63 @@ def test_every_listening_address_is_a_port_of_the_container_and_of_the_service(c
     manifests = rendered(case)
     document = tomllib.loads(settings_of(manifests))
     listening = {int(value.rpartition(":")[2]) for name, value in document.items() if name.endswith("listen")}
-    container = one(manifests, "StatefulSet")["spec"]["template"]["spec"]["containers"][0]
-    services = [each for each in manifests if each["kind"] == "Service" and each["spec"].get("clusterIP") != "None"]
+    ports = [port["port"] for each in services(manifests).values() for port in each["ports"]]
 
-    assert {each["containerPort"] for each in container["ports"]} == listening
-    assert {each["port"] for each in services[0]["spec"]["ports"]} == listening
+    assert {each["containerPort"] for each in container_of(manifests)["ports"]} == listening
+    assert sorted(ports) == sorted([7461, *listening]), "gRPC is in the headless Service, too"
+
+
+@pytest.mark.parametrize("kind", ["ClusterIP", "NodePort", "LoadBalancer"])
+def test_metrics_are_in_a_service_that_no_other_network_reaches(kind: str, tmp_path: Path) -> None:
+    file = tmp_path / "values.yaml"
+    values = {"tls": {"existingSecret": "tls", "requireClientCertificate": True}, "service": {"type": kind}}
+    file.write_text(json.dumps(values), encoding="utf-8")
+
+    found = services(rendered(file))
+
+    assert found["events-forebay"]["type"] == kind
+    assert [port["port"] for port in found["events-forebay"]["ports"]] == [7461]
+    assert found["events-forebay-metrics"]["type"] == "ClusterIP"
+    assert [port["port"] for port in found["events-forebay-metrics"]["ports"]] == [7463]
+
+
+def test_the_addresses_are_those_of_the_host_of_the_values(tmp_path: Path) -> None:
+    file = tmp_path / "values.yaml"
+    values = {"auth": {"allowAnonymous": True}, "console": {"enabled": True}, "listenHost": "[::]"}
+    file.write_text(json.dumps(values), encoding="utf-8")
+
+    settings = loaded(settings_of(rendered(file)), tmp_path)
+
+    assert settings.listen == "[::]:7461"
+    assert settings.console_listen == "[::]:7462"
+    assert settings.metrics_listen == "[::]:7463"
+
+
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_no_probe_ends_a_broker_that_waits_for_its_journal(case: Path) -> None:
+    manifests = rendered(case)
+    follows = "journal" in tomllib.loads(settings_of(manifests))
+
+    probes = {name for name in container_of(manifests) if name.endswith("Probe")}
+
+    assert follows == (case.stem == "shard-values")
+    assert probes == {"readinessProbe"} if follows else {"readinessProbe", "startupProbe", "livenessProbe"}
+
+
+@pytest.mark.parametrize(
+    ("drain", "least"), [(61, 91), ("61.5s", 92), ("1m30s", 120), ("5m", 330), (300, 330), ("61_000 ms", 91)]
+)
+def test_a_stop_that_would_be_killed_before_it_is_complete_is_refused(
+    drain: float | str, least: int, tmp_path: Path
+) -> None:
+    values = {"auth": {"allowAnonymous": True}, "settings": {"drain_s": drain}}
+
+    said = refusal(tmp_path, values)
+
+    assert f"set at least {least}\n" in said
+    file = tmp_path / "values.yaml"
+    file.write_text(json.dumps({**values, "terminationGracePeriodSeconds": least}), encoding="utf-8")
+    assert one(rendered(file), "StatefulSet")["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == least
 
 
 @pytest.mark.parametrize(
@@ -152,6 +215,7 @@ def test_values_that_the_broker_would_refuse_are_refused(values: dict[str, Any],
         ({"metric": {"enabled": True}}, "metric"),
         ({"logLevel": "loud"}, "logLevel"),
         ({"persistence": {"size": "20 GB"}}, "size"),
+        ({"listenHost": "127.0.0.1"}, "listenHost"),
     ],
 )
 def test_values_beside_the_schema_are_refused(values: dict[str, Any], said: str, tmp_path: Path) -> None:

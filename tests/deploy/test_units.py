@@ -69,6 +69,16 @@ def test_an_unknown_setting_of_a_unit_is_found(installed: Path) -> None:
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=NAMES)
+def test_only_the_main_process_of_a_unit_starts_forebay(unit: Path) -> None:
+    text = unit.read_text(encoding="utf-8")
+
+    started = {line.partition("=")[0] for line in re.findall(r"^Exec\w+=/opt/forebay/.*", text, re.MULTILINE)}
+
+    assert "RestartPreventExitStatus=2 3 6\n" in text
+    assert started == {"ExecStart"}, "systemd restarts a unit whatever the exit code of a command before the main one"
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=NAMES)
 def test_the_sandbox_of_a_unit_is_tight(unit: Path) -> None:
     command = [
         program("systemd-analyze"),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import grpc
 import pytest
@@ -278,6 +280,26 @@ def test_certificates_and_tokens_are_renewed_while_it_serves(
         with Client(broker.endpoint, settings=trusting(stranger, token="another")) as after:
             assert after.info().version
         refused(broker.endpoint, trusting(authority, token="another"), Client.info, Reason.HANDSHAKE_FAILED)
+
+
+def test_the_console_shows_a_renewed_certificate_to_new_connections(
+    authority: Authority, stranger: Authority, hashes: Path
+) -> None:
+    pair, new = authority.signed("old"), stranger.signed("new")
+    settings = encrypted(pair, token_hashes_file=hashes, console_listen="127.0.0.1:0")
+    with BrokerServer.in_memory(**settings) as broker:
+        assert broker.serving is not None
+        url = urlsplit(broker.serving.console_url)
+        place = ("127.0.0.1", url.port or 0)
+        before = ssl.get_server_certificate(place, ca_certs=str(authority.cert))
+        pair.cert.write_bytes(new.cert.read_bytes())
+        pair.key.write_bytes(new.key.read_bytes())
+        renew(broker)
+
+        after = ssl.get_server_certificate(place, ca_certs=str(stranger.cert))
+
+    assert before != after
+    assert after.split() == new.cert.read_text().split()
 
 
 def test_a_token_that_is_revoked_while_the_broker_starts_is_refused(

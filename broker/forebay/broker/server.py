@@ -300,6 +300,11 @@ class Serving:
             _log.info("nothing to renew: the broker has neither certificates nor tokens")
             return
         self._listening.renew(found.certificates, found.credentials)
+        if self._console is not None:
+            try:
+                self._console.renew()
+            except OSError as error:  # the files changed once more since they were checked
+                _log.error("certificate of the console was not renewed: %s", error)
         _log.info("certificates and tokens were renewed")
 
     @property

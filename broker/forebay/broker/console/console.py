@@ -63,6 +63,10 @@ class RunningConsole:
         supervisor.repeat("console", self._sampler.period_s, self._sampler.sample)
         self._work = supervisor.keep_running("console server", self._server.run)
 
+    def renew(self) -> None:
+        """Load certificate and key again, for later connections. Raises ``OSError`` if they cannot be used."""
+        self._server.renew()
+
     async def stop(self) -> None:
         """End the open pages, then the server."""
         self._console.end()

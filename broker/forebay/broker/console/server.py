@@ -105,6 +105,11 @@ class ConsoleServer:
         self._ended.set()
         await asyncio.Event().wait()
 
+    def renew(self) -> None:
+        """Load certificate and key again, for later connections. Raises ``OSError`` if they cannot be used."""
+        if self._config.loaded and self._config.ssl is not None:  # otherwise the start loads them
+            self._config.ssl.load_cert_chain(self._config.ssl_certfile or "", self._config.ssl_keyfile)
+
     async def stop(self) -> None:
         """Accept no more requests, and return when the last one has ended."""
         self._server.should_exit = True

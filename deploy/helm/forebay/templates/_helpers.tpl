@@ -62,13 +62,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if and .Values.console.enabled (not (or $tokens $auth.allowAnonymous)) }}
 {{- fail "the console knows callers by their tokens, not by certificates: set auth.existingSecret or auth.tokenHashes besides tls.requireClientCertificate, or console.enabled=false" }}
 {{- end }}
-{{- $ours := dict "data_dir" "/data/broker" "listen" "0.0.0.0:7461" }}
+{{- $ours := dict "data_dir" "/data/broker" "listen" (printf "%s:7461" .Values.listenHost) }}
 {{- if .Values.metrics.enabled }}
-{{- $_ := set $ours "metrics_listen" "0.0.0.0:7463" }}
+{{- $_ := set $ours "metrics_listen" (printf "%s:7463" .Values.listenHost) }}
 {{- $_ := set $ours "metrics_allow_anonymous" true }}
 {{- end }}
 {{- if .Values.console.enabled }}
-{{- $_ := set $ours "console_listen" "0.0.0.0:7462" }}
+{{- $_ := set $ours "console_listen" (printf "%s:7462" .Values.listenHost) }}
 {{- $_ := set $ours "console_write" .Values.console.write }}
 {{- end }}
 {{- if $auth.allowAnonymous }}{{ $_ := set $ours "allow_anonymous" true }}{{ end }}
@@ -84,11 +84,40 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- toToml (mergeOverwrite (deepCopy .Values.settings) $ours) }}
 {{- end }}
 
-{{- /* The kubelet's gRPC probe speaks no TLS; with TLS the probe is a TCP connection. A broker listens once it serves. */ -}}
+{{- /* The kubelet's gRPC probe speaks no TLS; with TLS the probe is a TCP connection. A broker listens once it serves. A
+follower of a journal listens only when it takes over, so it is not ready until then, and no other probe may end it. */ -}}
 {{- define "forebay.probe" -}}
 {{- if .root.Values.tls.existingSecret }}
 tcpSocket: {port: grpc}
 {{- else }}
 grpc: {port: 7461, service: {{ .service | quote }}}
 {{- end }}
+{{- end }}
+
+{{- /* Seconds of a duration of the settings: a number, or a text such as 90s or 1m30s. */ -}}
+{{- define "forebay.seconds" -}}
+{{- $text := toString . | lower | replace "_" "" | nospace }}
+{{- $units := dict "ms" 0.001 "s" 1.0 "m" 60.0 "min" 60.0 "h" 3600.0 "d" 86400.0 "w" 604800.0 }}
+{{- $parts := regexFindAll "[0-9]*[.]?[0-9]+(ms|min|[smhdw])" $text -1 }}
+{{- if $parts }}
+{{- $sum := 0.0 }}
+{{- range $parts }}
+{{- $sum = addf $sum (mulf (regexFind "^[0-9.]+" . | float64) (get $units (regexFind "[a-z]+$" .))) }}
+{{- end }}
+{{- $sum }}
+{{- else }}
+{{- float64 $text }}
+{{- end }}
+{{- end }}
+
+{{- /* A stop waits for calls up to `drain_s`, and then writes what is in memory: the kubelet must not end it before. */ -}}
+{{- define "forebay.gracePeriod" -}}
+{{- $grace := .Values.terminationGracePeriodSeconds }}
+{{- if hasKey .Values.settings "drain_s" }}
+{{- $least := add 30 (include "forebay.seconds" .Values.settings.drain_s | float64 | ceil | int) }}
+{{- if lt (int $grace) (int $least) }}
+{{- fail (printf "terminationGracePeriodSeconds = %v: a stop with settings.drain_s = %v would be killed before it has written what is in memory; set at least %d" $grace .Values.settings.drain_s $least) }}
+{{- end }}
+{{- end }}
+{{- $grace }}
 {{- end }}

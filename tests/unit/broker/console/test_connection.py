@@ -157,6 +157,25 @@ async def test_a_tls_handshake_must_end_in_time(tmp_path: Path) -> None:
             assert (await user.answer(GET)).startswith(STATUS_OK)
 
 
+async def test_a_certificate_that_cannot_be_read_leaves_the_former_one_in_use(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    pair = authority.signed("console")
+    server = ConsoleServer(Starlette(), "127.0.0.1", 0, cert_file=str(pair.cert), key_file=str(pair.key))
+    server.renew()  # before it serves there is nothing to renew
+    running = asyncio.ensure_future(server.run())
+    context = ssl.create_default_context(cafile=str(authority.cert))
+    async with asyncio.timeout(60), peers(server.port, ssl=context, server_hostname="localhost"):
+        pair.cert.write_text("no certificate")
+
+        with pytest.raises(OSError, match="PEM"):
+            server.renew()
+
+        async with peers(server.port, ssl=context, server_hostname="localhost") as [user]:
+            assert (await user.answer(GET)).startswith(b"HTTP/1.1 404")
+    await server.stop()
+    running.cancel()
+
+
 async def test_connections_before_their_tls_handshake_are_bounded(tmp_path: Path) -> None:
     pair = Authority(tmp_path).signed("console")
     files: dict[str, Any] = {"cert_file": str(pair.cert), "key_file": str(pair.key)}
