@@ -27,6 +27,7 @@ UNITS: Final = {"s": "_seconds", "By": "_bytes"}
 BROKER: Final = 'job="$job",instance=~"$instance"'
 SINK: Final = f'{BROKER},messaging_destination_name=~"$sink"'
 GROUP: Final = f'{SINK},messaging_consumer_group_name=~"$subscription"'
+UNINTENDED: Final = f'{SINK},reason!~"PURGED|EXPIRED|CLEANED_AT_STOP"'
 BY_SINK: Final = "messaging_destination_name"
 BY_GROUP: Final = "messaging_destination_name, messaging_consumer_group_name"
 OF_SINK: Final = "{{messaging_destination_name}}"
@@ -63,6 +64,16 @@ class Panel:
 def rate(metric: str, labels: str, by: str) -> str:
     """Return the query of a counter's rate."""
     return f"sum by ({by}) (rate(<{metric}>{{{labels}}}{RATE}))"
+
+
+def dropped(window: str, labels: str = SINK) -> str:
+    """Return the query of the records dropped within a window, by series.
+
+    A counter of an event begins with its first event, which has no increase: the value of a series that is younger than
+    the window counts as a whole.
+    """
+    counter = f"<forebay.dropped.records>{{{labels}}}"
+    return f"(increase({counter}[{window}]) and {counter} offset {window}) or max_over_time({counter}[{window}])"
 
 
 def quantile(share: float, metric: str, labels: str, by: str = "") -> str:
@@ -103,11 +114,7 @@ ROWS: Final[dict[str, Sequence[Panel]]] = {
             "Lost records",
             "Records dropped in the shown time, other than by a purge, by age, or by a stop that clears the sink.",
             [
-                (
-                    f'sum(increase(<forebay.dropped.records>{{{SINK},reason!~"PURGED|EXPIRED|CLEANED_AT_STOP"}}'
-                    "[$__range])) or vector(0)",
-                    "lost",
-                )
+                (f"sum({dropped('$__range', UNINTENDED)}) or vector(0)", "lost"),
             ],
             kind="stat",
             width=4,
@@ -321,9 +328,8 @@ ROWS: Final[dict[str, Sequence[Panel]]] = {
     "Safety": [
         Panel(
             "Dropped records",
-            "Records dropped, by reason.",
-            [(rate("forebay.dropped.records", SINK, f"{BY_SINK}, reason"), f"{OF_SINK} {{{{reason}}}}")],
-            unit="cps",
+            "Records dropped within the interval of the rates, by reason.",
+            [(f"sum by ({BY_SINK}, reason) ({dropped('$__rate_interval')})", f"{OF_SINK} {{{{reason}}}}")],
         ),
         Panel(
             "Damage and failures",

@@ -14,6 +14,7 @@ import typer
 import yaml
 from compose.observability.dashboard import prometheus_names
 
+from forebay.broker.exporter_selection import selected_exporters
 from forebay.broker.runtime.metrics import MetricKind
 from forebay.broker.settings import load
 from forebay.broker.telemetry import METRICS
@@ -69,6 +70,33 @@ def test_every_alert_has_a_test_in_which_it_fires() -> None:
     fires = {case["alertname"] for test in tests for case in test["alert_rule_test"] if case.get("exp_alerts")}
 
     assert fires == {rule["alert"] for rule in rules()}
+
+
+def test_the_texts_that_a_test_expects_are_those_of_the_alert() -> None:
+    expected = [
+        (case["alertname"], key, text)
+        for test in document("rules.test.yaml")["tests"]
+        for case in test["alert_rule_test"]
+        for alert in case.get("exp_alerts", ())
+        for key, text in alert["exp_annotations"].items()
+    ]
+    given = {(rule["alert"], key): text for rule in rules() for key, text in rule["annotations"].items()}
+
+    assert len(expected) >= 2 * len(rules())
+    for name, key, text in expected:
+        words = [re.escape(word) for word in re.split(r"\{\{.*?\}\}", given[name, key])]
+        assert re.fullmatch(".+".join(words), text), (name, key)
+
+
+def test_each_metric_of_the_broker_reaches_the_prometheus_of_compose_once() -> None:
+    broker = yaml.safe_load((FOLDER.parent / "compose.yaml").read_text(encoding="utf-8"))["services"]["broker"]
+    settings = {**broker["environment"], "OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4317"}
+
+    selected = selected_exporters({name: value for name, value in settings.items() if name.startswith("OTEL_")})
+
+    assert selected.metrics == (), "metrics_listen has them scraped"
+    assert selected.traces
+    assert selected.logs
 
 
 def test_an_alert_names_only_commands_that_exist() -> None:

@@ -6,9 +6,11 @@ import itertools
 import re
 import subprocess
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 import pytest
+import yaml
 from compose.observability.dashboard import queries
 
 from forebay.client import Client, Record, SinkFull, Stage
@@ -42,6 +44,35 @@ def test_the_tests_of_the_alert_rules_pass() -> None:
     command = [tool("promtool"), "test", "rules", "rules.test.yaml"]
 
     done = subprocess.run(command, cwd=SHIPPED, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("values", "lost"),
+    [
+        ("_x5 7x20", 7),  # the first loss of a sink
+        ("3x25", 0),  # one of before
+        ("3x10 8x15", 5),
+        ("_x5 7x5 _x15", 7),  # the broker was started again
+        ("_x25", 0),
+    ],
+)
+def test_the_dashboard_counts_every_record_that_was_lost(values: str, lost: int, tmp_path: Path) -> None:
+    [query] = [as_asked(query) for query in queries() if "vector(0)" in query and "dropped_records" in query]
+    expression = f"round({query.replace('10m', '20m')})"
+    labels = 'job="forebay",instance="b",messaging_destination_name="orders",reason="OVERFLOW"'
+    case = {
+        "interval": "1m",
+        "input_series": [{"series": f"forebay_dropped_records_total{{{labels}}}", "values": values}],
+        "promql_expr_test": [
+            {"expr": expression, "eval_time": "20m", "exp_samples": [{"labels": "{}", "value": lost}]}
+        ],
+    }
+    file = tmp_path / "lost.test.yaml"
+    file.write_text(yaml.safe_dump({"tests": [case]}), encoding="utf-8")
+
+    done = subprocess.run([tool("promtool"), "test", "rules", str(file)], capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -33,6 +33,11 @@ class LaneFigure:
     metric: Metric
     value: Value
     fold: Fold
+    folds_dead_letters: bool = True
+    """Lanes of dead-letter sinks count in the overflow series.
+
+    Their age does not: they wait for a decision, and would hide which of the others are behind.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +64,7 @@ def _lag_figures(name: str, which: str, of: Callable[[Lag], PathLag], labels: tu
     age = Metric(f"{name}.age", GAUGE, "s", f"Age of the oldest record {which}", labels)
     yield LaneFigure(records, lambda lane: of(lane).records, sum)
     yield LaneFigure(size, lambda lane: of(lane).size, sum)
-    yield LaneFigure(age, lambda lane: of(lane).age_us / 1e6, max)
+    yield LaneFigure(age, lambda lane: of(lane).age_us / 1e6, max, folds_dead_letters=False)
 
 
 def _mode_figures(name: str, reader: str, labels: tuple[str, ...]) -> Iterator[LaneFigure]:

@@ -16,6 +16,7 @@ from typing import Final
 
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
+from forebay.broker.core.dead_letters.letters import is_dead_letter_sink
 from forebay.broker.figures import (
     CONNECTIONS,
     INFO,
@@ -125,12 +126,14 @@ class Gauges:
         folded = Folded(figure.fold, self._seen[figure.metric])
         for (sink, subscription), figures in list(self._lags.items()):
             measured = figures[figure.metric]
+            foldable = figure.folds_dead_letters or not is_dead_letter_sink(sink)
             if folded.is_full:
-                if measured.folded is not None:
+                if measured.folded is not None and foldable:
                     folded.add_rest(measured.folded)
                 continue
             for partition, number in measured.points:
-                folded.add({SINK: sink, PARTITION: str(partition), GROUP: subscription}, number)
+                place = {SINK: sink, PARTITION: str(partition), GROUP: subscription}
+                folded.add(place, number, foldable=foldable)
         return folded.observations()
 
     def _of_replays(self, figure: LaneFigure) -> Iterable[Observation]:

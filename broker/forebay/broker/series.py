@@ -80,12 +80,13 @@ class Folded:
         """Every point from now on is folded."""
         return self._examined >= self._series_max
 
-    def add(self, given: Mapping[str, str], value: float) -> None:
-        """Add a point."""
+    def add(self, given: Mapping[str, str], value: float, *, foldable: bool = True) -> None:
+        """Add a point; one that is not ``foldable`` is left out where it cannot keep its attributes."""
         full = self.is_full
         self._examined += 1
         if full or not self._seen.admits(tuple(given.values())):
-            self._rest.append(value)
+            if foldable:
+                self._rest.append(value)
         else:
             self._shown.append(Observation(value, attributes(given)))
 

@@ -42,6 +42,14 @@ def test_a_gauge_folds_what_is_beyond_the_bound_into_one_value() -> None:
     assert highest.observations()[-1].value == 4
 
 
+def test_a_gauge_leaves_out_what_is_not_to_be_folded() -> None:
+    folded = Folded(sum, Seen(), series_max=1)
+    for foldable in (False, False, True):
+        folded.add({SINK: "a"}, 1.0, foldable=foldable)
+
+    assert [found.value for found in folded.observations()] == [1.0, 1.0]
+
+
 def test_a_gauge_that_has_had_all_its_series_is_full_after_as_many_points() -> None:
     folded = Folded(sum, Seen(seen_max=0), series_max=2)
 

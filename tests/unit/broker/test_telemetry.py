@@ -291,6 +291,18 @@ async def test_an_exporter_examines_no_more_lanes_than_it_has_series(seen: Obser
     assert [lanes.walks for lanes in subscriptions] == [0] * 4
 
 
+async def test_the_age_beyond_the_series_limit_is_that_of_what_waits_for_a_consumer(
+    seen: Observed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(series, "SERIES_MAX", 1)
+    told = told_to(seen)
+    for name, age_s in (("orders", 1), ("orders.dlq", 900), ("bills", 2), ("bills.dlq", 800)):
+        told.measured(name, "default", [Lag(0, 5, 50, age_s * 1_000_000, None)], "flowing")
+
+    assert [point.value for point in seen.points("forebay.subscription.lag.age")] == [1.0, 2.0]
+    assert [point.value for point in seen.points("forebay.subscription.lag")] == [5, 15]
+
+
 async def test_sinks_beyond_the_series_limit_are_reported_as_the_sum_of_their_measurements(
     seen: Observed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
