@@ -10,6 +10,9 @@ from typing import Final
 
 import pytest
 
+from forebay.broker.core.access.principal import Grant, Principal, Right
+from forebay.broker.rpc.access.rules import RULES
+
 ROOT: Final = Path(__file__).resolve().parents[2]
 COMPOSE: Final = ROOT / "compose"
 DOCKERFILE: Final = (COMPOSE / "Dockerfile").read_text(encoding="utf-8")
@@ -177,6 +180,26 @@ def test_the_test_of_the_containers_takes_no_port_and_no_profile_of_the_caller()
     assert len(ports) == 3
     assert {name for name in ports if f"{name}=0" not in exported.split()} == set()
     assert 'COMPOSE_PROFILES=""' in exported.split()
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "SinkService/CreateSink",  # sink
+        "EpochService/TakeTicket",  # spark
+        "BufferService/Publish",
+        "EpochService/CommitEpoch",
+        "BufferService/Deliver",  # deliverer
+        "SinkService/GetSinkStats",  # health checks
+        "EpochService/ListEpochs",
+    ],
+)
+def test_the_token_of_the_documents_has_the_rights_that_the_services_need(method: str) -> None:
+    text = (COMPOSE / "README.md").read_text(encoding="utf-8").replace("\\\n", " ")
+    [line] = re.findall(r"^forebay token create compose (.*)$", text, flags=re.MULTILINE)
+    grants = [Grant(Right(right), pattern) for right, pattern in re.findall(r"--allow ([a-z]+)=(\S+)", line)]
+
+    assert Principal("compose", tuple(grants)).may(RULES[f"/forebay.v1.{method}"].right, "readings")
 
 
 @pytest.mark.parametrize("service", sorted(set(ours()) - {"sink"}))

@@ -13,7 +13,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BeforeValidator, Field, GetPydanticSchema, ValidationError
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    GetPydanticSchema,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic_core import CoreSchema, core_schema
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as UnreadableVariable
@@ -55,10 +63,18 @@ def _sink_settings(given: Any, parse: Callable[[Any], dict[str, Any]]) -> SinkSe
     return SinkSettings(**{each.name: _core_value(each, values[each.public_name]) for each in chosen}).checked()
 
 
+def _number(value: object) -> object:
+    """Refuse true and false where a number is expected, which would be 1 and 0."""
+    if isinstance(value, bool):
+        raise ValueError("must be a number, not true or false")
+    return value
+
+
 def _named_settings(source: object, handler: object) -> CoreSchema:
     """Return the schema of settings by their public names, from the table."""
-    number = core_schema.float_schema(allow_inf_nan=False)
-    kinds = {bool: core_schema.bool_schema(), int: core_schema.int_schema(), float: number}
+    number = core_schema.no_info_before_validator_function(_number, core_schema.float_schema(allow_inf_nan=False))
+    whole = core_schema.no_info_before_validator_function(_number, core_schema.int_schema())
+    kinds = {bool: core_schema.bool_schema(), int: whole, float: number}
     fields = {
         each.public_name: core_schema.typed_dict_field(
             number if each.is_duration else kinds.get(type(each.default), core_schema.str_schema()), required=False
@@ -333,6 +349,13 @@ class BrokerSettings(BaseSettings):
 
     sink_defaults: Annotated[SinkSettings, GetPydanticSchema(_named_settings)] = DEFAULTS
     """Settings of a sink unless its creator names others, by their public names."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _numbers(cls, value: object, info: ValidationInfo) -> object:
+        """Refuse true and false for each setting that is a number."""
+        is_number = cls.model_fields[info.field_name or ""].annotation in {int, float}
+        return _number(value) if is_number else value
 
     @property
     def listens_openly(self) -> bool:

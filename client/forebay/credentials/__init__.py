@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from forebay.credentials.files import CredentialFile, Kind, warnings_of
+from forebay.credentials.files import Account, CredentialFile, Kind, warnings_of
 from forebay.credentials.report import CredentialReport
 from forebay.credentials.validity import Validity, validities
 
-__all__ = ["CredentialFile", "CredentialReport", "Kind", "Validity", "validities", "warnings_of"]
+__all__ = ["Account", "CredentialFile", "CredentialReport", "Kind", "Validity", "validities", "warnings_of"]

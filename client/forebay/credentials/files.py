@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -35,6 +36,28 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Account:
+    """User and groups of a process."""
+
+    uid: int
+    groups: frozenset[int]
+
+    @classmethod
+    def of_process(cls) -> Account | None:
+        """Return that of this process; None where the system has no such numbers."""
+        if not hasattr(os, "geteuid"):
+            return None
+        return cls(os.geteuid(), frozenset({os.getegid(), *os.getgroups()}))
+
+    def reads_by_group(self, status: os.stat_result) -> bool:
+        """Return whether a file of root is given to a group of the process, as Kubernetes gives a Secret.
+
+        The process cannot change such a file, and could not read it without the right of its group.
+        """
+        return self.uid != 0 == status.st_uid and status.st_gid in self.groups
+
+
+@dataclass(frozen=True, slots=True)
 class CredentialFile:
     """File named by a setting."""
 
@@ -43,15 +66,20 @@ class CredentialFile:
     kind: Kind
 
 
-def warnings_of(files: Iterable[CredentialFile], now: datetime) -> tuple[str, ...]:
-    """Return a sentence per problem. Unreadable files are reported by their users."""
-    return tuple(sentence for file in files if file.path for sentence in _of(file, now))
+def warnings_of(files: Iterable[CredentialFile], now: datetime, *, account: Account | None = None) -> tuple[str, ...]:
+    """Return a sentence per problem. Unreadable files are reported by their users.
+
+    ``account`` is that of the process by default.
+    """
+    account = account or Account.of_process()
+    return tuple(sentence for file in files if file.path for sentence in _of(file, now, account))
 
 
-def _of(file: CredentialFile, now: datetime) -> Iterator[str]:
+def _of(file: CredentialFile, now: datetime, account: Account | None) -> Iterator[str]:
     path = Path(file.path)
     try:
-        mode = stat.S_IMODE(path.stat().st_mode)
+        status = path.stat()
+        mode = stat.S_IMODE(status.st_mode)
         folder = stat.S_IMODE(path.resolve().parent.stat().st_mode)
     except OSError:
         return
@@ -60,7 +88,8 @@ def _of(file: CredentialFile, now: datetime) -> Iterator[str]:
         yield f"{place}: other accounts may change it (mode {mode:04o}); run chmod go-w on it"
     if folder & _EVERYBODY_WRITES and not folder & stat.S_ISVTX:
         yield f"{place}: every account may replace it, since its directory has mode {folder:04o}; run chmod o-w on that"
-    if file.kind is Kind.SECRET and mode & _OTHERS_READ:
+    others = stat.S_IROTH if account is not None and account.reads_by_group(status) else _OTHERS_READ
+    if file.kind is Kind.SECRET and mode & others:
         yield f"{place}: other accounts may read it (mode {mode:04o}); run chmod 600 on it"
     if file.kind is Kind.CERTIFICATES:
         yield from _about_validity(place, path, now)

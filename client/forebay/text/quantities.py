@@ -42,6 +42,8 @@ def bytes_of(text: str) -> int:
     size = Decimal(found[1]) * unit
     if size != size.to_integral_value() and not found[2]:
         raise ValueError(f"{text!r}: must be {SIZE_FORMS}")
+    if 0 < size < 1:  # 0 is another setting: no limit, or none at all
+        raise ValueError(f"{text!r}: is less than one byte; must be {SIZE_FORMS}")
     return int(size)
 
 

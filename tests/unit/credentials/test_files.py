@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from forebay.credentials import CredentialFile, Kind, warnings_of
+from forebay.credentials import Account, CredentialFile, Kind, warnings_of
 from tests.support.certificates import Authority
 
 NOW = datetime.now(UTC)
@@ -72,6 +73,46 @@ def test_rights_of_other_accounts_are_reported(kind: Kind, mode: int, words: lis
 
     assert len(found) == len(words)
     assert all(word in line for word, line in zip(words, found, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("mode", "owner", "group", "words"),
+    [
+        (0o440, 0, 10001, []),
+        (0o640, 0, 10001, []),
+        (0o440, 0, 10002, ["may read it (mode 0440)"]),  # of a group that the process is not in
+        (0o440, 10001, 10001, ["may read it"]),  # of the process itself, which can change it
+        (0o440, 10003, 10001, ["may read it"]),
+        (0o444, 0, 10001, ["may read it"]),
+        (0o660, 0, 10001, ["may change it"]),
+    ],
+)
+def test_a_file_of_root_for_the_group_of_the_process_is_in_order(
+    mode: int, owner: int, group: int, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("content")
+    file.chmod(mode)
+    actual = Path.stat
+
+    def owned(path: Path) -> os.stat_result:
+        found = actual(path)
+        numbers = (*found[:4], owner, group, *found[6:])
+        return os.stat_result(numbers) if path == file else found
+
+    monkeypatch.setattr(Path, "stat", owned)
+    account = Account(10001, frozenset({10001}))
+    found = warnings_of([CredentialFile("tls_server_key_file", str(file), Kind.SECRET)], NOW, account=account)
+
+    assert len(found) == len(words)
+    assert all(word in line for word, line in zip(words, found, strict=True))
+
+
+def test_root_itself_is_no_member_of_a_group_that_reads_its_files(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("content")
+
+    assert not Account(0, frozenset({file.stat().st_gid})).reads_by_group(file.stat())
 
 
 def test_a_directory_that_every_account_may_change_is_reported_unless_files_in_it_are_safe(tmp_path: Path) -> None:

@@ -25,6 +25,12 @@ def test_a_size_that_is_none_says_the_forms(text: str) -> None:
         bytes_of(text)
 
 
+@pytest.mark.parametrize("text", ["0.0001kB", "0.5B", ".0009 KiB"])
+def test_a_part_of_a_byte_is_not_zero(text: str) -> None:
+    with pytest.raises(ValueError, match="is less than one byte"):
+        bytes_of(text)
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [
