@@ -1,4 +1,4 @@
-"""Checks of the broker that the commands use: answer, version, clock, disk."""
+"""Checks of the broker that the commands use: answer, version, clock, disk, memory, failures."""
 
 from __future__ import annotations
 
@@ -27,15 +27,13 @@ SKEW_PROBLEM_S: Final = 60.0
 """Difference from which on ages, retention times and certificates are judged wrongly."""
 
 DISK_FREE_MIN: Final = 1 << 30
-"""Free bytes of a data directory whose reserve is not known."""
+"""Free bytes of a named data directory, whose reserve is not known."""
 
 
 def broker_checks(endpoint: str, data_dir: Path | None) -> Iterator[Check]:
-    """Yield the checks of each broker, and of the data directory."""
+    """Yield the checks of each broker, and of ``data_dir`` on this machine."""
     from forebay.client.errors import ForebayError
 
-    reserve = DISK_FREE_MIN
-    directories = [] if data_dir is None else [data_dir]
     with ExitStack() as opened:
         try:
             client = opened.enter_context(connect(endpoint))
@@ -50,14 +48,11 @@ def broker_checks(endpoint: str, data_dir: Path | None) -> Iterator[Check]:
                 except ForebayError as error:
                     yield Check("broker", Grade.PROBLEM, f"{each}: {_text(error)}", error.advice)
                     continue
-                yield from _of_answer(each, info)
+                yield from answer_checks(each, info)
                 if skew_s is not None:
                     yield clock_check(skew_s, uncertain_s)
-                if data_dir is None and info.data_dir and Path(info.data_dir).is_dir():
-                    directories.append(Path(info.data_dir))
-                    reserve = info.disk_reserve_bytes
-    for directory in directories:
-        yield disk_check(directory, reserve)
+    if data_dir is not None:
+        yield directory_check(data_dir, DISK_FREE_MIN)
 
 
 def _asked(client: Client, endpoint: str) -> tuple[BrokerInfo, float | None, float]:
@@ -69,7 +64,8 @@ def _asked(client: Client, endpoint: str) -> tuple[BrokerInfo, float | None, flo
     return info, skew_s, took_s / 2
 
 
-def _of_answer(endpoint: str, info: BrokerInfo) -> Iterator[Check]:
+def answer_checks(endpoint: str, info: BrokerInfo) -> Iterator[Check]:
+    """Yield the checks of a broker's answer: state, version, warnings, disk, memory and failures."""
     mine = version(NAME)
     state = info.state.lower()
     if state != "serving":
@@ -81,6 +77,30 @@ def _of_answer(endpoint: str, info: BrokerInfo) -> Iterator[Check]:
         yield Check("versions", Grade.WARNING, f"the broker is {info.version}, this is {mine}", advice)
     for warning in info.warnings:
         yield Check("broker", Grade.WARNING, warning, "see forebay info")
+    yield from _of_resources(endpoint, info)
+    yield from _of_failures(endpoint, info)
+
+
+def _of_resources(endpoint: str, info: BrokerInfo) -> Iterator[Check]:
+    """Yield the checks of disk and memory, as the broker reports them: they are those of its machine."""
+    if info.now is None:
+        return  # an older broker, which reports neither
+    if info.data_dir:
+        yield disk_check(f"{info.data_dir} of {endpoint}", info.disk_free_bytes, info.disk_reserve_bytes)
+    used, limit, watermark = info.memory_used_bytes, info.memory_limit_bytes, info.memory_high_watermark
+    if limit and used > limit * watermark:
+        text = f"{endpoint} uses {bytes_text(used)} of {bytes_text(limit)} memory, and restricts above {watermark:.0%}"
+        yield Check("memory", Grade.WARNING, text, "give the broker more memory, or lower its bounds")
+
+
+def _of_failures(endpoint: str, info: BrokerInfo) -> Iterator[Check]:
+    for partition in info.unreadable:
+        yield Check("reads", Grade.PROBLEM, f"{endpoint}: reads fail: {partition}", "check the disk of the broker")
+    for failure in info.background_failures:
+        yield Check("background", Grade.WARNING, f"{endpoint}: background work failed: {failure}", "see its log")
+    if info.realtime_failure:
+        text = f"{endpoint} reads the store, realtime failed: {info.realtime_failure}"
+        yield Check("realtime", Grade.WARNING, text, "see its log; it is tried again")
 
 
 def clock_check(skew_s: float, uncertain_s: float) -> Check:
@@ -94,12 +114,17 @@ def clock_check(skew_s: float, uncertain_s: float) -> Check:
     return Check("clock", Grade.WARNING if off_s <= SKEW_PROBLEM_S else Grade.PROBLEM, text, advice)
 
 
-def disk_check(directory: Path, reserve: int) -> Check:
-    """Return the check of the device of a data directory."""
+def directory_check(directory: Path, reserve: int) -> Check:
+    """Return the check of the device of a data directory on this machine."""
     try:
         free = shutil.disk_usage(directory).free
     except OSError as error:
         return Check("disk", Grade.PROBLEM, f"{directory}: {error.strerror}", "name another with --data-dir")
+    return disk_check(str(directory), free, reserve)
+
+
+def disk_check(directory: str, free: int, reserve: int) -> Check:
+    """Return the check of the free bytes of a data directory's device."""
     text = f"{bytes_text(free)} are free for {directory}, {bytes_text(reserve)} are reserved"
     if free <= reserve:
         return Check("disk", Grade.PROBLEM, text, "free space: the broker rejects appends with DISK_FULL")

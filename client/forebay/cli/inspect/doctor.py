@@ -21,7 +21,7 @@ STYLES: Final[Mapping[Grade, str]] = {Grade.OK: "green", Grade.WARNING: "yellow"
 def doctor(
     data_dir: Annotated[
         Path | None,
-        typer.Option("--data-dir", help="Data directory to check; default: that of a broker on this machine."),
+        typer.Option("--data-dir", help="Data directory on this machine whose disk is checked, too."),
     ] = None,
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,
@@ -29,7 +29,8 @@ def doctor(
     """Check this environment: Python, extras and their versions, Java, variables, limits, and the broker.
 
     The broker is checked with the same address, TLS and token as every command uses: whether it answers, its version,
-    its clock, and the disk of its data directory if that is on this machine. Exit code 0 no problem, 1 a problem.
+    its clock, and what it reports about its disk, memory, reads and background work. Exit code 0: no problem, 1: a
+    problem.
     """
     found = [*package_checks(), *variable_checks(), *machine_checks(), *broker_checks(endpoint, data_dir)]
     problems = sum(one.grade is Grade.PROBLEM for one in found)

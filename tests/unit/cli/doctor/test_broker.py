@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -11,9 +15,11 @@ import pytest
 from forebay.broker.embedded import BrokerServer
 from forebay.broker.settings import load
 from forebay.cli import run
-from forebay.cli.doctor.broker import broker_checks, clock_check, disk_check
+from forebay.cli.doctor.broker import answer_checks, broker_checks, clock_check, directory_check
 from forebay.cli.doctor.check import Grade
 from forebay.cli.exits import ExitCode
+from forebay.client import BrokerInfo
+from forebay.packaging import NAME
 from tests.support.targets.scripted_server import Answer, serving
 
 
@@ -25,11 +31,56 @@ def test_a_broker_that_answers_has_a_version_and_a_clock() -> None:
     assert "serves, version" in found["broker"].text
 
 
-def test_the_disk_of_a_data_directory_on_this_machine_is_checked(tmp_path: Path) -> None:
+def test_the_disk_of_a_broker_is_checked_as_the_broker_reports_it(tmp_path: Path) -> None:
     with BrokerServer.on_disk(load(data_dir=tmp_path / "data", listen="127.0.0.1:0", disk_reserve_bytes=0)) as broker:
         found = {one.subject: one for one in broker_checks(broker.endpoint, None)}
 
-    assert str(tmp_path / "data") in found["disk"].text
+    assert f"{tmp_path / 'data'} of {broker.endpoint}" in found["disk"].text
+
+
+def answer(**facts: Any) -> BrokerInfo:
+    """The answer of a broker with the version of this package."""
+    now = datetime.now(UTC)
+    known: dict[str, Any] = {
+        **dict.fromkeys((field.name for field in fields(BrokerInfo)[:16]), 0),
+        **{"version": version(NAME), "state": "SERVING", "state_reason": "", "data_dir": "", "started_at": now},
+    }
+    return BrokerInfo(**{**known, "now": now, **facts})
+
+
+def test_the_disk_of_another_machine_is_that_which_its_broker_reports(tmp_path: Path) -> None:
+    full = answer(data_dir=str(tmp_path), disk_free_bytes=1, disk_reserve_bytes=1 << 30)
+
+    found = {one.subject: one for one in answer_checks("prod:7311", full)}
+
+    assert (found["disk"].grade, "prod:7311" in found["disk"].text) == (Grade.PROBLEM, True)
+
+
+def test_an_older_broker_that_reports_no_disk_gets_no_check_of_it(tmp_path: Path) -> None:
+    found = answer_checks("prod:7311", answer(data_dir=str(tmp_path), now=None))
+
+    assert [(one.subject, one.grade) for one in found] == [("broker", Grade.OK)]
+
+
+def test_failures_that_a_broker_reports_are_shown() -> None:
+    info = answer(
+        unreadable=("orders/0: Input/output error",),
+        background_failures=("reclaimer: OSError",),
+        realtime_failure="MemoryError",
+        memory_used_bytes=91,
+        memory_limit_bytes=100,
+        memory_high_watermark=0.9,
+    )
+
+    found = [(one.subject, one.grade) for one in answer_checks("prod:7311", info)]
+
+    assert found == [
+        ("broker", Grade.OK),
+        ("memory", Grade.WARNING),
+        ("reads", Grade.PROBLEM),
+        ("background", Grade.WARNING),
+        ("realtime", Grade.WARNING),
+    ]
 
 
 def test_a_broker_that_does_not_answer_is_a_problem_with_its_advice() -> None:
@@ -71,6 +122,6 @@ def test_clocks_may_differ_by_a_second(skew_s: float, uncertain_s: float, grade:
 
 
 def test_a_disk_below_its_reserve_is_a_problem(tmp_path: Path) -> None:
-    assert disk_check(tmp_path, 0).grade is Grade.OK
-    assert disk_check(tmp_path, 1 << 60).grade is Grade.PROBLEM
-    assert disk_check(tmp_path / "none", 0).grade is Grade.PROBLEM
+    assert directory_check(tmp_path, 0).grade is Grade.OK
+    assert directory_check(tmp_path, 1 << 60).grade is Grade.PROBLEM
+    assert directory_check(tmp_path / "none", 0).grade is Grade.PROBLEM

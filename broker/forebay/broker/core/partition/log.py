@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import merge
-from itertools import islice
+from itertools import chain, islice, takewhile
 from typing import Final
 
 from forebay.broker.core.partition.gaps import Rejections, merged
@@ -261,11 +261,16 @@ class PartitionLog:
 
     def first_entries(self) -> list[Entry]:
         """Return the oldest entries that are in memory, in order."""
+        return list(self.iter_first())
+
+    def iter_first(self) -> Iterator[Entry]:
+        """Yield the oldest entries that are in memory, in order; the log must not change meanwhile."""
         if self.whole:
-            return list(self.recent)
+            return iter(self.recent)
         if not self.recent or not self.complete:
-            return list(self.oldest)
-        return [*(entry for entry in self.oldest if entry.base < self.recent[0].base), *self.recent]
+            return iter(self.oldest)
+        begins = self.recent[0].base
+        return chain(takewhile(lambda entry: entry.base < begins, self.oldest), self.recent)
 
     def recent_from(self, offset: int) -> list[Entry] | None:
         """Return the first entries that end above ``offset``; None if ``recent`` does not reach down to it."""
@@ -312,10 +317,9 @@ class PartitionLog:
         for base in gone & self.held.keys():
             del self.held[base]
         self.oldest = deque(entry for entry in self.oldest if entry.base not in gone)
-        if len(entries) <= len(self.recent) and self.recent[: len(entries)] == entries:
-            del self.recent[: len(entries)]
-        elif self.recent and entries[-1].base >= self.recent[0].base:
-            self.recent = [entry for entry in self.recent if entry.base not in gone]
+        low = bisect_left(self.recent, entries[0].base, key=lambda entry: entry.base)
+        high = bisect_left(self.recent, entries[-1].end, lo=low, key=lambda entry: entry.base)
+        self.recent[low:high] = [entry for entry in self.recent[low:high] if entry.base not in gone]
         self.head = replace(
             self.head,
             removed_records=self.head.removed_records + records,
@@ -350,14 +354,14 @@ class PartitionLog:
         self._gaps = sorted([*self._gaps, *made], key=lambda gap: gap.first)
         return made
 
-    def hole_at(self, position: int, entries: list[Entry]) -> bool:
+    def hole_at(self, position: int, first: Entry | None) -> bool:
         """Return whether ``position``, which was not trimmed, is neither in a page nor in a gap.
 
-        ``entries`` are those from it on.
+        ``first`` is the first entry from it on, None if there is none.
         """
         at = max(position, self.head.earliest)
         gap = self.next_gap(at)
-        begins = min(entries[0].base if entries else self.tail.next_offset, self.tail.next_offset)
+        begins = min(first.base if first is not None else self.tail.next_offset, self.tail.next_offset)
         return at < min(begins, gap.first if gap is not None else begins)
 
     def apply_repair(self, head: Head, made: list[Gap]) -> None:

@@ -8,6 +8,7 @@ settled them.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -59,16 +60,51 @@ class Restarted:
     """Number of records that a subscription had not settled; an upper bound where a gap says so."""
 
 
-def held_runs(entries: Iterable[Entry]) -> tuple[Held, ...]:
-    """Return pages by rising offset as runs of consecutive records."""
-    runs: list[Held] = []
-    for entry in entries:
-        last = runs[-1] if runs else None
+@dataclass(slots=True)
+class _Run:
+    first: int
+    end: int
+    bytes_before: int
+    bytes_end: int
+    pages_before: int
+    pages_end: int
+
+
+class HeldRuns:
+    """Pages of a partition that are only in memory, as runs of consecutive records.
+
+    A change costs as much as there are runs, not pages: memory may hold millions of pages.
+    """
+
+    def __init__(self) -> None:
+        self._runs: list[_Run] = []
+
+    def add(self, entry: Entry) -> None:
+        """Add a page behind all others."""
+        bytes_end, pages_end = entry.bytes_before + entry.size, entry.pages_before + 1
+        last = self._runs[-1] if self._runs else None
         if last is not None and last.end == entry.base:
-            runs[-1] = Held(last.first, entry.end, last.size + entry.size, last.pages + 1)
+            last.end, last.bytes_end, last.pages_end = entry.end, bytes_end, pages_end
         else:
-            runs.append(Held(entry.base, entry.end, entry.size, 1))
-    return tuple(runs)
+            run = _Run(entry.base, entry.end, entry.bytes_before, bytes_end, entry.pages_before, pages_end)
+            self._runs.append(run)
+
+    def remove(self, entry: Entry) -> None:
+        """Remove a page; without effect for one that is not among them."""
+        at = bisect_right(self._runs, entry.base, key=lambda run: run.first) - 1
+        if at < 0 or self._runs[at].end < entry.end:
+            return
+        run, bytes_end, pages_end = self._runs[at], entry.bytes_before + entry.size, entry.pages_before + 1
+        below = _Run(run.first, entry.base, run.bytes_before, entry.bytes_before, run.pages_before, entry.pages_before)
+        above = _Run(entry.end, run.end, bytes_end, run.bytes_end, pages_end, run.pages_end)
+        self._runs[at : at + 1] = [part for part in (below, above) if part.first < part.end]
+
+    def held(self) -> tuple[Held, ...]:
+        """Return the runs by rising offset."""
+        return tuple(
+            Held(run.first, run.end, run.bytes_end - run.bytes_before, run.pages_end - run.pages_before)
+            for run in self._runs
+        )
 
 
 def highest(cursors: Iterable[Cursor]) -> int:

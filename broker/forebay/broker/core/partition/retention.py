@@ -9,7 +9,7 @@ least for the configured time, and at most one mark spacing longer. Nothing here
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -63,7 +63,7 @@ def passed_until(marks: Marks, now_us: int, retain_us: int) -> int:
     return max((mark.until for mark in marks if mark.at_us <= now_us - retain_us), default=0)
 
 
-def settled_front(entries: Sequence[Entry], settled: int) -> list[Entry]:
+def settled_front(entries: Iterable[Entry], settled: int) -> list[Entry]:
     """Return those of the first entries of a partition that every subscription has settled completely."""
     front: list[Entry] = []
     for entry in entries:

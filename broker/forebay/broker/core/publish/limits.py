@@ -6,7 +6,8 @@ that are not in flight can be dropped.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from forebay.broker.core.errors import RecordTooLarge, SinkFull
@@ -116,22 +117,26 @@ def oldest(
     logs: Sequence[PartitionLog], in_flight: Sequence[frozenset[int]], over_records: int, over_bytes: int
 ) -> list[Drop] | Wait:
     """Return the oldest pages of all partitions by age, until enough is free or no page is left."""
-    heads = {log.number: [e for e in log.first_entries() if e.base not in in_flight[log.number]] for log in logs}
-    seen = dict.fromkeys(heads, 0)
+    heads = {log.number: _droppable(log, in_flight[log.number]) for log in logs}
+    fronts = {number: next(head, None) for number, head in heads.items()}
     drops: list[Drop] = []
     while over_records > 0 or over_bytes > 0:
         for log in logs:
             # Entries beyond the loaded ones may be the oldest: load before judging.
-            if not log.complete and seen[log.number] == len(heads[log.number]):
+            if not log.complete and fronts[log.number] is None:
                 return drops or Wait(load=log.number)
-        candidates = [(heads[n][seen[n]].age_us, n) for n in heads if seen[n] < len(heads[n])]
+        candidates = [(entry.age_us, number, entry) for number, entry in fronts.items() if entry is not None]
         if not candidates:
             queued = any(log.queued_bytes for log in logs)
             return drops or (Wait(load=None) if queued else [])
-        _, partition = min(candidates)
-        entry = heads[partition][seen[partition]]
-        seen[partition] += 1
+        _, partition, entry = min(candidates, key=lambda candidate: candidate[:2])
+        fronts[partition] = next(heads[partition], None)
         drops.append(Drop(partition, entry))
         over_records -= entry.count
         over_bytes -= entry.size
     return drops
+
+
+def _droppable(log: PartitionLog, in_flight: AbstractSet[int]) -> Iterator[Entry]:
+    """Yield the oldest entries that are not in flight, as far as they are loaded."""
+    return (entry for entry in log.iter_first() if entry.base not in in_flight)

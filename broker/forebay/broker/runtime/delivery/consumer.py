@@ -286,7 +286,7 @@ class Consumer:
             if place != lane.send_state:
                 self.wakeup.set()
                 return None
-            if log.hole_at(lane.sender.position, entries):
+            if log.hole_at(lane.sender.position, entries[0] if entries else None):
                 await source.repair(partition)
                 self.wakeup.set()
                 return None

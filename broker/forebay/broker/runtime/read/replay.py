@@ -142,7 +142,7 @@ class Replay:
     async def _next(self, position: int, stop: int | None, *, is_first: bool = False) -> Batch | Gap | None:
         log = self._log
         entries = await self._reader.upcoming(position)
-        if position >= log.head.earliest and log.hole_at(position, entries):
+        if position >= log.head.earliest and log.hole_at(position, entries[0] if entries else None):
             await self._removal.repair(log)
             entries = await self._reader.upcoming(position)
         gap = log.next_gap(position)

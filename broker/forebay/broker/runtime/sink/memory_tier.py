@@ -17,7 +17,7 @@ from typing import Final
 from forebay.broker.core.errors import DiskFull, StoreFenced, TooManyWaiting
 from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.partition.pages import Body, Durability, Entry
-from forebay.broker.core.partition.reservation import held_runs
+from forebay.broker.core.partition.reservation import HeldRuns
 from forebay.broker.core.settings import BufferMode
 from forebay.broker.core.writes import (
     PageWrite,
@@ -63,6 +63,8 @@ class MemoryTier:
         self._memory = memory
         self._held: dict[int, _HeldPage] = {}
         """Pages by page number, oldest first."""
+        self._runs: dict[int, HeldRuns] = {}
+        """Those that are not being written to disk, by partition."""
         self._leaving: set[int] = set()
         """Numbers of pages that are being written to disk."""
         self._disk_end = {log.number: log.tail.next_offset for log in sink.logs if log.pages}
@@ -121,6 +123,7 @@ class MemoryTier:
         number = self._committer.next_number()
         entry, body, tail = page_of([append], log.decided, number=number, bulk=False)
         log.held[entry.base] = entry
+        self._runs.setdefault(log.number, HeldRuns()).add(entry)
         log.decided = tail
         log.confirm(tail, [entry], entry.size)
         self._held[number] = _HeldPage(log.number, entry, body, append.slot)
@@ -157,7 +160,8 @@ class MemoryTier:
         """Return the writes beside a partition's tail: the current head, and the pages only in memory."""
         if not self.active:
             return []
-        held = held_runs(entry for entry in log.held.values() if entry.number not in self._leaving)
+        runs = self._runs.get(log.number)
+        held = runs.held() if runs is not None else ()
         sink = self._sink.id
         writes: list[Write] = [PutHead(sink, log.number, log.head)]
         if held or log.number in self._notified:
@@ -184,6 +188,7 @@ class MemoryTier:
         page = self._held.pop(number, None)
         if page is not None:
             self._pages.held.pop(number, None)
+            self._runs[page.partition].remove(page.entry)
             self.records -= page.entry.count
             self.size -= page.entry.size
 
@@ -214,6 +219,7 @@ class MemoryTier:
         writes: list[Write] = []
         for page in pages:
             self._leaving.add(page.entry.number)
+            self._runs[page.partition].remove(page.entry)
             writes.append(PutEntry(sink, page.partition, page.entry))
             self._disk_end[page.partition] = max(self._disk_end.get(page.partition, 0), page.entry.end)
             if page.slot is not None and self.slot_is_current(page.slot):

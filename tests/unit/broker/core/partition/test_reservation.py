@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from forebay.broker.core.partition.cursor import Cursor, Settlement
 from forebay.broker.core.partition.log import Head, Tail
-from forebay.broker.core.partition.pages import DropReason, Gap
+from forebay.broker.core.partition.pages import DropReason, Entry, Gap
 from forebay.broker.core.partition.ranges import Range
-from forebay.broker.core.partition.reservation import Held, Reserve, Restarted, held_runs, restart
+from forebay.broker.core.partition.reservation import Held, HeldRuns, Reserve, Restarted, restart
 from tests.support.pages.samples import entry
 
 NONE = Head()
@@ -32,8 +34,35 @@ def told(found: Restarted) -> list[tuple[int, int, bool]]:
     return [(gap.first, gap.end, gap.at_most) for gap in found.gaps]
 
 
+def paged(base: int) -> Entry:
+    """A page of one record, in a log of such pages."""
+    return replace(entry(base), bytes_before=10 * base, pages_before=base)
+
+
+def held(*pages: Entry) -> HeldRuns:
+    runs = HeldRuns()
+    for each in pages:
+        runs.add(each)
+    return runs
+
+
 def test_pages_become_runs_of_consecutive_records() -> None:
-    assert held_runs([entry(0, 2), entry(2, 3), entry(9, 1)]) == (Held(0, 5, 50, 2), Held(9, 10, 10, 1))
+    runs = held(paged(0), paged(1), paged(9))
+
+    assert runs.held() == (Held(0, 2, 20, 2), Held(9, 10, 10, 1))
+
+
+def test_pages_that_leave_shorten_and_split_their_runs() -> None:
+    pages = [paged(at) for at in range(6)]
+    runs = held(*pages)
+
+    found = []
+    for at in (0, 3, 3, 5, 4):
+        runs.remove(pages[at])
+        found.append(runs.held())
+
+    split = (Held(1, 3, 20, 2), Held(4, 6, 20, 2))
+    assert found == [(Held(1, 6, 50, 5),), split, split, (split[0], Held(4, 5, 10, 1)), split[:1]]
 
 
 def test_after_a_kill_it_continues_behind_what_was_accepted_and_counts_exactly() -> None:

@@ -176,3 +176,11 @@ def test_a_page_settled_in_part_is_not_settled() -> None:
     assert settled_front(pages, 7) == pages[:1]
     assert settled_front(pages, 8) == pages
     assert settled_front(pages, 3) == []
+
+
+def test_the_settled_front_reads_one_page_beyond_itself() -> None:
+    pages = [entry(at) for at in range(4)]
+    rest = iter(pages)
+
+    assert settled_front(rest, 1) == pages[:1]
+    assert list(rest) == pages[2:]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -212,3 +213,24 @@ def test_a_page_that_an_empty_sink_could_not_take_is_refused_for_good(settings: 
         stage(settings, [log_of()], (0, 0), 6, 60)
     with pytest.raises(RecordTooLarge):
         stage(replace(settings, max_total_bytes=1024), [log_of()], (0, 0), 1, 1025)
+
+
+class CountedList(list[Entry]):
+    """A list that counts the entries that are read from it."""
+
+    read = 0
+
+    def __iter__(self) -> Iterator[Entry]:
+        for each in super().__iter__():
+            self.read += 1
+            yield each
+
+
+def test_a_drop_reads_no_more_entries_than_it_needs() -> None:
+    log = log_of(*(entry(at, age_us=at) for at in range(100)))
+    log.recent = found = CountedList(log.recent)
+
+    drops = decide(dropping(max_disk_cache=100), [log], 2, 20, in_flight=({0, 1},))
+
+    assert drops == [Drop(0, entry(2, age_us=2)), Drop(0, entry(3, age_us=3))]
+    assert found.read <= 5

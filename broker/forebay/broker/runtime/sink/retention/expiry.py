@@ -75,12 +75,11 @@ class Expirer:
             first, born_before_us = log.first_entry(), _born_before_us(buffer.state)
             if first is None or first.age_us >= born_before_us:
                 return
-            entries = log.first_entries()
-            old = expired(entries, born_before_us, buffer.state.in_flight(log.number))
+            old = expired(log.iter_first(), born_before_us, buffer.state.in_flight(log.number))
             if old:
                 buffer.removal.drop(log.number, old, DropReason.EXPIRED)
                 await buffer.removal.drops_durable(log.number)
-            elif entries[-1].age_us < born_before_us and not log.complete:
+            elif not log.complete and log.first_entries()[-1].age_us < born_before_us:
                 await self._pages.load_more(buffer.record.id, log)
             else:
                 return  # the expired pages are in flight

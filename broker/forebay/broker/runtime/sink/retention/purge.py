@@ -127,7 +127,7 @@ async def _confirmed(committer: Committer, log: PartitionLog, end: int) -> None:
 def _covered(log: PartitionLog, until: Until) -> list[Entry]:
     """Return the oldest pages to drop, as far as they are in memory."""
     covered: list[Entry] = []
-    for entry in log.first_entries():
+    for entry in log.iter_first():
         if not until.covers(entry):
             break
         covered.append(entry)

@@ -266,15 +266,15 @@ class Removal:
         """
         while log.pages and not self._sink.deleted:
             await self._pages.load_oldest(self._sink.id, log)
-            if log.hole_at(log.head.earliest, log.first_entries()):
+            if log.hole_at(log.head.earliest, log.first_entry()):
                 if not repair:
                     self.trim_now(log.number)
                     return
                 await self.repair(log)
-                if log.hole_at(log.head.earliest, log.first_entries()):
+                if log.hole_at(log.head.earliest, log.first_entry()):
                     return
                 continue
-            entries = settled_front(log.first_entries(), self._retaining.released(log, self._sink.settled(log)))
+            entries = settled_front(log.iter_first(), self._retaining.released(log, self._sink.settled(log)))
             if not entries:
                 return
             self.take_out(log, entries)

@@ -143,5 +143,5 @@ class Retention:
             with suppress(ReadFailed):
                 await self._pages.load_oldest(self._sink.id, log)
                 logs.append(log)
-        fronts = {log.number: settled_front(log.first_entries(), self._sink.settled(log)) for log in logs}
+        fronts = {log.number: settled_front(log.iter_first(), self._sink.settled(log)) for log in logs}
         return oldest_first(fronts, records, size)
