@@ -14,6 +14,8 @@ from forebay.cli import run
 from forebay.cli.exits import ExitCode
 from forebay.client import Client, InvalidArgument, Record
 from forebay.client.positions.position import WRITE_MARK, PositionKey, SavedPosition
+from forebay.client.positions.stores import memory
+from forebay.client.positions.stores.memory import MemoryPositions
 
 
 @pytest.fixture
@@ -111,3 +113,24 @@ def test_a_store_with_an_unknown_scheme_is_wrong_usage(
 
     assert run(words) == ExitCode.USAGE
     assert "must be a URL that begins with" in capsys.readouterr().err
+
+
+class Closable(MemoryPositions):
+    """Store that counts how often it was closed."""
+
+    closed = 0
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_a_command_closes_the_store_that_it_opens(
+    broker: BrokerServer, orders: Client, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = Closable()
+    monkeypatch.setitem(memory._SHARED, "commands", store)
+
+    said(broker, capsys, "position", "list", "--store", "memory:commands")
+    assert store.closed == 1
+    said(broker, capsys, "position", "delete", "orders", "billing", "--store", "memory:commands", "--dry-run")
+    assert store.closed == 2

@@ -199,7 +199,7 @@ class Client(ClientCalls, Blocking):
     def position_store(self, url: str = "broker:", *, rw_timeout_s: float = 10.0) -> PositionStore:
         """Open a store of saved positions, as ``consumer`` does.
 
-        Raises ``InvalidArgument``, ``PositionStoreError``.
+        ``close`` of the store releases its connections. Raises ``InvalidArgument``, ``PositionStoreError``.
         """
         return open_store(url, channels=self._channels, rw_timeout_s=rw_timeout_s)
 

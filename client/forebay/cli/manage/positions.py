@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Final
@@ -63,8 +63,8 @@ def list_positions(
     output: OutputForm = Output.TABLE,
 ) -> None:
     """List saved positions, with the number of records behind each."""
-    with connect(endpoint) as client:
-        rows = _rows(client, client.position_store(store), prefix)
+    with connect(endpoint) as client, closing(client.position_store(store)) as opened:
+        rows = _rows(client, opened, prefix)
     columns: dict[str, Column[_Row]] = {
         "namespace": "namespace",
         "consumer": "consumer",
@@ -90,8 +90,10 @@ def delete(
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Delete the positions of a consumer in a sink: it then starts at its start point."""
-    with connect(endpoint, sink, is_needed=store.startswith("broker:")) as client:
-        opened = client.position_store(store)
+    with (
+        connect(endpoint, sink, is_needed=store.startswith("broker:")) as client,
+        closing(client.position_store(store)) as opened,
+    ):
         keys = [text for text, _ in _keys(opened, f"{namespace}/{name}/{sink}/")]
         effect = f"delete {len(keys)} saved positions of {name} in {sink}"
         if dry_run:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -65,10 +65,15 @@ def plan_spans(options: ReadOptions, stored: Sequence[StoredRange]) -> list[Span
     ]
 
 
-def plan_start(options: ReadOptions, stored: Sequence[StoredRange]) -> dict[int, int]:
-    """Return the start of a stream by partition. Raises `ForebaySparkError` for missing offsets."""
+def plan_start(
+    options: ReadOptions, stored: Sequence[StoredRange], partitions: Collection[int] | None = None
+) -> dict[int, int]:
+    """Return the start of a stream by partition. Raises `ForebaySparkError` for missing offsets.
+
+    ``partitions`` are those that start there; None is all of ``stored``.
+    """
     _check_named(options, stored)
-    return {one.partition: _start(options, one) for one in stored}
+    return {one.partition: _start(options, one) for one in stored if partitions is None or one.partition in partitions}
 
 
 def plan_batch(options: ReadOptions, start: Mapping[int, int], end: Mapping[int, int]) -> list[Span]:

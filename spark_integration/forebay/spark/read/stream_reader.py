@@ -8,7 +8,7 @@ its constructor arguments and its `Split`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 import pyarrow as pa
@@ -77,13 +77,17 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _find_start(self, client: Client) -> StreamOffset:
         found = view(client, self._options.target.sink)
-        self._start_unknown = False
-        if self._settlement is not None:
-            start = self._settlement.begin(client, found)
-        else:
-            start = plan_start(resolved(client, self._options, found), found.stored)
+        settled = self._settlement.begin(client, found) if self._settlement is not None else None
+
+        def default(partitions: Collection[int]) -> Mapping[int, int]:
+            if settled is not None:
+                return settled
+            return plan_start(resolved(client, self._options, found), found.stored, partitions)
+
         if self._saved is not None:
-            start = self._saved.begin(client, found, start)
+            start: Mapping[int, int] = self._saved.begin(client, found, default)
+        else:
+            start = default([one.partition for one in found.stored])
         return StreamOffset(found.incarnation, start, initial=True)
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -111,7 +115,7 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._check_same(begin, found)
         self._settle(begin)
         self._start_unknown = False
-        return self._end(begin, found, limit, self._resumed(begin, found)).json()
+        return self._end(begin, found, limit, self._resumed(begin.partitions, found)).json()
 
     def _without_start(self) -> Json:
         found = self._call(self._view)
@@ -121,15 +125,15 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._planned = StreamOffset(found.incarnation, {one.partition: one.next for one in found.stored})
         else:
             self._check_same(begin, found)
-            self._planned = self._end(begin, found, ReadAllAvailable(), self._resumed(begin, found))
+            self._planned = self._end(begin, found, ReadAllAvailable(), self._resumed(begin.partitions, found))
         return self._planned.json()
 
-    def _resumed(self, begin: StreamOffset, found: SinkView) -> Mapping[int, int]:
+    def _resumed(self, begin: Mapping[int, int], found: SinkView) -> Mapping[int, int]:
         """Return the start of the next micro-batch: the end of the last one, or later if saved."""
         saved = self._saved
         if saved is None:
-            return begin.partitions
-        return self._call(lambda client: saved.resume(client, found, begin.partitions))
+            return begin
+        return self._call(lambda client: saved.resume(client, found, begin))
 
     def _end(self, begin: StreamOffset, found: SinkView, limit: ReadLimit, start: Mapping[int, int]) -> StreamOffset:
         stored = found.stored
@@ -161,12 +165,17 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [Split(span, last.incarnation) for span in spans]
 
     def _resumed_start(self, first: StreamOffset, last: StreamOffset, found: SinkView) -> Mapping[int, int]:
-        """Return the start of the first micro-batch, which Spark has planned or runs again.
+        """Return the start of the first micro-batch that this object sees: a planned one, or a repeated one.
 
-        It is the later of Spark's and the saved position, which is that of a micro-batch that was committed.
+        It is the later of Spark's and the saved position, which is that of a micro-batch that was committed. The first
+        one of the query stays as it was planned; the positions begin where it began, which may be another offset than
+        the start of a query that is decided now.
         """
         begin = dict(start_of_batch(first, last))
-        for partition, saved in self._resumed(first, found).items():
+        if first.initial:
+            self._resumed(begin, found)
+            return begin
+        for partition, saved in self._resumed(first.partitions, found).items():
             if begin.get(partition, 0) < saved:
                 begin[partition] = max(begin.get(partition, 0), min(saved, last.at(partition)))
         return begin

@@ -199,6 +199,82 @@ def saved_offset(broker: TestBroker) -> int:
 SAVED = {"checkpoint_store": "broker:", "checkpoint_name": "billing"}
 
 
+@pytest.mark.parametrize("was_saved", [False, True])
+def test_records_behind_a_first_batch_that_failed_are_read_if_no_position_is_saved(
+    orders: TestBroker, was_saved: bool
+) -> None:
+    """The option was added after the failure, or the position was deleted; `latest` has moved."""
+    before = reader(orders, startingOffsets="latest", **(SAVED if was_saved else {}))
+    start = before.initialOffset()
+    fill(orders, 2)
+    end = latest(before, start)
+    before.stop()
+    with orders.client() as client:
+        for found in list(client.positions.list("spark/")):
+            client.positions.delete(found.key)
+    fill(orders, 10)
+
+    again = reader(orders, startingOffsets="latest", **SAVED)
+    assert offsets(rows(again, again.initialOffset(), end)) == [5, 6]
+    assert saved_offset(orders) == 5
+    fill(orders, 3)
+    after = latest(again, end)
+    assert offsets(rows(again, end, after)) == list(range(7, 20))
+    assert latest(again, after) == after
+    again.stop()
+
+    assert saved_offset(orders) == 20
+
+
+def test_records_behind_a_first_batch_without_rows_are_read_if_no_position_is_saved(orders: TestBroker) -> None:
+    before = reader(orders, startingOffsets="latest")
+    end = latest(before, before.initialOffset())
+    fill(orders, 3)
+
+    again = reader(orders, startingOffsets="latest", **SAVED)
+    assert rows(again, again.initialOffset(), end) == []
+    assert offsets(rows(again, end, latest(again, end))) == [5, 6, 7]
+    again.stop()
+
+
+def test_a_first_batch_that_is_run_again_has_its_rows_whatever_is_saved(orders: TestBroker) -> None:
+    query = reader(orders, **SAVED)
+    start = query.initialOffset()
+    first = latest(query, start, ReadMaxRows(2))
+    latest(query, latest(query, first))
+    query.stop()
+    assert saved_offset(orders) == 5
+    fill(orders, 1)
+
+    again = reader(orders, **SAVED)
+
+    assert offsets(rows(again, again.initialOffset(), first)) == [0, 1]
+    assert offsets(rows(again, first, latest(again, first))) == [5]
+    again.stop()
+
+
+def test_a_saved_position_is_used_although_the_starting_offsets_are_gone(orders: TestBroker) -> None:
+    with orders.client() as client:
+        client.sinks.delete("orders", force=True)
+        client.sinks.create("orders", partitions=2, buffer_page_size=1)
+    for _ in range(6):
+        fill(orders, 1)
+    options = {**SAVED, "startingOffsets": '{"0": 2}'}
+    query = reader(orders, **options)
+    latest(query, latest(query, query.initialOffset(), ReadMaxRows(3)), ReadMaxRows(1))
+    query.stop()
+    with orders.client() as client:
+        client.subscriptions.settle("orders", offsets={0: 4})
+
+    with pytest.raises(ForebaySparkError, match="asks for offset 2 in partition 0"):
+        reader(orders, startingOffsets='{"0": 2}').initialOffset()
+    again = reader(orders, **options)
+    start = again.initialOffset()
+    assert places(start) == {0: 5, 1: 0}
+    assert offsets(rows(again, start, latest(again, start))) == [5]
+    again.stop()
+
+
 def test_a_query_that_begins_again_without_read_limits_saves_its_positions(orders: TestBroker) -> None:
     query = reader(orders, **SAVED)
     query.initialOffset()
