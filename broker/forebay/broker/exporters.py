@@ -58,8 +58,8 @@ class Exporters:
     close_s: float = CLOSE_S
     """Time that ``close`` waits."""
 
-    free: Callable[[], None] = lambda: None
-    """Free the address for Prometheus."""
+    frees: Sequence[Callable[[], None]] = ()
+    """Free what the next exporters of the process need: the address for Prometheus, and the events of the log."""
 
     def close(self) -> None:
         """Send the remaining data and end everything. Waits up to ``close_s``, as a receiver may be down."""
@@ -70,8 +70,9 @@ class Exporters:
             _log.warning("telemetry was not sent in time seconds=%g", self.close_s)
 
     def close_later(self) -> None:
-        """Free the address for Prometheus, and end everything else in the background."""
-        self.free()
+        """Free the address for Prometheus and the log, and end everything else in the background."""
+        for free in self.frees:
+            free()
         threading.Thread(target=self._end, name="forebay-telemetry-end", daemon=True).start()
 
     def _end(self) -> None:
@@ -102,15 +103,16 @@ def export(exporting: ExporterSelection, *, service: str, instance: str = "") ->
             endpoint.close()
         raise
     ends: list[Callable[[], object]] = [tracers.shutdown, meters.shutdown]
+    frees: list[Callable[[], None]] = []
     if loggers is not None:
         handler = ExportHandler(loggers)
         handler.open()
         ends += [handler.close, loggers.shutdown]
+        frees.append(handler.close)
     if endpoint is not None:
         ends.append(endpoint.close)
-    if endpoint is None:
-        return Exporters(meters, tracers, ends)
-    return Exporters(meters, tracers, ends, endpoint.url, free=endpoint.free)
+        frees.append(endpoint.free)
+    return Exporters(meters, tracers, ends, "" if endpoint is None else endpoint.url, frees=frees)
 
 
 def tracer_provider() -> TracerProvider:

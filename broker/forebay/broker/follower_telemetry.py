@@ -27,9 +27,14 @@ FIGURES: Final[dict[Metric, Callable[[FollowerProgress], float]]] = {
 def follower_metrics(settings: BrokerSettings, progress: FollowerProgress) -> Iterator[None]:
     """Export the progress of a follower until the end, which waits for no receiver: a takeover may follow.
 
-    Raises ``ExporterSelectionInvalid``, and ``OSError`` if the address for Prometheus cannot be bound.
+    Where the address for Prometheus is taken, as by an owner on the same machine, it follows without metrics. Raises
+    ``ExporterSelectionInvalid``.
     """
-    exporters = exporters_of(settings, instance=settings.advertise or settings.listen)
+    exporters = None
+    try:
+        exporters = exporters_of(settings, instance=settings.advertise or settings.listen)
+    except OSError as error:
+        _log.warning("follower exports no metrics cause=%s", error)
     if exporters is None:
         yield
         return

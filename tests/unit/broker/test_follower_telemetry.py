@@ -39,6 +39,16 @@ def test_prometheus_reads_position_and_lag_of_a_follower() -> None:
     assert found["forebay_follower_lag_seconds"] == "2.0"
 
 
+def test_a_follower_whose_address_for_metrics_is_taken_follows_without_them(caplog: pytest.LogCaptureFixture) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        follower_metrics(load(metrics_listen=f"127.0.0.1:{taken.getsockname()[1]}"), FollowerProgress(lambda: 0.0)),
+    ):
+        pass
+
+    assert "follower exports no metrics" in caplog.text
+
+
 def test_the_address_is_free_at_once_for_the_broker_that_takes_over() -> None:
     port = free_port()
     with follower_metrics(load(metrics_listen=f"127.0.0.1:{port}"), FollowerProgress(lambda: 0.0)):

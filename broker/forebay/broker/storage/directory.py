@@ -46,6 +46,7 @@ SNAPSHOT: Final = "snapshot"
 
 _OWN: Final = frozenset(
     {"owner.json", "FORMAT.new", BALLAST, "bulk", "synced", "accepted", "delivered", "verified", "lost+found"}
+    | {"owner", "migrations.json", "loading", "replaced", SNAPSHOT}
 )
 """Names that a directory without a store may have: left of a store, or of the file system."""
 

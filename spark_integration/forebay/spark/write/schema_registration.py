@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from forebay.arrow import RowsUnreadable, decode_rows, encode_batches, encode_schema
-from forebay.client import Client, SinkStats, errors
+from forebay.client import Client, DropReason, PartitionStats, SinkStats, errors
 from forebay.spark.connection.broker import connect
 from forebay.spark.connection.cache import BrokerCache
 from forebay.spark.errors import ForebaySparkError
@@ -60,7 +60,7 @@ def _settled(client: Client, sink: str, rows: StructType, rules: MergeRules, inc
     version, latest = client.schemas.latest(sink, incarnation=incarnation)
     wanted = nullable_schema(rows)
     if latest is None:
-        _check_takes_rows(client.sinks.stats(sink), sink, version)
+        check_takes_rows(client.sinks.stats(sink), sink, version)
     if latest is not None:
         known = parse(latest.spark_schema)
         if known is None:
@@ -76,7 +76,12 @@ def _settled(client: Client, sink: str, rows: StructType, rules: MergeRules, inc
     return RowSchema(made, encoded)
 
 
-def _check_takes_rows(found: SinkStats, sink: str, version: int) -> None:
+def _moved(part: PartitionStats) -> int:
+    """Return the offsets that a restore or a crash has skipped: no record had them."""
+    return part.dropped.get(DropReason.RESTORED, 0) + part.dropped.get(DropReason.LOST_IN_CRASH, 0)
+
+
+def check_takes_rows(found: SinkStats, sink: str, version: int) -> None:
     """Raise `ForebaySparkError` for a sink of records, also while it is empty.
 
     The sink of a stream is empty whenever its target has caught up, and a schema cannot be deleted. A sink that lost
@@ -86,7 +91,7 @@ def _check_takes_rows(found: SinkStats, sink: str, version: int) -> None:
         problem = "holds records"
     elif found.staged_records:
         problem = "holds records of a write that is not committed yet"
-    elif version == 0 and any(part.next_offset for part in found.partitions):
+    elif version == 0 and any(part.next_offset > _moved(part) for part in found.partitions):
         problem = "has held records, which are settled or removed"
     else:
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -10,7 +11,7 @@ from pyspark import cloudpickle
 from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
 
 from forebay.arrow import encode_batches
-from forebay.client import Record, Stage, arrow, testing
+from forebay.client import DropReason, Record, Stage, arrow, testing
 from forebay.client.replay.rows import encode_rows
 from forebay.client.testing import TestBroker
 from forebay.spark.connection.cache import FRESH_S
@@ -18,7 +19,13 @@ from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.write import Rows, Target, write_options
 from forebay.spark.schema.row_schema import MergeRules
 from forebay.spark.write.record_schema import plan_rows
-from forebay.spark.write.schema_registration import RecordSinkCache, SchemaCache, register, schema_of_write
+from forebay.spark.write.schema_registration import (
+    RecordSinkCache,
+    SchemaCache,
+    check_takes_rows,
+    register,
+    schema_of_write,
+)
 
 ROWS = StructType([StructField("id", LongType(), nullable=False)])
 
@@ -211,6 +218,19 @@ def test_rows_are_refused_by_an_empty_sink_that_had_records(orders: TestBroker) 
     assert "value, key, headers" in error.value.remedy
     assert "forebay sink delete orders" in error.value.remedy
     records_of(orders, StructType([StructField("value", StringType())]))
+
+
+@pytest.mark.parametrize("reason", [DropReason.RESTORED, DropReason.LOST_IN_CRASH])
+def test_offsets_that_a_restore_or_a_crash_has_skipped_were_no_records(orders: TestBroker, reason: DropReason) -> None:
+    with orders.client() as client:
+        empty = client.sinks.stats("orders")
+    [part] = empty.partitions
+    moved = replace(empty, partitions=(replace(part, next_offset=1_000, dropped={reason: 1_000}),))
+    used = replace(empty, partitions=(replace(part, next_offset=1_001, dropped={reason: 1_000}),))
+
+    check_takes_rows(moved, "orders", 0)
+    with pytest.raises(ForebaySparkError, match="has held records"):
+        check_takes_rows(used, "orders", 0)
 
 
 def test_rows_are_refused_while_a_write_of_records_is_not_committed(orders: TestBroker) -> None:

@@ -27,7 +27,7 @@ LOOSE_BYTES: Final = 4 << 20
 IDLE_S: Final = 1.0
 DELETES_MAX: Final = 4_096
 """Runs of pages deleted in one batch."""
-FAILURES_MAX: Final = 8
+FAILURES_MAX: Final = 256
 """Runs whose space cannot be released, after which the others of their batch wait for the next start."""
 
 _P = ParamSpec("_P")
@@ -137,8 +137,8 @@ class Reclaimer:
         for part in _slices(runs):
             await self._committer.write([Reclaim(run) for run in part])
             kept += await self._unreleased(part)
-        sinks = {run.sink for run in kept}
-        done = [due for due in dues if due not in kept and not (due.partition == WHOLE_SINK and due.sink in sinks)]
+        left, sinks = set(kept), {run.sink for run in kept}
+        done = [due for due in dues if due not in left and not (due.partition == WHOLE_SINK and due.sink in sinks)]
         if done:
             await self._committer.write([Reclaimed(due) for due in done])
             self._done(done)
@@ -151,7 +151,7 @@ class Reclaimer:
             if len(kept) == FAILURES_MAX:
                 kept += [run for left in (part, *parts) for run in left]
                 break
-            if await self._compacted(part):
+            if await self._compacted(part, quietly=bool(kept)):
                 continue
             if len(part) == 1:
                 kept += part
@@ -178,13 +178,17 @@ class Reclaimer:
         self.reclaimed_bytes += size
         _log.debug("pages were reclaimed runs=%d bytes=%d", len(dues), size)
 
-    async def _compacted(self, runs: Sequence[Due]) -> bool:
-        """Release space; after a failure the ledger keeps the entries for the next start."""
+    async def _compacted(self, runs: Sequence[Due], *, quietly: bool = False) -> bool:
+        """Release space; after a failure the ledger keeps the entries for the next start.
+
+        Logged unless ``quietly``.
+        """
         try:
             await self._call(self._journal.compact, runs)
         except StoreFenced as failure:
             place = (runs[0].sink, runs[0].partition, sum(run.size for run in runs))
-            _log.error("space of pages was not released sink=%d partition=%d bytes=%d cause=%s", *place, failure)
+            if not quietly:
+                _log.error("space of pages was not released sink=%d partition=%d bytes=%d cause=%s", *place, failure)
             return False
         return True
 

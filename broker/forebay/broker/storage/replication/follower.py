@@ -100,7 +100,7 @@ class Follower:
             try:
                 began = self._clock()
                 is_behind = self._apply(self._reader.read_some())
-                self._progress.reached(self._reader.place.position, end_at_s=None if is_behind else began)
+                self._progress.reached(self._reader.place.position, end_at_s=began if self._reader.met_end else None)
                 if not is_behind:
                     self._was_at_end = True
                     if self._is_due(began) and (owner := self._take_over()) is not None:

@@ -35,6 +35,8 @@ class Reader:
         self.marks: Final = Marks(engine)
         self.read_bytes = 0
         """Bytes of all records that were read."""
+        self.met_end = False
+        """True if the last read has found the end of the journal, behind the records that it returned."""
 
     @property
     def place(self) -> ReaderPosition:
@@ -79,9 +81,11 @@ class Reader:
     def _ahead(self) -> list[bytes]:
         records: list[bytes] = []
         size, first = 0, self.place.position
+        self.met_end = False
         while size < AHEAD_BYTES and len(records) < AHEAD_RECORDS:
             record = self.engine.read(first + len(records))
             if record is None:
+                self.met_end = True
                 break
             records.append(record)
             size += len(record)

@@ -238,6 +238,8 @@ _VALUES: Final[dict[Value, Callable[[bytes], str]]] = {
 
 def offsets_of(batch: Batch, delivered: Sequence[tuple[int, int]]) -> Batch | None:
     """Return the records of a batch that are in none of the ranges ``[first, end)``, or None."""
+    if not delivered:
+        return batch
     kept = tuple(
         record for record in batch.records if not any(first <= record.offset < end for first, end in delivered)
     )

@@ -204,8 +204,11 @@ class PostgresqlTarget:
         while True:
             try:
                 self._transact(connection, batch, stored)
-            except errors.UniqueViolation:
-                found = self._stored(connection, batch) if self._settings.rows is Form.RECORD else []
+            except errors.UniqueViolation as violated:
+                try:
+                    found = self._stored(connection, batch) if self._settings.rows is Form.RECORD else []
+                except errors.InsufficientPrivilege:  # the role may insert only
+                    raise violated from None
                 if found == stored:  # it is another key that was violated
                     raise
                 stored = found
