@@ -59,7 +59,7 @@ class Exporters:
     """Time that ``close`` waits."""
 
     frees: Sequence[Callable[[], None]] = ()
-    """Free what the next exporters of the process need: the address for Prometheus, and the events of the log."""
+    """Free what the next exporters need: the address for Prometheus, and the events of the log."""
 
     def close(self) -> None:
         """Send the remaining data and end everything. Waits up to ``close_s``, as a receiver may be down."""
