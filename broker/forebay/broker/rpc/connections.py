@@ -11,6 +11,7 @@ from forebay.broker.rpc.transport import peers
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.resources.connections import Connections, ConnectionState
 from forebay.broker.runtime.resources.streams import OpenStream
+from forebay.broker.runtime.sink.statistics import replay_cursor
 from forebay.errors.reasons import Reason
 from forebay.v1 import admin_service_pb2 as pb
 
@@ -90,5 +91,6 @@ def _stream(broker: Broker, stream: OpenStream) -> pb.ConnectedStream:
         message.mode_time.CopyFrom(duration(round(reader.mode_s * SECOND_US)))
         buffer = broker.sinks.get(stream.sink)
         if buffer is not None and reader.position is not None and reader.partition < len(buffer.logs):
-            message.lag_records = max(0, buffer.logs[reader.partition].tail.next_offset - reader.position)
+            log = buffer.logs[reader.partition]
+            message.lag_records = max(0, replay_cursor(log, reader.position).pending(log.tail.next_offset))
     return message

@@ -11,10 +11,10 @@ from typing import Final
 from forebay.broker.core.delivery.lane import Lane
 from forebay.broker.core.delivery.redelivery import State
 from forebay.broker.core.partition.account import Totals
-from forebay.broker.core.partition.cursor import Cursor
+from forebay.broker.core.partition.cursor import Cursor, Settlement
 from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.partition.pages import Durability, Entry
-from forebay.broker.core.partition.ranges import Range
+from forebay.broker.core.partition.ranges import Range, union
 from forebay.broker.runtime.delivery.source import Mode
 from forebay.broker.runtime.delivery.subscription import Subscription
 from forebay.broker.runtime.instruments import Lag, PathLag
@@ -260,7 +260,7 @@ def _lag(subscription: Subscription, log: PartitionLog, lags: _Lags) -> Lag:
         lane.cursor.watermark,
         mode_s,
         mode.switches if mode is not None else 0,
-        *lags.by_path(lane.cursor, pending),
+        *lags.by_path(lane.cursor.watermark, lane.cursor, pending),
     )
 
 
@@ -287,29 +287,76 @@ class _Lags:
             found = self.known[watermark] = self._measured(self.fronts.get(watermark))
         return found
 
-    def by_path(self, cursor: Cursor, pending: int) -> tuple[PathLag, PathLag]:
-        """Return the lag that memory serves, and that which is read from the store."""
+    def by_path(self, position: int, cursor: Cursor, pending: int) -> tuple[PathLag, PathLag]:
+        """Return the lag that memory serves, and that which is read from the store.
+
+        ``position`` is that of the reader; ``cursor`` has settled what is not pending for it.
+        """
         if not pending:
             return PathLag(), PathLag()
-        size, _, age_us = self.at(cursor.watermark)
-        front = self.fronts.get(cursor.watermark)
-        if front is not None and self.is_in_memory(front):  # pages are evicted in order
-            return PathLag(pending, size, age_us), PathLag()
-        end = self.log.tail.next_offset
-        entry = self._first_in_memory(cursor.watermark)
-        if entry is None:
+        size, _, age_us = self.at(position)
+        front, runs = self.fronts.get(position), self._in_memory(position)
+        if not runs:
             return PathLag(), PathLag(pending, size, age_us)
-        records = sum(found.size for found in cursor.unsettled(Range(entry.base, end)))
-        newer, _, newer_us = self._measured(entry)
+        if runs[0] == (front, None):
+            return PathLag(pending, size, age_us), PathLag()
+        records = kept = 0
+        for first, last in runs:
+            end = self.log.tail.next_offset if last is None else last.end
+            records += sum(found.size for found in cursor.unsettled(Range(first.base, end)))
+            kept += self._measured(first)[0] - (0 if last is None else self._bytes_behind(last))
         rest = pending - records
-        return PathLag(records, newer, newer_us), PathLag(rest, max(0, size - newer), age_us if rest else 0)
+        first, last = runs[0]
+        if first == front and last is not None:  # the first page in the store is behind those that are only in memory
+            age_us = self._age_us(self.fronts.get(last.end) or last)
+        in_store = PathLag(rest, max(0, size - kept), age_us) if rest else PathLag()
+        return PathLag(records, kept, self._age_us(first)), in_store
 
-    def _first_in_memory(self, position: int) -> Entry | None:
-        """Return the first page above a position that memory holds, with all newer ones; None without one."""
+    def _in_memory(self, position: int) -> list[tuple[Entry, Entry | None]]:
+        """Return the runs of pages above a position that memory holds.
+
+        A run is its first and its last page, or None for all newer ones. The pages that are only in memory are
+        neighbours. The tail has the newest of those before and behind them.
+        """
+        held = self._held(position)
+        if held is None:
+            newest = self._tail_from(position, None)
+            return [(newest, None)] if newest is not None else []
+        first, last = held
+        first = self._tail_from(position, first.base) or first
+        if last.end >= self.log.tail.next_offset:
+            return [(first, None)]
+        newest = self._tail_from(last.end, None)
+        return [(first, last), (newest, None)] if newest is not None else [(first, last)]
+
+    def _held(self, position: int) -> tuple[Entry, Entry] | None:
+        """Return the first and the last page above a position that are only in memory."""
+        held = self.log.held
+        last = next(reversed(held.values()), None)
+        if last is None or last.end <= position:
+            return None
+        front = self.fronts.get(position)
+        if front is not None and front.base in held:
+            return front, last
+        return next(entry for entry in held.values() if entry.end > position), last
+
+    def _tail_from(self, position: int, below: int | None) -> Entry | None:
+        """Return the first page between two positions that memory holds, with all behind it."""
         recent = self.log.recent
-        first = bisect_right(recent, position, key=lambda entry: entry.end)
-        first = bisect_left(recent, True, lo=first, key=self.is_in_memory)
-        return recent[first] if first < len(recent) else None
+        low = bisect_right(recent, position, key=lambda entry: entry.end)
+        high = len(recent) if below is None else bisect_left(recent, below, lo=low, key=lambda entry: entry.base)
+        at = bisect_left(recent, True, lo=low, hi=high, key=self.is_in_memory)
+        front = self.fronts.get(position)
+        if at == low and front is not None and self.is_in_memory(front):  # the tail evicts in order
+            return front
+        return recent[at] if at < high else None
+
+    def _age_us(self, entry: Entry) -> int:
+        return max(0, self.age_us - entry.age_us)
+
+    def _bytes_behind(self, last: Entry) -> int:
+        gone = sum(gap.size for gap in self.log.gaps if gap.first >= last.end)
+        return max(0, self.log.tail.appended_bytes - last.bytes_before - last.size - gone)
 
     def _measured(self, front: Entry | None) -> tuple[int, int, int]:
         log = self.log
@@ -319,7 +366,7 @@ class _Lags:
         return (
             max(0, log.tail.appended_bytes - front.bytes_before - sum(gap.size for gap in gone)),
             max(0, log.tail.appended_pages - front.pages_before - sum(gap.pages for gap in gone)),
-            max(0, self.age_us - front.age_us),
+            self._age_us(front),
         )
 
 
@@ -330,6 +377,8 @@ async def _lags(buffer: Buffer, log: PartitionLog, subscriptions: Sequence[Subsc
     while True:
         standing: set[int] = {each.lanes[log.number].cursor.watermark for each in subscriptions}
         standing |= {position for _, position in buffer.readers.of(log.number)}
+        if (held := next(reversed(log.held.values()), None)) is not None:
+            standing.add(held.end)  # the first page on disk behind those in memory: its age is that of a lag
         fronts: dict[int, Entry] = {}
         missing: list[int] = []
         for position in standing:
@@ -347,9 +396,8 @@ async def _lags(buffer: Buffer, log: PartitionLog, subscriptions: Sequence[Subsc
 
 
 def _reader_state(reader: Reader, position: int, log: PartitionLog, lags: _Lags) -> ReaderState:
-    end = log.tail.next_offset
-    dropped = sum(max(0, gap.end - max(gap.first, position)) for gap in log.gaps if gap.end > position)
-    pending = max(0, end - position - dropped)
+    cursor = replay_cursor(log, position)
+    pending = max(0, cursor.pending(log.tail.next_offset))
     size, _, age_us = lags.at(position) if pending else (0, 0, 0)
     return ReaderState(
         log.number,
@@ -361,8 +409,15 @@ def _reader_state(reader: Reader, position: int, log: PartitionLog, lags: _Lags)
         pending,
         size,
         age_us,
-        *lags.by_path(Cursor(watermark=position), pending),
+        *lags.by_path(position, cursor, pending),
     )
+
+
+def replay_cursor(log: PartitionLog, position: int) -> Cursor:
+    """Return a cursor at the position of a replay, for which trimmed and dropped records are settled."""
+    start = max(position, log.reachable)
+    gone = union([Range(gap.first, gap.end) for gap in log.gaps_from(start)])
+    return Cursor(watermark=start).settle_all(gone, Settlement.DROPPED)[0]
 
 
 def _lane_state(buffer: Buffer, subscription: Subscription, log: PartitionLog, lags: _Lags) -> LaneState:
@@ -375,7 +430,7 @@ def _lane_state(buffer: Buffer, subscription: Subscription, log: PartitionLog, l
     backing_off = lane.resend.state is State.BACKING_OFF
     mode = subscription.source.mode_of(partition)
     realtime, mode_s = _mode(subscription, lane, mode)
-    in_memory, in_store = lags.by_path(cursor, pending)
+    in_memory, in_store = lags.by_path(cursor.watermark, cursor, pending)
     hold = buffer.read_hold(partition)
     reasons = [lane.resend.reason, f"READ_FAILED: {hold.reason}" if hold is not None else ""]
     return LaneState(

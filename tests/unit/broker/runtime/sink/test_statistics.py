@@ -12,7 +12,7 @@ from forebay.broker.core.delivery.redelivery import State
 from forebay.broker.core.errors import SinkFull
 from forebay.broker.core.partition.pages import DropReason
 from forebay.broker.core.partition.position import At, Position
-from forebay.broker.core.settings import Overflow, SinkSettings
+from forebay.broker.core.settings import BufferMode, Overflow, SinkSettings
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.instruments import PathLag
 from forebay.broker.runtime.read.page_cache import PAGE_BYTES
@@ -27,6 +27,7 @@ from forebay.broker.runtime.sink.statistics import (
     sink_state,
 )
 from forebay.broker.storage.store.memory import MemoryStore
+from tests.support.brokers.one_sink import fill
 from tests.support.brokers.running import running
 from tests.support.brokers.taker import Taker
 from tests.support.pages.samples import page
@@ -258,6 +259,36 @@ async def test_the_lag_of_a_reader_behind_memory_is_split_at_the_oldest_page_in_
         assert state.in_memory == PathLag(2, 2 * SIZE, 3_000_000)
         assert state.in_store == PathLag(3, 3 * SIZE, 3_000_000)
         assert state.pending == 5
+
+
+async def test_the_lag_of_a_sink_that_spilled_is_split_between_memory_and_the_pages_behind_it() -> None:
+    clock = FakeClock()
+    limits: dict[str, Any] = {"memory_cache_threshold": 3, "tail_bytes_max": 2 * (PAGE_BYTES + SIZE)}
+    async with sink(clock=clock, pages=3, buffer_mode=BufferMode.SPILL, **limits) as buffer:
+        clock.advance(1.0)
+        await fill(buffer, 10)
+        clock.advance(1.0)
+
+        state = await lane(buffer)
+
+        assert (state.pending, len(buffer.logs[0].held)) == (13, 3)
+        assert state.in_memory == PathLag(5, 5 * SIZE, 2_000_000)
+        assert state.in_store == PathLag(8, 8 * SIZE, 1_000_000)
+
+
+async def test_a_replay_lags_by_the_records_that_are_stored() -> None:
+    async with sink(pages=10, overflow=Overflow.DROP_OLDEST, max_disk_cache=10) as buffer:
+        taker = Taker(buffer.subscription(""))
+        await taker.all_offsets()
+        await taker.ack(0, 4)
+        await buffer.removal.trim(buffer.logs[0])
+        buffer.removal.drop(0, buffer.logs[0].first_entries()[2:4], DropReason.OVERFLOW)
+        with buffer.readers.opened(0, "audit") as reader:
+            reader.position = 1
+            [state] = (await sink_state(buffer)).readers
+
+        assert (state.position, state.pending, state.pending_bytes) == (1, 4, 4 * SIZE)
+        assert (state.in_memory, state.in_store) == (PathLag(4, 4 * SIZE, 0), PathLag())
 
 
 async def test_the_lag_of_a_sink_that_is_switched_off_is_in_the_store() -> None:
