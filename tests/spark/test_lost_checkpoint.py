@@ -80,6 +80,23 @@ def test_a_checkpoint_that_was_put_back_from_a_copy_skips_what_was_processed_sin
     assert reading.run() == []
 
 
+def test_a_query_whose_first_micro_batch_failed_continues_behind_it_when_it_gets_a_store(
+    spark: SparkSession, broker: TestBroker, tmp_path: Path
+) -> None:
+    def refuse(rows: DataFrame, number: int) -> None:
+        raise ValueError("the target refuses micro-batch 0")
+
+    reading = Reading(spark, broker, tmp_path, "broker:")
+    fill(broker, 0, 3)
+    rows = spark.readStream.format("forebay").options(endpoint=broker.endpoint, sink="orders")
+    writer = rows.option("startingOffsets", "latest").load().writeStream.foreachBatch(refuse)
+    with pytest.raises(StreamingQueryException, match="refuses micro-batch 0"):
+        writer.option("checkpointLocation", str(reading.checkpoint)).start().awaitTermination()
+    fill(broker, 3, 7)
+
+    assert reading.run(startingOffsets="latest") == [[], [3, 4, 5, 6]]
+
+
 def test_a_query_that_has_its_checkpoint_needs_nothing_of_the_store(
     spark: SparkSession, broker: TestBroker, tmp_path: Path
 ) -> None:
