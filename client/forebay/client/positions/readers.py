@@ -14,6 +14,7 @@ from typing import Final
 
 from forebay.client.errors import ForebayError
 from forebay.client.replay.iterator import ClosableIterator
+from forebay.client.transport.forks import PROCESS
 from forebay.client.transport.threads import GuardedThread
 from forebay.client.values.records import Gap, StoredPage
 
@@ -55,6 +56,7 @@ class PartitionReaders:
         self._running: set[threading.Thread] = set()
         """Threads that may still need the lock."""
         self._closed = False
+        self._forks: Final = PROCESS.forks
 
     def add(self, partition: int, open_replay: Callable[[], ClosableIterator[StoredPage | Gap]]) -> None:
         """Begin to read a partition."""
@@ -69,7 +71,15 @@ class PartitionReaders:
             )
             self._threads.append(thread)
             self._running.add(thread)
-            thread.start()  # within the lock: ``close`` waits for threads that were started
+            try:
+                thread.start()  # within the lock: ``close`` waits for threads that were started
+            except RuntimeError:  # the process may have no more threads
+                self._running.discard(thread)
+                self._threads.remove(thread)
+                self._replays.remove(replay)
+                self._reading -= 1
+                replay.close()
+                raise
 
     def take(self, timeout_s: float | None) -> Read | None:
         """Return the next page or gap, waiting for it.
@@ -98,9 +108,13 @@ class PartitionReaders:
     def close(self) -> None:
         """End all readers. Idempotent; may be called from any thread, and by a signal handler.
 
-        A handler may interrupt its thread while it has the lock. Therefore the wait is one on the condition, which
-        releases the lock, however often the thread has it.
+        A forked process has no readers to wait for, and its copy of the lock may be held for good. A handler may
+        interrupt its thread while it has the lock. Therefore the wait is one on the condition, which releases the lock,
+        however often the thread has it.
         """
+        if self._forks != PROCESS.forks:
+            self._closed = True
+            return
         with self._changed:
             self._closed = True
             self._changed.notify_all()

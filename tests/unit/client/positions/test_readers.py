@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import tracemalloc
 from collections import deque
@@ -239,3 +241,44 @@ def test_a_reader_whose_start_is_slow_is_ended_by_a_close(monkeypatch: pytest.Mo
         closing[0].result(WAIT_S)
 
     assert not any(thread.is_alive() for thread in readers._threads)
+
+
+def test_a_forked_process_closes_readers_whose_threads_it_does_not_have() -> None:
+    readers = PartitionReaders(1 << 20)
+    replay = Replay([], follow=True)
+    readers.add(0, lambda: replay)
+
+    child = os.fork()
+    if child == 0:
+        readers.close()
+        os._exit(0)
+    ended: list[int] = []
+
+    def has_ended() -> bool:
+        ended.extend(found for found in [os.waitpid(child, os.WNOHANG)[0]] if found)
+        return bool(ended)
+
+    try:
+        until(has_ended)
+    finally:
+        if not ended:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        readers.close()
+
+
+def test_a_reader_whose_thread_cannot_be_started_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    readers = PartitionReaders(1 << 20)
+    replay = Replay([])
+
+    def start(thread: GuardedThread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(GuardedThread, "start", start)
+        with pytest.raises(RuntimeError, match="start new thread"):
+            readers.add(0, lambda: replay)
+
+    assert replay.closing.is_set()
+    assert readers.ended
+    readers.close()
