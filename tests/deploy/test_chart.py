@@ -175,6 +175,12 @@ def test_no_probe_ends_a_broker_that_waits_for_its_journal(case: Path) -> None:
     assert probes == {"readinessProbe"} if follows else {"readinessProbe", "startupProbe", "livenessProbe"}
 
 
+def test_a_short_grace_period_is_refused_also_for_the_default_of_drain_s(tmp_path: Path) -> None:
+    values = {"auth": {"allowAnonymous": True}, "terminationGracePeriodSeconds": 30}
+
+    assert "set at least 40\n" in refusal(tmp_path, values)
+
+
 @pytest.mark.parametrize(
     ("drain", "least"), [(61, 91), ("61.5s", 92), ("1m30s", 120), ("5m", 330), (300, 330), ("61_000 ms", 91)]
 )

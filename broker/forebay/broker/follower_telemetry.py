@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from errno import EADDRINUSE
 from typing import Final
 
 from opentelemetry.metrics import CallbackOptions, Observation
@@ -28,12 +29,14 @@ def follower_metrics(settings: BrokerSettings, progress: FollowerProgress) -> It
     """Export the progress of a follower until the end, which waits for no receiver: a takeover may follow.
 
     Where the address for Prometheus is taken, as by an owner on the same machine, it follows without metrics. Raises
-    ``ExporterSelectionInvalid``.
+    ``ExporterSelectionInvalid``, and ``OSError`` if the address cannot be bound for another reason.
     """
     exporters = None
     try:
         exporters = exporters_of(settings, instance=settings.advertise or settings.listen)
     except OSError as error:
+        if not _is_taken(error):
+            raise
         _log.warning("follower exports no metrics cause=%s", error)
     if exporters is None:
         yield
@@ -47,6 +50,11 @@ def follower_metrics(settings: BrokerSettings, progress: FollowerProgress) -> It
         yield
     finally:
         exporters.close_later()
+
+
+def _is_taken(error: OSError) -> bool:
+    """Return whether an address is taken now; a wrong one would fail again after a takeover."""
+    return isinstance(error.__cause__, OSError) and error.__cause__.errno == EADDRINUSE
 
 
 def _observer(

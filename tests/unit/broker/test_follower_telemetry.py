@@ -49,6 +49,16 @@ def test_a_follower_whose_address_for_metrics_is_taken_follows_without_them(capl
     assert "follower exports no metrics" in caplog.text
 
 
+def test_a_follower_with_a_wrong_address_for_metrics_is_refused() -> None:
+    settings = load(metrics_listen="192.0.2.1:7463", metrics_allow_anonymous=True)
+
+    with (
+        pytest.raises(OSError, match=r"cannot listen on 192\.0\.2\.1:7463"),
+        follower_metrics(settings, FollowerProgress(lambda: 0.0)),
+    ):
+        pass
+
+
 def test_the_address_is_free_at_once_for_the_broker_that_takes_over() -> None:
     port = free_port()
     with follower_metrics(load(metrics_listen=f"127.0.0.1:{port}"), FollowerProgress(lambda: 0.0)):

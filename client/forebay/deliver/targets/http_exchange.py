@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import socket
 import ssl
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from threading import local
 from typing import Any, Final
@@ -172,4 +172,10 @@ def _addresses(host: str, port: int) -> list[str]:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
         raise httpcore2.ConnectError(str(error)) from error
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+    return list(dict.fromkeys(_with_zone(address) for *_, address in found))
+
+
+def _with_zone(address: Sequence[object]) -> str:
+    """Return the host of an address of the system; a link-local one of IPv6 with its zone."""
+    zone = address[3] if len(address) > 3 else 0
+    return f"{address[0]}%{zone}" if zone else str(address[0])

@@ -113,11 +113,10 @@ grpc: {port: 7461, service: {{ .service | quote }}}
 {{- /* A stop waits for calls up to `drain_s`, and then writes what is in memory: the kubelet must not end it before. */ -}}
 {{- define "forebay.gracePeriod" -}}
 {{- $grace := .Values.terminationGracePeriodSeconds }}
-{{- if hasKey .Values.settings "drain_s" }}
-{{- $least := add 30 (include "forebay.seconds" .Values.settings.drain_s | float64 | ceil | int) }}
+{{- $drain := ternary .Values.settings.drain_s 10 (hasKey .Values.settings "drain_s") }}
+{{- $least := add 30 (include "forebay.seconds" $drain | float64 | ceil | int) }}
 {{- if lt (int $grace) (int $least) }}
-{{- fail (printf "terminationGracePeriodSeconds = %v: a stop with settings.drain_s = %v would be killed before it has written what is in memory; set at least %d" $grace .Values.settings.drain_s $least) }}
-{{- end }}
+{{- fail (printf "terminationGracePeriodSeconds = %v: a stop with settings.drain_s = %v would be killed before it has written what is in memory; set at least %d" $grace $drain $least) }}
 {{- end }}
 {{- $grace }}
 {{- end }}

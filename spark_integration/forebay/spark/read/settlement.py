@@ -31,19 +31,27 @@ class Settlement:
         Nothing but `settle` moves it, so a first batch that failed begins there again, whatever ``latest`` is by then.
         Raises `ForebaySparkError` for a start that the sink does not have.
         """
+        settled = self.position(found)
+        if settled is None:
+            self.create(client, found, self._start(client, found))
+            settled = view(client, self._sink).watermarks[self._name]
+        return settled
+
+    def position(self, found: SinkView) -> Mapping[int, int] | None:
+        """Return the subscription's position; None if it does not exist."""
+        return found.watermarks.get(self._name)
+
+    def create(self, client: Client, found: SinkView, start: Position) -> None:
+        """Create the subscription at the start of a query, unless it exists."""
         if self._name not in found.watermarks:
-            start = self._start(client, found)
-            accepts_loss = not self._options.fail_on_data_loss
             client.subscriptions.create(
                 self._sink,
                 self._name,
                 start=start,
-                or_earliest=accepts_loss,
+                or_earliest=not self._options.fail_on_data_loss,
                 exist_ok=True,
                 incarnation=found.incarnation,
             )
-            found = view(client, self._sink)
-        return found.watermarks[self._name]
 
     def settle(self, client: Client, upto: StreamOffset) -> None:
         """Settle all records below a committed position. Idempotent; a lower position has no effect.

@@ -77,15 +77,20 @@ class ForebayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _find_start(self, client: Client) -> StreamOffset:
         found = view(client, self._options.target.sink)
-        settled = self._settlement.begin(client, found) if self._settlement is not None else None
+        settlement = self._settlement
 
         def default(partitions: Collection[int]) -> Mapping[int, int]:
+            settled = settlement.position(found) if settlement is not None else None
             if settled is not None:
                 return settled
             return plan_start(resolved(client, self._options, found), found.stored, partitions)
 
         if self._saved is not None:
             start: Mapping[int, int] = self._saved.begin(client, found, default)
+            if settlement is not None:
+                settlement.create(client, found, dict(start))
+        elif settlement is not None:
+            start = settlement.begin(client, found)
         else:
             start = default([one.partition for one in found.stored])
         return StreamOffset(found.incarnation, start, initial=True)

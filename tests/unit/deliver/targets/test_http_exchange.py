@@ -138,6 +138,19 @@ def test_connecting_to_all_addresses_of_a_host_ends_within_the_time_of_one(monke
     assert host.now == 104.0
 
 
+def test_a_link_local_address_is_connected_in_its_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = Addresses(monkeypatch, [], alive="fe80::1%2")
+    places = [("fe80::1", 80, 0, 2), ("fe80::1", 80, 0, 0)]
+    found = [(socket.AF_INET6, socket.SOCK_STREAM, 6, "", place) for place in places]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    network = Network(lambda: host.now)
+    network.begin(2.0, 0)
+
+    network.connect_tcp("printer.local", 80, 5.0).close()
+
+    assert [name for name, _ in host.tried] == ["fe80::1%2"]
+
+
 def test_an_address_that_does_not_answer_leaves_time_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     host = Addresses(monkeypatch, ["10.0.0.1", "10.0.0.2"], alive="10.0.0.2")
     network = Network(lambda: host.now)

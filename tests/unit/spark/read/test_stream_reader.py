@@ -413,6 +413,19 @@ def test_latest_is_pinned_in_the_broker_before_anything_is_planned(orders: TestB
     assert offsets(rows(again, first, latest(again, first))) == [5, 6, 7]
 
 
+def test_a_subscription_is_made_at_the_saved_position(orders: TestBroker) -> None:
+    query = reader(orders, **SAVED)
+    latest(query, latest(query, query.initialOffset(), ReadMaxRows(2)), ReadMaxRows(1))
+    query.stop()
+    saved = saved_offset(orders)
+
+    again = reader(orders, subscription="spark", startingOffsets="latest", **SAVED)
+
+    assert places(again.initialOffset())[0] == saved
+    assert account(orders) == (0, 0, 5 - saved)
+    again.stop()
+
+
 def test_a_subscription_that_exists_continues_at_its_position(orders: TestBroker) -> None:
     with orders.client() as client:
         client.ack("orders", client.pull("orders", max_records=2))
