@@ -19,20 +19,20 @@ OWN_TASKS: Final = {
     "rpc/buffer/publish_stream.py": "belongs to one stream, which ends with the first of them",
     "rpc/buffer/replay_stream.py": "belongs to one stream, which ends with the first of them",
     "rpc/transport/health.py": "belongs to one watch, which ends with the first of them",
-    "runtime/sinks.py": "a deletion: whoever asked waits for it, and a failure is counted",
-    "runtime/backups/backups.py": "its end is logged, counted, and told to the caller",
+    "runtime/sinks.py": "a deletion: its caller waits for it, and a failure is counted",
+    "runtime/backups/backups.py": "its end is logged, counted, and returned to the caller",
     "runtime/backups/checkpoints.py": "its end is logged, and a failed one is made again",
     "runtime/commit/committer.py": "its end fences the store",
     "runtime/dead_letters/mover.py": "moves what was rejected; what it leaves behind is given back",
-    "runtime/epochs/commits.py": "one commit: whoever asked waits for it",
+    "runtime/epochs/commits.py": "one commit: its caller waits for it",
     "runtime/read/read_ahead.py": "belongs to one replay",
-    "runtime/epochs/staging.py": "throws staged pages away: whoever waits has the failure, and a stop waits for it",
+    "runtime/epochs/staging.py": "discards staged pages: its callers get the failure, and a stop waits for it",
     "runtime/delivery/subscription.py": "the answer to one ack, which its stream waits for",
     "runtime/resources/supervision.py": "the supervisor",
     "embedded.py": "the thread of an embedded broker, which reports its own failure",
     "server.py": "the wait of the process for a signal",
 }
-"""Files that start tasks or threads without the supervisor, and who notices when these end."""
+"""Files that start tasks or threads without the supervisor, and what handles their end."""
 
 STARTERS: Final = {"create_task", "ensure_future", "Thread", "detached"}
 LIVE: Final = {"values", "items", "keys"}
