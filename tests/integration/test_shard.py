@@ -28,10 +28,13 @@ class Shard:
         self.journal = directory / "journal"
         self._ports = {name: free_port() for name in "ab"}
 
+    def endpoint(self, name: str) -> str:
+        return f"127.0.0.1:{self._ports[name]}"
+
     def start(self, name: str, **settings: object) -> BrokerProcess:
         return self._launcher.start(
             self._directory / name,
-            f"127.0.0.1:{self._ports[name]}",
+            self.endpoint(name),
             journal=str(self.journal),
             takeover_after_s=AFTER_S,
             **settings,
@@ -78,6 +81,20 @@ def test_the_follower_serves_every_record_with_a_receipt_after_the_owner_is_kill
             assert values_of(follower.endpoint) == [b"1", b"2", *LARGE]
             publish(follower.endpoint, [b"3"])
             assert values_of(follower.endpoint)[-1] == b"3"
+
+
+def test_one_address_with_all_brokers_leads_to_the_owner(shard: Shard) -> None:
+    with shard.start("a") as owner:
+        first = owner.ready()
+        with shard.start("b") as follower:
+            with Client(f"ipv4:{shard.endpoint('b')},{first}") as client:
+                client.sinks.create("orders")
+                with client.publisher("orders") as publisher:
+                    publisher.send(b"1").result(30.0)
+                    owner.kill()
+                    publisher.send(b"2").result(60.0)
+
+            assert values_of(follower.ready()) == [b"1", b"2"]
 
 
 def test_a_follower_takes_over_with_the_tokens_of_that_time(shard: Shard, tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Endpoints as typed by users: a host, ``HOST:PORT``, ``[::1]:PORT``, ``unix:PATH``, ``dns:NAME``.
 
-A missing port is that of a broker, never the port that gRPC assumes. An endpoint with a port stays as it was typed:
-clients map sinks to brokers by its text.
+``ipv4:ADDRESS:PORT,ADDRESS:PORT`` is one endpoint with several addresses, of which the first that accepts a
+connection is used. A missing port is that of a broker, never the port that gRPC assumes. An endpoint with a port stays
+as it was typed: clients map sinks to brokers by its text.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ _RESOLVED: Final = ("dns", "ipv4", "ipv6")
 """Schemes of gRPC that are followed by a host and a port."""
 
 
+_ADDRESSES: Final = {"ipv4": ipaddress.IPv4Address, "ipv6": ipaddress.IPv6Address}
+"""Schemes of gRPC that are followed by one or more addresses."""
+
+
 def with_port(endpoint: str) -> str:
     """Return an endpoint with its port. Raises ``INVALID_SETTING`` for an invalid host or port."""
     text = endpoint.strip()
@@ -35,6 +40,8 @@ def with_port(endpoint: str) -> str:
         if not rest.strip("/"):
             raise _invalid(endpoint, "the path of the socket is missing")
         return text
+    if colon and scheme in _ADDRESSES:
+        return f"{scheme}:" + ",".join(_host_and_port(endpoint, one.strip()) for one in rest.split(","))
     if colon and scheme in _RESOLVED:
         # dns://AUTHORITY/HOST names the name server.
         split = rest.find("/", 2) + 1 if rest.startswith("//") else 0
@@ -61,7 +68,7 @@ def server_of(endpoint: str) -> dict[str, str | int]:
 
 def as_endpoints(endpoint: str | Iterable[str]) -> tuple[str, ...]:
     """Return the endpoints of a client: one string, several, or one comma-separated string."""
-    several = endpoint.split(",") if isinstance(endpoint, str) else list(endpoint)
+    several = separate(endpoint) if isinstance(endpoint, str) else list(endpoint)
     if not several or not all(one.strip() for one in several):
         raise InvalidArgument(
             "endpoint is empty: must be at least one HOST:PORT",
@@ -69,6 +76,34 @@ def as_endpoints(endpoint: str | Iterable[str]) -> tuple[str, ...]:
             facts={"field": "endpoint"},
         )
     return tuple(dict.fromkeys(with_port(one) for one in several))
+
+
+def separate(text: str) -> list[str]:
+    """Return the endpoints of a comma-separated string, as they were typed.
+
+    Addresses that follow one with ``ipv4:`` or ``ipv6:`` belong to it.
+    """
+    found: list[str] = []
+    for part in text.split(","):
+        if found and _is_address(part.strip(), found[-1].strip().partition(":")[0]):
+            found[-1] += f",{part}"
+        else:
+            found.append(part)
+    return found
+
+
+def _is_address(text: str, scheme: str) -> bool:
+    kind = _ADDRESSES.get(scheme)
+    if kind is None:
+        return False
+    host = text[1:].partition("]")[0] if text.startswith("[") else text.partition(":")[0]
+    for address in (host, text):
+        try:
+            kind(address)
+        except ValueError:
+            continue
+        return True
+    return False
 
 
 def _host_and_port(endpoint: str, text: str) -> str:

@@ -309,7 +309,10 @@ def target_options(values: OptionValues, environment: Mapping[str, str], *, conn
 
 def endpoints_of(text: str) -> tuple[str, ...]:
     """Parse ``host`` or ``host:port``, or several separated by commas. Raises `ForebaySparkError`."""
-    return tuple(_with_port(part) for part in text.split(",") if part.strip())
+    # Imported late, as in _with_port.
+    from forebay.client.transport.endpoint import separate  # noqa: PLC0415
+
+    return tuple(_with_port(part) for part in separate(text) if part.strip())
 
 
 def _write_name(values: OptionValues, *, is_stream: bool) -> str | None:

@@ -28,6 +28,7 @@ from tests.support.refusals import failure
         ("dns://10.0.0.53/broker", "dns://10.0.0.53/broker:7461"),
         ("ipv4:10.0.0.1", "ipv4:10.0.0.1:7461"),
         ("ipv6:[::1]", "ipv6:[::1]:7461"),
+        ("ipv4:10.0.0.1,10.0.0.2:1", "ipv4:10.0.0.1:7461,10.0.0.2:1"),
     ],
 )
 def test_a_missing_port_is_that_of_a_broker(typed: str, endpoint: str) -> None:
@@ -68,6 +69,23 @@ def test_several_endpoints_are_a_list_or_separated_by_commas() -> None:
     for empty in ("", " ", [], ["one", ""], "one,,two"):
         with failure(Reason.INVALID_SETTING, match="must be at least one HOST:PORT"):
             as_endpoints(empty)
+
+
+@pytest.mark.parametrize(
+    ("typed", "endpoints"),
+    [
+        ("ipv4:10.0.0.1:1,10.0.0.2:2", ("ipv4:10.0.0.1:1,10.0.0.2:2",)),
+        ("ipv4:10.0.0.1, 10.0.0.2 ,broker", ("ipv4:10.0.0.1:7461,10.0.0.2:7461", "broker:7461")),
+        ("ipv4:10.0.0.1,ipv4:10.0.0.2", ("ipv4:10.0.0.1:7461", "ipv4:10.0.0.2:7461")),
+        ("ipv6:[::1]:1,[::2]:2,::3", ("ipv6:[::1]:1,[::2]:2,[::3]:7461",)),
+        ("ipv6:[::1]:1,10.0.0.2:2", ("ipv6:[::1]:1", "10.0.0.2:2")),
+        ("10.0.0.1,10.0.0.2", ("10.0.0.1:7461", "10.0.0.2:7461")),
+    ],
+)
+def test_addresses_that_follow_one_with_a_scheme_of_addresses_belong_to_its_endpoint(
+    typed: str, endpoints: tuple[str, ...]
+) -> None:
+    assert as_endpoints(typed) == endpoints
 
 
 def test_a_client_names_the_port_that_it_uses() -> None:

@@ -56,6 +56,12 @@ def test_the_option_wins_over_the_environment_which_wins_over_the_default() -> N
     assert write_options({"sink": "a", "endpoint": "three:3"}, environment).target.endpoints == ("three:3",)
 
 
+def test_several_addresses_of_one_broker_are_one_endpoint() -> None:
+    options = write_options({"sink": "a", "endpoint": "ipv4:10.0.0.1:1,10.0.0.2:2,three:3"}, {})
+
+    assert options.target.endpoints == ("ipv4:10.0.0.1:1,10.0.0.2:2", "three:3")
+
+
 def test_a_stream_looks_longer_for_its_broker_by_default() -> None:
     assert write_options({"sink": "a"}, {}).target.connect_timeout_s == 10
     assert write_options({"sink": "a"}, {}, is_stream=True).target.connect_timeout_s == 30
