@@ -18,13 +18,17 @@ BIN := .venv/bin
 KILLS ?= 200
 MINUTES ?= 60
 TRIALS ?= 200
-TESTS ?= $(wildcard tests/unit tests/contract tests/property tests/fault tests/fault_client tests/fuzz tests/soak tests/integration tests/spark)
+TESTS ?= $(wildcard tests/unit tests/contract tests/property tests/fault tests/fault_client tests/fault_fleet tests/fuzz tests/soak tests/integration tests/spark)
 PYTEST_ARGS ?=
 PROCESSES ?= 4
 BENCH_ARGS ?=
 MASS_ARGS ?=
 ROUNDS ?= 500
 CLIENT_ARGS ?=
+ENGINE ?= directory
+FREEZES ?= 30
+PARTITIONS ?= 30
+FLEET_ARGS ?=
 POSITION_ARGS ?=
 BACKUP_ARGS ?=
 VERSIONS ?=
@@ -46,7 +50,7 @@ export PYTHON ?=
 # Not --quiet: it drops the warnings that --strict counts.
 MKDOCS = { said=$$(NO_MKDOCS_2_WARNING=true $(BIN)/python -m mkdocs build --strict 2>&1) || { echo "$$said" >&2; exit 1; }; }
 
-.PHONY: help venv demo docs test test-browser test-deploy test-go test-observability test-stores quick coverage check release format proto proto-baseline lock bench bench-peers bench-spark fault fault-backup fault-client fault-disk fault-mass fault-positions fault-postgresql fault-shard fault-spark fuzz soak \
+.PHONY: help venv demo docs test test-browser test-deploy test-go test-observability test-stores quick coverage check release format proto proto-baseline lock bench bench-peers bench-spark fault fault-backup fault-client fault-disk fault-fleet fault-mass fault-positions fault-postgresql fault-shard fault-spark fuzz soak \
 	spark-versions compose-test grpcurl stores clean clean-all java
 
 help: ## list the targets
@@ -220,6 +224,9 @@ fault-client: venv ## break wires, certificates, clocks, processes and the store
 
 fault-shard: venv ## kill the brokers of a shard KILLS times, each time another one takes over, and compare what is left with what was promised
 	@$(BIN)/python -m tests.fault.campaign --shard --kills $(KILLS)
+
+fault-fleet: venv ## kill, freeze and cut off the brokers of a shard over ENGINE (directory, minio): KILLS, FREEZES, PARTITIONS of each kind
+	@$(BIN)/python -m tests.fault_fleet.campaign --engine $(ENGINE) --kills $(KILLS) --freezes $(FREEZES) --partitions $(PARTITIONS) $(FLEET_ARGS)
 
 fault-positions: venv ## kill consumers with saved positions KILLS times, over three stores, and compare with what they processed
 	@$(BIN)/python -m tests.fault.positions_campaign --kills $(KILLS) $(POSITION_ARGS)

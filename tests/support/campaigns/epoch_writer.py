@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 import grpc
 
-from forebay.client import BrokerUnavailable, ForebayError
+from forebay.client import BrokerUnavailable, DeadlineExceeded, ForebayError
 from forebay.client.publish.pages import encode_columns
 from forebay.client.transport.status import from_call, from_status
 from forebay.v1 import buffer_service_pb2 as pb
@@ -81,7 +81,7 @@ class EpochWriter:
                         self._begin_run(channel)
                     self._stage_all(channel, epoch, tokens)
                     self._commit(channel, epoch, tokens)
-                except BrokerUnavailable:
+                except (BrokerUnavailable, DeadlineExceeded, grpc.FutureTimeoutError):
                     restarts = self._chance.random() < 0.5
                     if restarts:  # the query with other attempts, else the same ones go on
                         tokens = self._tokens()

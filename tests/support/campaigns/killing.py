@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from itertools import count
@@ -48,6 +48,8 @@ BRIEF: Final = replace(SETTINGS, retry=RetryPolicy(tries_max=1))
 """For what is not to wait until a broker that was killed is back."""
 
 PROGRESS_S: Final = 10.0
+LEVELS: Final = (" ERROR ", " CRITICAL ")
+"""Levels of errors in a log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,12 @@ class Options:
     journal: str = ""
     """Address of the journal of a shard, whose follower serves after each kill; empty for one broker alone."""
 
+    cells: tuple[str, ...] = ()
+    """Names of the cells of the matrix; empty for all."""
+
+    pace: float = 1.0
+    """Factor by which all publishers are slowed."""
+
 
 class Campaign:
     """One run. Made and used on one thread; publishers and consumers have their own."""
@@ -71,13 +79,8 @@ class Campaign:
     def __init__(self, options: Options, launcher: Launcher) -> None:
         self._options = options
         self._chance = random.Random(options.seed)
-        self._endpoint = f"127.0.0.1:{free_port()}"
-        self._brokers: Successors = (
-            Shard(launcher, options.directory, self._endpoint, options.journal, random.Random(self._chance.random()))
-            if options.journal
-            else Restarts(launcher, options.directory, self._endpoint)
-        )
-        self._cells = {cell.name: cell for cell in cells()}
+        self._endpoint, self._brokers = self._place(launcher)
+        self._cells = {cell.name: cell for cell in cells() if not options.cells or cell.name in options.cells}
         self._first = next(iter(self._cells))
         self._oracles = {
             cell.name: Oracle(
@@ -106,7 +109,7 @@ class Campaign:
                 sources=sources,
                 chance=random.Random(self._chance.random()),
                 stop=self._stop_publishing,
-                pace=lambda pace=FIRST_PACE if cell.name == self._first else OTHERS_PACE: pace,  # type: ignore[misc]
+                pace=lambda pace=FIRST_PACE if cell.name == self._first else OTHERS_PACE: pace * options.pace,  # type: ignore[misc]
                 connect=self._connect(cell),
             )
             for cell in self._cells.values()
@@ -122,7 +125,7 @@ class Campaign:
                 sources=sources,
                 chance=random.Random(self._chance.random()),
                 stop=self._stop_publishing,
-                pace=lambda: OTHERS_PACE,
+                pace=lambda: OTHERS_PACE * options.pace,
             )
         )
         chance = random.Random(self._chance.random())
@@ -140,6 +143,14 @@ class Campaign:
         self._began = time.monotonic()
         self._said = self._began
 
+    def _place(self, launcher: Launcher) -> tuple[str, Successors]:
+        """Return the endpoint for clients, and the brokers behind it."""
+        endpoint, options = f"127.0.0.1:{free_port()}", self._options
+        if not options.journal:
+            return endpoint, Restarts(launcher, options.directory, endpoint)
+        chance = random.Random(self._chance.random())
+        return endpoint, Shard(launcher, options.directory, endpoint, options.journal, chance)
+
     def run(self) -> Report:
         """Run it to its end."""
         self._options.say(f"seed {self._options.seed}, {self._options.kills} kills, broker on {self._endpoint}")
@@ -149,9 +160,7 @@ class Campaign:
         for thread in (*self._publishers, *self._consumers, self._rejecting):
             thread.start()
         try:
-            while self._kills < self._options.kills:
-                self._round(broker, next_round(self._chance))
-                broker = self._brokers.start()
+            broker = self._work(broker)
             broker.ready()
             self._finish()
             self._stop(broker)
@@ -163,6 +172,13 @@ class Campaign:
             self._brokers.end()
         self._close_clients()
         return self._report()
+
+    def _work(self, broker: Serving) -> Serving:
+        """Kill one broker after another; returns the last one."""
+        while self._kills < self._options.kills:
+            self._round(broker, next_round(self._chance))
+            broker = self._brokers.start()
+        return broker
 
     def _close_clients(self) -> None:
         """Close the shared clients, unless one still flushes: without a broker that would last for ever.
@@ -220,9 +236,7 @@ class Campaign:
                     self._oracles[self._first].fault("faults", "the broker was not ready within 30 s")
                 until = time.monotonic() + plan.life_s
                 if plan.life_s > 0.05 and self._chance.random() < LOOKED_AT:
-                    looked_at = self._chance.sample(list(self._cells), k=min(LOOKS, len(self._cells)))
-                    self._check(looked_at, replays=plan.replays)
-                    self._operate(looked_at)
+                    self._look(replays=plan.replays)
                 self._stop_consuming.wait(max(0.0, until - time.monotonic()))
             if is_ready and broker.has_ended():
                 raise BrokerEnded(f"the broker ended with {broker.wait()} by itself")
@@ -255,6 +269,12 @@ class Campaign:
             self._options.say(
                 f"{now - self._began:5.0f} s  {self._kills} kills  {sent} records sent  {found} violations"
             )
+
+    def _look(self, *, replays: bool) -> None:
+        """Compare some cells with what the broker says, and operate them."""
+        looked_at = self._chance.sample(list(self._cells), k=min(LOOKS, len(self._cells)))
+        self._check(looked_at, replays=replays)
+        self._operate(looked_at)
 
     def _operate(self, names: Iterable[str]) -> None:
         """Purge and seek here and there; a kill may come at any moment."""
@@ -340,9 +360,12 @@ class Campaign:
     def _read_log(self, log: Path) -> None:
         """An error in the broker's log is a fault, because everything here is expected."""
         lines = log.read_text(errors="replace").splitlines() if log.exists() else []
-        for line in lines:
-            if any(level in line for level in (" ERROR ", " CRITICAL ")):
-                self._oracles[self._first].fault("faults", f"the broker logged {line}")
+        for line in self._unexpected(lines):
+            self._oracles[self._first].fault("faults", f"the broker logged {line}")
+
+    def _unexpected(self, lines: Iterable[str]) -> Iterator[str]:
+        """Yield the errors of a log that no fault of this campaign explains."""
+        yield from (line for line in lines if any(level in line for level in LEVELS))
 
     def _report(self) -> Report:
         for log in self._brokers.logs:

@@ -104,6 +104,8 @@ class PublisherThread(threading.Thread):
         self._number = 0
         self.sent = 0
         """Records handed to the client."""
+        self.confirmed = 0
+        """Records with a receipt."""
         self.given_up = 0
         """Records whose fate their publisher does not know."""
 
@@ -192,6 +194,7 @@ class PublisherThread(threading.Thread):
         return done
 
     def _promised(self, records: Sequence[int], receipts: Sequence[Receipt]) -> None:
+        self.confirmed += len(records)
         at = 0
         for receipt in receipts:
             if receipt.first_offset is None or receipt.last_offset is None:

@@ -19,9 +19,9 @@ OBJECT_SERVERS: Final[tuple[type[StoreServer], ...]] = (MinioServer, GcsServer, 
 
 
 @contextmanager
-def running(kind: type[StoreServer]) -> Iterator[StoreServer]:
-    """Run a server in a directory of its own."""
-    one = kind(Path(tempfile.mkdtemp(prefix="forebay-store-")))
+def running(kind: type[StoreServer], within: Path | None = None) -> Iterator[StoreServer]:
+    """Run a server in a directory of its own, in that of temporary files or another one."""
+    one = kind(Path(tempfile.mkdtemp(prefix="forebay-store-", dir=within)))
     try:
         one.start()
         if isinstance(one, AzuriteServer):
