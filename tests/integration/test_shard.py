@@ -13,11 +13,17 @@ from pathlib import Path
 import pytest
 
 from forebay.broker.core.access.credentials import token_credential
+from forebay.cli import run
+from forebay.cli.exits import ExitCode
 from forebay.client import AccessDenied, Client, ClientSettings, ForebayError, ReplayedRecord
+from forebay.errors.reasons import Reason
 from tests.support.calls.eventually import until
+from tests.support.calls.streams import PublishCall
 from tests.support.processes.broker import BrokerProcess, Launcher, free_port, serve_command
+from tests.support.refusals import failure
 
 AFTER_S = 1.0
+MIB = 1 << 20
 
 
 class Shard:
@@ -58,6 +64,13 @@ def publish(endpoint: str, values: list[bytes], sink: str = "orders") -> None:
         client.sinks.create(sink, exist_ok=True)
         with client.publisher(sink) as publisher:
             publisher.send_many(values)
+
+
+def metrics_at(address: str) -> dict[str, float]:
+    """The figures of the broker, by name, without labels."""
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    return {line.partition("{")[0]: float(line.rpartition(" ")[2]) for line in lines if line.startswith("forebay_")}
 
 
 LARGE = [bytes([at]) * (1 << 20) for at in range(8)]
@@ -128,9 +141,7 @@ def test_role_and_progress_of_owner_and_follower_are_metrics_and_the_owner_descr
     addresses = {name: f"127.0.0.1:{free_port()}" for name in "ab"}
 
     def metrics_of(name: str) -> dict[str, float]:
-        with urllib.request.urlopen(f"http://{addresses[name]}/metrics", timeout=10) as answer:
-            lines = answer.read().decode().splitlines()
-        return {line.partition("{")[0]: float(line.rpartition(" ")[2]) for line in lines if line.startswith("forebay_")}
+        return metrics_at(addresses[name])
 
     def has_read(position: float) -> bool:
         found = metrics_of("b")
@@ -291,6 +302,31 @@ def test_a_record_published_while_the_journal_is_unreachable_gets_its_receipt_wh
 
             assert late.result(timeout=30.0).first_offset == 1
         assert values_of(owner.endpoint) == [b"1", b"2"]
+
+
+def test_while_the_journal_is_away_rejected_appends_and_the_commands_say_so_and_nothing_is_lost(
+    shard: Shard, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    with shard.start("a", waiting_bytes_max=MIB, metrics_listen=address) as owner, Client(owner.ready()) as client:
+        client.sinks.create("orders")
+        with PublishCall(owner.endpoint, "orders", "w") as first, PublishCall(owner.endpoint, "orders", "v") as second:
+            shard.journal.rename(tmp_path / "away")
+            first.send(0, [b"x" * (MIB - 1_000)])
+            until(lambda: client.info().journal_outage == "JOURNAL_AWAY")
+
+            with failure(Reason.JOURNAL_AWAY) as refused:
+                second.publish(0, [b"y" * 1_000])
+            assert run(["status", "-e", owner.endpoint]) == ExitCode.FAILED
+            assert metrics_at(address)["forebay_journal_away_seconds"] > 0
+            (tmp_path / "away").rename(shard.journal)
+
+            assert first.answer().first_offset == 0
+            assert second.publish(0, [b"y"]).first_offset == 1
+        after = client.info()
+    assert refused.value.retry_after_s == 1.0
+    assert "the journal does not answer (JOURNAL_AWAY)" in capsys.readouterr().out
+    assert (after.journal_outage, after.journal_outage_cause) == ("", "")
 
 
 def test_a_broker_whose_journal_is_unreachable_ends_when_it_is_asked_to(shard: Shard, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Final
 
 from forebay.broker.core.dead_letters.letters import RecordCodec
 from forebay.broker.core.errors import StoreFenced
+from forebay.broker.core.journal_outage import JournalOutage
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.core.writes import PutCounting
 from forebay.broker.runtime.backups.backups import Backups, Schedule
@@ -107,6 +108,7 @@ def build_served(
         delivered=counts(files / "delivered", magic=DELIVERED) if files else None,
         backups=_backups(found, settings, clock, files),
         schedule=Schedule(settings.backup_interval_s),
+        outage=_outage(found),
         checkpoints=_checkpoints(found, settings, clock, files),
     )
 
@@ -124,6 +126,12 @@ def _checkpoints(found: Recovered, settings: BrokerSettings, clock: Clock, files
         monotonic=clock.monotonic,
         failed=BackupFailed,
     )
+
+
+def _outage(found: Recovered) -> Callable[[], JournalOutage | None]:
+    """Return what tells of an outage of the journal of a shard; a broker without one has none."""
+    store = found.journal.store
+    return store.owner.outage if isinstance(store, ReplicatedStore) else lambda: None
 
 
 def _backups(found: Recovered, settings: BrokerSettings, clock: Clock, files: Path | None) -> Engine | None:
@@ -162,6 +170,7 @@ def build(
     backups: Engine | None = None,
     schedule: Schedule | None = None,
     checkpoints: Checkpointing | None = None,
+    outage: Callable[[], JournalOutage | None] = lambda: None,
     page_cache: MakeCache = PageCache,
 ) -> Broker:
     """Build a broker on a recovered store, and restore its sinks. Blocks. Raises ``StoreFenced``.
@@ -199,6 +208,7 @@ def build(
         disk_reserve_bytes=bounds.disk_reserve,
         on_fenced=fenced,
         on_synced=instruments.synced,
+        outage=outage,
     )
     realtime = Realtime(
         read_cache, committer, tail_bytes=bounds.tail_bytes, configured=bounds.realtime, chosen=found.realtime

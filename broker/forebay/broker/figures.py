@@ -235,6 +235,14 @@ OF_BROKER: Final[dict[Metric, Callable[[Broker], float | None]]] = {
         "By",
         "Bytes of the journal of a shard: of its newest checkpoint and of the records behind it, by its owner",
     ): lambda broker: broker.checkpoints.journal_bytes if broker.checkpoints is not None else None,
+    Metric(
+        "forebay.journal.away",
+        GAUGE,
+        "s",
+        "Time since the journal of a shard does not answer its owner, or is full; 0 while it answers",
+    ): lambda broker: (
+        None if broker.checkpoints is None else out.seconds if (out := broker.committer.outage()) is not None else 0
+    ),
     FOLLOWER_LAG: lambda broker: None,
     SHARD_OWNER: lambda broker: 1 if broker.checkpoints is not None else None,
     JOURNAL_POSITION: lambda broker: broker.checkpoints.journal_position if broker.checkpoints is not None else None,

@@ -253,6 +253,18 @@ class Reason(Enum):
         "The broker has reached its limit of bytes that await a sync. Retry shortly.",
         retry_after_s=0.05,
     )
+    JOURNAL_AWAY = _exhausted(
+        "the journal of the shard does not answer, and {waiting} bytes wait for it; the bound is {bound}",
+        "The journal of the shard does not answer, and the broker has reached its limit of bytes that wait for it. "
+        "Nothing is lost. Appends resume once it answers; a publisher retries automatically.",
+        retry_after_s=1.0,
+    )
+    JOURNAL_FULL = _exhausted(
+        "the journal of the shard is full, and {waiting} bytes wait for it; the bound is {bound}",
+        "The journal of the shard has no room or has used up its quota, and the broker has reached its limit of bytes "
+        "that wait for it. Nothing is lost. Make room for the journal; appends then resume without a restart.",
+        retry_after_s=1.0,
+    )
     TOO_MANY_SINKS = _exhausted(
         "the broker holds at most {bound} {what}",
         "The broker has reached its limit of sinks or partitions. Delete a sink, or raise the limit.",

@@ -81,6 +81,14 @@ class BrokerFacts(Protocol):
     def warnings(self) -> Sequence[str]:
         """Sentences of the broker."""
 
+    @property
+    def journal_outage(self) -> str:
+        """Reason why appends wait for the journal of a shard: ``JOURNAL_AWAY``, ``JOURNAL_FULL``, or empty."""
+
+    @property
+    def journal_outage_cause(self) -> str:
+        """Error of the journal meanwhile."""
+
 
 class SinkFacts(Protocol):
     """Facts of a sink that the list depends on."""
@@ -154,6 +162,15 @@ def _of_broker(broker: BrokerFacts) -> Iterator[Need]:
             "",
             f"Appends are refused: {size(broker.disk_free)} of the disk are free, {size(broker.disk_reserve)} are"
             " reserved.",
+            info,
+            weight=1,
+        )
+    if broker.journal_outage:
+        journal = "is full" if broker.journal_outage == "JOURNAL_FULL" else "does not answer"
+        yield Need(
+            Severity.CRITICAL,
+            "",
+            f"Appends and acks wait: the journal {journal} ({broker.journal_outage}): {broker.journal_outage_cause}.",
             info,
             weight=1,
         )

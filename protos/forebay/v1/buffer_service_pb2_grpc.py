@@ -105,8 +105,8 @@ class BufferServiceServicer(object):
 
         Refusals of a page:
         - `INVALID_ARGUMENT` / `INVALID_PAGE`, `PAGE_CORRUPT`, `RECORD_TOO_LARGE`, `INVALID_PARTITION`: never retried.
-        - `RESOURCE_EXHAUSTED` / `SINK_FULL`, `DISK_FULL`, `BROKER_FULL`, `MEMORY_OVERLOADED`, `TOO_MANY_WAITING`: try again
-        after `RetryInfo`.
+        - `RESOURCE_EXHAUSTED` / `SINK_FULL`, `DISK_FULL`, `BROKER_FULL`, `MEMORY_OVERLOADED`, `TOO_MANY_WAITING`,
+        `JOURNAL_AWAY`, `JOURNAL_FULL`: try again after `RetryInfo`.
         - `ABORTED` / `SEQUENCE_GAP`: an earlier page is missing. `SEQUENCE_CONFLICT`: the number was used for other data.
 
         Ends of the stream:
@@ -127,8 +127,8 @@ class BufferServiceServicer(object):
         At least once: a retry may append twice. Use `Publish` for idempotent publishing.
 
         - `INVALID_ARGUMENT` / `INVALID_PAGE`, `RECORD_TOO_LARGE`, `INVALID_PARTITION`.
-        - `RESOURCE_EXHAUSTED` / `SINK_FULL`, `DISK_FULL`, `BROKER_FULL`, `MEMORY_OVERLOADED`, `TOO_MANY_WAITING`: see
-        `RetryInfo`. All of the call's records for a partition are refused together; earlier partitions of the same call may
+        - `RESOURCE_EXHAUSTED` / `SINK_FULL`, `DISK_FULL`, `BROKER_FULL`, `MEMORY_OVERLOADED`, `TOO_MANY_WAITING`,
+        `JOURNAL_AWAY`, `JOURNAL_FULL`: see `RetryInfo`. All of the call's records for a partition are refused together; earlier partitions of the same call may
         have been appended.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

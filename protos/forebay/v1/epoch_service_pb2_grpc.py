@@ -105,7 +105,7 @@ class EpochServiceServicer(object):
         there already and the others are not. `EPOCH_CONTENT_CONFLICT`: the epoch was committed with other records, see
         `EpochCommit.check`; metadata `stored_records`, `sent_records`, `stored_digest`, `sent_digest`.
         `PRODUCER_CHANGED` and `EPOCH_AHEAD`: see `PublishStage.takeover`.
-        - `RESOURCE_EXHAUSTED` / `DISK_FULL`, `TOO_MANY_WAITING`: see `RetryInfo`.
+        - `RESOURCE_EXHAUSTED` / `DISK_FULL`, `TOO_MANY_WAITING`, `JOURNAL_AWAY`, `JOURNAL_FULL`: see `RetryInfo`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -35,6 +35,8 @@ _REMEDIES: Final[Mapping[Reason, str]] = {
     ),
     Reason.INVALID_SCHEMA: "Write fewer columns, or to another sink: its schemas together have reached their bound.",
     Reason.DISK_FULL: "Free room on the broker's disk; then run this again.",
+    Reason.JOURNAL_AWAY: "See that the journal of the broker's shard answers; then run this again.",
+    Reason.JOURNAL_FULL: "Make room for the journal of the broker's shard; then run this again.",
     Reason.BROKER_FULL: "Let the targets of the broker's sinks catch up, or raise its max_broker_bytes.",
     Reason.DELIVERY_TIMEOUT: (
         "Ask the broker with: forebay info --endpoint {endpoint}; raise the option delivery_timeout_s when it may be "

@@ -29,6 +29,8 @@ BROKER = BrokerFigures(
     sync_p99_s=None,
     quarantined_pages=0,
     warnings=(),
+    journal_outage="",
+    journal_outage_cause="",
 )
 SINK = SinkFigures(
     name="orders",
@@ -99,6 +101,14 @@ def test_a_sink_that_grows_slowly_and_has_room_is_not_reported() -> None:
         ({"state": "fenced", "state_reason": "EIO"}, "The broker is fenced: EIO."),
         ({"disk_free": 1 << 20}, "Appends are refused: 1.0 MiB of the disk are free, 1.0 GiB are reserved."),
         ({"memory_used": 3.9 * (1 << 30)}, "Memory is above the high watermark: 3.9 GiB of 4.0 GiB are used."),
+        (
+            {"journal_outage": "JOURNAL_AWAY", "journal_outage_cause": "it timed out"},
+            "Appends and acks wait: the journal does not answer (JOURNAL_AWAY): it timed out.",
+        ),
+        (
+            {"journal_outage": "JOURNAL_FULL", "journal_outage_cause": "no space"},
+            "Appends and acks wait: the journal is full (JOURNAL_FULL): no space.",
+        ),
         ({"quarantined_pages": 2}, "2 damaged pages are in quarantine."),
         ({"warnings": ("the certificate ends in 3 days.",)}, "the certificate ends in 3 days."),
     ],

@@ -86,6 +86,8 @@ class BrokerFigures:
     sync_p99_s: float | None
     quarantined_pages: int
     warnings: tuple[str, ...]
+    journal_outage: str
+    journal_outage_cause: str
 
 
 @dataclass(frozen=True, slots=True)

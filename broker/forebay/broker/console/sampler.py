@@ -161,6 +161,7 @@ class Sampler:
         readings = await asyncio.to_thread(self._measure_memory)
         worst = max(readings, key=lambda each: each.used / each.limit, default=Reading("", 0, 0))
         syncs = sorted(broker.committer.recent_s)
+        outage = broker.committer.outage()
         return BrokerFigures(
             state="fenced" if fenced is not None else "draining" if broker.draining else "serving",
             state_reason=str(fenced) if fenced is not None else "it is stopping" if broker.draining else "",
@@ -180,4 +181,6 @@ class Sampler:
             sync_p99_s=syncs[len(syncs) * 99 // 100] if syncs else None,
             quarantined_pages=broker.quarantine.pages,
             warnings=tuple(facts.warnings()),
+            journal_outage=outage.reason.name if outage is not None else "",
+            journal_outage_cause=outage.cause if outage is not None else "",
         )

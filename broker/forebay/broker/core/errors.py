@@ -184,11 +184,29 @@ class MemoryOverloaded(BrokerError):
         super().__init__(Reason.MEMORY_OVERLOADED, waiting=waiting, bound=bound)
 
 
-class TooManyWaiting(BrokerError):
+class CommitsBehind(BrokerError):
+    """The bytes that wait to be durable exceed the bound of the broker; see the classes derived from it."""
+
+
+class TooManyWaiting(CommitsBehind):
     """The bytes that wait for their sync exceed the bound of the broker."""
 
     def __init__(self, waiting: int, bound: int) -> None:
         super().__init__(Reason.TOO_MANY_WAITING, waiting=waiting, bound=bound)
+
+
+class JournalAway(CommitsBehind):
+    """They do because the journal of the shard does not answer."""
+
+    def __init__(self, waiting: int, bound: int) -> None:
+        super().__init__(Reason.JOURNAL_AWAY, waiting=waiting, bound=bound)
+
+
+class JournalFull(CommitsBehind):
+    """They do because the journal of the shard has no room."""
+
+    def __init__(self, waiting: int, bound: int) -> None:
+        super().__init__(Reason.JOURNAL_FULL, waiting=waiting, bound=bound)
 
 
 class TooManySinks(BrokerError):

@@ -16,6 +16,8 @@ from forebay.v1 import admin_service_pb2 as pb
 from forebay.v1 import admin_service_pb2_grpc as pb_grpc
 
 LISTED_MAX: Final = 100
+OUTAGE_CAUSE_MAX: Final = 500
+"""Characters of the error of a journal."""
 """Sentences of one kind."""
 
 
@@ -56,7 +58,10 @@ def _shard(broker: Broker) -> dict[str, Any]:
     """Return the journal of a shard and the place of this owner in it."""
     if broker.checkpoints is None:
         return {}
+    outage = broker.committer.outage()
     return {
+        "journal_outage": outage.reason.name if outage is not None else "",
+        "journal_outage_cause": outage.cause[:OUTAGE_CAUSE_MAX] if outage is not None else "",
         "journal": broker.checkpoints.journal,
         "owner_epoch": broker.checkpoints.owner_epoch,
         "journal_position": broker.checkpoints.journal_position,

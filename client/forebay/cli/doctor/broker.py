@@ -65,7 +65,7 @@ def _asked(client: Client, endpoint: str) -> tuple[BrokerInfo, float | None, flo
 
 
 def answer_checks(endpoint: str, info: BrokerInfo) -> Iterator[Check]:
-    """Yield the checks of a broker's answer: state, version, warnings, disk, memory and failures."""
+    """Yield the checks of a broker's answer: state, version, warnings, disk, journal, memory and failures."""
     mine = version(NAME)
     state = info.state.lower()
     if state != "serving":
@@ -87,6 +87,12 @@ def _of_resources(endpoint: str, info: BrokerInfo) -> Iterator[Check]:
         return  # an older broker, which reports neither
     if info.data_dir:
         yield disk_check(f"{info.data_dir} of {endpoint}", info.disk_free_bytes, info.disk_reserve_bytes)
+    if info.journal_outage:
+        text = f"appends and acks of {endpoint} wait: {info.journal_outage}: {info.journal_outage_cause}"
+        advice = (
+            "make room for the journal" if info.journal_outage == "JOURNAL_FULL" else "see whether its journal is up"
+        )
+        yield Check("journal", Grade.PROBLEM, text, advice)
     used, limit, watermark = info.memory_used_bytes, info.memory_limit_bytes, info.memory_high_watermark
     if limit and used > limit * watermark:
         text = f"{endpoint} uses {bytes_text(used)} of {bytes_text(limit)} memory, and restricts above {watermark:.0%}"

@@ -53,6 +53,8 @@ class BrokerState:
     memory_watermark: float
     quarantined_pages: int
     warnings: tuple[str, ...]
+    journal_outage: str
+    journal_outage_cause: str
     backup_target: str
     newest_backup: str
     newest_backup_at: datetime | None
@@ -165,6 +167,8 @@ def _broker_state(endpoint: str, info: BrokerInfo, now: datetime) -> BrokerState
         memory_watermark=info.memory_high_watermark,
         quarantined_pages=info.quarantined_pages,
         warnings=info.warnings,
+        journal_outage=info.journal_outage,
+        journal_outage_cause=info.journal_outage_cause,
         backup_target=info.backup_target,
         newest_backup=info.newest_backup,
         newest_backup_at=taken,

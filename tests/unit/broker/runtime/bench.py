@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from forebay.broker.core.errors import StoreFenced
+from forebay.broker.core.journal_outage import JournalOutage
 from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.commit.committer import Committer, Synced
@@ -22,6 +23,7 @@ class Bench:
     """A committer, one partition, and what happened."""
 
     def __init__(self, store: MemoryStore, *, waiting_bytes_max: int, reserve: int) -> None:
+        self.outage: JournalOutage | None = None
         self.journal: Journal = recover(store).journal
         self.read_cache = ReadCache(1 << 20)
         self.fenced: list[StoreFenced] = []
@@ -39,6 +41,7 @@ class Bench:
             disk_reserve_bytes=reserve,
             on_fenced=self.fenced.append,
             on_synced=self.synced.append,
+            outage=lambda: self.outage,
         )
 
     def append(self, *found: bytes, page_records: int = 256, to: AppendQueue | None = None) -> Append:

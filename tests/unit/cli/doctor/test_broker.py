@@ -70,12 +70,15 @@ def test_failures_that_a_broker_reports_are_shown() -> None:
         memory_used_bytes=91,
         memory_limit_bytes=100,
         memory_high_watermark=0.9,
+        journal_outage="JOURNAL_FULL",
+        journal_outage_cause="No space left on device",
     )
 
     found = [(one.subject, one.grade) for one in answer_checks("prod:7311", info)]
 
     assert found == [
         ("broker", Grade.OK),
+        ("journal", Grade.PROBLEM),
         ("memory", Grade.WARNING),
         ("reads", Grade.PROBLEM),
         ("background", Grade.WARNING),

@@ -17,7 +17,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
-from forebay.broker.core.errors import DiskFull, ReadFailed, StoreFenced, TooManyWaiting
+from forebay.broker.core.errors import (
+    CommitsBehind,
+    DiskFull,
+    JournalAway,
+    JournalFull,
+    ReadFailed,
+    StoreFenced,
+    TooManyWaiting,
+)
+from forebay.broker.core.journal_outage import JournalOutage
 from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.writes import NUMBER_BITS, PageWrite, PutCursor, Write
 from forebay.broker.runtime.clock import Clock
@@ -68,7 +77,9 @@ class Committer:
         disk_reserve_bytes: int,
         on_fenced: Callable[[StoreFenced], None],
         on_synced: Callable[[Synced], None] = lambda _: None,
+        outage: Callable[[], JournalOutage | None] = lambda: None,
     ) -> None:
+        """``outage`` returns the outage of the journal of a shard, None for none."""
         self._journal = journal
         self._clock = clock
         self._read_cache = read_cache
@@ -81,6 +92,8 @@ class Committer:
         self._committed_at = clock.monotonic()
         self._on_fenced = on_fenced
         self._on_synced = on_synced
+        self.outage: Final = outage
+        """Outage of the journal of a shard; None while it answers, and without one."""
         self._queues: dict[int, Queue] = {}
         """Queues with pending appends, by identity."""
         self._writes: list[tuple[Sequence[Write], asyncio.Future[None]]] = []
@@ -144,9 +157,15 @@ class Committer:
         if self.fenced is not None:
             raise self.fenced
         if self.waiting_bytes and self.waiting_bytes + size > self._waiting_bytes_max:
-            raise TooManyWaiting(self.waiting_bytes, self._waiting_bytes_max)
+            raise self._behind()
         if self._free_bytes - self.waiting_bytes - size < self._disk_reserve_bytes:
             raise DiskFull(self._free_bytes, self._disk_reserve_bytes)
+
+    def _behind(self) -> CommitsBehind:
+        outage, waiting, bound = self.outage(), self.waiting_bytes, self._waiting_bytes_max
+        if outage is None:
+            return TooManyWaiting(waiting, bound)
+        return JournalFull(waiting, bound) if outage.is_full else JournalAway(waiting, bound)
 
     @property
     def free_bytes(self) -> int:

@@ -19,7 +19,7 @@ from forebay.broker.core.dead_letters.letters import (
     to_dead_letter,
     whole_page,
 )
-from forebay.broker.core.errors import InvalidPage, SchemaNotFound, TooManyWaiting
+from forebay.broker.core.errors import CommitsBehind, InvalidPage, SchemaNotFound
 from forebay.broker.core.partition.cursor import Settlement
 from forebay.broker.core.partition.pages import Body, Entry, Incoming
 from forebay.broker.core.partition.ranges import Range
@@ -207,7 +207,7 @@ async def append_when_room(
         moment = committer.committed.next()
         try:
             return await target.append_with(page, companion, check)
-        except TooManyWaiting:
+        except CommitsBehind:
             await moment.wait()
 
 

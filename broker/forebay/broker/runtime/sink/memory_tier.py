@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from forebay.broker.core.errors import DiskFull, StoreFenced, TooManyWaiting
+from forebay.broker.core.errors import CommitsBehind, DiskFull, StoreFenced
 from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.partition.pages import Body, Durability, Entry
 from forebay.broker.core.partition.reservation import HeldRuns
@@ -248,7 +248,7 @@ class MemoryTier:
         if self._mode == BufferMode.SPILL and self._held and self.pressed:
             try:
                 await self.write_out()
-            except (DiskFull, TooManyWaiting) as full:
+            except (DiskFull, CommitsBehind) as full:
                 _log.warning("memory could not be written out sink=%s cause=%s", self._sink.name, full)
 
     # -- the end

@@ -17,8 +17,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Final
 
+from forebay.broker.core.journal_outage import JournalOutage
 from forebay.broker.storage.replication.batch import Piece
-from forebay.broker.storage.replication.engine import Engine, EngineAway
+from forebay.broker.storage.replication.engine import Engine, EngineAway, EngineFull
 from forebay.broker.storage.replication.record import Header, RecordDamaged, RecordKind, decode, encode
 
 _log: Final = logging.getLogger(__name__)
@@ -30,6 +31,8 @@ FENCES_AHEAD: Final = (0, 4, 16, 64)
 """Positions between the end of the journal and a fence, by the number of the attempt."""
 RETRY_FIRST_S: Final = 0.05
 RETRY_MAX_S: Final = 2.0
+UNANSWERED_S: Final = 5.0
+"""Duration of an append from which on the engine counts as away, although no request has failed yet."""
 
 
 class Fenced(Exception):
@@ -37,7 +40,7 @@ class Fenced(Exception):
 
 
 class Owner:
-    """Writer of one epoch. One thread at a time calls its methods, except ``end`` and ``away_since``."""
+    """Writer of one epoch. One thread at a time calls its methods, except ``end``, ``away_since`` and ``outage``."""
 
     def __init__(self, engine: Engine, epoch: int, identity: bytes, position: int, clock: Callable[[], float]) -> None:
         """``position`` is behind the fence of ``epoch`` and known to be the end, see ``fence``.
@@ -59,7 +62,11 @@ class Owner:
         """Time at which the last append that is confirmed began."""
         self.away_since: float | None = None
         """Time since when the engine does not answer; None while it does."""
-        self._away_lock = threading.Lock()  # protects changes of ``away_since`` by the threads that put records
+        self._away_cause: EngineAway | None = None
+        """Last failure since then."""
+        self._append_began: float | None = None
+        """Begin of the append under way; None between two."""
+        self._away_lock = threading.Lock()  # protects ``away_since`` and its cause, set by the threads that put records
 
     @property
     def position(self) -> int:
@@ -80,6 +87,17 @@ class Owner:
     def groups(self) -> int:
         """Groups that were confirmed."""
         return self._group
+
+    def outage(self) -> JournalOutage | None:
+        """Return the outage of the engine as of now, None while it answers."""
+        with self._away_lock:
+            since, cause = self.away_since, self._away_cause
+        if since is not None:
+            return JournalOutage(isinstance(cause, EngineFull), self._clock() - since, str(cause))
+        began = self._append_began
+        if began is None or (seconds := self._clock() - began) < UNANSWERED_S:
+            return None
+        return JournalOutage(False, seconds, "an append has no answer yet")
 
     def append(self, frame: Sequence[Piece]) -> int:
         """Append a batch frame as one group; returns the position behind it once it is durable.
@@ -115,8 +133,10 @@ class Owner:
                 raise Fenced(self._fenced)
             batch = records[:CHUNKS_AT_ONCE]
             first, began = self._position, self._clock()
+            self._append_began = began
             tasks = [self._threads.submit(self._put, first + at, record) for at, record in enumerate(batch)]
             wait(tasks)
+            self._append_began = None
             # Every position below the end of the batch is known now; confirm up to the first that is another's.
             self._position = first + len(batch)
             own = [task.result() for task in tasks]
@@ -146,14 +166,17 @@ class Owner:
 
     def _note_away(self, cause: EngineAway) -> None:
         with self._away_lock:
-            if self.away_since is not None:
-                return
-            self.away_since = self._clock()
-        _log.error("journal does not answer, appends wait journal=%s cause=%s", self._engine.address, cause)
+            before, self._away_cause = self._away_cause, cause
+            if self.away_since is None:
+                self.away_since = self._clock()
+        is_full = isinstance(cause, EngineFull)
+        if before is None or isinstance(before, EngineFull) is not is_full:
+            what = "is full" if is_full else "does not answer"
+            _log.error("journal %s, appends wait journal=%s cause=%s", what, self._engine.address, cause)
 
     def _note_answer(self) -> None:
         with self._away_lock:
-            since, self.away_since = self.away_since, None
+            since, self.away_since, self._away_cause = self.away_since, None, None
         if since is not None:
             away_s = self._clock() - since
             _log.warning("journal answers again journal=%s seconds=%.1f", self._engine.address, away_s)

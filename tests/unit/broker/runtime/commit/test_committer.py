@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from forebay.broker.core.errors import DiskFull, TooManyWaiting
+from forebay.broker.core.errors import DiskFull, JournalAway, JournalFull, TooManyWaiting
+from forebay.broker.core.journal_outage import JournalOutage
 from forebay.broker.core.partition.cursor import Cursor
 from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.writes import PutAge, PutCursor
@@ -99,6 +100,27 @@ async def test_no_more_bytes_wait_than_the_bound_allows() -> None:
 
         at.committer.admit(100 - size)
         with pytest.raises(TooManyWaiting) as refused:
+            at.committer.admit(101 - size)
+
+        assert refused.value.facts == {"waiting": str(size), "bound": "100"}
+        store.let_go()
+        await append.done
+        at.committer.admit(100)
+
+
+@pytest.mark.parametrize(("is_full", "kind"), [(False, JournalAway), (True, JournalFull)])
+async def test_an_append_over_the_bound_during_an_outage_of_the_journal_is_rejected_with_its_reason(
+    is_full: bool, kind: type[JournalAway | JournalFull]
+) -> None:
+    store = HeldStore()
+    async with bench(store, waiting_bytes_max=100) as at:
+        store.hold()
+        append = at.append(b"x" * 80)
+        size = len(append.page.body)
+        at.outage = JournalOutage(is_full, 1.0, "it is away")
+
+        at.committer.admit(100 - size)
+        with pytest.raises(kind) as refused:
             at.committer.admit(101 - size)
 
         assert refused.value.facts == {"waiting": str(size), "bound": "100"}

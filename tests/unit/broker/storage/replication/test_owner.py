@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from forebay.broker.core.journal_outage import JournalOutage
 from forebay.broker.storage.replication import owner as owners
 from forebay.broker.storage.replication.batch import Batch, encode
 from forebay.broker.storage.replication.engines.memory import MemoryEngine
@@ -15,6 +16,7 @@ from forebay.broker.storage.replication.owner import Fenced, Owner, fence
 from forebay.broker.storage.replication.record import Header, RecordKind
 from forebay.broker.storage.replication.record import encode as encode_record
 from forebay.broker.storage.store.contract import Family, Put
+from forebay.errors.reasons import Reason
 from tests.support.storage.journals import batch_of, read_all, take_over
 
 
@@ -77,6 +79,52 @@ def test_an_append_waits_while_the_engine_is_unreachable_and_is_confirmed_when_i
     assert not waiting.is_alive()
     assert owner.away_since is None
     assert read_all(engine) == [1]
+
+
+def test_an_owner_tells_a_full_engine_from_one_that_does_not_answer(engine: MemoryEngine, owner: Owner) -> None:
+    def until_outage(is_full: bool) -> JournalOutage:
+        until = time.monotonic() + 10
+        while (found := owner.outage()) is None or found.is_full is not is_full:
+            assert time.monotonic() < until
+            waiting.join(0.01)
+        return found
+
+    assert owner.outage() is None
+    engine.full = True
+    waiting = threading.Thread(target=owner.append, args=[batch_of(1)])
+    waiting.start()
+    full = until_outage(is_full=True)
+    engine.away, engine.full = True, False
+    away = until_outage(is_full=False)
+    engine.away = False
+    waiting.join(10)
+
+    assert (full.reason, full.cause) == (Reason.JOURNAL_FULL, "it has no room")
+    assert (away.reason, away.cause) == (Reason.JOURNAL_AWAY, "it is switched off")
+    assert away.seconds >= full.seconds
+    assert owner.outage() is None
+    assert read_all(engine) == [1]
+
+
+def test_an_append_without_an_answer_is_an_outage_although_no_request_has_failed(engine: MemoryEngine) -> None:
+    """A mount whose server is gone answers nothing at all."""
+    now = 100.0
+    found: list[JournalOutage | None] = []
+    fence(engine, 1, b"a" * 16, "", lambda: 0)
+    owner = Owner(engine, 1, b"a" * 16, 1, lambda: now)
+
+    def hang(position: int, record: bytes) -> None:
+        nonlocal now
+        for _ in range(2):
+            now += owners.UNANSWERED_S - 1
+            found.append(owner.outage())
+
+    engine.before_create = hang
+    owner.append(batch_of(1))
+
+    assert found == [None, JournalOutage(False, 2 * (owners.UNANSWERED_S - 1), "an append has no answer yet")]
+    assert owner.outage() is None
+    owner.close()
 
 
 def test_an_outage_whose_end_another_thread_has_noted_does_not_fail_the_append(engine: MemoryEngine) -> None:

@@ -17,13 +17,20 @@ from obstore.store import ObjectStore
 from forebay.broker.storage.backup.object_target import ObjectTarget
 from forebay.broker.storage.backup.target import Target
 from forebay.broker.storage.replication.batch import Piece
-from forebay.broker.storage.replication.engine import EngineAway, name_of
+from forebay.broker.storage.replication.engine import EngineAway, EngineFull, name_of
 from forebay.broker.storage.replication.record import HEADER_BYTES
 
 RECORDS: Final = "records/"
 FILES: Final = "files"
 DELETED_AT_ONCE: Final = 500
 RACES: Final = "races/"
+FULL: Final = (
+    "507 Insufficient Storage",
+    "<Code>QuotaExceeded",
+    "<Code>XMinioStorageFull",
+    "BucketQuotaExceeded</Code>",
+)
+"""Parts of the answers of services that have no room: by status, of Ceph, and of MinIO for disks and buckets."""
 
 
 class BucketEngine:
@@ -126,4 +133,6 @@ class BucketEngine:
         try:
             yield
         except (BaseError, OSError) as error:
-            raise EngineAway(f"{self.address}: {str(error).partition(chr(10))[0]}") from error
+            text = str(error)
+            kind = EngineFull if any(part in text for part in FULL) else EngineAway
+            raise kind(f"{self.address}: {text.partition(chr(10))[0]}") from error

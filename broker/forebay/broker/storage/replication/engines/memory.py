@@ -8,7 +8,7 @@ from typing import Final
 
 from forebay.broker.storage.backup.target import Target
 from forebay.broker.storage.replication.batch import Piece
-from forebay.broker.storage.replication.engine import EngineAway
+from forebay.broker.storage.replication.engine import EngineAway, EngineFull
 from forebay.broker.storage.replication.record import HEADER_BYTES
 
 
@@ -60,6 +60,8 @@ class MemoryEngine:
         """Number of next records that are added, and whose answer is lost."""
         self.away = False
         """True while no call is answered."""
+        self.full = False
+        """True while no record can be added."""
         self._races: set[str] = set()
         self._files: Final = MemoryTarget()
         self._lock = threading.Lock()  # protects the records; held for one look-up
@@ -69,6 +71,8 @@ class MemoryEngine:
         record = b"".join(pieces)
         self.before_create(position, record)
         self._answer()
+        if self.full:
+            raise EngineFull("it has no room")
         with self._lock:
             if position in self.records and self.atomic:
                 return False

@@ -1,0 +1,26 @@
+"""Outage of the journal of a shard, as its owner knows it: nothing that waits for the journal is lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from forebay.errors.reasons import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class JournalOutage:
+    """Journal that does not answer, or has no room: appends and acks wait."""
+
+    is_full: bool
+    """True if it answers that it has no room."""
+
+    seconds: float
+    """Time since it has confirmed nothing."""
+
+    cause: str
+    """Answer, or error, of the last request."""
+
+    @property
+    def reason(self) -> Reason:
+        """Reason of appends that are rejected meanwhile."""
+        return Reason.JOURNAL_FULL if self.is_full else Reason.JOURNAL_AWAY
