@@ -11,8 +11,9 @@ import signal
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from errno import EACCES, EEXIST, ELOOP, ENAMETOOLONG, ENOTDIR, EPERM, EROFS
+from pathlib import Path
 from typing import Final
 
 from forebay.broker.follower_telemetry import follower_metrics
@@ -57,11 +58,19 @@ def own_shard(settings: BrokerSettings) -> ReplicatedStore | None:
     progress = FollowerProgress(boot_time_s)
     with _stopped_by_signals() as stop, follower_metrics(settings, progress):
         engine: Engine | None = None
+        has_replica: bool | None = None
 
         def open_() -> None:
-            nonlocal engine
+            nonlocal engine, has_replica
             try:
-                engine = open_engine(settings.journal)
+                try:
+                    engine = open_engine(settings.journal, creates=False)
+                except FileNotFoundError:
+                    if has_replica is None:
+                        has_replica = _has_replica(settings.data_dir)
+                    if has_replica:
+                        raise  # its journal exists: a new one would fork the history
+                    engine = open_engine(settings.journal)
             except EngineUnsuitable as error:
                 raise SettingsError(f"journal = {settings.journal!r}: {error}") from error
             except OSError as error:
@@ -96,6 +105,14 @@ async def watch_journal(
             ready = not ready
             _log.warning("journal %s ready=%s seconds=%.1f", "confirms" if ready else "is silent", ready, silent_s)
             await report(ready)
+
+
+def _has_replica(directory: Path) -> bool:
+    """Return whether a directory has a store that has applied records of a journal. Raises ``StoreError``."""
+    if not is_loaded(directory):
+        return False
+    with closing(RocksStore(directory)) as store:
+        return bool(Replica(store).journal)
 
 
 class _Candidate:

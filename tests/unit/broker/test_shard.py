@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from errno import EIO
 from pathlib import Path
@@ -11,8 +12,10 @@ import pytest
 from forebay.broker import shard as shards
 from forebay.broker.settings import BrokerSettings, SettingsError, load
 from forebay.broker.shard import own_shard
+from forebay.broker.storage.recovery import recover
 from forebay.broker.storage.replication.engine import Engine
 from forebay.broker.storage.replication.engines.memory import MemoryEngine
+from tests.support.calls.eventually import until
 
 
 def settings_in(directory: Path) -> BrokerSettings:
@@ -25,7 +28,7 @@ def test_a_journal_whose_directory_cannot_be_opened_for_a_time_is_owned_once_it_
     engine = MemoryEngine()
     failures = [OSError(EIO, "the server does not answer") for _ in range(2)]
 
-    def open_engine(text: str) -> Engine:
+    def open_engine(text: str, *, creates: bool = True) -> Engine:
         if failures:
             raise failures.pop()
         return engine
@@ -45,3 +48,32 @@ def test_a_journal_whose_path_is_no_directory_is_refused(tmp_path: Path, journal
 
     with pytest.raises(SettingsError, match="journal = "):
         own_shard(load(data_dir=tmp_path / "data", journal=str(tmp_path / journal)))
+
+
+@pytest.mark.parametrize("exists", [False, True], ids=["no directory", "an empty directory"])
+def test_a_broker_that_has_a_replica_waits_for_its_journal_and_creates_none_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, exists: bool
+) -> None:
+    """The journal is on a mount, and the broker is started before it."""
+    monkeypatch.setattr(shards, "POLL_S", 0.001)
+    settings, journal = settings_in(tmp_path), tmp_path / "journal"
+    first = own_shard(settings)
+    assert first is not None
+    recover(first)
+    first.close()
+    journal.rename(tmp_path / "elsewhere")
+    if exists:
+        journal.mkdir()
+    with ThreadPoolExecutor(1) as pool:
+        owned = pool.submit(own_shard, settings)
+        until(lambda: "There is no journal, it may not be mounted" in caplog.text)
+        found = list(journal.iterdir()) if exists else journal.exists()
+        if exists:
+            journal.rmdir()
+        (tmp_path / "elsewhere").rename(journal)
+        again = owned.result(30)
+
+    assert again is not None
+    with closing(again):
+        assert again.owner.epoch > 1
+    assert not found

@@ -16,16 +16,19 @@ TIMEOUT_S: Final = 15.0
 RETRIES_MAX: Final = 1
 
 
-def open_engine(text: str) -> Engine:
+def open_engine(text: str, *, creates: bool = True) -> Engine:
     """Return the engine of a path or an address.
 
     Forms are `/PATH`, `file:///PATH`, `s3://BUCKET/PREFIX`, `gs://…` and `az://…`.
 
-    Raises ``EngineUnsuitable``, and ``OSError`` for a directory that cannot be created.
+    ``creates`` is False for a journal that must exist already; of a bucket nothing is looked up.
+
+    Raises ``EngineUnsuitable``, ``OSError`` for a directory that cannot be created, and ``FileNotFoundError`` for one
+    without a journal that must have one.
     """
     scheme = urlsplit(text).scheme if "://" in text else "file"
     if scheme == "file":
-        return DirectoryEngine(Path(text.removeprefix("file://")))
+        return DirectoryEngine(Path(text.removeprefix("file://")), creates=creates)
     if scheme not in OBJECT_SCHEMES:
         raise EngineUnsuitable(
             f"journal {text!r}: the scheme is {scheme!r}; file, {', '.join(OBJECT_SCHEMES)} are allowed"

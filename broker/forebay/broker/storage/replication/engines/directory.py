@@ -36,11 +36,16 @@ _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY
 
 
 class DirectoryEngine:
-    """``Engine`` in a directory, which is created if it does not exist."""
+    """``Engine`` in a directory."""
 
-    def __init__(self, directory: Path) -> None:
-        """Raises ``OSError`` where it cannot be created."""
-        (directory / RACES).mkdir(DIRECTORY_MODE, parents=True, exist_ok=True)
+    def __init__(self, directory: Path, *, creates: bool = True) -> None:
+        """Create the directory if it does not exist, unless ``creates`` is False: then it must hold a journal.
+
+        Raises ``OSError`` where it cannot be created, and ``FileNotFoundError`` where it holds none.
+        """
+        if not creates and not any((directory / name).exists() for name in (RACES, name_of(0))):
+            raise FileNotFoundError(errno.ENOENT, "There is no journal, it may not be mounted", str(directory))
+        (directory / RACES).mkdir(DIRECTORY_MODE, parents=creates, exist_ok=True)
         self._directory: Final = directory
         self.address: Final = f"file://{directory.absolute()}"
         self._handle: Final = os.open(directory, _DIRECTORY)
