@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -77,6 +78,7 @@ def build_served(
     """Build a broker as its settings say; with a data directory, its files are there. See ``build``."""
     counts = partial(AcceptedFile, counting=found.counting, start_count=found.start_count, boot=boot_id())
     files = Path(data_dir) if data_dir else None
+    found = _with_heard_age(found, clock)
     ballast = (settings.disk_ballast_bytes, settings.disk_reserve_bytes)
     return build(
         found,

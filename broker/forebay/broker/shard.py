@@ -204,13 +204,14 @@ class _Candidate:
             failed=CheckpointFailed,
         )
         takeover = Takeover(settings.takeover_after_s, settings.advertise or settings.listen)
+        follower = Follower(reader, replica, settings.data_dir, takeover, boot_time_s, checkpoints, self._progress)
         try:
-            owner = Follower(
-                reader, replica, settings.data_dir, takeover, boot_time_s, checkpoints, self._progress
-            ).follow(self._stop)
+            owner = follower.follow(self._stop)
         finally:
             self._tables_of = checkpoints.tables_of
-        return ReplicatedStore(replica, owner, engine, tables_of=self._tables_of) if owner is not None else None
+        if owner is None:
+            return None
+        return ReplicatedStore(replica, owner, engine, tables_of=self._tables_of, heard=follower.heard_age)
 
     def _patiently(self, action: Callable[[], None]) -> bool:
         return _patiently(action, self._engine.address, self._stop)

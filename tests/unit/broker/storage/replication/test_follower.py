@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from forebay.broker.core.writes import PutAge
 from forebay.broker.storage.errors import StoreFailed
 from forebay.broker.storage.records.pages.page import BULK_PAGE
-from forebay.broker.storage.records.store import HIGHEST
+from forebay.broker.storage.records.store import AGE, HIGHEST
 from forebay.broker.storage.replication import reader as readers
 from forebay.broker.storage.replication.batch import Batch, encode
 from forebay.broker.storage.replication.engines.memory import MemoryEngine
 from forebay.broker.storage.replication.follower import Follower, Takeover, check_identity
+from forebay.broker.storage.replication.heard_age import HeardAge
 from forebay.broker.storage.replication.owner import Owner
 from forebay.broker.storage.replication.reader import Reader
 from forebay.broker.storage.replication.record import Header, RecordKind, decode_header
@@ -89,6 +91,10 @@ def follow(engine: MemoryEngine, directory: Path, *, looks: int = 1, clock: Cloc
         return Follower(reader, replica, directory, Takeover(AFTER_S, "here:1"), clock).follow(Stop(clock, looks))
 
 
+def append_age(owner: Owner, age_us: int) -> None:
+    owner.append(encode(Batch([], [AGE.put(AGE.key(), PutAge(age_us, 1, b"another machine", 1))])))
+
+
 def value_in(directory: Path) -> bytes | None:
     with closing(RocksStore(directory)) as store:
         return store.get_many(Family.META, [NUMBER])[0]
@@ -131,6 +137,29 @@ def test_a_follower_takes_over_after_the_silence_and_not_before(engine: MemoryEn
     assert read_history(engine)[0].endpoint == "here:1"
     for each in (former, owner):
         each.close()
+
+
+def test_an_age_of_the_owner_counts_from_when_the_follower_has_read_it_unless_it_may_be_old(tmp_path: Path) -> None:
+    engine, clock = EndEngine(), Clock()
+    with closing(take_over(engine, b"a")) as owner, replica_in(tmp_path) as replica:
+        append_age(owner, 1)
+        heard: list[HeardAge | None] = []
+
+        def go_on() -> None:
+            heard.append(follower.heard_age)
+            append_age(owner, 2)
+            engine.at_end = lambda: heard.append(follower.heard_age)
+
+        engine.at_end = go_on
+        reader = Reader(engine, replica.place)
+        follower = Follower(reader, replica, tmp_path, Takeover(AFTER_S, "here:1"), clock)
+        began_s = clock.now
+        assert follower.follow(Stop(clock, 6)) is None
+
+    assert heard[0] is None
+    assert heard[-1] is not None
+    assert heard[-1].age_us == 2
+    assert began_s * 1_000_000 < heard[-1].at_us <= clock.now * 1_000_000
 
 
 def test_a_read_that_was_slow_is_no_silence_of_the_owner(tmp_path: Path) -> None:
