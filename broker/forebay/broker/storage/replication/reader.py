@@ -8,6 +8,8 @@ proves nothing. Such a reader raises ``Trimmed``, and begins again with the newe
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Final
 
 from forebay.broker.storage.replication.batch import Batch
@@ -19,6 +21,8 @@ from forebay.broker.storage.replication.record import Header, decode
 AHEAD_BYTES: Final = 32 << 20
 """Bytes of records that are read before the horizon is looked up."""
 AHEAD_RECORDS: Final = 256
+READS_AT_ONCE: Final = 8
+"""Requests for records in flight, once there is more than one to read: each takes a round trip to the engine."""
 
 
 class Trimmed(Exception):
@@ -79,15 +83,24 @@ class Reader:
             yield position, header, self._history.take(header, body)
 
     def _ahead(self) -> list[bytes]:
+        """Return the next records up to the first missing position; what is behind it does not count."""
         records: list[bytes] = []
-        size, first = 0, self.place.position
+        size, largest, at_once = 0, 1, 1
         self.met_end = False
-        while size < AHEAD_BYTES and len(records) < AHEAD_RECORDS:
-            record = self.engine.read(first + len(records))
-            if record is None:
-                self.met_end = True
-                break
-            records.append(record)
-            size += len(record)
+        with ExitStack() as opened:
+            pool: ThreadPoolExecutor | None = None
+            while at_once and not self.met_end:
+                begin = self.place.position + len(records)
+                if at_once > 1 and pool is None:
+                    pool = opened.enter_context(ThreadPoolExecutor(READS_AT_ONCE, thread_name_prefix="forebay-reader"))
+                read = map if pool is None else pool.map
+                for record in read(self.engine.read, range(begin, begin + at_once)):
+                    if record is None:
+                        self.met_end = True
+                        break
+                    records.append(record)
+                    size, largest = size + len(record), max(largest, len(record))
+                room = min(AHEAD_RECORDS - len(records), -((size - AHEAD_BYTES) // largest))
+                at_once = max(0, min(2 * at_once, READS_AT_ONCE, room))
         self.read_bytes += size
         return records

@@ -1,9 +1,10 @@
 """Growth of a journal, and when a checkpoint is due.
 
 A checkpoint is due when the records behind the last one, or files of pages that are mostly deleted, take more space
-than the limits allow. A follower has lower limits than the owner, whose processor has other work: the owner makes one
-only where no follower does. With both limits the journal has at most twice the live bytes and the setting
-``journal_garbage_bytes``, apart from what is appended while a checkpoint is made.
+than the limits allow. A record counts as at least ``RECORD_BYTES``: a broker that starts on an empty disk needs a
+request for each, and an idle owner appends small ones for days. A follower has lower limits than the owner, whose
+processor has other work: the owner makes one only where no follower does. With both limits the journal has at most
+twice the live bytes and the setting ``journal_garbage_bytes``, apart from what is appended while a checkpoint is made.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from forebay.broker.storage.replication.engine import Engine
 from forebay.broker.storage.replication.history import ReaderPosition
 
 END: Final = 1 << 63
+RECORD_BYTES: Final = 16 << 10
+"""Bytes that a record behind the last checkpoint counts at least: about what is read in the time of a request."""
 _BLOCK_BYTES: Final = 512
 """Unit of ``st_blocks``."""
 
@@ -28,7 +31,7 @@ class Limits:
     """Space from which a checkpoint is due."""
 
     tail_bytes: int
-    """Records behind the last checkpoint, beside ``tail_share`` of the live bytes."""
+    """Records behind the last checkpoint, as they count, beside ``tail_share`` of the live bytes."""
 
     tail_share: float
     files_bytes: int
@@ -87,7 +90,8 @@ class Growth:
         live = live_bytes(self._directory)
         tail = self._base + self._added_bytes()
         self.size_bytes = size + tail
-        if tail >= self._limits.tail_bytes + self._limits.tail_share * live:
+        records = self._place().position - first
+        if max(tail, records * RECORD_BYTES) >= self._limits.tail_bytes + self._limits.tail_share * live:
             self._tried_live_bytes = None
             return True
         if size < self._limits.files_bytes + FILES_SHARE * live:
