@@ -110,7 +110,8 @@ def build_served(
         delivered=counts(files / "delivered", magic=DELIVERED) if files else None,
         backups=_backups(found, settings, clock, files),
         schedule=Schedule(settings.backup_interval_s),
-        outage=_outage(found),
+        outage=_outage(found, settings.disk_reserve_bytes),
+        journal_free_bytes=_journal_free_bytes(found),
         checkpoints=_checkpoints(found, settings, clock, files),
     )
 
@@ -130,10 +131,27 @@ def _checkpoints(found: Recovered, settings: BrokerSettings, clock: Clock, files
     )
 
 
-def _outage(found: Recovered) -> Callable[[], JournalOutage | None]:
+def _with_heard_age(found: Recovered, clock: Clock) -> Recovered:
+    """Return the state of a start that measures the time since the former owner of a shard by the own clock."""
+    store = found.journal.store
+    if not isinstance(store, ReplicatedStore) or store.heard is None or not clock.boot:
+        return found
+    return replace(found, age=store.heard.by_clock_of(clock.boot, found.age))
+
+
+def _outage(found: Recovered, reserve_bytes: int) -> Callable[[], JournalOutage | None]:
     """Return what tells of an outage of the journal of a shard; a broker without one has none."""
     store = found.journal.store
-    return store.owner.outage if isinstance(store, ReplicatedStore) else lambda: None
+    return partial(store.owner.outage, reserve_bytes) if isinstance(store, ReplicatedStore) else lambda: None
+
+
+def _journal_free_bytes(found: Recovered) -> Callable[[], int | None]:
+    """Return what tells the free bytes of the journal of a shard."""
+    store = found.journal.store
+    if not isinstance(store, ReplicatedStore):
+        return lambda: None
+    owner = store.owner
+    return lambda: owner.free_bytes
 
 
 def _backups(found: Recovered, settings: BrokerSettings, clock: Clock, files: Path | None) -> Engine | None:
@@ -173,6 +191,7 @@ def build(
     schedule: Schedule | None = None,
     checkpoints: Checkpointing | None = None,
     outage: Callable[[], JournalOutage | None] = lambda: None,
+    journal_free_bytes: Callable[[], int | None] = lambda: None,
     page_cache: MakeCache = PageCache,
 ) -> Broker:
     """Build a broker on a recovered store, and restore its sinks. Blocks. Raises ``StoreFenced``.
@@ -211,6 +230,7 @@ def build(
         on_fenced=fenced,
         on_synced=instruments.synced,
         outage=outage,
+        journal_free_bytes=journal_free_bytes,
     )
     realtime = Realtime(
         read_cache, committer, tail_bytes=bounds.tail_bytes, configured=bounds.realtime, chosen=found.realtime

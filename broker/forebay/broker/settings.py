@@ -301,7 +301,10 @@ class BrokerSettings(BaseSettings):
     """Size limit of one record, key and headers included."""
 
     disk_reserve_bytes: int = Field(default=512 << 20, ge=0, le=1 << 40)
-    """Free space that appends leave on the device. Below it they are rejected with DISK_FULL. 0 for none."""
+    """Free space that appends leave on the device. Below it they are rejected with DISK_FULL. 0 for none.
+
+    It holds also for the device of a journal in a directory; the reason is JOURNAL_FULL then.
+    """
 
     disk_ballast_bytes: int = Field(default=64 << 20, ge=0, le=1 << 30)
     """Space allocated in the data directory that a start on a full disk releases first. 0 for none."""

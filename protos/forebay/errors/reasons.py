@@ -260,9 +260,9 @@ class Reason(Enum):
         retry_after_s=1.0,
     )
     JOURNAL_FULL = _exhausted(
-        "the journal of the shard is full, and {waiting} bytes wait for it; the bound is {bound}",
-        "The journal of the shard has no room or has used up its quota, and the broker has reached its limit of bytes "
-        "that wait for it. Nothing is lost. Make room for the journal; appends then resume without a restart.",
+        "the journal of the shard is full: {}",
+        "The journal of the shard has no room above its reserve, or has used up its quota. Nothing is lost. Make room "
+        "for the journal, or wait for deliveries; appends then resume without a restart.",
         retry_after_s=1.0,
     )
     TOO_MANY_SINKS = _exhausted(

@@ -166,11 +166,14 @@ def _of_broker(broker: BrokerFacts) -> Iterator[Need]:
             weight=1,
         )
     if broker.journal_outage:
-        journal = "is full" if broker.journal_outage == "JOURNAL_FULL" else "does not answer"
+        full = broker.journal_outage == "JOURNAL_FULL"
+        what = (
+            "Appends are refused: the journal is full" if full else "Appends and acks wait: the journal does not answer"
+        )
         yield Need(
             Severity.CRITICAL,
             "",
-            f"Appends and acks wait: the journal {journal} ({broker.journal_outage}): {broker.journal_outage_cause}.",
+            f"{what} ({broker.journal_outage}): {broker.journal_outage_cause}.",
             info,
             weight=1,
         )

@@ -107,7 +107,7 @@ def test_a_sink_that_grows_slowly_and_has_room_is_not_reported() -> None:
         ),
         (
             {"journal_outage": "JOURNAL_FULL", "journal_outage_cause": "no space"},
-            "Appends and acks wait: the journal is full (JOURNAL_FULL): no space.",
+            "Appends are refused: the journal is full (JOURNAL_FULL): no space.",
         ),
         ({"quarantined_pages": 2}, "2 damaged pages are in quarantine."),
         ({"warnings": ("the certificate ends in 3 days.",)}, "the certificate ends in 3 days."),

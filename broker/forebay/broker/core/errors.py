@@ -163,7 +163,11 @@ class SinkFull(BrokerError):
         super().__init__(Reason.SINK_FULL, of_them, sink=sink, limit=limit, bound=bound, used=used, **optional)
 
 
-class DiskFull(BrokerError):
+class StorageFull(BrokerError):
+    """A device has no room for an append; see the classes derived from it."""
+
+
+class DiskFull(StorageFull):
     """The disk has no room above the reserve. Appends resume by themselves when there is some."""
 
     def __init__(self, free: int, reserve: int) -> None:
@@ -202,11 +206,11 @@ class JournalAway(CommitsBehind):
         super().__init__(Reason.JOURNAL_AWAY, waiting=waiting, bound=bound)
 
 
-class JournalFull(CommitsBehind):
-    """They do because the journal of the shard has no room."""
+class JournalFull(StorageFull):
+    """The journal of the shard has no room, or none above its reserve. Appends resume by themselves."""
 
-    def __init__(self, waiting: int, bound: int) -> None:
-        super().__init__(Reason.JOURNAL_FULL, waiting=waiting, bound=bound)
+    def __init__(self, problem: str) -> None:
+        super().__init__(Reason.JOURNAL_FULL, problem)
 
 
 class TooManySinks(BrokerError):

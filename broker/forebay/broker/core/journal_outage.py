@@ -9,13 +9,13 @@ from forebay.errors.reasons import Reason
 
 @dataclass(frozen=True, slots=True)
 class JournalOutage:
-    """Journal that does not answer, or has no room: appends and acks wait."""
+    """Journal that does not answer, or has no room."""
 
     is_full: bool
-    """True if it answers that it has no room."""
+    """True if it answers that it has no room, or has only its reserve."""
 
     seconds: float
-    """Time since it has confirmed nothing."""
+    """Time since it has confirmed nothing; 0 while it confirms acks out of its reserve."""
 
     cause: str
     """Answer, or error, of the last request."""

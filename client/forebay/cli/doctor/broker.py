@@ -88,7 +88,7 @@ def _of_resources(endpoint: str, info: BrokerInfo) -> Iterator[Check]:
     if info.data_dir:
         yield disk_check(f"{info.data_dir} of {endpoint}", info.disk_free_bytes, info.disk_reserve_bytes)
     if info.journal_outage:
-        text = f"appends and acks of {endpoint} wait: {info.journal_outage}: {info.journal_outage_cause}"
+        text = f"{endpoint} waits for its journal: {info.journal_outage}: {info.journal_outage_cause}"
         advice = (
             "make room for the journal" if info.journal_outage == "JOURNAL_FULL" else "see whether its journal is up"
         )

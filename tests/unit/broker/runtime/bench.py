@@ -24,6 +24,7 @@ class Bench:
 
     def __init__(self, store: MemoryStore, *, waiting_bytes_max: int, reserve: int) -> None:
         self.outage: JournalOutage | None = None
+        self.journal_free_bytes: int | None = None
         self.journal: Journal = recover(store).journal
         self.read_cache = ReadCache(1 << 20)
         self.fenced: list[StoreFenced] = []
@@ -42,6 +43,7 @@ class Bench:
             on_fenced=self.fenced.append,
             on_synced=self.synced.append,
             outage=lambda: self.outage,
+            journal_free_bytes=lambda: self.journal_free_bytes,
         )
 
     def append(self, *found: bytes, page_records: int = 256, to: AppendQueue | None = None) -> Append:

@@ -78,8 +78,12 @@ class Committer:
         on_fenced: Callable[[StoreFenced], None],
         on_synced: Callable[[Synced], None] = lambda _: None,
         outage: Callable[[], JournalOutage | None] = lambda: None,
+        journal_free_bytes: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """``outage`` returns the outage of the journal of a shard, None for none."""
+        """``outage`` returns the outage of the journal of a shard, None for none.
+
+        ``journal_free_bytes`` are those of its device, None if they are not known.
+        """
         self._journal = journal
         self._clock = clock
         self._read_cache = read_cache
@@ -94,6 +98,7 @@ class Committer:
         self._on_synced = on_synced
         self.outage: Final = outage
         """Outage of the journal of a shard; None while it answers, and without one."""
+        self._journal_free_bytes = journal_free_bytes
         self._queues: dict[int, Queue] = {}
         """Queues with pending appends, by identity."""
         self._writes: list[tuple[Sequence[Write], asyncio.Future[None]]] = []
@@ -160,12 +165,17 @@ class Committer:
             raise self._behind()
         if self._free_bytes - self.waiting_bytes - size < self._disk_reserve_bytes:
             raise DiskFull(self._free_bytes, self._disk_reserve_bytes)
+        free = self._journal_free_bytes()
+        if free is not None and free - self.waiting_bytes - size < self._disk_reserve_bytes:
+            raise JournalFull(f"{free} bytes are free, the reserve is {self._disk_reserve_bytes}")
 
-    def _behind(self) -> CommitsBehind:
+    def _behind(self) -> CommitsBehind | JournalFull:
         outage, waiting, bound = self.outage(), self.waiting_bytes, self._waiting_bytes_max
         if outage is None:
             return TooManyWaiting(waiting, bound)
-        return JournalFull(waiting, bound) if outage.is_full else JournalAway(waiting, bound)
+        if outage.is_full:
+            return JournalFull(f"{waiting} bytes wait for it, the bound is {bound}")
+        return JournalAway(waiting, bound)
 
     @property
     def free_bytes(self) -> int:

@@ -20,7 +20,6 @@ from forebay.broker.core.delivery.lane import Answer, SettleOutcome
 from forebay.broker.core.errors import (
     BrokerError,
     BrokerFull,
-    DiskFull,
     Draining,
     MemoryOverloaded,
     ReadFailed,
@@ -28,6 +27,7 @@ from forebay.broker.core.errors import (
     RowsNotDecodable,
     SinkFull,
     SinkNotFound,
+    StorageFull,
     StoreFenced,
     SubscriptionNotFound,
     TooManySinks,
@@ -288,7 +288,7 @@ class DeadLetterMover:
         except RowsNotDecodable as missing:  # whole pages as dead letters could never be redriven
             self._give_back(partition, requests, 0.0, str(missing))
             self._pause(f"ROWS_NOT_DECODABLE: {missing}")
-        except (DiskFull, BrokerFull, MemoryOverloaded) as full:
+        except (StorageFull, BrokerFull, MemoryOverloaded) as full:
             self._give_back(partition, requests, None, str(full))
         except (ReadFailed, StoreFenced) as damage:
             if self._committer.fenced is not None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from forebay.broker.core.errors import CommitsBehind, DiskFull, StoreFenced
+from forebay.broker.core.errors import CommitsBehind, StorageFull, StoreFenced
 from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.partition.pages import Body, Durability, Entry
 from forebay.broker.core.partition.reservation import HeldRuns
@@ -197,7 +197,7 @@ class MemoryTier:
     async def write_out(self) -> None:
         """Spill all pages to disk; from now on later pages follow them there.
 
-        Raises ``DiskFull``, with the rest still in memory, and ``StoreFenced``.
+        Raises ``StorageFull``, with the rest still in memory, and ``StoreFenced``.
         """
         async with self._writing:
             while slice_ := self._slice():
@@ -248,7 +248,7 @@ class MemoryTier:
         if self._mode == BufferMode.SPILL and self._held and self.pressed:
             try:
                 await self.write_out()
-            except (DiskFull, CommitsBehind) as full:
+            except (StorageFull, CommitsBehind) as full:
                 _log.warning("memory could not be written out sink=%s cause=%s", self._sink.name, full)
 
     # -- the end
@@ -268,7 +268,7 @@ class MemoryTier:
         if self._mode != BufferMode.MEMORY and not self._sink.settings.volatile:
             try:
                 await self.write_out()
-            except DiskFull as full:
+            except StorageFull as full:
                 left = (self._sink.name, self.records, full)
                 _log.error("memory could not be written out and is lost sink=%s records=%d cause=%s", *left)
             else:  # a page that was settled in memory was never stored, and its writer may send it again

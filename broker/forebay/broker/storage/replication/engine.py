@@ -85,6 +85,10 @@ class Engine(Protocol):
         """Return the place of the files of checkpoints, for one thread."""
         ...
 
+    def free_bytes(self) -> int | None:
+        """Return the free bytes of its device, None if it has no such number. Raises ``EngineAway``."""
+        ...
+
     def race(self, name: str) -> bool:
         """Create an empty object beside the journal, as ``create`` does; for `probe`. Raises ``EngineAway``."""
         ...

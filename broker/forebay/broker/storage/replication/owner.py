@@ -15,6 +15,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from typing import Final
 
 from forebay.broker.core.journal_outage import JournalOutage
@@ -64,6 +65,8 @@ class Owner:
         """Time since when the engine does not answer; None while it does."""
         self._away_cause: EngineAway | None = None
         """Last failure since then."""
+        self.free_bytes: int | None = None
+        """Free bytes of the engine's device as of the last append, None if they are not known. Any thread."""
         self._append_began: float | None = None
         """Begin of the append under way; None between two."""
         self._away_lock = threading.Lock()  # protects ``away_since`` and its cause, set by the threads that put records
@@ -88,16 +91,19 @@ class Owner:
         """Groups that were confirmed."""
         return self._group
 
-    def outage(self) -> JournalOutage | None:
-        """Return the outage of the engine as of now, None while it answers."""
+    def outage(self, reserve_bytes: int = 0) -> JournalOutage | None:
+        """Return the outage of the engine as of now, None while it answers and has ``reserve_bytes`` of room."""
         with self._away_lock:
             since, cause = self.away_since, self._away_cause
         if since is not None:
             return JournalOutage(isinstance(cause, EngineFull), self._clock() - since, str(cause))
         began = self._append_began
-        if began is None or (seconds := self._clock() - began) < UNANSWERED_S:
-            return None
-        return JournalOutage(False, seconds, "an append has no answer yet")
+        if began is not None and (seconds := self._clock() - began) >= UNANSWERED_S:
+            return JournalOutage(False, seconds, "an append has no answer yet")
+        free = self.free_bytes
+        if free is not None and free < reserve_bytes:
+            return JournalOutage(True, 0.0, f"{free} bytes are free, {reserve_bytes} are reserved")
+        return None
 
     def append(self, frame: Sequence[Piece]) -> int:
         """Append a batch frame as one group; returns the position behind it once it is durable.
@@ -144,6 +150,12 @@ class Owner:
             self.appended_bytes += sum(map(len, (piece for record in batch for piece in record)))
             del records[:confirmed]
             self.confirmed_at = began
+            self._note_room()
+
+    def _note_room(self) -> None:
+        """Look how much room the engine has. The one that appends waits for the engine anyway."""
+        with suppress(EngineAway):  # the next append finds it, and waits
+            self.free_bytes = self._engine.free_bytes()
 
     def _put(self, position: int, record: list[Piece]) -> bool:
         """Put a record at a position; returns False if a fenced owner has put one there.

@@ -123,10 +123,23 @@ async def test_an_append_over_the_bound_during_an_outage_of_the_journal_is_rejec
         with pytest.raises(kind) as refused:
             at.committer.admit(101 - size)
 
-        assert refused.value.facts == {"waiting": str(size), "bound": "100"}
+        assert f"{size} bytes wait for it" in str(refused.value)
         store.let_go()
         await append.done
         at.committer.admit(100)
+
+
+async def test_appends_stop_at_the_reserve_of_the_journal_and_acks_go_on() -> None:
+    async with bench(reserve=1_000) as at:
+        at.journal_free_bytes = 1_500
+
+        at.committer.admit(500)
+        with pytest.raises(JournalFull, match="1500 bytes are free, the reserve is 1000"):
+            at.committer.admit(501)
+
+        await at.committer.write([PutAge(1, 2)])
+        at.journal_free_bytes = 10_000
+        at.committer.admit(501)
 
 
 async def test_one_append_over_the_bound_passes_when_nothing_waits() -> None:

@@ -106,6 +106,17 @@ def test_an_owner_tells_a_full_engine_from_one_that_does_not_answer(engine: Memo
     assert read_all(engine) == [1]
 
 
+def test_an_owner_notes_the_room_of_its_engine_with_each_append(engine: MemoryEngine, owner: Owner) -> None:
+    engine.free = 10
+    owner.append(batch_of(1))
+    low = owner.outage(11)
+    engine.free = 11
+    owner.append(batch_of(2))
+
+    assert low == JournalOutage(True, 0.0, "10 bytes are free, 11 are reserved")
+    assert owner.outage(11) is None
+
+
 def test_an_append_without_an_answer_is_an_outage_although_no_request_has_failed(engine: MemoryEngine) -> None:
     """A mount whose server is gone answers nothing at all."""
     now = 100.0

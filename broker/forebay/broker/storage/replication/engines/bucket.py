@@ -118,6 +118,10 @@ class BucketEngine:
         """See ``Engine.files``."""
         return ObjectTarget(self._objects, self.address, folder=FILES)
 
+    def free_bytes(self) -> int | None:
+        """Return None: a service has no such number; see ``Engine.free_bytes``."""
+        return None
+
     def race(self, name: str) -> bool:
         """See ``Engine.race``."""
         return self._create(RACES + name, b"")

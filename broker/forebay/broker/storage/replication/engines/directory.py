@@ -150,6 +150,12 @@ class DirectoryEngine:
         with self._answering():
             return DirectoryTarget(self._directory / FILES, self._check)
 
+    def free_bytes(self) -> int | None:
+        """See ``Engine.free_bytes``."""
+        with self._answering():
+            found = os.fstatvfs(self._handle)
+            return found.f_bavail * found.f_frsize if found.f_blocks else None  # some file systems do not count
+
     def race(self, name: str) -> bool:
         """See ``Engine.race``."""
         with self._answering():

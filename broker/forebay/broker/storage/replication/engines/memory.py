@@ -60,6 +60,8 @@ class MemoryEngine:
         """Number of next records that are added, and whose answer is lost."""
         self.away = False
         """True while no call is answered."""
+        self.free: int | None = None
+        """Free bytes that it reports."""
         self.full = False
         """True while no record can be added."""
         self._races: set[str] = set()
@@ -132,6 +134,11 @@ class MemoryEngine:
     def files(self) -> Target:
         """See ``Engine.files``."""
         return self._files
+
+    def free_bytes(self) -> int | None:
+        """See ``Engine.free_bytes``."""
+        self._answer()
+        return self.free
 
     def race(self, name: str) -> bool:
         """See ``Engine.race``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ import pytest
 
 from forebay.broker.storage.backup.errors import TargetFailed
 from forebay.broker.storage.replication.engine import Engine, EngineAway
-from forebay.broker.storage.replication.engines.directory import ABANDONED_S, DirectoryEngine
+from forebay.broker.storage.replication.engines.directory import ABANDONED_S, RACES, DirectoryEngine
 from tests.support.storage.engine_conformance import EngineConformance
 from tests.support.storage.journals import batch_of, read_all, take_over
 
@@ -150,3 +151,39 @@ def test_nothing_is_written_below_a_mount_point_whose_directory_was_unmounted_du
     away.rename(journal)
     files.put("1/third", [b"z"])
     assert sorted(files.names()) == ["1/first", "1/third"]
+
+
+@pytest.mark.parametrize("exists", [False, True], ids=["no directory", "an empty directory"])
+def test_a_journal_that_must_exist_is_not_created(tmp_path: Path, exists: bool) -> None:
+    """The directory of a mount is there before the mount."""
+    journal = tmp_path / "mount" / "journal"
+    if exists:
+        journal.mkdir(parents=True)
+
+    with pytest.raises(FileNotFoundError, match="There is no journal, it may not be mounted"):
+        DirectoryEngine(journal, creates=False)
+
+    assert [path.name for path in tmp_path.rglob("*")] == (["mount", "journal"] if exists else [])
+
+
+def test_a_journal_that_exists_is_opened_also_where_its_empty_folder_was_left_out_of_a_copy(tmp_path: Path) -> None:
+    DirectoryEngine(tmp_path).create(0, [b"first"])
+    (tmp_path / RACES).rmdir()
+
+    engine = DirectoryEngine(tmp_path, creates=False)
+
+    assert engine.read(0) == b"first"
+    assert engine.race("x")
+
+
+def test_the_free_bytes_are_those_of_the_device(tmp_path: Path) -> None:
+    engine = DirectoryEngine(tmp_path / "journal")
+    total = shutil.disk_usage(tmp_path).total
+
+    free = engine.free_bytes()
+    (tmp_path / "journal").rename(tmp_path / "elsewhere")
+
+    assert free is not None
+    assert 0 < free < total
+    with pytest.raises(EngineAway):
+        engine.free_bytes()
