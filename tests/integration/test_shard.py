@@ -304,7 +304,7 @@ def test_a_record_published_while_the_journal_is_unreachable_gets_its_receipt_wh
         assert values_of(owner.endpoint) == [b"1", b"2"]
 
 
-def test_while_the_journal_is_away_rejected_appends_and_the_commands_say_so_and_nothing_is_lost(
+def test_while_the_journal_is_unreachable_it_is_the_reason_of_rejected_appends_and_nothing_is_lost(
     shard: Shard, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     address = f"127.0.0.1:{free_port()}"

@@ -78,7 +78,7 @@ def build_served(
     """Build a broker as its settings say; with a data directory, its files are there. See ``build``."""
     counts = partial(AcceptedFile, counting=found.counting, start_count=found.start_count, boot=boot_id())
     files = Path(data_dir) if data_dir else None
-    found = _with_heard_age(found, clock)
+    found = _with_observed_age(found, clock)
     ballast = (settings.disk_ballast_bytes, settings.disk_reserve_bytes)
     return build(
         found,
@@ -131,12 +131,12 @@ def _checkpoints(found: Recovered, settings: BrokerSettings, clock: Clock, files
     )
 
 
-def _with_heard_age(found: Recovered, clock: Clock) -> Recovered:
-    """Return the state of a start that measures the time since the former owner of a shard by the own clock."""
+def _with_observed_age(found: Recovered, clock: Clock) -> Recovered:
+    """Return the state of a start whose age continues by the own clock since the former owner's."""
     store = found.journal.store
-    if not isinstance(store, ReplicatedStore) or store.heard is None or not clock.boot:
+    if not isinstance(store, ReplicatedStore) or store.observed is None or not clock.boot:
         return found
-    return replace(found, age=store.heard.by_clock_of(clock.boot, found.age))
+    return replace(found, age=store.observed.by_clock_of(clock.boot, found.age))
 
 
 def _outage(found: Recovered, reserve_bytes: int) -> Callable[[], JournalOutage | None]:

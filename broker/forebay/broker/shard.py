@@ -211,7 +211,7 @@ class _Candidate:
             self._tables_of = checkpoints.tables_of
         if owner is None:
             return None
-        return ReplicatedStore(replica, owner, engine, tables_of=self._tables_of, heard=follower.heard_age)
+        return ReplicatedStore(replica, owner, engine, tables_of=self._tables_of, observed=follower.observed_age)
 
     def _patiently(self, action: Callable[[], None]) -> bool:
         return _patiently(action, self._engine.address, self._stop)

@@ -369,6 +369,6 @@ class BrokerInfo:
     journal_bytes: int = 0
     """Bytes of the journal; 0 until they are known."""
     journal_outage: str = ""
-    """``JOURNAL_AWAY`` or ``JOURNAL_FULL`` while the journal does not answer or has no room; empty for none."""
+    """``JOURNAL_AWAY`` or ``JOURNAL_FULL`` while the journal does not answer or is full; else empty."""
     journal_outage_cause: str = ""
     """Error of the last request to the journal; empty without an outage."""

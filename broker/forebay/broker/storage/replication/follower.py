@@ -18,7 +18,7 @@ from typing import Final
 from forebay.broker.storage.replication.batch import Batch, FrameDamaged
 from forebay.broker.storage.replication.checkpoints.source import CheckpointSource
 from forebay.broker.storage.replication.engine import Engine, EngineAway
-from forebay.broker.storage.replication.heard_age import HeardAge, heard_age
+from forebay.broker.storage.replication.observed_age import ObservedAge, observed_age
 from forebay.broker.storage.replication.owner import Owner
 from forebay.broker.storage.replication.progress import FollowerProgress
 from forebay.broker.storage.replication.reader import Reader
@@ -83,7 +83,7 @@ class Follower:
         self._is_away = False
         self._was_at_end = False
         """True once this process has read to the end."""
-        self.heard_age: HeardAge | None = None
+        self.observed_age: ObservedAge | None = None
         """Last reading of the owner's age clock that was read soon after it was stored."""
 
     def follow(self, stop: threading.Event) -> Owner | None:
@@ -147,9 +147,9 @@ class Follower:
         return self._reader.place.position > before
 
     def _note_age(self, batch: Batch) -> None:
-        heard = heard_age(batch.operations, int(self._clock() * 1_000_000))
-        if heard is not None:  # what was stored before this process has read to the end may be old
-            self.heard_age = heard if self._was_at_end else None
+        found = observed_age(batch.operations, int(self._clock() * 1_000_000))
+        if found is not None:  # what was stored before this process has read to the end may be old
+            self.observed_age = found if self._was_at_end else None
 
     def _unusable(self, position: int, damage: ValueError) -> ReplicaUnusable:
         return ReplicaUnusable(f"record {position} of {self._engine.address} cannot be read: {damage}")

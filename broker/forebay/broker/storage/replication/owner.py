@@ -41,7 +41,7 @@ class Fenced(Exception):
 
 
 class Owner:
-    """Writer of one epoch. One thread at a time calls its methods, except ``end``, ``away_since`` and ``outage``."""
+    """Writer of one epoch. For one thread at a time, except ``end``, ``away_since`` and ``outage``."""
 
     def __init__(self, engine: Engine, epoch: int, identity: bytes, position: int, clock: Callable[[], float]) -> None:
         """``position`` is behind the fence of ``epoch`` and known to be the end, see ``fence``.

@@ -22,7 +22,7 @@ AHEAD_BYTES: Final = 32 << 20
 """Bytes of records that are read before the horizon is looked up."""
 AHEAD_RECORDS: Final = 256
 READS_AT_ONCE: Final = 8
-"""Requests for records in flight, once there is more than one to read: each takes a round trip to the engine."""
+"""Requests for records in flight, once there is more than one to read: each takes a round trip."""
 
 
 class Trimmed(Exception):

@@ -15,8 +15,8 @@ from typing import Final
 from forebay.broker.storage.errors import StoreCorrupt, StoreFailed
 from forebay.broker.storage.replication.batch import Batch, encode
 from forebay.broker.storage.replication.engine import Engine
-from forebay.broker.storage.replication.heard_age import HeardAge
 from forebay.broker.storage.replication.history import ReaderPosition
+from forebay.broker.storage.replication.observed_age import ObservedAge
 from forebay.broker.storage.replication.owner import Fenced, Owner
 from forebay.broker.storage.replication.replica import Replica
 from forebay.broker.storage.store.contract import Family, Marks, Operation, Value, WriteStall
@@ -30,17 +30,23 @@ class ReplicatedStore:
     """A ``Store`` and ``SnapshotSource`` over the replica of an owner."""
 
     def __init__(
-        self, replica: Replica, owner: Owner, engine: Engine, *, tables_of: str = "", heard: HeardAge | None = None
+        self,
+        replica: Replica,
+        owner: Owner,
+        engine: Engine,
+        *,
+        tables_of: str = "",
+        observed: ObservedAge | None = None,
     ) -> None:
         """Take a replica over that has all batches up to the owner's fence.
 
-        ``tables_of`` is the last checkpoint that this process has made or loaded, ``heard`` the age clock of the former
-        owner.
+        ``tables_of`` is the last checkpoint that this process has made or loaded, ``observed`` the age clock of the
+        former owner.
         """
         self._replica: Final = replica
         self.engine: Final = engine
         self.tables_of: Final = tables_of
-        self.heard: Final = heard
+        self.observed: Final = observed
         self._local: Final = replica.store
         self.owner: Final = owner
         self._failed = False

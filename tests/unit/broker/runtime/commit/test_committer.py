@@ -129,7 +129,7 @@ async def test_an_append_over_the_bound_during_an_outage_of_the_journal_is_rejec
         at.committer.admit(100)
 
 
-async def test_appends_stop_at_the_reserve_of_the_journal_and_acks_go_on() -> None:
+async def test_appends_stop_at_the_reserve_of_the_journal_and_acks_continue() -> None:
     async with bench(reserve=1_000) as at:
         at.journal_free_bytes = 1_500
 

@@ -17,7 +17,7 @@ from forebay.broker.storage.replication import reader as readers
 from forebay.broker.storage.replication.batch import Batch, encode
 from forebay.broker.storage.replication.engines.memory import MemoryEngine
 from forebay.broker.storage.replication.follower import Follower, Takeover, check_identity
-from forebay.broker.storage.replication.heard_age import HeardAge
+from forebay.broker.storage.replication.observed_age import ObservedAge
 from forebay.broker.storage.replication.owner import Owner
 from forebay.broker.storage.replication.reader import Reader
 from forebay.broker.storage.replication.record import Header, RecordKind, decode_header
@@ -143,12 +143,12 @@ def test_an_age_of_the_owner_counts_from_when_the_follower_has_read_it_unless_it
     engine, clock = EndEngine(), Clock()
     with closing(take_over(engine, b"a")) as owner, replica_in(tmp_path) as replica:
         append_age(owner, 1)
-        heard: list[HeardAge | None] = []
+        observed: list[ObservedAge | None] = []
 
         def go_on() -> None:
-            heard.append(follower.heard_age)
+            observed.append(follower.observed_age)
             append_age(owner, 2)
-            engine.at_end = lambda: heard.append(follower.heard_age)
+            engine.at_end = lambda: observed.append(follower.observed_age)
 
         engine.at_end = go_on
         reader = Reader(engine, replica.place)
@@ -156,10 +156,10 @@ def test_an_age_of_the_owner_counts_from_when_the_follower_has_read_it_unless_it
         began_s = clock.now
         assert follower.follow(Stop(clock, 6)) is None
 
-    assert heard[0] is None
-    assert heard[-1] is not None
-    assert heard[-1].age_us == 2
-    assert began_s * 1_000_000 < heard[-1].at_us <= clock.now * 1_000_000
+    assert observed[0] is None
+    assert observed[-1] is not None
+    assert observed[-1].age_us == 2
+    assert began_s * 1_000_000 < observed[-1].at_us <= clock.now * 1_000_000
 
 
 def test_a_read_that_was_slow_is_no_silence_of_the_owner(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from forebay.broker.storage.replication.history import ReaderPosition
 
 END: Final = 1 << 63
 RECORD_BYTES: Final = 16 << 10
-"""Bytes that a record behind the last checkpoint counts at least: about what is read in the time of a request."""
+"""Least bytes that a record behind the last checkpoint counts: what is read in the time of a request."""
 _BLOCK_BYTES: Final = 512
 """Unit of ``st_blocks``."""
 

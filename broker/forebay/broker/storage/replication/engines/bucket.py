@@ -30,7 +30,7 @@ FULL: Final = (
     "<Code>XMinioStorageFull",
     "BucketQuotaExceeded</Code>",
 )
-"""Parts of the answers of services that have no room: by status, of Ceph, and of MinIO for disks and buckets."""
+"""Parts of answers of services without room: by status, of Ceph, and of MinIO for disks and buckets."""
 
 
 class BucketEngine:

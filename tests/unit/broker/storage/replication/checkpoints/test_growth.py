@@ -1,4 +1,4 @@
-"""When a checkpoint of a journal is due."""
+"""Conditions under which a checkpoint of a journal is due."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Age clock of an owner as a follower has heard it.
+"""Age clock of an owner as a follower has read it.
 
 The owner stores its age clock with the clocks of its machine, and the wall clock of another machine may differ from
 them by hours. A follower reads each reading soon after it was stored, so its own clock measures the time since then. It
@@ -16,7 +16,7 @@ from forebay.broker.storage.store.contract import Operation, Put
 
 
 @dataclass(frozen=True, slots=True)
-class HeardAge:
+class ObservedAge:
     """Reading of an owner's age clock, and the time at which it was read from the journal."""
 
     age_us: int
@@ -24,17 +24,17 @@ class HeardAge:
     """Clock of this machine since its boot, in microseconds."""
 
     def by_clock_of(self, boot: bytes, stored: PutAge) -> PutAge:
-        """Return a stored reading with the clock of this machine, whose boot id is ``boot``, where it is this one."""
+        """Return a stored reading, where it is this one, with the clock of this machine of boot id ``boot``."""
         if stored.age_us != self.age_us or stored.boot == boot:
             return stored  # on the same boot of a machine its clock is exact
         return replace(stored, boot=boot, boot_us=self.at_us)
 
 
-def heard_age(operations: Sequence[Operation], at_us: int) -> HeardAge | None:
+def observed_age(operations: Sequence[Operation], at_us: int) -> ObservedAge | None:
     """Return the reading that a batch stores, None for none; ``at_us`` is the clock of this machine."""
     key = AGE.key()
     for operation in reversed(operations):
         if isinstance(operation, Put) and operation.key == key and operation.family is AGE.family:
             age = AGE.decoded(operation.value)
-            return HeardAge(age.age_us, at_us) if age is not None else None
+            return ObservedAge(age.age_us, at_us) if age is not None else None
     return None
