@@ -24,6 +24,8 @@ RECORD_BYTES: Final = 16 << 10
 """Least bytes that a record behind the last checkpoint counts: what is read in the time of a request."""
 _BLOCK_BYTES: Final = 512
 """Unit of ``st_blocks``."""
+RECORDS_LEAST: Final = 1_024
+"""Records behind the last checkpoint below which only their own bytes count: they are read within seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,8 @@ class Growth:
         tail = self._base + self._added_bytes()
         self.size_bytes = size + tail
         records = self._place().position - first
-        if max(tail, records * RECORD_BYTES) >= self._limits.tail_bytes + self._limits.tail_share * live:
+        counted = max(tail, records * RECORD_BYTES) if records >= RECORDS_LEAST else tail
+        if counted >= self._limits.tail_bytes + self._limits.tail_share * live:
             self._tried_live_bytes = None
             return True
         if size < self._limits.files_bytes + FILES_SHARE * live:

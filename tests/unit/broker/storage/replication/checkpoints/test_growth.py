@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from forebay.broker.storage.replication.checkpoints import growth as growths
 from forebay.broker.storage.replication.checkpoints.growth import RECORD_BYTES, Growth, Limits
 from forebay.broker.storage.replication.engines.memory import MemoryEngine
 from tests.support.storage.journals import NumberCheckpoints, NumberReplica, batch_of, take_over
@@ -21,8 +22,11 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_small_records_of_an_idle_owner_make_a_checkpoint_due_by_their_number(directory: Path) -> None:
+def test_small_records_of_an_idle_owner_make_a_checkpoint_due_by_their_number(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A broker with an empty disk needs a request for each of them."""
+    monkeypatch.setattr(growths, "RECORDS_LEAST", RECORDS)
     engine = MemoryEngine()
     replica, checkpoints = NumberReplica(engine), NumberCheckpoints(engine)
     limits = Limits(tail_bytes=RECORDS * RECORD_BYTES, tail_share=0.25, files_bytes=1 << 30)
