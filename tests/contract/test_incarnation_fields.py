@@ -59,6 +59,7 @@ def test_all_rpcs_but_the_listed_ones_name_a_sink() -> None:
         "CreateBackup",
         "GetBackupStatus",
         "GetBrokerInfo",
+        "HandOver",
         "ListConnections",
         "ListPositions",
         "ListSinks",

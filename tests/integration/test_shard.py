@@ -8,14 +8,25 @@ import socket
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from forebay.broker.core.access.credentials import token_credential
+from forebay.broker.embedded import BrokerServer
 from forebay.cli import run
 from forebay.cli.exits import ExitCode
-from forebay.client import AccessDenied, Client, ClientSettings, ForebayError, ReplayedRecord
+from forebay.client import (
+    AccessDenied,
+    Client,
+    ClientSettings,
+    Durability,
+    FailedPrecondition,
+    ForebayError,
+    HandOver,
+    ReplayedRecord,
+)
 from forebay.errors.reasons import Reason
 from tests.support.calls.eventually import until
 from tests.support.calls.streams import PublishCall
@@ -32,18 +43,23 @@ class Shard:
     def __init__(self, launcher: Launcher, directory: Path) -> None:
         self._launcher, self._directory = launcher, directory
         self.journal = directory / "journal"
-        self._ports = {name: free_port() for name in "ab"}
+        self._ports = {name: free_port() for name in "abc"}
 
     def endpoint(self, name: str) -> str:
+        """Endpoint of a broker, also of one that does not serve."""
         return f"127.0.0.1:{self._ports[name]}"
+
+    @property
+    def address(self) -> str:
+        """One address of all brokers."""
+        return f"ipv4:{','.join(map(self.endpoint, self._ports))}"
 
     def start(self, name: str, **settings: object) -> BrokerProcess:
         return self._launcher.start(
             self._directory / name,
             self.endpoint(name),
             journal=str(self.journal),
-            takeover_after_s=AFTER_S,
-            **settings,
+            **{"takeover_after_s": AFTER_S, **settings},
         )
 
 
@@ -71,6 +87,28 @@ def metrics_at(address: str) -> dict[str, float]:
     with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
         lines = answer.read().decode().splitlines()
     return {line.partition("{")[0]: float(line.rpartition(" ")[2]) for line in lines if line.startswith("forebay_")}
+
+
+def test_a_receipt_and_every_later_answer_say_that_a_record_is_replicated_whatever_fsync_says(shard: Shard) -> None:
+    with shard.start("a") as owner:
+        owner.ready()
+        with Client(owner.endpoint) as client:
+            for name, fsync in (("synced", True), ("written", False)):
+                client.sinks.create(name, fsync=fsync)
+                assert durability(client, name) is Durability.REPLICATED
+                assert {part.durability for part in client.sinks.stats(name).partitions} == {Durability.REPLICATED}
+                [delivery] = islice(client.subscriber(name), 1)
+                assert delivery.durability is Durability.REPLICATED
+            client.sinks.update("written", partitions=3)
+            assert durability(client, "written", partition=2) is Durability.REPLICATED
+            client.sinks.create("held", buffer_mode="SPILL")
+            assert durability(client, "held") is Durability.MEMORY
+
+
+def durability(client: Client, sink: str, *, partition: int = 0) -> Durability:
+    """Publish one record; returns what its receipt says."""
+    with client.publisher(sink) as publisher:
+        return publisher.send(b"1", partition=partition).result(timeout=30.0).durability
 
 
 LARGE = [bytes([at]) * (1 << 20) for at in range(8)]
@@ -192,6 +230,74 @@ def test_a_broker_that_stops_in_order_hands_over_without_the_silence(shard: Shar
         with shard.start("a") as again:
             again.ready()
             assert values_of(again.endpoint) == [b"1"]
+
+
+def epoch_of(endpoint: str) -> int:
+    """Owner epoch of the broker at an endpoint, once it serves."""
+    with Client(endpoint) as client:
+        return client.info(timeout_s=30.0).owner_epoch
+
+
+def hand_over(owner: str, to: str) -> HandOver:
+    with Client(owner) as client:
+        return client.shards.hand_over(to)
+
+
+def test_an_owner_hands_over_to_the_broker_that_is_named_and_takes_the_shard_back_the_same_way(shard: Shard) -> None:
+    patient = {"takeover_after_s": 60.0}
+    with shard.start("a", **patient) as a:
+        a.ready()
+        with shard.start("b", **patient) as b, shard.start("c", **patient) as c, Client(shard.address) as client:
+            client.sinks.create("orders")
+            with client.publisher("orders") as publisher:
+                receipts = [publisher.send(b"1")]
+                receipts[0].result(timeout=30.0)
+
+                first = hand_over(a.endpoint, shard.endpoint("c"))
+                receipts.append(publisher.send(b"2"))
+                assert epoch_of(c.ready()) == first.owner_epoch + 1
+                assert hand_over(c.endpoint, c.endpoint).already_owner
+                receipts.append(publisher.send(b"3"))
+                receipts[-1].result(timeout=30.0)
+
+                hand_over(c.endpoint, a.endpoint)
+                receipts.append(publisher.send(b"4"))
+                assert epoch_of(a.endpoint) == first.owner_epoch + 2
+
+            assert [one.result(timeout=30.0).first_offset for one in receipts] == [0, 1, 2, 3]
+            assert b.wait_ready(0.0) is None
+            assert values_of(a.endpoint) == [b"1", b"2", b"3", b"4"]
+            assert a.terminate() == c.terminate() == 0
+
+
+def test_an_owner_that_hands_over_without_a_name_leaves_the_shard_to_another_broker(shard: Shard) -> None:
+    with shard.start("a", takeover_after_s=60.0) as owner:
+        owner.ready()
+        publish(owner.endpoint, [b"1"])
+        with shard.start("b", takeover_after_s=60.0) as follower, Client(owner.endpoint) as client:
+            client.shards.hand_over()
+
+            assert values_of(follower.ready()) == [b"1"]
+
+
+def test_an_owner_serves_again_where_the_broker_that_it_names_does_not_run(shard: Shard) -> None:
+    with shard.start("a") as owner:
+        owner.ready()
+        publish(owner.endpoint, [b"1"])
+        with Client(owner.endpoint) as client:
+            before = client.shards.hand_over("nowhere:1")
+
+        until(lambda: owner.log.read_text().count("took over a journal") == 2, timeout_s=60.0)
+        assert epoch_of(owner.endpoint) == before.owner_epoch + 1
+        assert values_of(owner.endpoint) == [b"1"]
+
+
+def test_a_broker_without_a_journal_hands_nothing_over() -> None:
+    with BrokerServer.in_memory() as broker, Client(broker.endpoint) as client:
+        with pytest.raises(FailedPrecondition) as refused:
+            client.shards.hand_over()
+
+        assert refused.value.reason == Reason.NO_JOURNAL.name
 
 
 def test_an_owner_that_was_frozen_confirms_nothing_and_ends_when_it_wakes_up(shard: Shard) -> None:

@@ -284,6 +284,7 @@ def build(
         instruments=instruments,
         supervisor=supervisor,
         on_deleted=on_deleted,
+        replicated=journal.is_replicated(),
     )
     pages.holds.on_over = sinks.wake
     sinks.restore(found.sinks, SinkRecovery(journal, accepted.found, marks, at_us=clock.wall_us()), reclaimer)

@@ -58,11 +58,12 @@ from forebay.broker.security import (
     warn_of_open_access,
 )
 from forebay.broker.settings import BrokerSettings, SettingsError, address
-from forebay.broker.shard import own_shard, watch_journal
+from forebay.broker.shard import own_shard, takeover_endpoint, watch_journal
 from forebay.broker.storage.formats import FORMAT
 from forebay.broker.storage.records.accepted import boot_id
 from forebay.broker.storage.recovery import errors_of_a_start, recover
 from forebay.broker.storage.repair.last_check import last
+from forebay.broker.storage.replication.record import ANY_OTHER
 from forebay.broker.storage.replication.store import ReplicatedStore
 from forebay.broker.storage.store.backends import BACKENDS
 from forebay.broker.storage.store.contract import Store
@@ -149,6 +150,8 @@ class Serving:
         self._store = store
         self.settings = settings
         self.fenced = asyncio.Event()
+        self.handing_over = asyncio.Event()
+        """Set when another broker is to take over: the broker stops, and follows the journal again."""
         self.instruments = telemetry.instruments(settings, instance=recovered.store_id)
         with errors_of_a_start():
             self.broker = build_served(
@@ -206,7 +209,7 @@ class Serving:
             BufferServicer(broker, self.connections.close), server
         )
         admin_service_pb2_grpc.add_AdminServiceServicer_to_server(
-            AdminServicer(broker, self._identity, self._warnings, self.connections), server
+            AdminServicer(broker, self._identity, self._warnings, self.connections, self.hand_over), server
         )
         backup_service_pb2_grpc.add_BackupServiceServicer_to_server(BackupServicer(broker), server)
         dead_letter_service_pb2_grpc.add_DeadLetterServiceServicer_to_server(DeadLetterServicer(broker), server)
@@ -336,6 +339,19 @@ class Serving:
         stopping.finish()
         _log.info("broker has stopped")
 
+    def hand_over(self, to: str) -> bool:
+        """Begin to hand the shard over to an endpoint, or to any other broker if it is empty.
+
+        Returns False for the endpoint of this broker.
+        """
+        assert isinstance(self._store, ReplicatedStore), "only a broker with a journal is asked"
+        if to == takeover_endpoint(self.settings):
+            return False
+        _log.warning("shard is handed over to=%s epoch=%d", to or "any other broker", self._store.owner.epoch)
+        self._store.successor = to or ANY_OTHER
+        self.handing_over.set()
+        return True
+
     async def _end_outages(self) -> None:
         """Fail what waits for a journal that does not answer, from ``drain_s`` on.
 
@@ -414,6 +430,8 @@ def serve(
 ) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit code: 0, or 1 after a fenced store or a failed stop.
 
+    After a hand-over the broker follows the journal again; it serves, and calls ``on_ready``, once it takes over.
+
     ``on_metrics`` is called with the URL for Prometheus, and ``on_console`` with that of the console, if there is one,
     before ``on_ready`` with HOST:PORT. SIGHUP reloads certificates and tokens, and ends no connection. A follower
     ignores it, and reads them when it takes over.
@@ -426,61 +444,76 @@ def serve(
     read(settings)  # invalid files are refused before anything is opened
     connections_max = allow_open_files(settings)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # its default would end a broker that starts, follows or stops
-    store = open_store(settings) if not settings.journal else own_shard(settings)
-    if store is None:
-        _log.info("broker has stopped, it followed a journal")
-        return 0
-
-    async def run() -> int:
-        with ExitStack() as undo:
-            undo.callback(store.close)
-            check_listen(settings.listen)
-            security = read(settings)  # again: a follower may have waited for weeks
-            with gc_paused():
-                serving = Serving(
-                    settings,
-                    security,
-                    store,
-                    SystemClock(boot_id() or b""),
-                    data_dir=str(settings.data_dir.resolve()),
-                    connections_max=connections_max,
-                    on_deleted=unfreeze_objects,
-                )
-                freeze_objects()
-            stopping = asyncio.Event()
-
-            def handle_signals() -> None:
-                # Before clients can connect: by default a signal would end the process without a stop.
-                loop = asyncio.get_running_loop()
-                for number in (signal.SIGTERM, signal.SIGINT):
-                    loop.add_signal_handler(number, stopping.set)
-                loop.add_signal_handler(signal.SIGHUP, serving.renew)
-
-            await serving.start(handle_signals)
-            undo.pop_all()
-        if serving.instruments.metrics_url:
-            on_metrics(serving.instruments.metrics_url)
-        if serving.console_url:
-            on_console(serving.console_url)
-        on_ready(serving.endpoint)
-        waiting = [asyncio.ensure_future(stopping.wait()), asyncio.ensure_future(serving.fenced.wait())]
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        for task in waiting:
-            task.cancel()
-        try:
-            await serving.stop()
-        except StopFailed as failure:
-            _log.critical("stop was not whole, see above cause=%s", failure)
-            return 1
-        finally:
-            asyncio.get_running_loop().remove_signal_handler(signal.SIGHUP)
-            signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        return 1 if serving.fenced.is_set() else 0
-
-    return _runner()(run())
+    while True:
+        store = open_store(settings) if not settings.journal else own_shard(settings)
+        if store is None:
+            _log.info("broker has stopped, it followed a journal")
+            return 0
+        code = _runner()(_serve(settings, store, connections_max, on_ready, on_metrics, on_console))
+        if code is not None:
+            return code
+        unfreeze_objects()
 
 
-def _runner() -> Callable[[Any], int]:
+async def _serve(
+    settings: BrokerSettings,
+    store: Store,
+    connections_max: int,
+    on_ready: Callable[[str], None],
+    on_metrics: Callable[[str], None],
+    on_console: Callable[[str], None],
+) -> int | None:
+    """Serve a store until the broker stops; returns the exit code, None after a hand-over."""
+    with ExitStack() as undo:
+        undo.callback(store.close)
+        check_listen(settings.listen)
+        security = read(settings)  # again: a follower may have waited for weeks
+        with gc_paused():
+            serving = Serving(
+                settings,
+                security,
+                store,
+                SystemClock(boot_id() or b""),
+                data_dir=str(settings.data_dir.resolve()),
+                connections_max=connections_max,
+                on_deleted=unfreeze_objects,
+            )
+            freeze_objects()
+        stopping = asyncio.Event()
+
+        def handle_signals() -> None:
+            # Before clients can connect: by default a signal would end the process without a stop.
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, stopping.set)
+            loop.add_signal_handler(signal.SIGHUP, serving.renew)
+
+        await serving.start(handle_signals)
+        undo.pop_all()
+    if serving.instruments.metrics_url:
+        on_metrics(serving.instruments.metrics_url)
+    if serving.console_url:
+        on_console(serving.console_url)
+    on_ready(serving.endpoint)
+    events = (stopping, serving.fenced, serving.handing_over)
+    waiting = [asyncio.ensure_future(event.wait()) for event in events]
+    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    for task in waiting:
+        task.cancel()
+    try:
+        await serving.stop()
+    except StopFailed as failure:
+        _log.critical("stop was not whole, see above cause=%s", failure)
+        return 1
+    finally:
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGHUP)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    if serving.fenced.is_set():
+        return 1
+    return None if serving.handing_over.is_set() and not stopping.is_set() else 0
+
+
+def _runner() -> Callable[[Any], int | None]:
     try:
         import uvloop  # noqa: PLC0415 - faster where it is there
     except ImportError:

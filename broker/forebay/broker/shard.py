@@ -49,6 +49,11 @@ def boot_time_s() -> float:
     return time.clock_gettime(_CLOCK)
 
 
+def takeover_endpoint(settings: BrokerSettings) -> str:
+    """Return the endpoint by which the brokers of a shard know this one."""
+    return settings.advertise or settings.listen
+
+
 def own_shard(settings: BrokerSettings) -> ReplicatedStore | None:
     """Follow the journal of the settings until this broker owns it. Blocks.
 
@@ -203,7 +208,7 @@ class _Candidate:
             monotonic=time.monotonic,
             failed=CheckpointFailed,
         )
-        takeover = Takeover(settings.takeover_after_s, settings.advertise or settings.listen)
+        takeover = Takeover(settings.takeover_after_s, takeover_endpoint(settings))
         follower = Follower(reader, replica, settings.data_dir, takeover, boot_time_s, checkpoints, self._progress)
         try:
             owner = follower.follow(self._stop)

@@ -24,6 +24,7 @@ from forebay.cli.inspect.tail import tail
 from forebay.cli.manage.dead_letters import dlq_app
 from forebay.cli.manage.positions import position_app
 from forebay.cli.manage.realtime import realtime_app
+from forebay.cli.manage.shards import shard_app
 from forebay.cli.manage.sinks import sink_app
 from forebay.cli.manage.subscriptions import seek_sink, subscription_app
 from forebay.cli.manage.targets import target_app
@@ -105,6 +106,7 @@ app.command(rich_help_panel=RUN, example="forebay demo")(demo)
 app.command(rich_help_panel=RUN, example="forebay bench")(bench)
 app.command(rich_help_panel=RUN, example="forebay contract --endpoint broker.example:7461")(contract)
 app.add_typer(token_app, name="token", rich_help_panel=RUN)
+app.add_typer(shard_app, name="shard", rich_help_panel=RUN)
 app.add_typer(config_app, name="config", rich_help_panel=RUN)
 app.add_typer(target_app, name="target", rich_help_panel=RUN)
 app.add_typer(sink_app, name="sink", rich_help_panel=LOOK)

@@ -28,6 +28,7 @@ from forebay.client.settings import (
     TlsSettings,
 )
 from forebay.client.values.backups import Backup, BackupProgress, BackupStatus
+from forebay.client.values.brokers import BrokerInfo, HandOver, RealtimeState
 from forebay.client.values.connections import ConnectedStream, Connection
 from forebay.client.values.dead_letters import DeadLetter, DeadLetterReason
 from forebay.client.values.epochs import (
@@ -52,9 +53,7 @@ from forebay.client.values.explanations import (
     RecordState,
     WaitReason,
 )
-from forebay.client.values.realtime import RealtimeState
 from forebay.client.values.records import (
-    BrokerInfo,
     DeliveredRecord,
     DropReason,
     Durability,
@@ -123,6 +122,7 @@ __all__ = [
     "Epochs",
     "Explanation",
     "Gap",
+    "HandOver",
     "LifetimeTotals",
     "Ordering",
     "Overflow",

@@ -14,10 +14,11 @@ from forebay.client.transport.channel import Channels
 from forebay.client.transport.operations import Blocking, operation, stream
 from forebay.client.transport.service import Service
 from forebay.client.values import convert
+from forebay.client.values.brokers import BrokerInfo
 from forebay.client.values.connections import Connection
 from forebay.client.values.convert import duration
 from forebay.client.values.ranges import count, merge
-from forebay.client.values.records import BrokerInfo, DeliveredRecord, PeekedRecord, Receipt, Record, SettleResult
+from forebay.client.values.records import DeliveredRecord, PeekedRecord, Receipt, Record, SettleResult
 from forebay.v1 import admin_service_pb2
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1.admin_service_pb2_grpc import AdminServiceStub

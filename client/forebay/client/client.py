@@ -18,6 +18,7 @@ from forebay.client.admin.positions import Positions
 from forebay.client.admin.realtime import Realtime
 from forebay.client.admin.resends import Resends
 from forebay.client.admin.schemas import Schemas
+from forebay.client.admin.shards import Shards
 from forebay.client.admin.sinks import Sinks
 from forebay.client.admin.subscriptions import Subscriptions
 from forebay.client.calls import ClientCalls
@@ -69,6 +70,7 @@ class Client(ClientCalls, Blocking):
         self.positions = Positions(self._channels)
         self.backups = Backups(self._channels)
         self.realtime = Realtime(self._channels)
+        self.shards = Shards(self._channels)
         self._lock = threading.Lock()
         """Protects the set below."""
         self._open: set[Publisher | Subscriber | CheckpointedConsumer] = set()

@@ -170,6 +170,10 @@ class Reason(Enum):
         "the broker has no target for backups",
         "The broker makes backups only into its own target. Set `backup_target` in its settings and restart it.",
     )
+    NO_JOURNAL = _unmet(
+        "the broker has no journal, and no other broker follows it",
+        "Only a broker with a journal hands over. Set `journal` in its settings, and start a follower.",
+    )
     BACKUP_RUNNING = _unmet(
         "backup {backup} is in progress",
         "A broker makes one backup at a time. Wait until it is complete.",

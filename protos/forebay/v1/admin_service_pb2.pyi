@@ -216,3 +216,17 @@ class ListConnectionsResponse(_message.Message):
     connections: _containers.RepeatedCompositeFieldContainer[Connection]
     next_page_token: str
     def __init__(self, connections: _Optional[_Iterable[_Union[Connection, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class HandOverRequest(_message.Message):
+    __slots__ = ("to",)
+    TO_FIELD_NUMBER: _ClassVar[int]
+    to: str
+    def __init__(self, to: _Optional[str] = ...) -> None: ...
+
+class HandOverResponse(_message.Message):
+    __slots__ = ("owner_epoch", "already_owner")
+    OWNER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    ALREADY_OWNER_FIELD_NUMBER: _ClassVar[int]
+    owner_epoch: int
+    already_owner: bool
+    def __init__(self, owner_epoch: _Optional[int] = ..., already_owner: bool = ...) -> None: ...

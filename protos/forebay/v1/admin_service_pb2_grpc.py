@@ -41,6 +41,11 @@ class AdminServiceStub(object):
                 request_serializer=forebay_dot_v1_dot_admin__service__pb2.ListConnectionsRequest.SerializeToString,
                 response_deserializer=forebay_dot_v1_dot_admin__service__pb2.ListConnectionsResponse.FromString,
                 _registered_method=True)
+        self.HandOver = channel.unary_unary(
+                '/forebay.v1.AdminService/HandOver',
+                request_serializer=forebay_dot_v1_dot_admin__service__pb2.HandOverRequest.SerializeToString,
+                response_deserializer=forebay_dot_v1_dot_admin__service__pb2.HandOverResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServiceServicer(object):
@@ -89,6 +94,20 @@ class AdminServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def HandOver(self, request, context):
+        """Hands the shard of this broker over to another one. The broker answers, stops as at SIGTERM, releases the journal, and
+        follows it from then on. The other broker takes over at once; if it does not run, any broker does after the silence
+        that its setting `takeover_after_s` allows.
+
+        It needs the right ADMIN.
+
+        - `FAILED_PRECONDITION` / `NO_JOURNAL`.
+        - `UNAVAILABLE` / `DRAINING`, with `RetryInfo`: the broker is stopping.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -106,6 +125,11 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.ListConnections,
                     request_deserializer=forebay_dot_v1_dot_admin__service__pb2.ListConnectionsRequest.FromString,
                     response_serializer=forebay_dot_v1_dot_admin__service__pb2.ListConnectionsResponse.SerializeToString,
+            ),
+            'HandOver': grpc.unary_unary_rpc_method_handler(
+                    servicer.HandOver,
+                    request_deserializer=forebay_dot_v1_dot_admin__service__pb2.HandOverRequest.FromString,
+                    response_serializer=forebay_dot_v1_dot_admin__service__pb2.HandOverResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -200,6 +224,33 @@ class AdminService(object):
             '/forebay.v1.AdminService/ListConnections',
             forebay_dot_v1_dot_admin__service__pb2.ListConnectionsRequest.SerializeToString,
             forebay_dot_v1_dot_admin__service__pb2.ListConnectionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def HandOver(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/forebay.v1.AdminService/HandOver',
+            forebay_dot_v1_dot_admin__service__pb2.HandOverRequest.SerializeToString,
+            forebay_dot_v1_dot_admin__service__pb2.HandOverResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -16,6 +16,7 @@ class Durability(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DURABILITY_MEMORY: _ClassVar[Durability]
     DURABILITY_PROCESS: _ClassVar[Durability]
     DURABILITY_DISK: _ClassVar[Durability]
+    DURABILITY_REPLICATED: _ClassVar[Durability]
 
 class Encoding(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -40,6 +41,7 @@ DURABILITY_UNSPECIFIED: Durability
 DURABILITY_MEMORY: Durability
 DURABILITY_PROCESS: Durability
 DURABILITY_DISK: Durability
+DURABILITY_REPLICATED: Durability
 ENCODING_UNSPECIFIED: Encoding
 ENCODING_RECORDS: Encoding
 ENCODING_ARROW: Encoding

@@ -15,6 +15,7 @@ import os
 import signal
 import socket
 import sys
+import traceback
 from typing import Any, Final
 
 import forebay.broker.storage.store.rocks.store  # noqa: F401 - imported before the fork
@@ -54,6 +55,9 @@ def main(descriptor: int) -> None:
                     code = 70
                     try:
                         code = become_broker(request["start"], *passed)
+                    except BaseException:
+                        traceback.print_exc()
+                        raise
                     finally:
                         os._exit(code)
                 for passed_descriptor in passed:

@@ -1,4 +1,4 @@
-"""AdminService: identity and state of this broker, its realtime switch, and its connections."""
+"""AdminService: identity and state of this broker, realtime switch, connections and hand-over."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from forebay.broker.core.backups.values import Restored
+from forebay.broker.core.errors import BrokerError, Draining
 from forebay.broker.rpc.connections import list_connections
 from forebay.broker.rpc.convert import timestamp
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.resources.connections import Connections
+from forebay.errors.reasons import Reason
 from forebay.page.format import PAGE_BYTES_MAX
 from forebay.v1 import admin_service_pb2 as pb
 from forebay.v1 import admin_service_pb2_grpc as pb_grpc
@@ -70,15 +72,22 @@ def _shard(broker: Broker) -> dict[str, Any]:
 
 
 class AdminServicer(pb_grpc.AdminServiceServicer):
-    """Identity, state, realtime switch and connections of the broker over gRPC."""
+    """Identity, state, realtime switch, connections and hand-over of the broker over gRPC."""
 
     def __init__(
-        self, broker: Broker, identity: Identity, warnings: Callable[[], Sequence[str]], connections: Connections
+        self,
+        broker: Broker,
+        identity: Identity,
+        warnings: Callable[[], Sequence[str]],
+        connections: Connections,
+        hand_over: Callable[[str], bool],
     ) -> None:
+        """``hand_over`` begins the hand-over to an endpoint; returns False if it is that of this broker."""
         self._broker = broker
         self._connections = connections
         self._identity = identity
         self._warnings = warnings
+        self._hand_over = hand_over
 
     async def GetBrokerInfo(self, request: pb.GetBrokerInfoRequest, context: Any) -> pb.GetBrokerInfoResponse:
         broker, identity = self._broker, self._identity
@@ -131,3 +140,12 @@ class AdminServicer(pb_grpc.AdminServiceServicer):
 
     async def ListConnections(self, request: pb.ListConnectionsRequest, context: Any) -> pb.ListConnectionsResponse:
         return list_connections(self._broker, self._connections, request)
+
+    async def HandOver(self, request: pb.HandOverRequest, context: Any) -> pb.HandOverResponse:
+        checkpoints = self._broker.checkpoints
+        if checkpoints is None:
+            raise BrokerError(Reason.NO_JOURNAL)
+        if self._broker.draining:
+            raise Draining
+        begun = self._hand_over(request.to)
+        return pb.HandOverResponse(owner_epoch=checkpoints.owner_epoch, already_owner=not begun)

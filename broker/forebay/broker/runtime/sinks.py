@@ -7,6 +7,7 @@ import logging
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, Protocol
 
 from forebay.broker.core.dead_letters.letters import dead_letter_settings, dead_letter_sink_name
@@ -71,8 +72,12 @@ class Sinks:
         instruments: Instruments,
         supervisor: Supervisor,
         on_deleted: Callable[[], None],
+        replicated: bool,
     ) -> None:
-        """``on_deleted`` is called after a sink and its state were deleted."""
+        """``on_deleted`` is called after a sink and its state were deleted.
+
+        ``replicated`` says that what the committer confirms is in the journal of a shard.
+        """
         self.running: dict[str, Buffer] = {}
         self.writers: dict[str, Writers] = {}
         self.draining = False
@@ -88,6 +93,7 @@ class Sinks:
         self._instruments = instruments
         self._supervisor = supervisor
         self._on_deleted = on_deleted
+        self._make_log = partial(PartitionLog, replicated=replicated)
         self._superseded: list[Buffer] = []
         """Sinks that were deleted and recreated, and whose deletion a crash kept from the store."""
         self._deletions: set[asyncio.Future[None]] = set()
@@ -113,7 +119,7 @@ class Sinks:
         standing = restarting.recover(stored, settings, made_at_us)
         reclaimer.add(standing.due)
         logs = [
-            PartitionLog(p, standing.tails.get(p), standing.heads.get(p), tuple(standing.gaps.get(p, ())))
+            self._make_log(p, standing.tails.get(p), standing.heads.get(p), tuple(standing.gaps.get(p, ())))
             for p in range(settings.partitions)
         ]
         for (name, partition), cursor in standing.cursors.items():
@@ -198,7 +204,7 @@ class Sinks:
         made_at_us, incarnation = self._clock.wall_us(), secrets.token_hex(8)
         record = SinkRecord(self._next_sink, name, incarnation, settings, made_at_us, request_id=request_id)
         self._next_sink += 1
-        buffer = self._make_buffer(record, [PartitionLog(p) for p in range(settings.partitions)], Found())
+        buffer = self._make_buffer(record, [self._make_log(p) for p in range(settings.partitions)], Found())
         self._add(buffer, {})
         buffer.state.created = self._committer.write([PutSink(record, fresh=True)])
         _log.info("sink was created sink=%s partitions=%d", name, settings.partitions)

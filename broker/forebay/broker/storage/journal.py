@@ -274,6 +274,10 @@ class Journal:
         with _refusing():
             return self.store.write_stall()
 
+    def is_replicated(self) -> bool:
+        """Return True if a commit is in the journal of a shard before it returns."""
+        return self.store.is_replica()
+
     def close(self) -> None:
         """Close the store."""
         self.store.close()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from forebay.client.transport.channel import Channels
 from forebay.client.transport.operations import Blocking, operation
 from forebay.client.transport.service import Service
+from forebay.client.values.brokers import RealtimeState
 from forebay.client.values.convert import value
-from forebay.client.values.realtime import RealtimeState
 from forebay.v1 import admin_service_pb2 as pb
 from forebay.v1.admin_service_pb2_grpc import AdminServiceStub
 

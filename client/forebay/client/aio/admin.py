@@ -13,6 +13,7 @@ from forebay.client.admin.positions import PositionCalls
 from forebay.client.admin.realtime import RealtimeCalls
 from forebay.client.admin.resends import ResendCalls
 from forebay.client.admin.schemas import SchemaCalls
+from forebay.client.admin.shards import ShardCalls
 from forebay.client.admin.sinks import SinkCalls
 from forebay.client.admin.subscriptions import SubscriptionCalls
 from forebay.client.transport.operations import Awaiting
@@ -44,6 +45,10 @@ class Resends(ResendCalls, Awaiting):
 
 class Schemas(SchemaCalls, Awaiting):
     """Schemas of a client's sinks."""
+
+
+class Shards(ShardCalls, Awaiting):
+    """Shards of the brokers of a client."""
 
 
 class Sinks(SinkCalls, Awaiting):

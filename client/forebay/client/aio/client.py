@@ -17,6 +17,7 @@ from forebay.client.aio.admin import (
     Realtime,
     Resends,
     Schemas,
+    Shards,
     Sinks,
     Subscriptions,
 )
@@ -64,6 +65,7 @@ class Client(ClientCalls, Awaiting):
         self.epochs = Epochs(self._channels)
         self.positions = Positions(self._channels)
         self.realtime = Realtime(self._channels)
+        self.shards = Shards(self._channels)
         self.backups = Backups(self._channels)
         self._open: set[Publisher | Subscriber] = set()
 

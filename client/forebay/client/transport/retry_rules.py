@@ -48,6 +48,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "GetBrokerInfo": _READS,
     "ListConnections": _READS,
     "GetBackupStatus": _READS,
+    "HandOver": Rule(Repeat.NEVER, "the next owner would hand over too"),
     "SetRealtime": Rule(Repeat.NAMES, "incarnation; the whole broker stays switched as it is"),
     # -- data path
     "PublishBatch": Rule(Repeat.NEVER, "it has no writer id and sequence to detect a duplicate"),

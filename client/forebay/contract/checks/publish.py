@@ -66,7 +66,8 @@ def _batch(trial: Trial) -> None:
     second = trial.publish(sink, b"c")
     found = [(one.first_offset, one.last_offset) for one in (*first, *second)]
     equal(found, [(0, 1), (2, 2)], "the offsets of the receipts")
-    equal({one.durability for one in (*first, *second)}, {record_pb2.DURABILITY_DISK}, "the durability")
+    least = min(one.durability for one in (*first, *second))
+    that(least >= record_pb2.DURABILITY_DISK, f"the durability is {least}, must be DISK or REPLICATED")
     equal(trial.replayed(sink), [(0, b"a"), (1, b"b"), (2, b"c")], "the stored records")
 
 

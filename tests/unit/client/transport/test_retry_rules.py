@@ -75,6 +75,7 @@ CALLS: Final[dict[str, Callable[[Client], object]]] = {
     "RegisterSchema": lambda client: client.schemas.register("orders", b"s", previous=0),
     "GetSchema": lambda client: client.schemas.get("orders"),
     "ListSchemas": lambda client: client.schemas.list("orders"),
+    "HandOver": lambda client: client.shards.hand_over(),
     "SetRealtime": lambda client: client.realtime.set(False, sink="orders"),
     "GetBackupStatus": lambda client: client.backups.status(),
     "ReadPosition": lambda client: client.positions.get(POSITION),

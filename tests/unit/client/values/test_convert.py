@@ -8,11 +8,12 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from forebay.client import InvalidPage
+from forebay.client.values.brokers import BrokerInfo
 from forebay.client.values.convert import from_us, to_us, value
 from forebay.client.values.dead_letters import DeadLetter
 from forebay.client.values.epochs import Epoch, EpochPart, Producer
 from forebay.client.values.explanations import Explanation, Purged, RecordFlight, RecordLease
-from forebay.client.values.records import BrokerInfo, DropReason, Gap, PeekedRecord, Record
+from forebay.client.values.records import DropReason, Gap, PeekedRecord, Record
 from forebay.client.values.sinks import (
     DeliveryState,
     LifetimeTotals,

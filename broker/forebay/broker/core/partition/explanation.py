@@ -15,7 +15,7 @@ from forebay.broker.core.delivery.leases import Lease
 from forebay.broker.core.delivery.redelivery import State
 from forebay.broker.core.partition.cursor import Cursor
 from forebay.broker.core.partition.log import PartitionLog
-from forebay.broker.core.partition.pages import DropReason, Entry, Gap
+from forebay.broker.core.partition.pages import DropReason, Durability, Entry, Gap
 from forebay.broker.core.partition.ranges import Range
 
 
@@ -130,6 +130,9 @@ class Explanation:
     entry: Entry | None
     """Its page, while it is stored."""
 
+    durability: Durability | None
+    """Durability of that page."""
+
     gap: Gap | None
     """Gap that holds the record."""
 
@@ -171,11 +174,13 @@ def explain(log: PartitionLog, lane: Lane, subscription: str, offset: int, momen
     sent = flight or leased
     state = None if place is RecordPlace.NOT_ASSIGNED else _state(log, lane, subscription, offset)
     before = sum(part.size for part in lane.view.unsettled(Range(0, min(offset, log.next_offset))))
+    entry = moment.entry if place in {RecordPlace.RECENT, RecordPlace.DISK, RecordPlace.MEMORY} else None
     return Explanation(
         offset=offset,
         next_offset=log.next_offset,
         place=place,
-        entry=moment.entry if place in {RecordPlace.RECENT, RecordPlace.DISK, RecordPlace.MEMORY} else None,
+        entry=entry,
+        durability=log.level(entry.base, entry.end) if entry is not None else None,
         gap=log.gap_at(offset),
         rejection=log.rejections.at(subscription, offset),
         state=state,

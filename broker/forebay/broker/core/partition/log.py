@@ -103,13 +103,20 @@ class PartitionLog:
         "recent",
         "rejections",
         "repairs",
+        "replicated",
         "synced",
         "tail",
         "usage",
     )
 
     def __init__(
-        self, number: int, tail: Tail | None = None, head: Head | None = None, gaps: tuple[Gap, ...] = ()
+        self,
+        number: int,
+        tail: Tail | None = None,
+        head: Head | None = None,
+        gaps: tuple[Gap, ...] = (),
+        *,
+        replicated: bool = False,
     ) -> None:
         self.number = number
         self.tail = tail or Tail()
@@ -119,6 +126,8 @@ class PartitionLog:
         """Tail after the pending batches are confirmed."""
         self.synced = self.tail.next_offset
         """Offset below which the stored records survive a power loss."""
+        self.replicated = replicated
+        """True if everything that is confirmed, and not only in memory, is in the journal of a shard."""
         self.held: dict[int, Entry] = {}
         """Entries of pages that are only in memory, by base and in that order: they have no index entry."""
         self.next_offset = self.tail.next_offset
@@ -228,6 +237,18 @@ class PartitionLog:
         """Return the durability of the records of a page in ``[first, end)``; a page is held as a whole."""
         if first in self.held:
             return Durability.MEMORY
+        return self._stored_to(end)
+
+    @property
+    def least(self) -> Durability:
+        """Durability of the least safe record; of an empty partition, that of a record on the disk."""
+        if self.held:
+            return Durability.MEMORY
+        return self._stored_to(self.tail.next_offset if self.pages else 0)
+
+    def _stored_to(self, end: int) -> Durability:
+        if self.replicated:
+            return Durability.REPLICATED
         return Durability.DISK if end <= self.synced else Durability.PROCESS
 
     def held_in(self, first: int, end: int) -> list[Entry]:

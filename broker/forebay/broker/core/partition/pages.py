@@ -35,6 +35,7 @@ class Durability(IntEnum):
     MEMORY = 1
     PROCESS = 2
     DISK = 3
+    REPLICATED = 4
 
 
 class DropReason(IntEnum):

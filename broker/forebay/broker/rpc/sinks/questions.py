@@ -7,7 +7,7 @@ from typing import Final, cast
 
 from forebay.broker.core.backups.values import Restored
 from forebay.broker.core.errors import BrokerError, InvalidPartition
-from forebay.broker.core.partition.pages import Durability, Gap
+from forebay.broker.core.partition.pages import Gap
 from forebay.broker.rpc import convert
 from forebay.broker.rpc.sinks.explanation_text import text
 from forebay.broker.rpc.sinks.page_tokens import page_token, place_of
@@ -133,7 +133,8 @@ def explain_response(
         message.page_first_offset, message.page_last_offset = entry.base, entry.end - 1
         message.page_bytes = entry.size
         message.trace_id = convert.trace_id(part.traceparent)
-        message.durability = convert.durability(Durability.DISK)
+    if found.durability is not None:
+        message.durability = convert.durability(found.durability)
     if found.gap is not None:
         message.gap.CopyFrom(convert.gap(partition, found.gap))
     if found.rejection is not None:

@@ -83,7 +83,8 @@ class SinkControl:
     def _grow(self, partitions: int) -> None:
         """Add partitions. Their pages are written no earlier than the record that adds them."""
         record = self._sink.record
-        logs = [PartitionLog(number) for number in range(len(self._sink.logs), partitions)]
+        known = self._sink.logs
+        logs = [PartitionLog(number, replicated=known[0].replicated) for number in range(len(known), partitions)]
         if not logs:
             return
         self._sink.add_logs(logs)

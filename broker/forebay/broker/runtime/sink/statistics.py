@@ -472,11 +472,5 @@ def _partition_state(log: PartitionLog) -> PartitionState:
         log.head.dropped,
         sum(entry.count for entry in log.held.values()),
         sum(entry.size for entry in log.held.values()),
-        _least(log),
+        log.least,
     )
-
-
-def _least(log: PartitionLog) -> Durability:
-    if log.held:
-        return Durability.MEMORY
-    return Durability.DISK if log.pages == 0 or log.synced >= log.tail.next_offset else Durability.PROCESS

@@ -22,7 +22,7 @@ from forebay.broker.storage.replication.observed_age import ObservedAge, observe
 from forebay.broker.storage.replication.owner import Owner
 from forebay.broker.storage.replication.progress import FollowerProgress
 from forebay.broker.storage.replication.reader import Reader
-from forebay.broker.storage.replication.record import Header, RecordDamaged, decode
+from forebay.broker.storage.replication.record import ANY_OTHER, Header, RecordDamaged, decode
 from forebay.broker.storage.replication.replica import Replica, ReplicaUnusable
 from forebay.broker.storage.replication.takeover import take_over
 from forebay.broker.storage.replication.upkeep import Upkeep
@@ -45,7 +45,7 @@ class Takeover:
     """Silence of the owner after which it does."""
 
     endpoint: str
-    """Endpoint that it names in its fence."""
+    """Endpoint that it names in its fence, and by which an owner names it as its successor."""
 
 
 class Follower:
@@ -162,8 +162,12 @@ class Follower:
         return self._has_no_owner() or at_s - self._heard_at >= self._wait_s
 
     def _has_no_owner(self) -> bool:
-        place = self._reader.place
-        return place.position == 0 or place.released or place.owner == self._former
+        place, successor = self._reader.place, self._reader.successor
+        if not place.released:
+            return place.position == 0 or place.owner == self._former
+        if successor == ANY_OTHER:
+            return place.owner != self._former
+        return successor in {"", self._takeover.endpoint}
 
     def _take_over(self) -> Owner | None:
         """Fence the owner; returns None if another follower was first, or the owner is not silent after all."""

@@ -97,6 +97,8 @@ class History:
         self._chunks: list[bytes] = []
         self.endpoint = ""
         """Endpoint of the owner, as its fence names it."""
+        self.successor = ""
+        """Broker that takes over at once from the owner that has ended, as its release names it."""
 
     @property
     def place(self) -> ReaderPosition:
@@ -112,6 +114,8 @@ class History:
             case Verdict.FENCE:
                 self.endpoint = bytes(body).decode(errors="replace")
                 self._chunks = []
+            case Verdict.RELEASE:
+                self.successor = bytes(body).decode(errors="replace")
             case Verdict.CHUNK:
                 self._chunks.append(bytes(body))
             case Verdict.GROUP:

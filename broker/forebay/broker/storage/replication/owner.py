@@ -119,9 +119,13 @@ class Owner:
         self._group += 1
         return self._position
 
-    def release(self) -> None:
-        """Append the orderly end of this owner. Raises as ``append`` does."""
-        self._append([encode(Header(RecordKind.RELEASE, self._epoch, self._identity, self._group))])
+    def release(self, successor: str = "") -> None:
+        """Append the orderly end of this owner, and its successor, which takes over at once. Raises as ``append`` does.
+
+        ``successor`` is an endpoint, ``ANY_OTHER``, or empty for any broker, also this one.
+        """
+        header = Header(RecordKind.RELEASE, self._epoch, self._identity, self._group)
+        self._append([encode(header, [successor.encode()])])
 
     def end(self) -> None:
         """End the waits for an engine that does not answer; appends raise ``Fenced`` then. Any thread."""

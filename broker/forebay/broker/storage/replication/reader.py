@@ -52,6 +52,11 @@ class Reader:
         """Endpoint of the last owner whose fence was read."""
         return self._history.endpoint
 
+    @property
+    def successor(self) -> str:
+        """Broker that takes over at once from the owner that has ended; see ``Owner.release``."""
+        return self._history.successor
+
     def check(self) -> None:
         """Raise ``Trimmed`` if the records from here on may be gone. Raises ``EngineAway``."""
         self._check(self.place.position)

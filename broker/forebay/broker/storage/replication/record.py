@@ -8,7 +8,8 @@
     chunk 4 bytes    number of the chunk within the group
     chunks 4 bytes   chunks of the group
     CRC-32 4 bytes   of the fields above and the body
-    body             part of a batch frame; of a fence, the endpoint of its owner as UTF-8
+    body             part of a batch frame; of a fence, the endpoint of its owner as UTF-8; of a release, the broker
+                     that takes over at once: empty for any one, `*` for any other one, or its endpoint
 
 Numbers are big-endian. A group of records is one batch frame, cut into chunks.
 """
@@ -42,10 +43,14 @@ class RecordKind(IntEnum):
     """Begin of an owner epoch: records of lower ones behind it do not count."""
 
     RELEASE = 3
-    """Orderly end of an owner: the next one need not wait for its silence."""
+    """Orderly end of an owner: its successor need not wait for its silence."""
 
     VOID = 4
     """Placeholder of a trimmed record that did not count, so that no former owner can create it again."""
+
+
+ANY_OTHER: Final = "*"
+"""Successor of an owner that hands over to any broker but itself."""
 
 
 @dataclass(frozen=True, slots=True)

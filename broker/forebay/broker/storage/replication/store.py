@@ -51,6 +51,8 @@ class ReplicatedStore:
         self.owner: Final = owner
         self._failed = False
         """True once no commit is possible."""
+        self.successor = ""
+        """Broker that takes over at once when this store is closed; see ``Owner.release``."""
         self._is_unknown = False
         """True from a commit on that the journal has not confirmed: another broker may own it."""
 
@@ -183,7 +185,7 @@ class ReplicatedStore:
         limit.start()
         try:
             with suppress(Fenced):
-                self.owner.release()
+                self.owner.release(self.successor)
         finally:
             limit.cancel()
         self._failed = self._is_unknown = True

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from forebay.broker.core.partition.log import GAPS_MAX, RECENT_MAX, Head, PartitionLog, Tail
-from forebay.broker.core.partition.pages import DropReason, Entry, Gap
+from forebay.broker.core.partition.pages import DropReason, Durability, Entry, Gap
 from forebay.broker.core.partition.ranges import Range
 from tests.support.pages.samples import entry
 
@@ -95,6 +97,29 @@ def test_trimming_everything_leaves_the_next_offset_as_the_earliest() -> None:
 
     assert (log.earliest, log.records, log.size, log.pages) == (2, 0, 0, 0)
     assert stored(log).earliest == 2
+
+
+def test_a_confirmed_record_is_on_the_disk_once_it_is_synced_and_replicated_at_once_where_a_journal_has_it() -> None:
+    alone, shared = filled(2), PartitionLog(0, replicated=True)
+    append(shared, entry(0), entry(1))
+
+    assert (alone.level(0, 1), alone.least) == (Durability.PROCESS, Durability.PROCESS)
+    alone.synced = 1
+    assert (alone.level(0, 1), alone.level(1, 2), alone.least) == (
+        Durability.DISK,
+        Durability.PROCESS,
+        Durability.PROCESS,
+    )
+    assert (shared.level(0, 1), shared.least) == (Durability.REPLICATED, Durability.REPLICATED)
+
+
+@pytest.mark.parametrize("replicated", [False, True])
+def test_a_page_that_is_only_in_memory_is_never_more_durable_than_that(replicated: bool) -> None:
+    log = PartitionLog(0, replicated=replicated)
+    append(log, entry(0), entry(1))
+    log.held[1] = entry(1)
+
+    assert log.level(1, 2) is log.least is Durability.MEMORY
 
 
 def test_a_drop_is_counted_by_reason_and_marked() -> None:

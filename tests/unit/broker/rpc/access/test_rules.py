@@ -15,6 +15,7 @@ from tests.support.rules.services import METHODS
 
 SINKLESS = {
     "/forebay.v1.AdminService/GetBrokerInfo",
+    "/forebay.v1.AdminService/HandOver",
     "/forebay.v1.AdminService/ListConnections",
     "/forebay.v1.BackupService/CreateBackup",
     "/forebay.v1.BackupService/GetBackupStatus",

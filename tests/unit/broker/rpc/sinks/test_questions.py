@@ -13,7 +13,7 @@ from forebay.broker.core.errors import InvalidPartition
 from forebay.broker.core.partition.pages import DropReason
 from forebay.broker.core.partition.position import EARLIEST
 from forebay.broker.core.partition.ranges import Range
-from forebay.broker.core.settings import SinkSettings
+from forebay.broker.core.settings import BufferMode, SinkSettings
 from forebay.broker.rpc.sinks import questions
 from forebay.broker.rpc.sinks.explanation_text import text
 from forebay.broker.runtime.broker import Broker
@@ -190,6 +190,13 @@ async def test_a_stored_record_says_when_its_own_part_was_accepted() -> None:
         )
         assert message.durability == record_pb2.DURABILITY_DISK
         assert message.text.endswith("Subscription default has not settled it. No consumer is connected.")
+
+
+async def test_a_record_that_is_only_in_memory_says_so() -> None:
+    async with orders(1, buffer_mode=BufferMode.SPILL) as (broker, _):
+        message = await answer(broker, 0)
+
+        assert (message.place, message.durability) == (pb.RECORD_PLACE_MEMORY, record_pb2.DURABILITY_MEMORY)
 
 
 async def test_a_record_in_flight_says_who_has_it() -> None:

@@ -16,11 +16,11 @@ from forebay.broker.storage.records.store import AGE, HIGHEST
 from forebay.broker.storage.replication import reader as readers
 from forebay.broker.storage.replication.batch import Batch, encode
 from forebay.broker.storage.replication.engines.memory import MemoryEngine
-from forebay.broker.storage.replication.follower import Follower, Takeover, check_identity
+from forebay.broker.storage.replication.follower import IDENTITY, Follower, Takeover, check_identity
 from forebay.broker.storage.replication.observed_age import ObservedAge
 from forebay.broker.storage.replication.owner import Owner
 from forebay.broker.storage.replication.reader import Reader
-from forebay.broker.storage.replication.record import Header, RecordKind, decode_header
+from forebay.broker.storage.replication.record import ANY_OTHER, Header, RecordKind, decode_header
 from forebay.broker.storage.replication.record import encode as encode_record
 from forebay.broker.storage.replication.replica import Replica, ReplicaUnusable
 from forebay.broker.storage.replication.store import ReplicatedStore
@@ -298,6 +298,35 @@ def test_batches_with_files_of_pages_are_applied_once_though_a_crash_came_betwee
 
     with closing(RocksStore(tmp_path)) as store:
         assert store.get_many(Family.BULK, [key]) == [b"page"]
+
+
+@pytest.mark.parametrize(
+    ("successor", "is_former", "takes_over"),
+    [
+        ("", False, True),
+        ("", True, True),
+        (ANY_OTHER, False, True),
+        (ANY_OTHER, True, False),
+        ("here:1", False, True),
+        ("there:1", False, False),
+        ("there:1", True, False),
+    ],
+)
+def test_an_owner_that_ends_says_who_takes_over_at_once_and_others_wait_for_the_silence(
+    engine: MemoryEngine, tmp_path: Path, successor: str, is_former: bool, takes_over: bool
+) -> None:
+    with closing(take_over(engine, b"a")) as former:
+        former.append(batch_of(1))
+        former.release(successor)
+        if is_former:
+            (tmp_path / IDENTITY).write_bytes(former.identity)
+
+        at_once = follow(engine, tmp_path)
+
+        assert (at_once is not None) is takes_over
+        later = at_once or follow(engine, tmp_path, looks=int(AFTER_S) + 3)
+        assert later is not None
+        later.close()
 
 
 def test_a_follower_releases_the_space_of_pages_that_the_owner_deletes(engine: MemoryEngine, tmp_path: Path) -> None:

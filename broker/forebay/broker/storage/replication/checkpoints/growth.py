@@ -25,7 +25,7 @@ RECORD_BYTES: Final = 16 << 10
 _BLOCK_BYTES: Final = 512
 """Unit of ``st_blocks``."""
 RECORDS_LEAST: Final = 1_024
-"""Records behind the last checkpoint below which only their own bytes count: they are read within seconds."""
+"""Records behind a checkpoint below which only their bytes count: they are read within seconds."""
 
 
 @dataclass(frozen=True, slots=True)
