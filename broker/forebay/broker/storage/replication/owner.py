@@ -120,9 +120,9 @@ class Owner:
         return self._position
 
     def release(self, successor: str = "") -> None:
-        """Append the orderly end of this owner, and its successor, which takes over at once. Raises as ``append`` does.
+        """Append the orderly end of this owner. Raises as ``append`` does.
 
-        ``successor`` is an endpoint, ``ANY_OTHER``, or empty for any broker, also this one.
+        ``successor`` takes over at once: an endpoint, ``ANY_OTHER``, or empty for any broker, also this one.
         """
         header = Header(RecordKind.RELEASE, self._epoch, self._identity, self._group)
         self._append([encode(header, [successor.encode()])])
