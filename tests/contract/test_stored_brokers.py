@@ -12,14 +12,13 @@ from forebay.broker.storage.backup.restore import OnDamage, restore
 from forebay.broker.storage.backup.targets import open_target
 from forebay.broker.storage.errors import StoreFormatUnsupported
 from forebay.broker.storage.formats import FORMAT
-from forebay.client import Client, Gap, Record
+from forebay.client import Record
 from tests.support.storage.stored_broker import (
-    REJECTED,
     SINKS,
-    Facts,
+    check_state,
     commit_staged,
-    pending_of,
     read_facts,
+    read_on,
     serving,
     values_of,
 )
@@ -30,23 +29,6 @@ ALL = sorted(ARCHIVES.glob("broker-*.tar.xz"))
 
 def test_there_is_an_archive_of_a_broker_of_the_format_that_this_version_writes() -> None:
     assert f"broker-{FORMAT}.tar.xz" in [path.name for path in ALL]
-
-
-def check_state(client: Client, facts: Facts) -> None:
-    """Compare what is stored with what the clients of the earlier version noted."""
-    assert {sink: values_of(client, sink) for sink in SINKS} == facts.values
-    assert pending_of(client) == facts.pending
-    assert all(client.sinks.stats(sink).identity_ok for sink in SINKS)
-    assert [letter.origin_offset for letter in client.dead_letters.list("payments")] == list(REJECTED)
-    assert len(client.schemas.list("rows")) == facts.schemas
-    assert client.epochs.get("exact", "query").epoch == 1
-    assert not client.sinks.get("orders").settings.realtime
-
-
-def read_on(client: Client) -> list[bytes]:
-    """Return the values that the consumer with a saved position gets."""
-    with client.consumer("orders", "billing", follow=False) as consumer:
-        return [record.value for batch in consumer for record in batch if not isinstance(record, Gap)]
 
 
 @pytest.mark.parametrize("archive", ALL, ids=lambda path: path.name)

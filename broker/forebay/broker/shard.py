@@ -18,11 +18,10 @@ from typing import Final
 
 from forebay.broker.follower_telemetry import follower_metrics
 from forebay.broker.settings import BrokerSettings, SettingsError
-from forebay.broker.storage.backup.errors import BackupStopped, TargetFailed
-from forebay.broker.storage.replication.checkpoints.errors import CheckpointDamaged
+from forebay.broker.storage.backup.errors import BackupStopped
 from forebay.broker.storage.replication.checkpoints.growth import Growth, limits_of_follower
 from forebay.broker.storage.replication.checkpoints.job import Origin
-from forebay.broker.storage.replication.checkpoints.loading import is_loaded, load
+from forebay.broker.storage.replication.checkpoints.loading import is_loaded, load_newest
 from forebay.broker.storage.replication.checkpoints.mark import Marks
 from forebay.broker.storage.replication.checkpoints.source import CheckpointSource
 from forebay.broker.storage.replication.engine import Engine, EngineAway, EngineUnsuitable
@@ -169,16 +168,9 @@ class _Candidate:
     def _fill(self) -> None:
         """Load the newest checkpoint where the directory has no store, or a replica that is behind it."""
         directory = self._settings.data_dir
-        while (self._is_behind or not is_loaded(directory)) and (mark := self._marks.refresh()) is not None:
-            try:
-                load(self._engine, mark, directory, self._stop)
-            except FileNotFoundError as missing:
-                newest = self._marks.refresh()
-                if newest == mark:
-                    raise CheckpointDamaged(mark.number, [str(missing)]) from missing
-            except TargetFailed as failure:
-                raise EngineAway(str(failure)) from failure
-            else:
+        if self._is_behind or not is_loaded(directory):
+            mark = load_newest(self._engine, self._marks, directory, self._stop)
+            if mark is not None:
                 self._tables_of, self._is_behind = mark.id, False
 
     def _follow(self, store: RocksStore) -> ReplicatedStore | None:

@@ -21,6 +21,7 @@ from forebay.cli.inspect.replay import replay
 from forebay.cli.inspect.schemas import schema_app
 from forebay.cli.inspect.status import status
 from forebay.cli.inspect.tail import tail
+from forebay.cli.journal.commands import journal_app
 from forebay.cli.manage.dead_letters import dlq_app
 from forebay.cli.manage.positions import position_app
 from forebay.cli.manage.realtime import realtime_app
@@ -132,4 +133,5 @@ app.command(rich_help_panel=DATA, example="forebay replay orders --start-time 1h
 app.command(rich_help_panel=STORED, example="forebay verify --data-dir forebay-data")(verify)
 app.command(rich_help_panel=STORED, example="forebay repair --data-dir forebay-data --into repaired")(repair)
 app.add_typer(backup_app, name="backup", rich_help_panel=STORED)
+app.add_typer(journal_app, name="journal", rich_help_panel=STORED)
 app.add_typer(quarantine_app, name="quarantine", rich_help_panel=STORED)

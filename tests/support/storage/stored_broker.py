@@ -158,6 +158,23 @@ def pending_of(client: Client) -> dict[str, int]:
     }
 
 
+def check_state(client: Client, facts: Facts) -> None:
+    """Compare what is stored with what its clients noted."""
+    assert {sink: values_of(client, sink) for sink in SINKS} == facts.values
+    assert pending_of(client) == facts.pending
+    assert all(client.sinks.stats(sink).identity_ok for sink in SINKS)
+    assert [letter.origin_offset for letter in client.dead_letters.list("payments")] == list(REJECTED)
+    assert len(client.schemas.list("rows")) == facts.schemas
+    assert client.epochs.get("exact", "query").epoch == 1
+    assert not client.sinks.get("orders").settings.realtime
+
+
+def read_on(client: Client) -> list[bytes]:
+    """Return the values that the consumer with a saved position gets."""
+    with client.consumer("orders", "billing", follow=False) as consumer:
+        return [record.value for batch in consumer for record in batch if not isinstance(record, Gap)]
+
+
 def read_facts(folder: Path) -> Facts:
     """Return the facts of an archive that was unpacked."""
     found: dict[str, Any] = json.loads((folder / FACTS).read_text())

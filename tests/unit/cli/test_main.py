@@ -35,6 +35,7 @@ COMMANDS = (
     "explain",
     "token",
     "backup",
+    "journal",
     "realtime",
     "connections",
     "schema",
@@ -67,6 +68,7 @@ def test_the_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> Non
         *(["subscription", name] for name in SUBSCRIPTION_COMMANDS),
         *(["position", name] for name in ("list", "delete")),
         *(["realtime", name] for name in ("on", "off", "reset", "status")),
+        *(["journal", name] for name in ("import", "export")),
         *(["backup", name] for name in ("create", "list", "verify", "restore", "prune")),
     ],
 )

@@ -103,7 +103,7 @@ def create(
             if isinstance(event, Backup):
                 made = event
             else:
-                show(event)
+                show(event.id, event.bytes, event.bytes_done)
     if made is None:
         raise CommandFailed("the broker ended the call before the backup was complete")
     write_result(made, _sentence(made), output)

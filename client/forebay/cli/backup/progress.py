@@ -1,4 +1,4 @@
-"""Progress of a backup on the terminal."""
+"""Progress of a backup, or of an import, on the terminal."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from forebay.client import BackupProgress
-
 
 @contextmanager
-def shown_progress() -> Iterator[Callable[[BackupProgress], None]]:
-    """Yield a function that shows progress on standard error; on a pipe it shows nothing."""
+def shown_progress() -> Iterator[Callable[[str, int, int], None]]:
+    """Yield a function that shows progress on standard error; on a pipe it shows nothing.
+
+    It takes the name of what is transferred, and the bytes to transfer and transferred.
+    """
     if not sys.stderr.isatty():
-        yield lambda _: None
+        yield lambda _name, _bytes, _done: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
@@ -26,7 +27,7 @@ def shown_progress() -> Iterator[Callable[[BackupProgress], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("backup", total=None)
 
-        def show(progress: BackupProgress) -> None:
-            bar.update(task, description=progress.id, total=progress.bytes or None, completed=progress.bytes_done)
+        def show(name: str, total: int, done: int) -> None:
+            bar.update(task, description=name, total=total or None, completed=done)
 
         yield show

@@ -42,10 +42,17 @@ quarantine_app = Commands(no_args_is_help=True, help="List and export quarantine
 
 
 @contextmanager
-def _reading(directory: Path) -> Iterator[None]:
+def reading(directory: Path) -> Iterator[None]:
     """Check that the directory exists, and suppress log messages that repeat the result."""
     if not (directory / "FORMAT").exists() and not (directory / "db").is_dir():
         raise CommandFailed(f"{directory}: not a data directory of a broker", ExitCode.NOT_FOUND)
+    with quiet():
+        yield
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Suppress log messages that repeat the result of a command."""
     logger = logging.getLogger("forebay")
     before = logger.level
     logger.setLevel(logging.CRITICAL + 1)
@@ -65,7 +72,7 @@ def verify(data_dir: DataDir, output: OutputForm = Output.TABLE) -> None:
         from forebay.broker.storage.errors import StoreError, StoreLocked
         from forebay.broker.storage.repair.command import verify as run
         from forebay.broker.storage.repair.last_check import save
-    with _reading(data_dir):
+    with reading(data_dir):
         try:
             with shown_count(f"verify {data_dir}", unit="partitions") as advance:
                 report = run(data_dir, lambda: advance(1))
@@ -93,7 +100,7 @@ def repair(
         from forebay.broker.storage.repair.command import repair as run
     if into.exists():
         raise CommandFailed(f"{into} exists: pass a directory that does not exist yet", ExitCode.USAGE)
-    with _reading(data_dir), shown_count(f"repair {data_dir}", unit="partitions") as advance:
+    with reading(data_dir), shown_count(f"repair {data_dir}", unit="partitions") as advance:
         report = run(data_dir, into, lambda: advance(1))
     _show(f"saved into {into}", report, output)
     if output is Output.TABLE:
@@ -105,7 +112,7 @@ def list_quarantine(data_dir: DataDir, output: OutputForm = Output.TABLE) -> Non
     """List quarantined pages; the broker may be running."""
     with needed_for("this command", "broker"):
         from forebay.broker.storage.repair.quarantine import quarantined
-    with _reading(data_dir):
+    with reading(data_dir):
         pages = [page for page, _ in quarantined(data_dir)]
     columns: dict[str, Column[Quarantined]] = {
         "sink": "sink",
@@ -131,7 +138,7 @@ def export_quarantine(
         from forebay.broker.storage.repair.quarantine import quarantined
     into.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
-    with _reading(data_dir):
+    with reading(data_dir):
         for page, content in quarantined(data_dir):
             path = into / f"{page.sink}-{page.partition}-{page.first_offset}-{page.last_offset}.page"
             path.write_bytes(content)

@@ -8,11 +8,8 @@ from contextlib import redirect_stderr
 import pytest
 
 from forebay.cli.backup.progress import shown_progress
-from forebay.client import BackupProgress
 
-HALF = BackupProgress(
-    id="20260131T120000Z", parent="", files=4, files_done=2, bytes=2_000_000, bytes_done=1_000_000, reused_bytes=0
-)
+HALF = ("20260131T120000Z", 2_000_000, 1_000_000)
 
 
 def test_a_terminal_shows_the_backup_and_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,7 +19,7 @@ def test_a_terminal_shows_the_backup_and_its_bytes(monkeypatch: pytest.MonkeyPat
 
     with os.fdopen(ours, "rb") as terminal, os.fdopen(theirs, "w") as written, redirect_stderr(written):
         with shown_progress() as show:
-            show(HALF)
+            show(*HALF)
         written.write("\nend\n")
         written.flush()
         shown = b""
@@ -35,6 +32,6 @@ def test_a_terminal_shows_the_backup_and_its_bytes(monkeypatch: pytest.MonkeyPat
 
 def test_a_pipe_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with shown_progress() as show:
-        show(HALF)
+        show(*HALF)
 
     assert capsys.readouterr() == ("", "")

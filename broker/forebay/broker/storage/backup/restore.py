@@ -10,13 +10,11 @@ of the file, `remove` takes nothing of it.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import shutil
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -29,6 +27,7 @@ from forebay.broker.storage.backup.errors import BackupDamaged, BackupError, Bac
 from forebay.broker.storage.backup.manifest import Manifest, Piece, SinkAccount, manifest_name
 from forebay.broker.storage.backup.restored import RestoredSink, mark_restored
 from forebay.broker.storage.backup.target import Target
+from forebay.broker.storage.backup.working_folder import working_folder
 from forebay.broker.storage.directory import make_directory, sync_path
 from forebay.broker.storage.errors import StoreError
 from forebay.broker.storage.formats import FORMAT
@@ -99,7 +98,7 @@ def restore(
     ``store_id`` is the new identity of the store, 16 random bytes in hexadecimal. Raises ``BackupDamaged``, another
     ``BackupError``, or ``StoreError``.
     """
-    with _working_folder(into) as work:
+    with working_folder(into, purpose="restore", suffix="restoring") as work:
         _check_free(into)
         made, damaged, repaired = _files(target, manifest, work, on_damage)
         store = RocksStore(made)
@@ -122,31 +121,6 @@ def restore(
 def _check_free(into: Path) -> None:
     if into.exists() and any(into.iterdir()):
         raise BackupError(f"{into} exists and is not empty: name a new directory")
-
-
-@contextmanager
-def _working_folder(into: Path) -> Iterator[Path]:
-    """Yield a new folder beside a directory, of this restore alone; what a killed one left is deleted."""
-    make_directory(into.absolute().parent)
-    work = into.absolute().parent / f".{into.name}.restoring"
-    work.mkdir(DIRECTORY_MODE, exist_ok=True)
-    handle = os.open(work, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_ours = work.exists() and os.path.samestat(os.fstat(handle), work.stat())
-        except BlockingIOError:
-            is_ours = False
-        if not is_ours:
-            raise BackupError(f"another restore into {into} is running: wait for it, or name another directory")
-        try:
-            for left in work.iterdir():
-                shutil.rmtree(left)
-            yield work
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
-    finally:
-        os.close(handle)
 
 
 def _files(target: Target, manifest: Manifest, work: Path, on_damage: OnDamage) -> tuple[Path, list[str], list[str]]:

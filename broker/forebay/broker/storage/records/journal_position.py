@@ -23,7 +23,7 @@ class JournalPosition:
     """Owner epoch at that position."""
 
     owner: str
-    """Identity of its owner, as hex."""
+    """Identity of its owner, as hex; empty where the epoch is that of an imported store."""
 
     group: int
     """Next group of the epoch."""

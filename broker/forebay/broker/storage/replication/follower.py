@@ -22,7 +22,7 @@ from forebay.broker.storage.replication.observed_age import ObservedAge, observe
 from forebay.broker.storage.replication.owner import Owner
 from forebay.broker.storage.replication.progress import FollowerProgress
 from forebay.broker.storage.replication.reader import Reader
-from forebay.broker.storage.replication.record import ANY_OTHER, Header, RecordDamaged, decode
+from forebay.broker.storage.replication.record import ANY_OTHER, Header, RecordDamaged, RecordKind, decode
 from forebay.broker.storage.replication.replica import Replica, ReplicaUnusable
 from forebay.broker.storage.replication.takeover import take_over
 from forebay.broker.storage.replication.upkeep import Upkeep
@@ -135,6 +135,7 @@ class Follower:
             for position, header, batch in records:
                 if position == 0:
                     self._replica.journal = header.owner.hex()
+                check_open(self._reader, header)
                 if batch is not None:
                     self._replica.apply(batch, self._reader.place)
                     self._upkeep.note(batch.operations)
@@ -193,6 +194,20 @@ class Follower:
             self._clock() - began,
         )
         return owner
+
+
+def check_open(reader: Reader, header: Header) -> None:
+    """Raise ``ReplicaUnusable`` for a record that lets nobody own the journal, where it was just read.
+
+    An import without a checkpoint is not complete: with one, the reader would be behind its horizon.
+    """
+    if header.kind is RecordKind.IMPORT and reader.place.position == 1:
+        raise ReplicaUnusable(f"an import into {reader.engine.address} is not complete; run it again")
+    if reader.place.exported:
+        raise ReplicaUnusable(
+            f"the store has left {reader.engine.address}, it was exported to {reader.exported_to}; serve it there, or "
+            "import it into another journal"
+        )
 
 
 def check_identity(engine: Engine, replica: Replica) -> None:

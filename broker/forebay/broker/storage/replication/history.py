@@ -2,6 +2,7 @@
 
 - The epoch is that of the highest fence so far. Of two fences with one epoch the first counts.
 - Records of a lower epoch, or of another owner of it, do not count: they are the last ones of a fenced owner.
+- An export of the epoch ends the journal: nothing behind it counts.
 - Within an epoch only the next chunk of the next group counts: others are repetitions, or follow one that is missing
   and that its owner appends again.
 
@@ -29,11 +30,16 @@ class ReaderPosition:
 
     epoch: int = 0
     owner: bytes = b""
+    """Owner of the epoch; empty where the epoch is that of an imported store, which has none."""
+
     group: int = 0
     """Next group of the epoch."""
 
     released: bool = False
     """True if the owner of the epoch has ended in order."""
+
+    exported: bool = False
+    """True if the store has left the journal: nothing counts from here on."""
 
 
 class Verdict(Enum):
@@ -54,6 +60,9 @@ class Verdict(Enum):
     RELEASE = auto()
     """The owner has ended in order."""
 
+    EXPORT = auto()
+    """The store has left the journal."""
+
 
 @dataclass(slots=True)
 class Rule:
@@ -67,6 +76,8 @@ class Rule:
         """Judge the record of the next position."""
         before = self.place
         self.place = replace(before, position=before.position + 1)
+        if before.exported:
+            return Verdict.VOID
         if header.kind is RecordKind.FENCE:
             if header.epoch <= before.epoch:
                 return Verdict.VOID
@@ -78,6 +89,9 @@ class Rule:
         if header.kind is RecordKind.RELEASE:
             self.place = replace(self.place, released=True)
             return Verdict.RELEASE
+        if header.kind is RecordKind.EXPORT:
+            self.place = replace(self.place, exported=True)
+            return Verdict.EXPORT
         if header.kind is not RecordKind.CHUNK or (header.group, header.chunk) != (before.group, self.chunk):
             return Verdict.VOID
         self.chunk += 1
@@ -99,6 +113,8 @@ class History:
         """Endpoint of the owner, as its fence names it."""
         self.successor = ""
         """Broker that takes over at once from the owner that has ended, as its release names it."""
+        self.exported_to = ""
+        """Place of the exported directory, as the export names it."""
 
     @property
     def place(self) -> ReaderPosition:
@@ -116,6 +132,8 @@ class History:
                 self._chunks = []
             case Verdict.RELEASE:
                 self.successor = bytes(body).decode(errors="replace")
+            case Verdict.EXPORT:
+                self.exported_to = bytes(body).decode(errors="replace")
             case Verdict.CHUNK:
                 self._chunks.append(bytes(body))
             case Verdict.GROUP:

@@ -127,6 +127,10 @@ class Owner:
         header = Header(RecordKind.RELEASE, self._epoch, self._identity, self._group)
         self._append([encode(header, [successor.encode()])])
 
+    def export(self, to: str) -> None:
+        """Append the end of the journal, whose store continues at ``to``. Raises as ``append`` does."""
+        self._append([encode(Header(RecordKind.EXPORT, self._epoch, self._identity, self._group), [to.encode()])])
+
     def end(self) -> None:
         """End the waits for an engine that does not answer; appends raise ``Fenced`` then. Any thread."""
         self._ended.set()

@@ -57,6 +57,11 @@ class Reader:
         """Broker that takes over at once from the owner that has ended; see ``Owner.release``."""
         return self._history.successor
 
+    @property
+    def exported_to(self) -> str:
+        """Place of the exported directory, once the export was read."""
+        return self._history.exported_to
+
     def check(self) -> None:
         """Raise ``Trimmed`` if the records from here on may be gone. Raises ``EngineAway``."""
         self._check(self.place.position)

@@ -1,7 +1,7 @@
 """Records of a journal: what an engine stores at one position.
 
     magic 4 bytes "FBJ1"
-    kind 1 byte      CHUNK, FENCE, RELEASE or VOID
+    kind 1 byte      CHUNK, FENCE, RELEASE, VOID, IMPORT or EXPORT
     epoch 8 bytes    owner epoch of the writer
     owner 16 bytes   random identity of the writer
     group 8 bytes    number of the group within the epoch, from 0
@@ -9,7 +9,8 @@
     chunks 4 bytes   chunks of the group
     CRC-32 4 bytes   of the fields above and the body
     body             part of a batch frame; of a fence, the endpoint of its owner as UTF-8; of a release, the broker
-                     that takes over at once: empty for any one, `*` for any other one, or its endpoint
+                     that takes over at once: empty for any one, `*` for any other one, or its endpoint; of an
+                     import, the identity of its store; of an export, the place of its directory
 
 Numbers are big-endian. A group of records is one batch frame, cut into chunks.
 """
@@ -47,6 +48,12 @@ class RecordKind(IntEnum):
 
     VOID = 4
     """Placeholder of a trimmed record that did not count, so that no former owner can create it again."""
+
+    IMPORT = 5
+    """Record 0 of a journal whose first checkpoint is an imported store. Without that checkpoint nobody owns it."""
+
+    EXPORT = 6
+    """End of the journal: its store was exported, and nobody takes over behind it."""
 
 
 ANY_OTHER: Final = "*"

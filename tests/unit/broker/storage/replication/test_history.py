@@ -125,3 +125,28 @@ def test_a_group_that_is_no_frame_is_damage() -> None:
     history.take(*decode(fence_of(1, A)))
     with pytest.raises(FrameDamaged, match="version is 9"):
         history.take(*decode(b"".join(encode(Header(RecordKind.CHUNK, 1, A), [b"\x09" + b"\0" * 20]))))
+
+
+def export_of(epoch: int, owner: bytes) -> bytes:
+    return b"".join(encode(Header(RecordKind.EXPORT, epoch, owner, 1), [b"host:/data"]))
+
+
+def test_nothing_counts_behind_an_export_not_even_a_fence() -> None:
+    history = History()
+    records = [fence_of(1, A), chunk_of(7, 1, A, 0), export_of(1, A), fence_of(2, B), chunk_of(8, 2, B, 0)]
+
+    batches = [history.take(*decode(record)) for record in records]
+
+    assert sum(batch is not None for batch in batches) == 1
+    assert history.place == ReaderPosition(5, 1, A, 1, exported=True)
+    assert history.exported_to == "host:/data"
+
+
+def test_an_export_of_a_fenced_owner_does_not_count() -> None:
+    assert taken(fence_of(1, A), fence_of(2, B), export_of(1, A), chunk_of(8, 2, B, 0)) == [8]
+
+
+def test_the_claim_of_an_import_has_no_effect_on_the_epoch() -> None:
+    claim = b"".join(encode(Header(RecordKind.IMPORT, 0, A), [b"store"]))
+
+    assert taken(claim, fence_of(1, B), chunk_of(7, 1, B, 0)) == [7]

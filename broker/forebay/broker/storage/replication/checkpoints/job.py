@@ -147,7 +147,7 @@ class CheckpointJob:
             files.copy_rest()
             new = [Path(path).name for path in files.transferred if path.endswith(PAGES)]
             if damage := inspect(self._copy.snapshot.directory, new, self._copy.stopped):
-                raise BackupError(f"the replica in {self._origin.directory} is damaged: {damage}")
+                raise BackupError(f"the store is damaged: {damage}")
 
     def copy_rest(self, on_progress: Callable[[], None]) -> None:
         """Do nothing: everything is transferred; see ``Job.copy_rest``."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from forebay.broker.storage.backup.directory_target import DirectoryTarget
-from forebay.broker.storage.backup.errors import BackupError, BackupStopped
+from forebay.broker.storage.backup.errors import BackupError, BackupStopped, TargetFailed
 from forebay.broker.storage.backup.manifest import Manifest, Piece
 from forebay.broker.storage.backup.restore import MISSING, fetch_piece
 from forebay.broker.storage.backup.target import CHUNK_BYTES, Target
@@ -28,8 +28,8 @@ from forebay.broker.storage.formats import FORMAT
 from forebay.broker.storage.repair.last_check import FILE as VERIFIED
 from forebay.broker.storage.replication.checkpoints.errors import CheckpointDamaged
 from forebay.broker.storage.replication.checkpoints.job import load_manifest
-from forebay.broker.storage.replication.checkpoints.mark import Mark
-from forebay.broker.storage.replication.engine import Engine
+from forebay.broker.storage.replication.checkpoints.mark import Mark, Marks
+from forebay.broker.storage.replication.engine import Engine, EngineAway
 from forebay.broker.storage.store.bulk.file import SUFFIX as PAGES
 
 _log: Final = logging.getLogger(__name__)
@@ -86,6 +86,24 @@ def load(engine: Engine, mark: Mark, directory: Path, stop: threading.Event) -> 
     finally:
         held.release()
     _log.warning("loaded a checkpoint checkpoint=%d position=%d bytes=%d", mark.number, mark.position, mark.size)
+
+
+def load_newest(engine: Engine, marks: Marks, directory: Path, stop: threading.Event) -> Mark | None:
+    """Replace the store in a directory with the newest checkpoint; returns its mark, None if there is none.
+
+    Raises ``EngineAway``, and otherwise as ``load`` does.
+    """
+    while (mark := marks.refresh()) is not None:
+        try:
+            load(engine, mark, directory, stop)
+        except FileNotFoundError as missing:
+            if marks.refresh() == mark:
+                raise CheckpointDamaged(mark.number, [str(missing)]) from missing
+        except TargetFailed as failure:
+            raise EngineAway(str(failure)) from failure
+        else:
+            return mark
+    return None
 
 
 def _clear(directory: Path) -> None:

@@ -35,7 +35,7 @@ class Mark:
 
     epoch: int
     owner: str
-    """Owner of the epoch at that position, as hex."""
+    """Owner of the epoch at that position, as hex; empty for an imported store."""
 
     group: int
     size: int

@@ -3,7 +3,7 @@
 An owner that was frozen may wake up at any time and append at its next position. What it meets there has to be
 what was there: a fence of a higher epoch ends it. So these positions keep something for ever:
 
-- fences, unchanged;
+- fences, and the claim of an import, unchanged;
 - records that did not count, as a VOID record of the same epoch without a body. Such a position is one at which
   another owner was refused. Were it free, that owner could create it, and would take the group for durable.
 
@@ -45,7 +45,7 @@ WINDOW: Final = 512
 """Records whose headers are read, or that are deleted, at once."""
 PASSES_MAX: Final = 3
 """Passes of the third step: former owners may create some records again."""
-KEPT: Final = frozenset({RecordKind.FENCE, RecordKind.VOID})
+KEPT: Final = frozenset({RecordKind.FENCE, RecordKind.VOID, RecordKind.IMPORT})
 
 
 class TrimStopped(EngineError):

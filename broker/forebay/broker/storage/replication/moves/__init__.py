@@ -1,0 +1,1 @@
+"""Moves of a store: from a data directory into a journal, and back."""

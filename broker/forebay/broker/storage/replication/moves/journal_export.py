@@ -1,0 +1,213 @@
+"""Export of a journal into a new data directory, which a broker without a journal serves.
+
+    1   the newest checkpoint and the records behind it are read into a working folder beside the directory
+    2   once the owner has ended, or is silent for long enough, a fence takes the journal over, as a broker does
+    3   the store loses its position in the journal, and gets the epoch of the fence as its start count
+    4   an `EXPORT` record ends the journal: nobody takes over behind it
+    5   the working folder becomes the directory
+
+So nothing is confirmed behind the export, and the next start on the directory is above every owner epoch. An export
+that was interrupted is run again: behind 4 it reads up to that record, and needs no fence.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from forebay.broker.storage.backup.working_folder import working_folder
+from forebay.broker.storage.directory import sync_path
+from forebay.broker.storage.records.journal_position import JOURNAL_POSITION
+from forebay.broker.storage.records.sinks.sink import SINK
+from forebay.broker.storage.records.store import START
+from forebay.broker.storage.replication.batch import FrameDamaged
+from forebay.broker.storage.replication.checkpoints.loading import load_newest
+from forebay.broker.storage.replication.checkpoints.mark import Marks
+from forebay.broker.storage.replication.engine import Engine, EngineAway
+from forebay.broker.storage.replication.follower import IDENTITY_BYTES, POLL_S
+from forebay.broker.storage.replication.moves.errors import DirectoryUnsuitable, JournalEmpty, JournalInUse
+from forebay.broker.storage.replication.owner import Fenced, Owner
+from forebay.broker.storage.replication.reader import Reader, Trimmed
+from forebay.broker.storage.replication.record import RecordDamaged, RecordKind
+from forebay.broker.storage.replication.replica import Replica, ReplicaUnusable
+from forebay.broker.storage.replication.takeover import take_over
+from forebay.broker.storage.scans import scan_all
+from forebay.broker.storage.store.contract import Family
+from forebay.broker.storage.store.rocks.store import RocksStore
+
+ENDPOINT: Final = "forebay journal export"
+"""Endpoint in the fence of an export, which serves nothing."""
+PATIENCE: Final = 2
+"""Silences for which an export waits for one of the owner."""
+END_S: Final = 15.0
+"""Time limit of the last record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """Result of an export."""
+
+    directory: str
+    journal: str
+    epoch: int
+    """Start count of the directory: that of its next start is above it."""
+
+    sinks: int
+    was_ended: bool
+    """True if an earlier export has ended the journal."""
+
+
+def export_store(
+    engine: Engine,
+    into: Path,
+    *,
+    silence_s: float,
+    host: str,
+    clock: Callable[[], float],
+    wait: Callable[[float], object],
+) -> Exported:
+    """Take a journal over, and make its store a data directory that does not exist yet, or is empty. Blocks.
+
+    ``silence_s`` is the silence after which an owner counts as ended. ``host`` is named for people. ``clock`` is
+    monotonic, in seconds. Raises ``JournalEmpty``, ``JournalInUse``, ``DirectoryUnsuitable``, ``EngineAway``, or
+    another ``StoreError``.
+    """
+    _check_free(into)
+    with working_folder(into, purpose="export", suffix="exporting") as work:
+        made = work / "data"
+        export = _Export(engine, f"{host}:{into.absolute()}", silence_s, clock, wait)
+        marks = Marks(engine)
+        done: Exported | None = None
+        while done is None:
+            load_newest(engine, marks, made, threading.Event())
+            try:
+                with closing(RocksStore(made)) as store:
+                    done = export.run(store, into)
+            except Trimmed:
+                continue  # a newer checkpoint has what is missing
+        made.rename(into)
+        sync_path(into.absolute().parent)
+    return done
+
+
+def _check_free(into: Path) -> None:
+    if into.exists() and (not into.is_dir() or any(into.iterdir())):
+        raise DirectoryUnsuitable(into, "exists and is not empty: name a new one")
+    if os.path.ismount(into):
+        raise DirectoryUnsuitable(into, "is a mount point, and would have to be renamed: name a directory in it")
+
+
+class _Export:
+    """Export of one journal, with a store that has its newest checkpoint."""
+
+    def __init__(
+        self, engine: Engine, to: str, silence_s: float, clock: Callable[[], float], wait: Callable[[float], object]
+    ) -> None:
+        self._engine: Final = engine
+        self._to: Final = to
+        self._silence_s: Final = silence_s
+        self._clock: Final = clock
+        self._wait: Final = wait
+
+    def run(self, store: RocksStore, into: Path) -> Exported:
+        """Apply the journal up to its end, and end it. Raises ``Trimmed`` where the store is too far behind."""
+        replica = Replica(store)
+        reader = Reader(self._engine, replica.place)
+        reader.check()
+        self._follow(reader, replica)
+        was_ended = reader.place.exported
+        owner = None if was_ended else self._take_over(reader, replica)
+        try:
+            _detach(store, reader.place.epoch)
+            sinks = sum(1 for _ in scan_all(store, Family.META, *SINK.under()))
+            _check_free(into)
+            if owner is not None:
+                self._end(owner)
+        finally:
+            if owner is not None:
+                owner.close()
+        return Exported(str(into), self._engine.address, reader.place.epoch, sinks, was_ended)
+
+    def _follow(self, reader: Reader, replica: Replica) -> None:
+        """Read until the journal has ended, or its owner has, or is silent. Raises ``JournalInUse``."""
+        self._read(reader, replica)
+        if reader.place.position == 0:
+            raise JournalEmpty(self._engine.address)
+        first = heard_at = self._clock()
+        while not _has_no_owner(reader):
+            began, before = self._clock(), reader.place.position
+            self._read(reader, replica)
+            if reader.place.position > before:
+                heard_at = self._clock()
+            elif began - heard_at >= self._silence_s:
+                return
+            if began - first >= PATIENCE * self._silence_s:
+                raise JournalInUse(self._engine.address, _owner_of(reader))
+            self._wait(min(POLL_S, self._silence_s / 4))
+
+    def _read(self, reader: Reader, replica: Replica) -> int:
+        """Read and apply up to the end; returns the first missing position."""
+        try:
+            for position, header, batch in reader.read():
+                if position == 0:
+                    if header.kind is RecordKind.IMPORT:
+                        raise JournalEmpty(self._engine.address, "an import into it is not complete; run it again")
+                    replica.journal = header.owner.hex()
+                if batch is not None:
+                    replica.apply(batch, reader.place)
+        except (RecordDamaged, FrameDamaged) as damage:
+            at = f"a record up to {reader.place.position} of {self._engine.address}"
+            raise ReplicaUnusable(f"{at} cannot be read: {damage}") from damage
+        return reader.place.position
+
+    def _take_over(self, reader: Reader, replica: Replica) -> Owner | None:
+        """Fence the owner; returns None where another export has ended the journal meanwhile."""
+        owner = take_over(
+            reader,
+            lambda: self._read(reader, replica),
+            secrets.token_bytes(IDENTITY_BYTES),
+            ENDPOINT,
+            self._clock,
+            lambda: _has_no_owner(reader),
+        )
+        if owner is None and not reader.place.exported:
+            raise JournalInUse(self._engine.address, _owner_of(reader))
+        return owner
+
+    def _end(self, owner: Owner) -> None:
+        """Append the end of the journal. Raises ``JournalInUse``, or ``EngineAway`` where the outcome is unknown."""
+        limit = threading.Timer(END_S, owner.end)
+        limit.start()
+        try:
+            owner.export(self._to)
+        except Fenced as fenced:
+            if owner.away_since is not None:
+                raise EngineAway(f"{self._engine.address} did not confirm the end of the journal") from fenced
+            raise JournalInUse(self._engine.address, "a broker that has taken it over meanwhile") from fenced
+        finally:
+            limit.cancel()
+
+
+def _has_no_owner(reader: Reader) -> bool:
+    """Return whether the owner has ended in order, or there was none."""
+    return reader.place.exported or reader.place.released or not reader.place.owner
+
+
+def _owner_of(reader: Reader) -> str:
+    endpoint = f" at {reader.endpoint}" if reader.endpoint else ""
+    return f"the broker{endpoint} with owner epoch {reader.place.epoch}"
+
+
+def _detach(store: RocksStore, epoch: int) -> None:
+    """Make a replica a store of its own, whose next start is above an epoch, and release the space of its pages."""
+    [stored] = store.get_many(Family.META, [START.key()])
+    started = (START.decoded(stored) if stored is not None else None) or 0
+    store.commit([], [JOURNAL_POSITION.delete(JOURNAL_POSITION.key()), START.put(START.key(), max(started, epoch))])
+    for first, end in store.deleted_bulk():
+        store.compact(Family.BULK, first, end)

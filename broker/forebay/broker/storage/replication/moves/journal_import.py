@@ -1,0 +1,216 @@
+"""Import of a data directory into an empty journal, whose first checkpoint it becomes.
+
+    1   a copy of the database is opened and recovered, as by a start; the directory itself is not changed
+    2   record 0 claims the journal, with the identity of the store: nobody else appends a record
+    3   the copy gets the position behind record 0, is transferred, inspected and read back, as every checkpoint
+    4   the mark of the checkpoint completes the import
+
+The epoch at that position is the start count of the copy, so the first owner gets a higher one than every start on the
+directory. A broker refuses a journal that has 2 and not 4: it would serve an empty store. An import that was
+interrupted is run again: it finds its claim by the identity of the store, and its mark by the start count.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from forebay.broker.core.backups.values import Progress
+from forebay.broker.storage.backup.errors import BackupError, TargetFailed
+from forebay.broker.storage.backup.transfer import Pace
+from forebay.broker.storage.directory import SNAPSHOT
+from forebay.broker.storage.errors import StoreFormatUnsupported
+from forebay.broker.storage.formats import FORMATS
+from forebay.broker.storage.permissions import DIRECTORY_MODE
+from forebay.broker.storage.records.journal_position import JOURNAL_POSITION, JournalPosition
+from forebay.broker.storage.recovery import Recovered, recover
+from forebay.broker.storage.repair.inspection import held, snapshot
+from forebay.broker.storage.replication.checkpoints.errors import CheckpointOvertaken
+from forebay.broker.storage.replication.checkpoints.growth import END
+from forebay.broker.storage.replication.checkpoints.job import CheckpointJob, Origin
+from forebay.broker.storage.replication.checkpoints.mark import Mark, Marks
+from forebay.broker.storage.replication.engine import Engine, EngineAway
+from forebay.broker.storage.replication.follower import IDENTITY_BYTES
+from forebay.broker.storage.replication.history import ReaderPosition
+from forebay.broker.storage.replication.moves.errors import DirectoryUnsuitable, ImportFailed, JournalOccupied
+from forebay.broker.storage.replication.record import Header, RecordDamaged, RecordKind, decode, encode
+from forebay.broker.storage.store.contract import Family
+from forebay.broker.storage.store.rocks.store import RocksStore
+from forebay.broker.storage.store.settings import RocksSettings
+
+REMEDY: Final = (
+    "serve the directory without a journal, or save it with `forebay repair --data-dir DIR --into NEW`; then import it"
+)
+FIRST: Final = 1
+"""Position behind the claim."""
+_SETTINGS: Final = RocksSettings(opens_damaged=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """Result of an import."""
+
+    directory: str
+    journal: str
+    store_id: str
+    """Identity of the store, which it keeps."""
+
+    epoch: int
+    """Owner epochs of the journal are above it."""
+
+    sinks: int
+    bytes: int
+    """Bytes of the checkpoint."""
+
+    was_complete: bool
+    """True if an earlier import of the same directory is complete, so that nothing was done."""
+
+
+def import_store(
+    engine: Engine,
+    directory: Path,
+    *,
+    clock_us: Callable[[], int],
+    monotonic: Callable[[], float],
+    on_progress: Callable[[Progress], None] = lambda _: None,
+) -> Imported:
+    """Make the first checkpoint of a journal of a directory that no broker uses. Blocks.
+
+    Raises ``JournalOccupied``, ``DirectoryUnsuitable``, ``StoreLocked``, ``ImportFailed``, ``EngineAway``, or another
+    ``StoreError``.
+    """
+    with held(directory), _copied(directory) as copy, closing(_opened(copy, directory)) as store:
+        if store.get_many(Family.META, [JOURNAL_POSITION.key()]) != [None]:
+            raise DirectoryUnsuitable(directory, "follows a journal already: use `forebay journal export` first")
+        found = recover(store)
+        if found.repairs:
+            lost = "; ".join(map(str, found.repairs))
+            raise ImportFailed(f"the store in {directory} is damaged: {lost}; it was not imported: {REMEDY}")
+        mark = _earlier(engine, found)
+        was_complete = mark is not None
+        if mark is None:
+            mark = _import(engine, store, copy, found, clock_us, monotonic, on_progress)
+    return Imported(
+        str(directory), engine.address, found.store_id, mark.epoch, len(found.sinks), mark.size, was_complete
+    )
+
+
+@contextmanager
+def _copied(directory: Path) -> Iterator[Path]:
+    """Yield a copy of the directory's database that can be opened in its place; tables are links.
+
+    It is inside of the directory, where files of pages can be linked too. A start removes what a kill leaves.
+    """
+    folder = directory / SNAPSHOT
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(DIRECTORY_MODE)
+    try:
+        snapshot(directory, folder / "import")
+        yield folder / "import"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _opened(copy: Path, directory: Path) -> RocksStore:
+    """Open a copy with the format of its directory, which is migrated as by a start. Raises ``StoreError``."""
+    (copy / "FORMAT").unlink()
+    if (directory / "FORMAT").exists():
+        shutil.copyfile(directory / "FORMAT", copy / "FORMAT")
+    try:
+        return RocksStore(copy, settings=_SETTINGS)
+    except StoreFormatUnsupported as error:
+        raise StoreFormatUnsupported(
+            directory, found=error.found, oldest=FORMATS.oldest, supported=error.supported
+        ) from error
+
+
+def _earlier(engine: Engine, found: Recovered) -> Mark | None:
+    """Return the first mark if it is that of this store as it is. Raises ``JournalOccupied`` for another one."""
+    marks = Marks(engine)
+    if marks.refresh() is None:
+        return None
+    first, record = marks.read(0), engine.read(0)
+    is_own = record is not None and _claimed_for(engine, record) == found.store_id
+    if first is None or not is_own or first.epoch != found.start_count:
+        raise JournalOccupied(engine.address, "it has a checkpoint")
+    return first
+
+
+def _claimed_for(engine: Engine, record: bytes) -> str:
+    """Return the identity of the store that record 0 claims the journal for. Raises ``JournalOccupied``."""
+    header, body = _decoded(engine, record)
+    if header.kind is not RecordKind.IMPORT:
+        raise JournalOccupied(engine.address)
+    return bytes(body).decode(errors="replace")
+
+
+def _decoded(engine: Engine, record: bytes) -> tuple[Header, memoryview]:
+    try:
+        return decode(record)
+    except RecordDamaged as damage:
+        raise JournalOccupied(engine.address, f"its record 0 cannot be read, {damage}") from damage
+
+
+def _claim(engine: Engine, store_id: str) -> str:
+    """Claim the journal for a store; returns the identity of the journal, as hex. Raises ``JournalOccupied``."""
+    if any(position > 0 for position, _ in engine.sizes(0, END)):
+        raise JournalOccupied(engine.address)
+    claim = encode(Header(RecordKind.IMPORT, 0, secrets.token_bytes(IDENTITY_BYTES)), [store_id.encode()])
+    engine.create(0, claim)
+    record = engine.read(0)
+    if record is None:
+        raise EngineAway(f"record 0 of {engine.address} was created, and cannot be read")
+    if _claimed_for(engine, record) != store_id:
+        raise JournalOccupied(engine.address, "the import of another store was begun")
+    return _decoded(engine, record)[0].owner.hex()
+
+
+def _import(
+    engine: Engine,
+    store: RocksStore,
+    copy: Path,
+    found: Recovered,
+    clock_us: Callable[[], int],
+    monotonic: Callable[[], float],
+    on_progress: Callable[[Progress], None],
+) -> Mark:
+    journal = _claim(engine, found.store_id)
+    place = ReaderPosition(FIRST, found.start_count)
+    position = JournalPosition(journal, place.position, place.epoch, place.owner.hex(), place.group)
+    store.commit([], [JOURNAL_POSITION.put(JOURNAL_POSITION.key(), position)])
+    job = CheckpointJob(
+        engine,
+        Origin(store, copy, lambda: place, lambda: journal),
+        tables_of="",
+        pace=Pace(monotonic),
+        clock_us=clock_us,
+        failed=ImportFailed,
+    )
+    began = monotonic()
+    try:
+        job.prepare()
+        job.take()
+        job.copy_bulk(lambda: on_progress(job.progress))
+        job.finish(lambda: monotonic() - began)
+    except ImportFailed as failure:
+        if job.mark is None:
+            raise _reason(engine, failure) from failure
+    finally:
+        job.remove()
+    assert job.mark is not None
+    return job.mark
+
+
+def _reason(engine: Engine, failure: ImportFailed) -> Exception:
+    """Return the error for a checkpoint without a mark."""
+    cause = failure.__cause__
+    if isinstance(cause, (EngineAway, TargetFailed)):
+        return EngineAway(str(failure))
+    if isinstance(cause, CheckpointOvertaken):
+        return JournalOccupied(engine.address, "another import has made its first checkpoint")
+    return ImportFailed(f"{failure}; it was not imported: {REMEDY}") if isinstance(cause, BackupError) else failure
