@@ -1,4 +1,4 @@
-"""A broker's directory becomes a shard and comes back: its clients continue, and nothing is lost or delivered twice."""
+"""A broker's directory becomes a shard and returns: its clients continue, and nothing is lost or delivered twice."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Commands:
     return Commands(tmp_path, capsys)
 
 
-def test_a_directory_goes_into_a_journal_and_comes_back(commands: Commands, tmp_path: Path) -> None:
+def test_a_directory_goes_into_a_journal_and_returns(commands: Commands, tmp_path: Path) -> None:
     directory = filled(tmp_path / "old")
 
     imported = commands.json("import", directory)
@@ -151,7 +151,7 @@ def test_a_journal_that_lets_several_writers_win_is_refused_before_anything_is_w
 
 
 def test_a_journal_that_is_a_file_ends_the_command_with_one_sentence(commands: Commands, tmp_path: Path) -> None:
-    commands.journal.write_text("of somebody")
+    commands.journal.write_text("of another")
 
     assert commands.code("import", filled(tmp_path / "old")) == ExitCode.FAILED
     assert commands.error().count("\n") == 1

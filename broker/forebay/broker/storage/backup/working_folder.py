@@ -1,4 +1,4 @@
-"""Working folder beside a new directory: its files are written there, and it gets its name when it is complete."""
+"""Working folder beside a new directory, which gets its name when it is complete."""
 
 from __future__ import annotations
 

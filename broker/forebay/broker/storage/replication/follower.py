@@ -197,7 +197,7 @@ class Follower:
 
 
 def check_open(reader: Reader, header: Header) -> None:
-    """Raise ``ReplicaUnusable`` for a record that lets nobody own the journal, where it was just read.
+    """Raise ``ReplicaUnusable`` for a record just read that lets no broker own the journal.
 
     An import without a checkpoint is not complete: with one, the reader would be behind its horizon.
     """

@@ -50,10 +50,13 @@ class RecordKind(IntEnum):
     """Placeholder of a trimmed record that did not count, so that no former owner can create it again."""
 
     IMPORT = 5
-    """Record 0 of a journal whose first checkpoint is an imported store. Without that checkpoint nobody owns it."""
+    """Record 0 of a journal whose first checkpoint is an imported store.
+
+    Without that checkpoint no broker owns it.
+    """
 
     EXPORT = 6
-    """End of the journal: its store was exported, and nobody takes over behind it."""
+    """End of the journal: its store was exported, and no broker takes over behind it."""
 
 
 ANY_OTHER: Final = "*"

@@ -89,9 +89,9 @@ def load(engine: Engine, mark: Mark, directory: Path, stop: threading.Event) -> 
 
 
 def load_newest(engine: Engine, marks: Marks, directory: Path, stop: threading.Event) -> Mark | None:
-    """Replace the store in a directory with the newest checkpoint; returns its mark, None if there is none.
+    """Replace the store in a directory with the newest checkpoint; returns its mark.
 
-    Raises ``EngineAway``, and otherwise as ``load`` does.
+    Returns None if there is none. Raises ``EngineAway``, and otherwise as ``load`` does.
     """
     while (mark := marks.refresh()) is not None:
         try:

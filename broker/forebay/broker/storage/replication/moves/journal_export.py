@@ -3,7 +3,7 @@
     1   the newest checkpoint and the records behind it are read into a working folder beside the directory
     2   once the owner has ended, or is silent for long enough, a fence takes the journal over, as a broker does
     3   the store loses its position in the journal, and gets the epoch of the fence as its start count
-    4   an `EXPORT` record ends the journal: nobody takes over behind it
+    4   an `EXPORT` record ends the journal: no broker takes over behind it
     5   the working folder becomes the directory
 
 So nothing is confirmed behind the export, and the next start on the directory is above every owner epoch. An export
@@ -72,11 +72,11 @@ def export_store(
     clock: Callable[[], float],
     wait: Callable[[float], object],
 ) -> Exported:
-    """Take a journal over, and make its store a data directory that does not exist yet, or is empty. Blocks.
+    """Take a journal over, and make its store a data directory. Blocks.
 
-    ``silence_s`` is the silence after which an owner counts as ended. ``host`` is named for people. ``clock`` is
-    monotonic, in seconds. Raises ``JournalEmpty``, ``JournalInUse``, ``DirectoryUnsuitable``, ``EngineAway``, or
-    another ``StoreError``.
+    The directory does not exist yet, or is empty. ``silence_s`` is the silence after which an owner counts as ended.
+    ``host`` is named for people. ``clock`` is monotonic, in seconds. Raises ``JournalEmpty``, ``JournalInUse``,
+    ``DirectoryUnsuitable``, ``EngineAway``, or another ``StoreError``.
     """
     _check_free(into)
     with working_folder(into, purpose="export", suffix="exporting") as work:
@@ -139,13 +139,13 @@ class _Export:
         self._read(reader, replica)
         if reader.place.position == 0:
             raise JournalEmpty(self._engine.address)
-        first = heard_at = self._clock()
+        first = read_at = self._clock()
         while not _has_no_owner(reader):
             began, before = self._clock(), reader.place.position
             self._read(reader, replica)
             if reader.place.position > before:
-                heard_at = self._clock()
-            elif began - heard_at >= self._silence_s:
+                read_at = self._clock()
+            elif began - read_at >= self._silence_s:
                 return
             if began - first >= PATIENCE * self._silence_s:
                 raise JournalInUse(self._engine.address, _owner_of(reader))
@@ -181,7 +181,10 @@ class _Export:
         return owner
 
     def _end(self, owner: Owner) -> None:
-        """Append the end of the journal. Raises ``JournalInUse``, or ``EngineAway`` where the outcome is unknown."""
+        """Append the end of the journal.
+
+        Raises ``JournalInUse``, or ``EngineAway`` where the outcome is unknown.
+        """
         limit = threading.Timer(END_S, owner.end)
         limit.start()
         try:
@@ -205,7 +208,10 @@ def _owner_of(reader: Reader) -> str:
 
 
 def _detach(store: RocksStore, epoch: int) -> None:
-    """Make a replica a store of its own, whose next start is above an epoch, and release the space of its pages."""
+    """Make a replica a store of its own, whose next start is above an epoch.
+
+    The space of its deleted pages is released.
+    """
     [stored] = store.get_many(Family.META, [START.key()])
     started = (START.decoded(stored) if stored is not None else None) or 0
     store.commit([], [JOURNAL_POSITION.delete(JOURNAL_POSITION.key()), START.put(START.key(), max(started, epoch))])

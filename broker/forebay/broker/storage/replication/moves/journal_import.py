@@ -1,7 +1,7 @@
 """Import of a data directory into an empty journal, whose first checkpoint it becomes.
 
     1   a copy of the database is opened and recovered, as by a start; the directory itself is not changed
-    2   record 0 claims the journal, with the identity of the store: nobody else appends a record
+    2   record 0 claims the journal, with the identity of the store: no other process appends a record
     3   the copy gets the position behind record 0, is transferred, inspected and read back, as every checkpoint
     4   the mark of the checkpoint completes the import
 
@@ -117,7 +117,10 @@ def _copied(directory: Path) -> Iterator[Path]:
 
 
 def _opened(copy: Path, directory: Path) -> RocksStore:
-    """Open a copy with the format of its directory, which is migrated as by a start. Raises ``StoreError``."""
+    """Open a copy with the format of its directory, which is migrated as by a start.
+
+    Raises ``StoreError``.
+    """
     (copy / "FORMAT").unlink()
     if (directory / "FORMAT").exists():
         shutil.copyfile(directory / "FORMAT", copy / "FORMAT")
@@ -130,7 +133,10 @@ def _opened(copy: Path, directory: Path) -> RocksStore:
 
 
 def _earlier(engine: Engine, found: Recovered) -> Mark | None:
-    """Return the first mark if it is that of this store as it is. Raises ``JournalOccupied`` for another one."""
+    """Return the first mark if it is that of this store as it is.
+
+    Raises ``JournalOccupied`` for another one.
+    """
     marks = Marks(engine)
     if marks.refresh() is None:
         return None
@@ -157,7 +163,10 @@ def _decoded(engine: Engine, record: bytes) -> tuple[Header, memoryview]:
 
 
 def _claim(engine: Engine, store_id: str) -> str:
-    """Claim the journal for a store; returns the identity of the journal, as hex. Raises ``JournalOccupied``."""
+    """Claim the journal for a store; returns the identity of the journal, as hex.
+
+    Raises ``JournalOccupied``.
+    """
     if any(position > 0 for position, _ in engine.sizes(0, END)):
         raise JournalOccupied(engine.address)
     claim = encode(Header(RecordKind.IMPORT, 0, secrets.token_bytes(IDENTITY_BYTES)), [store_id.encode()])

@@ -95,7 +95,7 @@ def test_a_broker_without_a_journal_serves_the_directory_above_every_owner(
     assert not any(verdict.lost.values())
 
 
-def test_an_imported_directory_comes_back_as_it_was(engine: MemoryEngine, tmp_path: Path) -> None:
+def test_an_imported_directory_returns_as_it_was(engine: MemoryEngine, tmp_path: Path) -> None:
     directory = filled(tmp_path / "old")
     imported = moved_in(engine, directory)
 
@@ -115,7 +115,7 @@ def test_the_export_goes_into_an_empty_directory(engine: MemoryEngine, tmp_path:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "out"]
 
 
-def test_nobody_takes_an_exported_journal_over(engine: MemoryEngine, tmp_path: Path) -> None:
+def test_no_broker_takes_an_exported_journal_over(engine: MemoryEngine, tmp_path: Path) -> None:
     own(engine, tmp_path / "a").close()
 
     moved_out(engine, tmp_path / "out")
@@ -226,7 +226,7 @@ def test_an_export_that_was_killed_is_run_again(before: str, behind: str, tmp_pa
     assert data_in(tmp_path / "out") == wanted
 
 
-def test_a_shard_goes_on_after_an_export_that_was_killed_before_its_end(tmp_path: Path) -> None:
+def test_a_shard_continues_after_an_export_that_was_killed_before_its_end(tmp_path: Path) -> None:
     engine = KillingEngine()
     own(engine, tmp_path / "a").close()
     engine.killed_before = "EXPORT"
@@ -288,13 +288,13 @@ def test_a_directory_with_files_is_refused_and_the_shard_is_not_fenced(engine: M
     own(engine, tmp_path / "a").close()
     before = dict(engine.records)
     (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "file").write_text("of somebody")
+    (tmp_path / "out" / "file").write_text("of another")
 
     with pytest.raises(DirectoryUnsuitable, match="not empty"):
         moved_out(engine, tmp_path / "out")
 
     assert engine.records == before
-    assert (tmp_path / "out" / "file").read_text() == "of somebody"
+    assert (tmp_path / "out" / "file").read_text() == "of another"
 
 
 def test_a_mount_point_is_refused_before_anything_is_done(
@@ -347,8 +347,8 @@ def test_a_record_that_cannot_be_read_ends_the_export(engine: MemoryEngine, tmp_
         moved_out(engine, tmp_path / "out")
 
 
-def test_a_follower_that_fences_ahead_of_the_end_does_not_go_on(engine: MemoryEngine, tmp_path: Path) -> None:
-    """Fences behind the end count for nobody, whichever of both was first in time."""
+def test_a_follower_that_fences_ahead_of_the_end_stops(engine: MemoryEngine, tmp_path: Path) -> None:
+    """Fences behind the end count for no reader, whichever of both was first in time."""
     own(engine, tmp_path / "a").close()
     made = moved_out(engine, tmp_path / "out")
     fence = b"".join(encode_record(Header(RecordKind.FENCE, made.epoch + 1, b"c" * 16)))

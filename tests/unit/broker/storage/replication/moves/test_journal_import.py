@@ -79,7 +79,7 @@ def test_an_import_changes_nothing_in_the_directory(engine: Engine, directory: P
     assert files_in(directory) == before
 
 
-def test_a_second_import_of_the_same_directory_does_nothing_even_when_the_shard_has_gone_on(
+def test_a_second_import_of_the_same_directory_does_nothing_even_after_the_shard_has_served(
     engine: Engine, directory: Path, tmp_path: Path
 ) -> None:
     moved_in(engine, directory)
@@ -114,7 +114,7 @@ def test_a_journal_with_records_is_refused_and_keeps_them(engine: Engine, direct
 
 def test_a_journal_that_lost_its_first_record_is_not_empty(directory: Path) -> None:
     engine = MemoryEngine()
-    engine.records[7] = b"of somebody"
+    engine.records[7] = b"of another"
 
     with pytest.raises(JournalOccupied):
         moved_in(engine, directory)
@@ -194,7 +194,7 @@ def test_damaged_state_ends_the_import_before_it_claims_the_journal(engine: Engi
         ("voided", ""),
     ],
 )
-def test_an_import_that_was_killed_is_completed_by_the_next_and_until_then_nobody_serves_a_part(
+def test_an_import_that_was_killed_is_completed_by_the_next_and_until_then_no_broker_serves_a_part(
     before: str, behind: str, directory: Path, tmp_path: Path
 ) -> None:
     engine = KillingEngine()
