@@ -303,7 +303,7 @@ def test_a_mount_point_is_refused_before_anything_is_done(
     own(engine, tmp_path / "a").close()
     before = dict(engine.records)
     (tmp_path / "out").mkdir()
-    monkeypatch.setattr(journal_export.os.path, "ismount", lambda path: path == tmp_path / "out")
+    monkeypatch.setattr("os.path.ismount", lambda path: path == tmp_path / "out")
 
     with pytest.raises(DirectoryUnsuitable, match="mount point"):
         moved_out(engine, tmp_path / "out")

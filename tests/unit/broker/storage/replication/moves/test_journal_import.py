@@ -51,6 +51,7 @@ def test_a_broker_with_an_empty_directory_has_the_imported_store(directory: Path
 
 
 def test_the_first_owner_is_above_every_start_on_the_directory(engine: Engine, directory: Path, tmp_path: Path) -> None:
+    last = 0
     for _ in range(3):
         with closing(RocksStore(directory, settings=SMALL_STORE)) as store:
             last = recover(store).start_count
