@@ -18,7 +18,7 @@ def test_the_folder_is_beside_the_directory_and_is_removed(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_killed_process_left_is_removed_first(tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_process_are_removed_first(tmp_path: Path) -> None:
     (tmp_path / ".new.copying" / "data").mkdir(parents=True)
 
     with working_folder(tmp_path / "new", purpose="copy", suffix="copying") as work:
