@@ -35,6 +35,7 @@ from tests.bench import (
     telemetry,
     trickle,
 )
+from tests.bench.journal import measurement as journal
 from tests.bench.processes import ROOT, broker
 from tests.bench.small import measurement as small
 from tests.bench.values import MIB, Bar, Load, Row, Sample, Sense, row_of
@@ -67,6 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--small", action="store_true", help="measure small records one by one, and nothing else")
     parser.add_argument("--postgresql", action="store_true", help="measure delivery to PostgreSQL, and nothing else")
     parser.add_argument("--telemetry", action="store_true", help="measure what telemetry costs, and nothing else")
+    parser.add_argument("--journal", action="store_true", help="measure a journal and followers, and nothing else")
     parser.add_argument("--backup", action="store_true", help="measure backups under load, and nothing else")
     parser.add_argument("--idle", action="store_true", help="with --backup: without load only")
     parser.add_argument("--stored", type=int, default=backup.STORED_BYTES, metavar="BYTES", help="in that broker")
@@ -83,18 +85,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     disks: list[Sample] = []
     results = ROOT / "bench-results"
     results.mkdir(exist_ok=True)
-    if chosen.restart or chosen.trickle or chosen.callers or chosen.small or chosen.postgresql or chosen.telemetry:
+    parts = (
+        (chosen.trickle, trickle),
+        (chosen.callers, callers),
+        (chosen.postgresql, postgresql),
+        (chosen.telemetry, telemetry),
+        (chosen.journal, journal),
+        (chosen.small, small),
+    )
+    if chosen.restart or any(is_chosen for is_chosen, _ in parts):
         with tempfile.TemporaryDirectory(prefix="data-", dir=results) as name:
             if chosen.restart:
                 restart.measure(Path(name), quick=chosen.quick, rows=rows, bars=bars, say=say)
             else:
-                parts = (
-                    (chosen.trickle, trickle),
-                    (chosen.callers, callers),
-                    (chosen.postgresql, postgresql),
-                    (chosen.telemetry, telemetry),
-                    (chosen.small, small),
-                )
                 part = next(one for is_chosen, one in parts if is_chosen)
                 part.measure(Path(name), rounds=rounds, quick=chosen.quick, rows=rows, bars=bars, say=say)
         return 0 if report.show(rows, bars, elapsed_s=time.perf_counter() - begun) else 1

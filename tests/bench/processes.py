@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -61,6 +62,17 @@ class Child:
         return _number(Path(f"/proc/{self.process.pid}/status"), "VmHWM") * 1024 / MIB
 
 
+def own_cost() -> Cost:
+    """Resources that this process has used so far."""
+    return Cost(time.process_time(), _number(Path("/proc/self/io"), "write_bytes"))
+
+
+def own_cost_since(before: Cost) -> Cost:
+    """Resources that this process has used since then."""
+    now = own_cost()
+    return Cost(now.processor_s - before.processor_s, now.written_bytes - before.written_bytes)
+
+
 def _number(path: Path, name: str) -> int:
     for line in path.read_text().splitlines():
         if line.startswith(f"{name}:"):
@@ -97,10 +109,10 @@ def child(module: str, *arguments: str, log: Path, environment: Mapping[str, str
 
 
 @contextmanager
-def broker(folder: Path, log: Path) -> Iterator[tuple[Child, str]]:
+def broker(folder: Path, log: Path, environment: Mapping[str, str] | None = None) -> Iterator[tuple[Child, str]]:
     """A broker as users run it, on ``folder``; its process and its endpoint."""
     with child(
         "forebay.cli", "serve", "--data-dir", str(folder), "--listen", "127.0.0.1:0", "--log-level", "warning",
-        "-o", "json", log=log,
+        "-o", "json", log=log, environment=environment,
     ) as process:  # fmt: skip
         yield process, str(process.report()["endpoint"])

@@ -1,0 +1,190 @@
+"""Groups of one owner in this process, beside objects of the same size that the engine creates, and a local store.
+
+A large group has 16 pages of 1 MiB, as the broker commits it under load; the engine gets as many bytes as objects
+of 8 MiB, four at once. A small group has one page of 4 KiB; the engine gets one object of that size.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from forebay.broker.shard import boot_time_s
+from forebay.broker.storage.records.header import HEADER_BYTES
+from forebay.broker.storage.records.pages.page import key_of
+from forebay.broker.storage.replication.batch import Batch, encode
+from forebay.broker.storage.replication.engine import Engine
+from forebay.broker.storage.replication.engines.addresses import open_engine
+from forebay.broker.storage.replication.follower import Follower, Takeover
+from forebay.broker.storage.replication.reader import Reader
+from forebay.broker.storage.replication.replica import Replica
+from forebay.broker.storage.replication.store import ReplicatedStore
+from forebay.broker.storage.store.contract import Family, Put
+from forebay.broker.storage.store.rocks.store import RocksStore
+from tests.bench.journal.places import Place
+from tests.bench.processes import own_cost, own_cost_since
+from tests.bench.values import MIB, Sample
+
+GROUP_PAGES: Final = 16
+GROUP_BYTES: Final = GROUP_PAGES * MIB
+OBJECT_BYTES: Final = 8 * MIB
+OBJECTS_AT_ONCE: Final = 4
+SMALL_BYTES: Final = 4_096
+ENTRY_BYTES: Final = 100
+"""Bytes of a page's entry in the index, about."""
+RAW, APPEND, COMMIT, LOCAL = "engine", "append", "commit", "local"
+WAYS: Final = (RAW, APPEND, COMMIT, LOCAL)
+"""Bare creation of objects; append of groups to the journal; their commit, which applies them too; a local commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Figures of one round."""
+
+    large: dict[str, Sample]
+    """Large groups, by way."""
+
+    put_s: list[float] = field(default_factory=list)
+    """Seconds of each small object, one at a time."""
+
+    group_s: list[float] = field(default_factory=list)
+    """Seconds of each small group, committed one at a time."""
+
+
+class Batches:
+    """Batches with pages of random bytes, and numbers that rise."""
+
+    def __init__(self) -> None:
+        self._bodies = [os.urandom(MIB) for _ in range(GROUP_PAGES)]
+        self._small = os.urandom(SMALL_BYTES)
+        self._number = 0
+
+    def large(self) -> Batch:
+        """A batch of `GROUP_BYTES`, and what the index has of it."""
+        keys = [key_of(1, 0, self._next(), bulk=True) for _ in self._bodies]
+        bulk = [(key, (bytes(HEADER_BYTES), body)) for key, body in zip(keys, self._bodies, strict=True)]
+        return Batch(bulk, [Put(Family.INDEX, key, bytes(ENTRY_BYTES)) for key in keys])
+
+    def small(self) -> Batch:
+        """A batch of one small page."""
+        key = key_of(1, 0, self._next(), bulk=False)
+        page, entry = Put(Family.SMALL, key, self._small), Put(Family.INDEX, key, bytes(ENTRY_BYTES))
+        return Batch([], [page, entry])
+
+    def _next(self) -> int:
+        self._number += 1
+        return self._number
+
+
+class Raw:
+    """Objects that the engine creates, without a journal."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._positions = itertools.count()
+        self._chunk = memoryview(os.urandom(OBJECT_BYTES))
+        self._pool = ThreadPoolExecutor(OBJECTS_AT_ONCE)
+
+    def large(self, groups: int) -> None:
+        """Create the bytes of so many groups, `OBJECTS_AT_ONCE` objects at once."""
+        list(self._pool.map(lambda _: self._create(self._chunk), range(groups * GROUP_BYTES // OBJECT_BYTES)))
+
+    def small(self) -> None:
+        """Create a small object."""
+        self._create(self._chunk[:SMALL_BYTES])
+
+    def _create(self, content: memoryview) -> None:
+        position = next(self._positions)
+        if not self._engine.create(position, [content]):
+            raise RuntimeError(f"position {position} was taken")
+
+    def close(self) -> None:
+        """End the threads."""
+        self._pool.shutdown()
+
+
+def measure(place: Place, folder: Path, *, groups: int, smalls: int, number: int) -> Round:
+    """Measure all ways in one journal, which is deleted afterwards; ``number`` turns the order of the ways."""
+    journals = (f"groups-{number}", f"raw-{number}")
+    raw, batches = Raw(open_engine(place.address(journals[1]))), Batches()
+    with owned(place.address(journals[0]), folder / journals[0]) as store, _local(folder / f"local-{number}") as local:
+
+        def large(commit: Callable[[Batch], object]) -> None:
+            for _ in range(groups):
+                commit(batches.large())
+
+        ways: dict[str, Callable[[], None]] = {
+            RAW: lambda: raw.large(groups),
+            APPEND: lambda: large(lambda batch: store.owner.append(encode(batch))),
+            COMMIT: lambda: large(lambda batch: store.commit(batch.bulk, batch.operations)),
+            LOCAL: lambda: large(lambda batch: local.commit(batch.bulk, batch.operations)),
+        }
+        turn = number % len(WAYS)
+        found = Round({way: _sample(ways[way], groups) for way in (*WAYS[turn:], *WAYS[:turn])})
+        for _ in range(smalls):
+            found.put_s.append(_seconds(raw.small))
+            batch = batches.small()
+            found.group_s.append(_seconds(partial(store.commit, batch.bulk, batch.operations)))
+    raw.close()
+    for journal in journals:
+        place.remove(journal)
+    return found
+
+
+@contextmanager
+def owned(address: str, directory: Path) -> Iterator[ReplicatedStore]:
+    """Own a new journal, with a replica in a new directory, which is deleted afterwards."""
+    engine, local = open_engine(address), RocksStore(directory)
+    replica = Replica(local)
+    takeover = Takeover(5.0, "127.0.0.1:0")
+    owner = Follower(Reader(engine, replica.place), replica, directory, takeover, boot_time_s).follow(threading.Event())
+    assert owner is not None, "nothing stops it"
+    store = ReplicatedStore(replica, owner, engine)
+    try:
+        yield store
+    finally:
+        store.close()
+        shutil.rmtree(directory)
+
+
+@contextmanager
+def _local(directory: Path) -> Iterator[RocksStore]:
+    store = RocksStore(directory)
+    try:
+        yield store
+    finally:
+        store.close()
+        shutil.rmtree(directory)
+
+
+def raw_rate(place: Place, journal: str, groups: int) -> Sample:
+    """Create the bytes of so many groups in a place of its own, and delete them."""
+    raw = Raw(open_engine(place.address(journal)))
+    found = _sample(lambda: raw.large(groups), groups)
+    raw.close()
+    place.remove(journal)
+    return found
+
+
+def _sample(way: Callable[[], None], groups: int) -> Sample:
+    os.sync()
+    before, begun = own_cost(), time.perf_counter()
+    way()
+    seconds = time.perf_counter() - begun
+    return Sample(groups, groups * GROUP_BYTES, seconds, own_cost_since(before))
+
+
+def _seconds(action: Callable[[], None]) -> float:
+    begun = time.perf_counter()
+    action()
+    return time.perf_counter() - begun

@@ -1,0 +1,136 @@
+"""A journal beside the bare engine that holds it: groups, publishing, takeovers and the lag of a follower.
+
+Journal, local store and engine share this disk and its processors, which is the worst case for all of them. Every ratio
+is taken within one round; rounds are many and short, because both change their speed within a minute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Final
+
+from tests.bench import latency
+from tests.bench.journal import groups, publishing, takeovers
+from tests.bench.journal.groups import APPEND, COMMIT, LOCAL, RAW, SMALL_BYTES, Round
+from tests.bench.journal.places import DirectoryPlace, Place, has_minio, minio
+from tests.bench.journal.publishing import RECORD_BYTES, Trio
+from tests.bench.journal.takeovers import Found
+from tests.bench.values import MIB, Bar, Row, Sample, Sense, row_of
+
+ROUNDS_EACH: Final = 2
+"""Rounds of groups and of publishing per round that is asked for."""
+GROUPS: Final = (6, 2)
+SMALLS: Final = (150, 50)
+PUBLISHED_BYTES: Final = (128 * MIB, 32 * MIB)
+TAKEOVERS: Final = (3, 1)
+"""In full, and quickly."""
+JOURNAL_BAR: Final = 0.85
+PUBLISHER_BAR: Final = 0.7
+PUT_FACTOR: Final = 1.3
+PUT_ADDED_S: Final = 0.002
+PROCESSOR_BAR: Final = 0.8
+"""Seconds per 10**9 bytes."""
+TAKEOVER_BAR_S: Final = 1.0
+LAG_BAR_S: Final = 2.0
+
+
+def measure(
+    folder: Path, *, rounds: int, quick: bool, rows: list[Row], bars: list[Bar], say: Callable[[str], None]
+) -> None:
+    """Measure each engine that is there."""
+    place = DirectoryPlace(folder / "journals")
+    _measure(place, folder / "directory", rounds=rounds, quick=quick, rows=rows, bars=bars, say=say)
+    if not has_minio():
+        say("MinIO is not installed, make test-stores does it: no bucket is measured")
+        return
+    with minio(folder / "minio") as bucket:
+        _measure(bucket, folder / "bucket", rounds=rounds, quick=quick, rows=rows, bars=bars, say=say)
+
+
+def _measure(
+    place: Place,
+    folder: Path,
+    *,
+    rounds: int,
+    quick: bool,
+    rows: list[Row],
+    bars: list[Bar],
+    say: Callable[[str], None],
+) -> None:
+    folder.mkdir()
+    total = rounds * ROUNDS_EACH
+    grouped: list[Round] = []
+    published: list[Trio] = []
+    for number in range(total):
+        say(f"journal, {place.name}, round {number + 1} of {total}")
+        grouped.append(groups.measure(place, folder, groups=GROUPS[quick], smalls=SMALLS[quick], number=number))
+        published.append(publishing.measure(place, folder, size=PUBLISHED_BYTES[quick], number=number))
+    shard = takeovers.measure(place, folder, size=PUBLISHED_BYTES[quick], takeovers=TAKEOVERS[quick], say=say)
+    rows += rows_of(place.name, grouped, published, shard)
+    bars += bars_of(place.name, grouped, published, shard)
+
+
+def rows_of(engine: str, grouped: list[Round], published: list[Trio], shard: Found) -> list[Row]:
+    """The rows of one engine."""
+    names = {
+        RAW: f"{engine}: objects of 8 MiB, four at once",
+        APPEND: f"{engine}: append of groups of 16 MiB",
+        COMMIT: f"{engine}: commit of groups of 16 MiB",
+        LOCAL: f"{engine}: beside it, commit without a journal",
+    }
+    rows = [row_of(name, [one.large[way] for one in grouped]) for way, name in names.items()]
+    puts, small = ([second for one in grouped for second in taken(one)] for taken in (_puts, _smalls))
+    rows += [
+        latency.row_of(f"{engine}: one object", puts, SMALL_BYTES),
+        latency.row_of(f"{engine}: commit of one page", small, SMALL_BYTES),
+        row_of(f"{engine}: publish with a journal", [one.journaled for one in published], record_bytes=RECORD_BYTES),
+        row_of(f"{engine}: beside it, without a journal", [one.local for one in published], record_bytes=RECORD_BYTES),
+        row_of(f"{engine}: beside it, objects of 8 MiB", [one.raw for one in published]),
+        _times(f"{engine}: lag of a follower meanwhile", shard.lag_s),
+        _times(f"{engine}: takeover to first receipt", shard.takeover_s),
+        _times(f"{engine}: kill to first receipt, without the silence", shard.silent_s),
+    ]
+    return rows
+
+
+def bars_of(engine: str, grouped: list[Round], published: list[Trio], shard: Found) -> list[Bar]:
+    """The bars of one engine."""
+    appended = median(one.large[APPEND].bytes_per_s / one.large[RAW].bytes_per_s for one in grouped)
+    reached = median(one.journaled.bytes_per_s / one.raw.bytes_per_s for one in published)
+    small = median(median(one.group_s) / (PUT_FACTOR * median(one.put_s) + PUT_ADDED_S) for one in grouped)
+    committing = median(added_s_per_gb(one.large[COMMIT], one.large[LOCAL]) for one in grouped)
+    serving = median(added_s_per_gb(one.journaled, one.local) for one in published)
+    return [
+        Bar(f"{engine}: append of 16 MiB / objects of 8 MiB", appended, JOURNAL_BAR),
+        Bar(f"{engine}: publisher / objects of 8 MiB", reached, PUBLISHER_BAR),
+        Bar(f"{engine}: p50 of 4 KiB / (1.3 x object + 2 ms)", small, 1.0, Sense.AT_MOST),
+        Bar(f"{engine}: processor s/GB of a commit, added", committing, PROCESSOR_BAR, Sense.AT_MOST),
+        Bar(f"{engine}: processor s/GB of the broker, added", serving, PROCESSOR_BAR, Sense.AT_MOST),
+        Bar(f"{engine}: longest takeover to first receipt in s", max(shard.takeover_s), TAKEOVER_BAR_S, Sense.AT_MOST),
+        Bar(f"{engine}: lag of a follower, p99 in s", _p99(shard.lag_s), LAG_BAR_S, Sense.AT_MOST),
+    ]
+
+
+def added_s_per_gb(one: Sample, other: Sample) -> float:
+    """Return the processor time of one above that of the other, per 10**9 bytes."""
+    assert one.cost is not None
+    assert other.cost is not None
+    return 1e9 * (one.cost.processor_s / one.payload_bytes - other.cost.processor_s / other.payload_bytes)
+
+
+def _puts(one: Round) -> list[float]:
+    return one.put_s
+
+
+def _smalls(one: Round) -> list[float]:
+    return one.group_s
+
+
+def _times(name: str, taken: list[float]) -> Row:
+    return Row(name, p50_ms=median(taken) * 1e3, p99_ms=_p99(taken) * 1e3, runs=len(taken))
+
+
+def _p99(taken: list[float]) -> float:
+    return quantiles(taken, n=100, method="inclusive")[98] if len(taken) > 1 else taken[0]

@@ -1,0 +1,90 @@
+"""Places of journals: a directory of this disk, and MinIO on this disk where it is installed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+import obstore
+
+from forebay.broker.storage.object_stores import open_objects
+from tests.support.stores.minio import MinioServer
+from tests.support.stores.server import TOOLS
+
+
+class Place(Protocol):
+    """An engine that has journals by name."""
+
+    name: str
+    environment: Mapping[str, str]
+    """Credentials, as environment variables."""
+
+    def address(self, journal: str) -> str:
+        """Address of a journal."""
+
+    def remove(self, journal: str) -> None:
+        """Delete a journal that nobody uses any more, and wait until the disk is quiet."""
+
+
+class DirectoryPlace:
+    """Directories of this disk."""
+
+    name = "directory"
+    environment: Mapping[str, str] = {}
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def address(self, journal: str) -> str:
+        return str(self._folder / journal)
+
+    def remove(self, journal: str) -> None:
+        shutil.rmtree(self._folder / journal)
+        os.sync()
+
+
+class MinioPlace:
+    """Prefixes of a bucket."""
+
+    name = "MinIO"
+
+    def __init__(self, server: MinioServer) -> None:
+        self._server = server
+        self.environment = server.good
+
+    def address(self, journal: str) -> str:
+        return self._server.url(journal)
+
+    def remove(self, journal: str) -> None:
+        objects, _ = open_objects(self.address(journal))
+        for listed in obstore.list(objects):
+            obstore.delete(objects, [each["path"] for each in listed])
+        os.sync()
+
+
+def has_minio() -> bool:
+    """Return whether MinIO is installed."""
+    return shutil.which("minio", path=f"{TOOLS / 'bin'}:{os.environ['PATH']}") is not None
+
+
+@contextmanager
+def minio(folder: Path) -> Iterator[MinioPlace]:
+    """Run MinIO, whose credentials are in the environment of this process meanwhile."""
+    folder.mkdir()
+    server = MinioServer(folder)
+    before = {name: os.environ.get(name) for name in server.good}
+    os.environ.update(server.good)
+    try:
+        server.start()
+        yield MinioPlace(server)
+    finally:
+        server.close()
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
