@@ -89,6 +89,12 @@ RULES: Final[dict[str, Rule]] = {
     "forebay.broker.storage.records.header": Rule(
         frozenset({"forebay.broker.core", "forebay.broker.storage", "forebay.page.crc32"})
     ),
+    "forebay.broker.storage.replication.batch": Rule(
+        frozenset({"forebay.broker.core", "forebay.broker.storage", "forebay.page.crc32"})
+    ),
+    "forebay.broker.storage.replication.record": Rule(
+        frozenset({"forebay.broker.core", "forebay.broker.storage", "forebay.page.crc32"})
+    ),
     "forebay.broker.storage.store.rocks": Rule(
         frozenset({"forebay.broker.core", "forebay.broker.storage"}), third_party=frozenset({"rocksdict"})
     ),

@@ -61,7 +61,9 @@ class EngineConformance:
         piece = bytes(range(256)) * 4_096
 
         assert engine.create(1, [piece] * 8)
+        assert engine.create(2, [b"begin", memoryview(piece)[7:], b"", b"end"])
         assert engine.read(1) == piece * 8
+        assert engine.read(2) == b"begin" + piece[7:] + b"end"
 
     def test_the_begin_of_a_record_is_its_header(self, engine: Engine) -> None:
         record = [bytes(range(100)), b"x" * 1_000]

@@ -16,16 +16,21 @@ encoded to the same bytes.
 from __future__ import annotations
 
 import struct
-import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from forebay.broker.storage.store.contract import Delete, DeleteRange, Family, Operation, Put, PutAll, Value
+from forebay.page.crc32 import crc32
 
 VERSION: Final = 1
 FAMILIES: Final = (Family.BULK, Family.SMALL, Family.INDEX, Family.META)
 """Families by their number in a frame."""
+COPIED_BYTES_MAX: Final = 64 << 10
+"""Size below which parts of a frame are copied together.
+
+Few large pieces cost an engine less than many small ones.
+"""
 
 Piece: TypeAlias = bytes | memoryview
 _PUT, _PUT_ALL, _DELETE, _DELETE_RANGE = range(1, 5)
@@ -48,31 +53,52 @@ class Batch:
 
 
 def encode(batch: Batch) -> list[Piece]:
-    """Return a frame in pieces; bulk values are not copied."""
-    pieces: list[Piece] = [bytes([VERSION]), _NUMBER.pack(len(batch.bulk))]
-    for key, value in batch.bulk:
-        parts = (value,) if isinstance(value, bytes) else value
-        pieces += (_sized(key), _SIZE.pack(sum(map(len, parts))), *parts)
-    pieces.append(_NUMBER.pack(len(batch.operations)))
-    pieces += map(_operation, batch.operations)
+    """Return a frame in pieces; large values are not copied."""
+    pieces = list(_joined(_parts(batch)))
     crc = 0
     for piece in pieces:
-        crc = zlib.crc32(piece, crc)
+        crc = crc32(piece, crc)
     return [*pieces, _NUMBER.pack(crc)]
 
 
-def _operation(operation: Operation) -> bytes:
+def _parts(batch: Batch) -> Iterator[Piece]:
+    yield bytes([VERSION])
+    yield _NUMBER.pack(len(batch.bulk))
+    for key, value in batch.bulk:
+        values = (value,) if isinstance(value, bytes) else value
+        yield from (_sized(key), _SIZE.pack(sum(map(len, values))), *values)
+    yield _NUMBER.pack(len(batch.operations))
+    for operation in batch.operations:
+        yield from _operation(operation)
+
+
+def _joined(parts: Iterable[Piece]) -> Iterator[Piece]:
+    """Yield the same bytes with small neighbours joined."""
+    small: list[Piece] = []
+    for part in parts:
+        if len(part) < COPIED_BYTES_MAX:
+            small.append(part)
+            continue
+        if small:
+            yield b"".join(small)
+            small = []
+        yield part
+    if small:
+        yield b"".join(small)
+
+
+def _operation(operation: Operation) -> tuple[bytes, ...]:
     family = _FAMILY_NUMBERS[operation.family]
     match operation:
         case Put(_, key, value):
-            return b"".join((_HEAD.pack(_PUT, family), _sized(key), _sized(value)))
+            return (_HEAD.pack(_PUT, family), _sized(key), _NUMBER.pack(len(value)), value)
         case PutAll(_, keys, values):
             entries = (part for entry in zip(keys, values, strict=True) for part in map(_sized, entry))
-            return b"".join((_HEAD.pack(_PUT_ALL, family), _NUMBER.pack(len(keys)), *entries))
+            return (_HEAD.pack(_PUT_ALL, family), _NUMBER.pack(len(keys)), *entries)
         case Delete(_, key):
-            return b"".join((_HEAD.pack(_DELETE, family), _sized(key)))
+            return (_HEAD.pack(_DELETE, family), _sized(key))
         case DeleteRange(_, first, end):
-            return b"".join((_HEAD.pack(_DELETE_RANGE, family), _sized(first), _sized(end)))
+            return (_HEAD.pack(_DELETE_RANGE, family), _sized(first), _sized(end))
 
 
 def _sized(data: bytes) -> bytes:
@@ -86,7 +112,7 @@ def decode(frame: bytes) -> Batch:
     if frame[0] != VERSION:
         raise FrameDamaged(f"its version is {frame[0]}, this version reads {VERSION}")
     end = len(frame) - _NUMBER.size
-    if zlib.crc32(memoryview(frame)[:end]) != _NUMBER.unpack_from(frame, end)[0]:
+    if crc32(memoryview(frame)[:end]) != _NUMBER.unpack_from(frame, end)[0]:
         raise FrameDamaged("its checksum is wrong")
     reader = _Reader(frame, 1, end)
     bulk = [(reader.sized(), reader.take(reader.unpack(_SIZE))) for _ in range(reader.unpack(_NUMBER))]

@@ -18,13 +18,13 @@ Numbers are big-endian. A group of records is one batch frame, cut into chunks.
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
 from forebay.broker.storage.replication.batch import Piece
+from forebay.page.crc32 import crc32
 
 MAGIC: Final = b"FBJ1"
 _FIELDS: Final = struct.Struct(">4sBQ16sQII")
@@ -78,10 +78,10 @@ class Header:
 def encode(header: Header, body: Sequence[Piece] = ()) -> list[Piece]:
     """Return a record in pieces; the body is not copied."""
     fields = _FIELDS.pack(MAGIC, header.kind, header.epoch, header.owner, header.group, header.chunk, header.chunks)
-    crc = zlib.crc32(fields)
+    crc = crc32(fields)
     for piece in body:
-        crc = zlib.crc32(piece, crc)
-    return [fields, _CRC.pack(crc), *body]
+        crc = crc32(piece, crc)
+    return [fields + _CRC.pack(crc), *body]
 
 
 def decode_header(record: bytes) -> Header:
@@ -103,6 +103,6 @@ def decode(record: bytes) -> tuple[Header, memoryview]:
     """Return the header and the body of a record. Raises ``RecordDamaged``."""
     header = decode_header(record)
     body = memoryview(record)[HEADER_BYTES:]
-    if zlib.crc32(body, zlib.crc32(record[: _FIELDS.size])) != _CRC.unpack_from(record, _FIELDS.size)[0]:
+    if crc32(body, crc32(record[: _FIELDS.size])) != _CRC.unpack_from(record, _FIELDS.size)[0]:
         raise RecordDamaged("its checksum is wrong")
     return header, body

@@ -54,6 +54,15 @@ class Replica:
         highest, _ = (HIGHEST.decoded(stored) if stored is not None else None) or (0, 0)
         self.store.remove_bulk_from(BULK_PAGE.key(highest + 1, 0, 0))
 
+    def prepare(self, batch: Batch) -> Batch:
+        """Write the bulk values of a batch that may become the next one; returns what is left to apply of it.
+
+        Nothing names them before: where the batch is never applied, the next start removes them. Another thread than
+        the one that applies may call it. Raises ``StoreError``.
+        """
+        self.store.ingest(batch.bulk)
+        return Batch((), batch.operations)
+
     def apply(self, batch: Batch, place: ReaderPosition) -> None:
         """Apply the next batch of the journal, which ends at ``place``. Raises ``StoreError``."""
         position = JournalPosition(self.journal, place.position, place.epoch, place.owner.hex(), place.group)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -49,6 +50,7 @@ class ReplicatedStore:
         self.observed: Final = observed
         self._local: Final = replica.store
         self.owner: Final = owner
+        self._beside: Final = ThreadPoolExecutor(1, thread_name_prefix="forebay-bulk")
         self._failed = False
         """True once no commit is possible."""
         self.successor = ""
@@ -63,7 +65,7 @@ class ReplicatedStore:
     ) -> None:
         """Append a batch to the journal, durably whatever ``sync`` is, then apply it; see ``Store.commit``.
 
-        Waits while the journal does not answer.
+        Bulk values are written locally at the same time. Waits while the journal does not answer.
         """
         if not bulk and not operations:
             return
@@ -71,11 +73,17 @@ class ReplicatedStore:
             raise StoreFailed("append to the journal", "an earlier append failed")
         batch = Batch(bulk, operations)
         self._failed = self._is_unknown = True
+        prepared = self._beside.submit(self._replica.prepare, batch) if bulk else None
         try:
             position = self.owner.append(encode(batch))
         except Fenced as fenced:
             raise StoreFailed("append to the journal", str(fenced)) from fenced
+        finally:
+            if prepared is not None:
+                wait([prepared])
         self._is_unknown = False
+        if prepared is not None:
+            batch = prepared.result()
         self._replica.apply(batch, ReaderPosition(position, self.owner.epoch, self.owner.identity, self.owner.groups))
         self._failed = False
 
@@ -178,6 +186,7 @@ class ReplicatedStore:
         if not self._is_unknown and self.owner.away_since is None:
             self._release()
         self.owner.close()
+        self._beside.shutdown()
         self._local.close()
 
     def _release(self) -> None:

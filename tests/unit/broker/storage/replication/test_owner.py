@@ -13,7 +13,7 @@ from forebay.broker.storage.replication import owner as owners
 from forebay.broker.storage.replication.batch import Batch, encode
 from forebay.broker.storage.replication.engines.memory import MemoryEngine
 from forebay.broker.storage.replication.owner import Fenced, Owner, fence
-from forebay.broker.storage.replication.record import Header, RecordKind
+from forebay.broker.storage.replication.record import HEADER_BYTES, Header, RecordKind
 from forebay.broker.storage.replication.record import encode as encode_record
 from forebay.broker.storage.store.contract import Family, Put
 from forebay.errors.reasons import Reason
@@ -50,6 +50,20 @@ def test_a_group_of_many_chunks_is_read_back_as_one_batch(engine: MemoryEngine, 
 
     assert read_all(engine) == [7]
     assert owner.position == len(engine.records) > owners.CHUNKS_AT_ONCE
+
+
+@pytest.mark.parametrize(("size", "chunks"), [(1, 1), (100, 1), (101, 2), (301, 4), (400, 4), (401, 5)])
+def test_a_group_is_cut_into_as_few_equal_chunks_as_possible(
+    engine: MemoryEngine, owner: Owner, monkeypatch: pytest.MonkeyPatch, size: int, chunks: int
+) -> None:
+    monkeypatch.setattr(owners, "CHUNK_BYTES", 100)
+
+    owner.append([bytes(size)])
+
+    bodies = [len(record) - HEADER_BYTES for position, record in sorted(engine.records.items()) if position]
+    assert len(bodies) == chunks
+    assert sum(bodies) == size
+    assert bodies[0] - bodies[-1] < chunks
 
 
 def test_an_append_whose_answer_is_lost_is_confirmed_and_read_once(engine: MemoryEngine, owner: Owner) -> None:

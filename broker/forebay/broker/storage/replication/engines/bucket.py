@@ -16,7 +16,7 @@ from obstore.store import ObjectStore
 
 from forebay.broker.storage.backup.object_target import ObjectTarget
 from forebay.broker.storage.backup.target import Target
-from forebay.broker.storage.replication.batch import Piece
+from forebay.broker.storage.replication.batch import COPIED_BYTES_MAX, Piece
 from forebay.broker.storage.replication.engine import EngineAway, EngineFull, name_of
 from forebay.broker.storage.replication.record import HEADER_BYTES
 
@@ -43,9 +43,11 @@ class BucketEngine:
 
     def create(self, position: int, pieces: Sequence[Piece]) -> bool:
         """See ``Engine.create``."""
-        return self._create(RECORDS + name_of(position), b"".join(pieces))
+        return self._create(RECORDS + name_of(position), pieces)
 
-    def _create(self, name: str, data: bytes) -> bool:
+    def _create(self, name: str, pieces: Sequence[Piece]) -> bool:
+        # Large pieces are sent from where they are. Small ones would each be a write to the connection.
+        data = pieces if sum(map(len, pieces)) > COPIED_BYTES_MAX else b"".join(pieces)
         with self._failing():
             try:
                 obstore.put(self._objects, name, data, mode="create", use_multipart=False)
@@ -108,7 +110,7 @@ class BucketEngine:
 
     def create_named(self, name: str, content: bytes) -> bool:
         """See ``Engine.create_named``."""
-        return self._create(name, content)
+        return self._create(name, (content,))
 
     def read_named(self, name: str) -> bytes | None:
         """See ``Engine.read_named``."""
@@ -124,7 +126,7 @@ class BucketEngine:
 
     def race(self, name: str) -> bool:
         """See ``Engine.race``."""
-        return self._create(RACES + name, b"")
+        return self._create(RACES + name, ())
 
     def end_races(self, names: Sequence[str]) -> None:
         """See ``Engine.end_races``."""
