@@ -30,6 +30,7 @@ HEAVY: Final = (
     [
         ("forebay.v1", "protos"),
         ("forebay.errors", "protos"),
+        ("forebay.shards", "protos"),
         ("forebay.state", "protos"),
         ("forebay.broker", "broker"),
         ("forebay.client", "client"),

@@ -30,6 +30,7 @@ from forebay.broker.runtime.delivery.marks import DeliveryMarks
 from forebay.broker.runtime.delivery.ownership import owner_epochs
 from forebay.broker.runtime.epochs.commits import Epochs
 from forebay.broker.runtime.epochs.sweep import EpochSweep
+from forebay.broker.runtime.fleet import Fleet
 from forebay.broker.runtime.housekeeping import Housekeeping
 from forebay.broker.runtime.instruments import Instruments
 from forebay.broker.runtime.positions import Positions
@@ -58,6 +59,8 @@ from forebay.broker.storage.ballast import Ballast
 from forebay.broker.storage.records.accepted import DELIVERED, AcceptedFile, boot_id
 from forebay.broker.storage.recovery import Recovered
 from forebay.broker.storage.replication.checkpoints.source import checkpoints_of_owner
+from forebay.broker.storage.replication.engines.addresses import open_engine
+from forebay.broker.storage.replication.shard_directory import ShardDirectory
 from forebay.broker.storage.replication.store import ReplicatedStore
 
 _log: Final = logging.getLogger(__name__)
@@ -113,7 +116,17 @@ def build_served(
         outage=_outage(found, settings.disk_reserve_bytes),
         journal_free_bytes=_journal_free_bytes(found),
         checkpoints=_checkpoints(found, settings, clock, files),
+        fleet=_fleet(found, settings, clock),
     )
+
+
+def _fleet(found: Recovered, settings: BrokerSettings, clock: Clock) -> Fleet:
+    """Return the fleet of an owner of a journal; an empty one for a broker without a journal."""
+    store = found.journal.store
+    if not isinstance(store, ReplicatedStore):
+        return Fleet()
+    directory = ShardDirectory(partial(open_engine, settings.journal, creates=False))
+    return Fleet(settings.shard, store.owner.epoch, directory, monotonic=clock.monotonic)
 
 
 def _checkpoints(found: Recovered, settings: BrokerSettings, clock: Clock, files: Path | None) -> Checkpointing | None:
@@ -192,6 +205,7 @@ def build(
     checkpoints: Checkpointing | None = None,
     outage: Callable[[], JournalOutage | None] = lambda: None,
     journal_free_bytes: Callable[[], int | None] = lambda: None,
+    fleet: Fleet | None = None,
     page_cache: MakeCache = PageCache,
 ) -> Broker:
     """Build a broker on a recovered store, and restore its sinks. Blocks. Raises ``StoreFenced``.
@@ -203,6 +217,7 @@ def build(
     defaults = sink_defaults or SinkSettings()
     instruments = instruments or Instruments()
     accepted = accepted or AcceptedUnknown()
+    fleet = fleet or Fleet()
     journal, start_count = found.journal, found.start_count
     ending = asyncio.Event()
     supervisor = Supervisor(ending)
@@ -280,6 +295,7 @@ def build(
         defaults=defaults,
         clock=clock,
         committer=committer,
+        fleet=fleet,
         quarantine=quarantine,
         instruments=instruments,
         supervisor=supervisor,
@@ -347,6 +363,7 @@ def build(
         )
         if checkpoints is not None
         else None,
+        fleet=fleet,
         expirer=expirer,
         housekeeping=housekeeping,
         supervisor=supervisor,

@@ -228,6 +228,7 @@ class Serving:
         self._report.check()
         if self.settings.console_listen:
             self._console = self._open_console()
+        broker.fleet.endpoint = self.settings.advertise or self.endpoint
         broker.start()
         self.instruments.watch(broker)
         self.instruments.watch_connections(self.connections)

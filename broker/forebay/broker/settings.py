@@ -28,6 +28,7 @@ from pydantic_settings import SettingsError as UnreadableVariable
 
 from forebay.broker.core.errors import InvalidSetting
 from forebay.broker.core.settings import DEFAULTS, SECOND_US, SETTINGS, Setting, SinkSettings
+from forebay.broker.core.shards import SHARD_NAME
 from forebay.broker.storage.store.backends import BACKENDS
 from forebay.text import LogFormat
 from forebay.text.quantities import plain
@@ -136,6 +137,15 @@ class BrokerSettings(BaseSettings):
     directory of its own. Empty for a broker that stores its data in its directory alone.
     """
 
+    shard: str = ""
+    """Name of the shard of this broker: 1 to 63 of `a-z`, `0-9` and `-`.
+
+    Empty for the only shard of a journal.
+
+    With it `journal` is common to several shards, each of which has its own journal below it, and its own owner and
+    followers. Needs `journal`.
+    """
+
     takeover_after_s: float = Field(default=5.0, ge=0.5, le=3_600.0)
     """Silence of the owner of a journal after which a follower takes over.
 
@@ -151,7 +161,8 @@ class BrokerSettings(BaseSettings):
     advertise: str = ""
     """HOST:PORT at which clients reach this broker, for the journal. Empty for `listen`.
 
-    The fence of an owner names it.
+    The fence of an owner names it, and so does the directory of shards. Needed for a `shard` where `listen` is every
+    address of the machine.
     """
 
     listen: str = f"127.0.0.1:{DEFAULT_PORT}"
@@ -420,9 +431,28 @@ def load(config: Path | None = None, /, *, from_environment: bool = True, **give
     if settings.console_listen:
         address(settings.console_listen, name="console_listen")
     _check_security(settings)
+    _check_shard(settings)
     if settings.backup_interval_s and not settings.backup_target:
         raise SettingsError(f"backup_interval_s = {settings.backup_interval_s:g}: is of no use without backup_target")
     return settings
+
+
+def _check_shard(settings: BrokerSettings) -> None:
+    """Refuse a shard whose owner clients could not find."""
+    if not settings.shard:
+        return
+    if settings.advertise:
+        address(settings.advertise, name="advertise")
+    if not SHARD_NAME.fullmatch(settings.shard):
+        raise SettingsError(f"shard = {settings.shard!r}: must be 1 to 63 of a-z, 0-9 and -, and not begin with -")
+    if not settings.journal:
+        raise SettingsError(f"shard = {settings.shard!r}: is of no use without journal")
+    host = address(settings.listen)[0].strip("[]")
+    if not settings.advertise and host in {"0.0.0.0", "::"}:
+        raise SettingsError(
+            f"shard = {settings.shard!r}: needs advertise, because clients cannot connect to listen = "
+            f"{settings.listen!r}; set it to the HOST:PORT at which they reach this broker"
+        )
 
 
 def _check_security(settings: BrokerSettings) -> None:

@@ -25,12 +25,13 @@ from forebay.broker.storage.replication.checkpoints.loading import is_loaded, lo
 from forebay.broker.storage.replication.checkpoints.mark import Marks
 from forebay.broker.storage.replication.checkpoints.source import CheckpointSource
 from forebay.broker.storage.replication.engine import Engine, EngineAway, EngineUnsuitable
-from forebay.broker.storage.replication.engines.addresses import open_engine
+from forebay.broker.storage.replication.engines.addresses import below, open_engine
 from forebay.broker.storage.replication.follower import POLL_S, Follower, Takeover, check_identity
 from forebay.broker.storage.replication.probe import probe
 from forebay.broker.storage.replication.progress import FollowerProgress
 from forebay.broker.storage.replication.reader import Reader, Trimmed
 from forebay.broker.storage.replication.replica import Replica
+from forebay.broker.storage.replication.shard_directory import DIRECTORY, SHARDS
 from forebay.broker.storage.replication.store import ReplicatedStore
 from forebay.broker.storage.replication.upkeep import CheckpointFailed
 from forebay.broker.storage.store.rocks.store import RocksStore
@@ -39,6 +40,7 @@ _log: Final = logging.getLogger(__name__)
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _WRONG: Final = frozenset({EACCES, EPERM, ENOTDIR, EEXIST, EROFS, ENAMETOOLONG, ELOOP})
 """Errors of a journal's directory that do not pass by themselves."""
+SHARDS_SHOWN: Final = 10
 SERVES_FOR: Final = 0.6
 """Share of the takeover time for which an owner is ready without a confirmation of its journal."""
 
@@ -63,18 +65,22 @@ def own_shard(settings: BrokerSettings) -> ReplicatedStore | None:
     with _stopped_by_signals() as stop, follower_metrics(settings, progress):
         engine: Engine | None = None
         has_replica: bool | None = None
+        address = below(settings.journal, SHARDS, settings.shard) if settings.shard else settings.journal
 
         def open_() -> None:
             nonlocal engine, has_replica
             try:
+                found: Engine | None = None
                 try:
-                    engine = open_engine(settings.journal, creates=False)
+                    found = open_engine(address, creates=False)
                 except FileNotFoundError:
                     if has_replica is None:
                         has_replica = _has_replica(settings.data_dir)
                     if has_replica:
                         raise  # its journal exists: a new one would fork the history
-                    engine = open_engine(settings.journal)
+                common = open_engine(settings.journal) if settings.shard or found is None else found
+                _check_names(common, settings)
+                engine = found or (open_engine(address) if settings.shard else common)
             except EngineUnsuitable as error:
                 raise SettingsError(f"journal = {settings.journal!r}: {error}") from error
             except OSError as error:
@@ -84,6 +90,22 @@ def own_shard(settings: BrokerSettings) -> ReplicatedStore | None:
 
         _patiently(open_, settings.journal, stop)
         return _Candidate(settings, engine, stop, progress).own() if engine is not None else None
+
+
+def _check_names(common: Engine, settings: BrokerSettings) -> None:
+    """Refuse shards with and without a name at one address: clients would find only those of one kind.
+
+    Raises ``SettingsError`` and ``EngineAway``.
+    """
+    if settings.shard:
+        if common.peek(0) is not None:  # the first fence is never deleted
+            raise SettingsError(
+                f"shard = {settings.shard!r}: journal = {settings.journal!r} is the journal of a shard without a name; "
+                "give the shards with names another address"
+            )
+    elif names := common.names(DIRECTORY):
+        found = ", ".join(name.rpartition("/")[2] for name in names[:SHARDS_SHOWN])
+        raise SettingsError(f"journal = {settings.journal!r} has shards with names ({found}); set shard")
 
 
 async def watch_journal(

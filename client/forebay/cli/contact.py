@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import socket
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -31,6 +32,12 @@ PATIENCE_S: Final = 1.2
 
 ACCEPT_S: Final = 0.3
 """Time for a broker that has not answered to accept a connection."""
+
+RETRY_S: Final = 0.25
+"""Pause before the members of a fleet are tried again."""
+
+FLEET: Final = "forebay://"
+"""Scheme of an address that names members of a fleet."""
 
 ORIGINS: Final[Mapping[str, str]] = {
     "COMMANDLINE": "from --endpoint",
@@ -123,12 +130,34 @@ def connect(
 def reach(client: Client, sink: str | None = None) -> None:
     """Return when the brokers of a command have answered; of one sink, or all.
 
+    Of a fleet one member suffices.
+
     Raises `BrokerUnreachable`, and `NotABroker` where another server answers. A broker that accepts connections and is
     too busy to answer is reported, and waited for as the client does. A rejected certificate is raised. Other errors
     prove an answer; the command will report them.
     """
+    if client.is_fleet:
+        _reach_member(client)
+        return
     for endpoint in client.endpoints if sink is None else [client.endpoint_of(sink)]:
         _reach(client, endpoint)
+
+
+def _reach_member(client: Client) -> None:
+    """Return when a member of a fleet has listed the shards. Raises `BrokerUnreachable`."""
+    from forebay.client.errors import BrokerUnavailable
+
+    limit_s = GIVEN.get().wait_s
+    until = time.monotonic() + (PATIENCE_S if limit_s is None else limit_s)
+    while True:
+        try:
+            client.shards.list()
+        except BrokerUnavailable as error:
+            if time.monotonic() >= until:
+                raise BrokerUnreachable(f"{FLEET}{','.join(client.endpoints)}", _cause(error)) from error
+        else:
+            return
+        time.sleep(RETRY_S)
 
 
 def _reach(client: Client, endpoint: str) -> None:

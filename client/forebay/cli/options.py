@@ -26,7 +26,8 @@ Endpoint = Annotated[
         "-e",
         envvar="FOREBAY_ENDPOINT",
         metavar="HOST:PORT",
-        help="Address of the broker, by default with port 7461; separate several with commas.",
+        help="Address of the broker, by default with port 7461; separate several with commas. forebay://HOST:PORT,... "
+        "names members of a fleet of shards.",
     ),
 ]
 """``--endpoint``; the default is `DEFAULT_ENDPOINT`."""

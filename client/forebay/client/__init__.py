@@ -27,6 +27,7 @@ from forebay.client.settings import (
     RetryPolicy,
     TlsSettings,
 )
+from forebay.client.shards.shard import Shard
 from forebay.client.values.backups import Backup, BackupProgress, BackupStatus
 from forebay.client.values.brokers import BrokerInfo, HandOver, RealtimeState
 from forebay.client.values.connections import ConnectedStream, Connection
@@ -157,6 +158,7 @@ __all__ = [
     "SettleOutcome",
     "SettleResult",
     "SettledPartition",
+    "Shard",
     "Sink",
     "SinkReplay",
     "SinkSettings",

@@ -48,7 +48,7 @@ class ClientCalls:
         """
         request = admin_service_pb2.GetBrokerInfoRequest()
         policy = None if timeout_s is None else RetryPolicy(tries_max=None, delay_max_s=0.25, budget_s=timeout_s)
-        chosen = endpoint or self._channels.endpoints[0]
+        chosen = endpoint or (await self._channels.brokers())[0]
         response = await self._admin.call(
             "GetBrokerInfo", "", request, endpoint=chosen, policy=policy, timeout_s=timeout_s
         )
@@ -58,7 +58,7 @@ class ClientCalls:
     async def connections(self, endpoint: str | None = None) -> AsyncGenerator[Connection, None]:
         """Yield the connections of a broker by peer; of the first endpoint if ``endpoint`` is not given."""
         request = admin_service_pb2.ListConnectionsRequest(page_size=CONNECTIONS)
-        chosen = endpoint or self._channels.endpoints[0]
+        chosen = endpoint or (await self._channels.brokers())[0]
         async for page in self._admin.pages("ListConnections", "", request, endpoint=chosen):
             for one in page.connections:
                 yield convert.value(Connection, one)
@@ -103,15 +103,15 @@ class ClientCalls:
             sink=sink, partition=partition, start_time=convert.stamp(moment), incarnation=incarnation
         )
 
-        async def attempt(timeout_s: float) -> int:
-            method = self._channels.stub(BufferServiceStub, sink).Replay
+        async def attempt(endpoint: str, timeout_s: float) -> int:
+            method = self._channels.stub_at(BufferServiceStub, endpoint).Replay
             call = self._channels.io.read(method, request, timeout_s=timeout_s)
             try:
                 return int((await anext(call)).opened.start_offset)
             finally:
                 call.cancel()
 
-        return (await self._service.unary.call("Replay", attempt, endpoint=self._channels.endpoint_of(sink)))[0]
+        return (await self._service.unary.call("Replay", attempt, sink=sink))[0]
 
     @operation
     async def pull(

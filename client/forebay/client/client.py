@@ -42,7 +42,6 @@ from forebay.client.settings import (
 )
 from forebay.client.transport.channel import Channels
 from forebay.client.transport.operations import Blocking, blocked
-from forebay.client.transport.rendezvous import endpoint_of
 from forebay.client.values.epochs import Stage
 
 
@@ -51,7 +50,8 @@ class Client(ClientCalls, Blocking):
 
     ``endpoint`` is ``HOST:PORT``, or a list of them: each sink is stored on one of these brokers, selected by the name
     of the sink. The port may be omitted; it is 7461 then. ``[::1]:PORT``, ``unix:PATH`` and ``dns:///HOST:PORT`` are
-    endpoints, too. Raises ``INVALID_SETTING`` for another form.
+    endpoints, too. ``forebay://HOST:PORT,HOST:PORT`` names any members of a fleet: the client finds the shard of each
+    sink, and the owner of each shard, also after a takeover. Raises ``INVALID_SETTING`` for another form.
 
     Without ``settings``, TLS and token come from the environment: see ``ClientSettings.from_environment``.
     """
@@ -77,12 +77,17 @@ class Client(ClientCalls, Blocking):
 
     @property
     def endpoints(self) -> tuple[str, ...]:
-        """Endpoints of the brokers, with their ports."""
+        """Endpoints of the brokers, with their ports; of a fleet its owners, after the first call."""
         return self._channels.endpoints
 
+    @property
+    def is_fleet(self) -> bool:
+        """True if the address names members of a fleet."""
+        return self._channels.fleet is not None
+
     def endpoint_of(self, sink: str) -> str:
-        """Return the endpoint of the broker that holds ``sink``."""
-        return endpoint_of(sink, self._channels.endpoints)
+        """Return the endpoint of the broker that holds ``sink``; of a fleet as far as it is known."""
+        return self._channels.endpoint_of(sink)
 
     def close(self) -> None:
         """Close all publishers, subscribers and replays of this client, then its connections. Idempotent.

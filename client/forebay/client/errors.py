@@ -5,7 +5,7 @@
     │   └── RecordTooLarge, InvalidPage, PageCorrupt, CredentialsUnusable
     ├── NotFound              SinkNotFound, SubscriptionNotFound, SchemaNotFound
     ├── AlreadyExists         AlreadyCommitted
-    ├── FailedPrecondition    SinkReplaced, SubscriptionReplaced, PositionDamaged
+    ├── FailedPrecondition    NotOwner, SinkReplaced, SubscriptionReplaced, PositionDamaged
     ├── ResourceExhausted     SinkFull
     ├── OutOfRange            OffsetTrimmed, PositionUnusable
     ├── Superseded            WriterFenced, EpochConflict, EpochContentConflict, SchemaChanged, PositionConflict,
@@ -58,6 +58,7 @@ __all__ = [
     "InvalidArgument",
     "InvalidPage",
     "NotFound",
+    "NotOwner",
     "OffsetTrimmed",
     "OutOfRange",
     "PageCorrupt",
@@ -234,6 +235,17 @@ class _Replaced(FailedPrecondition):
     def current(self) -> str:
         """Incarnation of the object that has the name now."""
         return self.facts.get("current", "")
+
+
+class NotOwner(FailedPrecondition):
+    """The broker owns another shard than that of the sink.
+
+    ``facts`` has the ``shard`` of the sink and the ``endpoint`` of its owner.
+
+    A client of `forebay://…` follows it, and raises it only where brokers contradict each other.
+    """
+
+    reasons = (Reason.NOT_OWNER,)
 
 
 class SinkReplaced(_Replaced):

@@ -199,6 +199,12 @@ class Reason(Enum):
         "The sink was deleted and recreated, and the request referred to the former one: its offsets, tokens, "
         "leased sets and schema versions are invalid now. Nothing was changed. Get the sink and start over.",
     )
+    NOT_OWNER = _unmet(
+        "sink {sink!r} is not in shard {here!r} of this broker: the name belongs to shard {shard!r}, whose last known "
+        "owner is at {endpoint}",
+        "The broker owns another shard, and nothing was done. Connect to `forebay://HOST:PORT,...` with any brokers of "
+        "the fleet: such a client finds the shard of each sink.",
+    )
     SUBSCRIPTION_REPLACED = _unmet(
         "subscription {subscription!r} of sink {sink!r} was deleted and recreated: the request names incarnation "
         "{named!r}, the current one is {current!r}. Nothing was done. Positions, deliveries and leased sets of the "

@@ -230,3 +230,25 @@ class HandOverResponse(_message.Message):
     owner_epoch: int
     already_owner: bool
     def __init__(self, owner_epoch: _Optional[int] = ..., already_owner: bool = ...) -> None: ...
+
+class ListShardsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Shard(_message.Message):
+    __slots__ = ("name", "endpoint", "owner_epoch")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    OWNER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    endpoint: str
+    owner_epoch: int
+    def __init__(self, name: _Optional[str] = ..., endpoint: _Optional[str] = ..., owner_epoch: _Optional[int] = ...) -> None: ...
+
+class ListShardsResponse(_message.Message):
+    __slots__ = ("shard", "shards")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
+    shard: str
+    shards: _containers.RepeatedCompositeFieldContainer[Shard]
+    def __init__(self, shard: _Optional[str] = ..., shards: _Optional[_Iterable[_Union[Shard, _Mapping]]] = ...) -> None: ...

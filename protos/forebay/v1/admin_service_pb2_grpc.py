@@ -46,6 +46,11 @@ class AdminServiceStub(object):
                 request_serializer=forebay_dot_v1_dot_admin__service__pb2.HandOverRequest.SerializeToString,
                 response_deserializer=forebay_dot_v1_dot_admin__service__pb2.HandOverResponse.FromString,
                 _registered_method=True)
+        self.ListShards = channel.unary_unary(
+                '/forebay.v1.AdminService/ListShards',
+                request_serializer=forebay_dot_v1_dot_admin__service__pb2.ListShardsRequest.SerializeToString,
+                response_deserializer=forebay_dot_v1_dot_admin__service__pb2.ListShardsResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServiceServicer(object):
@@ -108,6 +113,14 @@ class AdminServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListShards(self, request, context):
+        """Lists the shards of the fleet of this broker, with the owner of each. A hint: an owner may be lost since, and the
+        broker reads the directory at most every two seconds. Ask the owner, which answers with the name of its shard.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -130,6 +143,11 @@ def add_AdminServiceServicer_to_server(servicer, server):
                     servicer.HandOver,
                     request_deserializer=forebay_dot_v1_dot_admin__service__pb2.HandOverRequest.FromString,
                     response_serializer=forebay_dot_v1_dot_admin__service__pb2.HandOverResponse.SerializeToString,
+            ),
+            'ListShards': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListShards,
+                    request_deserializer=forebay_dot_v1_dot_admin__service__pb2.ListShardsRequest.FromString,
+                    response_serializer=forebay_dot_v1_dot_admin__service__pb2.ListShardsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -251,6 +269,33 @@ class AdminService(object):
             '/forebay.v1.AdminService/HandOver',
             forebay_dot_v1_dot_admin__service__pb2.HandOverRequest.SerializeToString,
             forebay_dot_v1_dot_admin__service__pb2.HandOverResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListShards(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/forebay.v1.AdminService/ListShards',
+            forebay_dot_v1_dot_admin__service__pb2.ListShardsRequest.SerializeToString,
+            forebay_dot_v1_dot_admin__service__pb2.ListShardsResponse.FromString,
             options,
             channel_credentials,
             insecure,

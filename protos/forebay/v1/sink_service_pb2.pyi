@@ -131,14 +131,16 @@ READER_MODE_REALTIME: ReaderMode
 READER_MODE_CATCH_UP: ReaderMode
 
 class CreateSinkRequest(_message.Message):
-    __slots__ = ("name", "settings", "request_id")
+    __slots__ = ("name", "settings", "request_id", "shard")
     NAME_FIELD_NUMBER: _ClassVar[int]
     SETTINGS_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     name: str
     settings: _sink_pb2.SinkSettings
     request_id: str
-    def __init__(self, name: _Optional[str] = ..., settings: _Optional[_Union[_sink_pb2.SinkSettings, _Mapping]] = ..., request_id: _Optional[str] = ...) -> None: ...
+    shard: str
+    def __init__(self, name: _Optional[str] = ..., settings: _Optional[_Union[_sink_pb2.SinkSettings, _Mapping]] = ..., request_id: _Optional[str] = ..., shard: _Optional[str] = ...) -> None: ...
 
 class CreateSinkResponse(_message.Message):
     __slots__ = ("sink", "created")

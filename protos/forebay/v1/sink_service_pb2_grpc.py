@@ -23,6 +23,11 @@ class SinkServiceStub(object):
     again is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
     `SINK_REPLACED` where the sink of that name is another one by now; `named` and `current` in the metadata are the two.
     Nothing was done then: get the sink again, and start over.
+
+    A broker of a fleet of shards ends calls for a sink that it does not have with `FAILED_PRECONDITION` / `NOT_OWNER` where
+    the name belongs to another shard, here and in every service. `shard` and `endpoint` in the metadata are that shard and
+    its owner. Nothing was done. The sink may be in yet another shard, if shards were added after its creation: the shards
+    in the rendezvous order of the name are asked then, see `ListShards`.
     """
 
     def __init__(self, channel):
@@ -134,13 +139,19 @@ class SinkServiceServicer(object):
     again is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
     `SINK_REPLACED` where the sink of that name is another one by now; `named` and `current` in the metadata are the two.
     Nothing was done then: get the sink again, and start over.
+
+    A broker of a fleet of shards ends calls for a sink that it does not have with `FAILED_PRECONDITION` / `NOT_OWNER` where
+    the name belongs to another shard, here and in every service. `shard` and `endpoint` in the metadata are that shard and
+    its owner. Nothing was done. The sink may be in yet another shard, if shards were added after its creation: the shards
+    in the rendezvous order of the name are asked then, see `ListShards`.
     """
 
     def CreateSink(self, request, context):
         """Makes a sink, durably, before it answers. Creating it again with the same settings answers the existing one.
 
         - `INVALID_ARGUMENT` / `INVALID_SINK_NAME`, `INVALID_SETTING`: names the field, the value and what is allowed.
-        - `ALREADY_EXISTS` / `SINK_EXISTS`: exists with other settings.
+        - `ALREADY_EXISTS` / `SINK_EXISTS`: exists with other settings, or in another shard than `shard`.
+        - `FAILED_PRECONDITION` / `NOT_OWNER`: it would be in another shard, see above.
         - `RESOURCE_EXHAUSTED` / `TOO_MANY_SINKS`: the broker's bound is reached.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -433,6 +444,11 @@ class SinkService(object):
     again is another sink. A request that names the `incarnation` that it is about ends with `FAILED_PRECONDITION` /
     `SINK_REPLACED` where the sink of that name is another one by now; `named` and `current` in the metadata are the two.
     Nothing was done then: get the sink again, and start over.
+
+    A broker of a fleet of shards ends calls for a sink that it does not have with `FAILED_PRECONDITION` / `NOT_OWNER` where
+    the name belongs to another shard, here and in every service. `shard` and `endpoint` in the metadata are that shard and
+    its owner. Nothing was done. The sink may be in yet another shard, if shards were added after its creation: the shards
+    in the rendezvous order of the name are asked then, see `ListShards`.
     """
 
     @staticmethod

@@ -75,6 +75,8 @@ RULES: Final[dict[str, Rule]] = {
     "forebay.errors": Rule(frozenset()),
     # Words for the state of sinks, for every part that shows it.
     "forebay.state": Rule(frozenset()),
+    # The shard of a sink, for brokers and clients.
+    "forebay.shards": Rule(frozenset()),
     # The page format, for every part that reads or writes pages.
     "forebay.page": Rule(frozenset({"forebay.v1"}), third_party=frozenset({"google"})),
     "forebay.page.format": Rule(frozenset()),
@@ -111,7 +113,7 @@ RULES: Final[dict[str, Rule]] = {
         frozenset({"forebay.broker.core", "forebay.broker.storage"}), third_party=frozenset({"rocksdict"})
     ),
     "forebay.broker.runtime": Rule(
-        frozenset({"forebay.broker.core", "forebay.errors", "forebay.page.format", "forebay.state"}),
+        frozenset({"forebay.broker.core", "forebay.errors", "forebay.page.format", "forebay.shards", "forebay.state"}),
         third_party=frozenset({"opentelemetry"}),
         never=frozenset({"opentelemetry.sdk", "opentelemetry.exporter"}),
     ),
@@ -170,6 +172,7 @@ RULES: Final[dict[str, Rule]] = {
                 "forebay.errors",
                 "forebay.packaging",
                 "forebay.page",
+                "forebay.shards",
                 "forebay.text",
                 "forebay.v1",
             }

@@ -110,6 +110,23 @@ class EngineConformance:
         assert engine.read_named("marks/1") == b"first"
         assert not list(engine.sizes(0, 1 << 63))
 
+    def test_a_named_object_that_only_informs_is_replaced(self, engine: Engine) -> None:
+        engine.put_named("directory/a", b"first")
+
+        engine.put_named("directory/a", b"second")
+
+        assert engine.read_named("directory/a") == b"second"
+        assert not list(engine.sizes(0, 1 << 63))
+
+    def test_named_objects_are_listed_by_folder(self, engine: Engine) -> None:
+        engine.create_named("marks/1", b"x")
+        for name in ("b", "a"):
+            engine.put_named(f"directory/{name}", b"x")
+
+        assert engine.names("directory") == ["directory/a", "directory/b"]
+        assert engine.names("marks") == ["marks/1"]
+        assert engine.names("missing") == []
+
     def test_files_are_read_back_listed_and_deleted(self, engine: Engine) -> None:
         files = engine.files()
         files.put("0-a/files/db/1", [b"one", b"two"])

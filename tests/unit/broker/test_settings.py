@@ -254,3 +254,27 @@ def test_sizes_and_durations_may_have_units_wherever_a_setting_comes_from(
     assert (settings.sink_defaults.max_age_us, settings.sink_defaults.ack_deadline_us) == (604_800 * 10**6, 90 * 10**6)
     with pytest.raises(SettingsError, match=r"^sink_defaults\.max_age_s = 'a year': must be a number, or numbers with"):
         load(sink_defaults={"max_age_s": "a year"})
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"shard": "a"}, "shard = 'a': is of no use without journal"),
+        ({"shard": "A", "journal": "/j"}, "shard = 'A': must be 1 to 63 of a-z, 0-9 and -"),
+        ({"shard": "-a", "journal": "/j"}, "must be 1 to 63"),
+        ({"shard": "a/b", "journal": "/j"}, "must be 1 to 63"),
+        ({"shard": "x" * 64, "journal": "/j"}, "must be 1 to 63"),
+        ({"shard": "a", "journal": "/j", "listen": "0.0.0.0:7461", "allow_anonymous": True}, "needs advertise"),
+        ({"shard": "a", "journal": "/j", "listen": "[::]:7461", "allow_anonymous": True}, "needs advertise"),
+        ({"shard": "a", "advertise": "host", "journal": "/j"}, "advertise = 'host': must be HOST:PORT"),
+    ],
+)
+def test_a_shard_that_clients_could_not_find_is_refused(given: dict[str, Any], problem: str) -> None:
+    with pytest.raises(SettingsError, match=problem):
+        load(**given)
+
+
+def test_a_shard_at_every_address_advertises_one() -> None:
+    found = load(shard="a", journal="/j", listen="0.0.0.0:7461", advertise="a.example:7461", allow_anonymous=True)
+
+    assert (found.shard, found.advertise) == ("a", "a.example:7461")

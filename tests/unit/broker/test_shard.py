@@ -10,11 +10,14 @@ from pathlib import Path
 import pytest
 
 from forebay.broker import shard as shards
+from forebay.broker.core.shards import ShardHint
 from forebay.broker.settings import BrokerSettings, SettingsError, load
 from forebay.broker.shard import own_shard
 from forebay.broker.storage.recovery import recover
 from forebay.broker.storage.replication.engine import Engine
+from forebay.broker.storage.replication.engines.directory import DirectoryEngine
 from forebay.broker.storage.replication.engines.memory import MemoryEngine
+from forebay.broker.storage.replication.shard_directory import ShardDirectory
 from tests.support.calls.eventually import until
 
 
@@ -77,3 +80,34 @@ def test_a_broker_that_has_a_replica_waits_for_its_journal_and_creates_none_in_i
     with closing(again):
         assert again.owner.epoch > 1
     assert not found
+
+
+def named(directory: Path, shard: str) -> BrokerSettings:
+    """Return the settings of a broker that has the common journal, and no other directory."""
+    return load(
+        data_dir=directory / f"data-{shard}", journal=str(directory / "journal"), shard=shard, disk_reserve_bytes=0
+    )
+
+
+def test_each_shard_with_a_name_has_a_journal_of_its_own_below_the_common_address(tmp_path: Path) -> None:
+    for shard in ("a", "b"):
+        store = own_shard(named(tmp_path, shard))
+        assert store is not None
+        with closing(store):
+            assert store.engine.address == f"file://{tmp_path}/journal/shards/{shard}"
+
+
+def test_a_shard_without_a_name_is_refused_where_shards_have_names(tmp_path: Path) -> None:
+    ShardDirectory(lambda: DirectoryEngine(tmp_path / "journal")).put(ShardHint("a", "h:1", 1))
+
+    with pytest.raises(SettingsError, match=r"has shards with names \(a\); set shard"):
+        own_shard(settings_in(tmp_path))
+
+
+def test_a_shard_with_a_name_is_refused_in_the_journal_of_one_without(tmp_path: Path) -> None:
+    store = own_shard(settings_in(tmp_path))
+    assert store is not None
+    store.close()
+
+    with pytest.raises(SettingsError, match="is the journal of a shard without a name"):
+        own_shard(named(tmp_path, "a"))

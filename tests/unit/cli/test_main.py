@@ -37,6 +37,7 @@ COMMANDS = (
     "backup",
     "journal",
     "realtime",
+    "shard",
     "connections",
     "schema",
     "status",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from forebay.broker.core.shards import ShardHint
 from forebay.errors.reasons import Reason
 
 SHOWN_MAX: Final = 140
@@ -108,6 +109,13 @@ class SinkNotFound(BrokerError):
 
     def __init__(self, sink: str) -> None:
         super().__init__(Reason.SINK_NOT_FOUND, sink=shown(sink))
+
+
+class NotOwner(BrokerError):
+    """The sink is not in the shard of this broker; it would be in another one."""
+
+    def __init__(self, sink: str, here: str, home: ShardHint) -> None:
+        super().__init__(Reason.NOT_OWNER, sink=shown(sink), here=here, shard=home.shard, endpoint=home.endpoint)
 
 
 class SubscriptionNotFound(BrokerError):

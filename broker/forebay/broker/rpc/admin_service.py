@@ -138,6 +138,13 @@ class AdminServicer(pb_grpc.AdminServiceServicer):
         )
         return pb.SetRealtimeResponse(enabled=enabled, broker_enabled=self._broker.realtime.enabled)
 
+    async def ListShards(self, request: pb.ListShardsRequest, context: Any) -> pb.ListShardsResponse:
+        fleet = self._broker.fleet
+        shards = [
+            pb.Shard(name=one.shard, endpoint=one.endpoint, owner_epoch=one.epoch) for one in await fleet.shards()
+        ]
+        return pb.ListShardsResponse(shard=fleet.shard, shards=shards)
+
     async def ListConnections(self, request: pb.ListConnectionsRequest, context: Any) -> pb.ListConnectionsResponse:
         return list_connections(self._broker, self._connections, request)
 

@@ -28,6 +28,7 @@ from forebay.broker.runtime.commit.store import Journal
 from forebay.broker.runtime.delivery.marks import DeliveryMarks
 from forebay.broker.runtime.epochs.commits import Epochs
 from forebay.broker.runtime.epochs.sweep import EpochSweep
+from forebay.broker.runtime.fleet import Fleet
 from forebay.broker.runtime.housekeeping import Housekeeping
 from forebay.broker.runtime.instruments import Instruments
 from forebay.broker.runtime.positions import Positions
@@ -102,6 +103,7 @@ class Broker:
     positions: Positions
     backups: Backups
     checkpoints: Checkpoints | None
+    fleet: Fleet
     expirer: Expirer
     housekeeping: Housekeeping
     supervisor: Supervisor
@@ -122,6 +124,8 @@ class Broker:
             self.supervisor.keep_running("backups", self.backups.run)
         if self.checkpoints is not None:
             self.supervisor.keep_running("checkpoints", self.checkpoints.run)
+        if self.fleet.has_directory:
+            self.supervisor.keep_running("directory", self.fleet.run)
 
     def background_failures(self) -> list[str]:
         """Return a sentence for each kind of background work that has failed."""
@@ -153,10 +157,12 @@ class Broker:
         """See ``Sinks.get``."""
         return self.registry.get(name, incarnation)
 
-    async def create(self, name: str, settings: SinkSettings, *, request_id: str = "") -> tuple[Buffer, bool]:
+    async def create(
+        self, name: str, settings: SinkSettings, *, request_id: str = "", shard: str = ""
+    ) -> tuple[Buffer, bool]:
         """See ``Sinks.create``."""
         self.check_serving()
-        return await self.registry.create(name, settings, request_id=request_id)
+        return await self.registry.create(name, settings, request_id=request_id, shard=shard)
 
     async def update(self, name: str, values: Mapping[str, Any], *, incarnation: str = "") -> Buffer:
         """See ``Sinks.update``."""

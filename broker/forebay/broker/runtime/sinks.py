@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 from forebay.broker.core.dead_letters.letters import dead_letter_settings, dead_letter_sink_name
 from forebay.broker.core.epochs.values import StoredEpochs
-from forebay.broker.core.errors import BrokerError, SinkNotFound, TooManySinks, shown
+from forebay.broker.core.errors import BrokerError, TooManySinks, shown
 from forebay.broker.core.names import checked_request_id, sink_name
 from forebay.broker.core.partition.account import Totals
 from forebay.broker.core.partition.log import PartitionLog
@@ -23,6 +23,7 @@ from forebay.broker.runtime.clock import Clock
 from forebay.broker.runtime.commit.committer import Committer
 from forebay.broker.runtime.commit.reclaimer import Reclaimer
 from forebay.broker.runtime.delivery.lanes import DEFAULT_SUBSCRIPTION
+from forebay.broker.runtime.fleet import Fleet
 from forebay.broker.runtime.instruments import Instruments
 from forebay.broker.runtime.publish.writers import Writers
 from forebay.broker.runtime.read.quarantine import Quarantine
@@ -68,6 +69,7 @@ class Sinks:
         defaults: SinkSettings,
         clock: Clock,
         committer: Committer,
+        fleet: Fleet,
         quarantine: Quarantine,
         instruments: Instruments,
         supervisor: Supervisor,
@@ -89,6 +91,7 @@ class Sinks:
         self._defaults = defaults
         self._clock = clock
         self._committer = committer
+        self._fleet = fleet
         self._quarantine = quarantine
         self._instruments = instruments
         self._supervisor = supervisor
@@ -149,11 +152,11 @@ class Sinks:
         """Return the sink with that name, and that incarnation if one is given.
 
         Every request for a sink looks it up here, so no request for a former one reaches its successor. Raises
-        ``SinkNotFound``, ``SINK_REPLACED``.
+        ``SinkNotFound``, ``NotOwner``, ``SINK_REPLACED``.
         """
         found = self.running.get(name)
         if found is None:
-            raise SinkNotFound(name)
+            raise self._fleet.missing(name)
         if incarnation and incarnation != found.record.incarnation:
             raise BrokerError(
                 Reason.SINK_REPLACED, sink=name, named=shown(incarnation), current=found.record.incarnation
@@ -177,14 +180,21 @@ class Sinks:
 
     # -- changes
 
-    async def create(self, name: str, settings: SinkSettings, *, request_id: str = "") -> tuple[Buffer, bool]:
+    async def create(
+        self, name: str, settings: SinkSettings, *, request_id: str = "", shard: str = ""
+    ) -> tuple[Buffer, bool]:
         """Create a sink, durably; returns the existing one if it has the same settings.
 
         A sink that the request of the same id created is returned as created, whatever its settings are by now.
+        ``shard`` is the one that must have it, see ``Fleet.check_creation``.
         """
         sink_name(name)
         settings.checked()
+        if name not in self.running:
+            await self._fleet.check_creation(name, shard)
         existing = self.running.get(name)
+        if existing is not None and shard not in {"", self._fleet.shard}:
+            raise BrokerError(Reason.SINK_EXISTS, sink=name, differs=f"it is in shard {self._fleet.shard!r}")
         if existing is not None and request_id and existing.record.request_id == request_id:
             await asyncio.shield(existing.state.created)
             return existing, True

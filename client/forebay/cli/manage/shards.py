@@ -1,4 +1,4 @@
-"""`forebay shard ...`: brokers with one journal, of which one serves."""
+"""`forebay shard ...`: shows the shards of a fleet, and hands one over."""
 
 from __future__ import annotations
 
@@ -10,15 +10,29 @@ import typer
 from forebay.cli.command import Commands
 from forebay.cli.exits import ExitCode
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, connect
-from forebay.cli.output import Output, seconds_text, write_json, write_line
+from forebay.cli.output import Column, Output, seconds_text, write_json, write_line, write_values
 from forebay.cli.quantities import duration
 from forebay.cli.report import CommandFailed
+from forebay.state.numbers import counted
 
 if TYPE_CHECKING:
-    from forebay.client import HandOver
+    from forebay.client import HandOver, Shard
 
-shard_app = Commands(no_args_is_help=True, help="Brokers with one journal, of which one serves.")
+shard_app = Commands(no_args_is_help=True, help="Show the shards of a fleet, and hand one over.")
 TAKEOVER_TIMEOUT_S: Final = 60.0
+
+
+@shard_app.command("list", example="forebay shard list --endpoint forebay://a.example,b.example")
+def list_shards(endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Output.TABLE) -> None:
+    """List the shards with the address and the epoch of the owner of each. An owner may be lost since."""
+    with connect(endpoint) as client:
+        found = client.shards.list()
+    columns: dict[str, Column[Shard]] = {
+        "shard": lambda shard: shard.name or "(without a name)",
+        "owner": "endpoint",
+        "epoch": "owner_epoch",
+    }
+    write_values(found, output, counted(len(found), "shard"), columns)
 
 
 @shard_app.command("hand-over", example="forebay shard hand-over --to 10.0.0.2:7461")
@@ -30,6 +44,7 @@ def hand_over(
             help="Broker that takes over, as its setting advertise or listen names it. Default: any other one.",
         ),
     ] = "",
+    shard: Annotated[str, typer.Option("--shard", metavar="NAME", help="Shard of a fleet, for forebay:// only.")] = "",
     takeover_timeout: Annotated[
         float,
         typer.Option(
@@ -47,7 +62,7 @@ def hand_over(
     Check the lag of the other broker first: one that is behind takes over after it has caught up.
     """
     with connect(endpoint) as client:
-        before = client.shards.hand_over(to)
+        before = client.shards.hand_over(to, shard=shard)
     epoch = before.owner_epoch if before.already_owner or not to else _taken_over(to, before, takeover_timeout)
     if output is Output.JSON:
         write_json({"to": to or None, "owner_epoch": epoch, "already_owner": before.already_owner})

@@ -54,6 +54,9 @@ def create(
     name: SinkName,
     partitions: Annotated[int | None, typer.Option(help="Number of partitions; can be raised later.")] = None,
     settings: Settings = None,
+    shard: Annotated[
+        str, typer.Option(metavar="NAME", help="Shard that must have the sink; default: that of its name.")
+    ] = "",
     exist_ok: Annotated[
         bool, typer.Option("--exist-ok", help="Succeed if the sink exists with the same settings.")
     ] = False,
@@ -65,7 +68,7 @@ def create(
     if partitions is not None:
         chosen["partitions"] = partitions
     with connect(endpoint, name) as client:
-        _show_sink(client.sinks.create(name, exist_ok=exist_ok, **chosen), output)
+        _show_sink(client.sinks.create(name, exist_ok=exist_ok, shard=shard, **chosen), output)
 
 
 @sink_app.command("list", example="forebay sink list")

@@ -31,7 +31,7 @@ class BackupCalls:
         reason ``NO_BACKUP_TARGET``, ``BACKUP_RUNNING`` or ``BACKUP_FAILED``.
         """
         request = pb.CreateBackupRequest(full=full)
-        endpoint = endpoint or self._channels.endpoints[0]
+        endpoint = endpoint or (await self._channels.brokers())[0]
         async with aclosing(self._service.responses("CreateBackup", "", request, endpoint=endpoint)) as events:
             async for event in events:
                 if event.HasField("backup"):
@@ -43,7 +43,7 @@ class BackupCalls:
     async def status(self, *, endpoint: str | None = None) -> BackupStatus:
         """Return target, newest backup and progress of one broker."""
         request = pb.GetBackupStatusRequest()
-        endpoint = endpoint or self._channels.endpoints[0]
+        endpoint = endpoint or (await self._channels.brokers())[0]
         response = await self._service.call("GetBackupStatus", "", request, endpoint=endpoint)
         return value(BackupStatus, response)
 

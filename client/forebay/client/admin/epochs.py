@@ -17,7 +17,6 @@ from forebay.client.errors import InvalidArgument
 from forebay.client.settings import RetryPolicy, check
 from forebay.client.transport.channel import Channels
 from forebay.client.transport.operations import Blocking, operation, stream
-from forebay.client.transport.rendezvous import endpoint_of
 from forebay.client.transport.service import Service
 from forebay.client.values.convert import value
 from forebay.client.values.epochs import CommittedEpochs, Epoch, EpochCommit, Producer, Stage, StagedToken
@@ -35,7 +34,7 @@ class EpochCalls:
     """Epochs of a client's sinks. All methods raise ``SinkNotFound``."""
 
     def __init__(self, channels: Channels) -> None:
-        self._endpoints = channels.endpoints
+        self._channels = channels
         self._service = Service(channels, EpochServiceStub)
 
     @operation
@@ -61,7 +60,7 @@ class EpochCalls:
         ``patience_s`` it raises the last failure; only a repeat of the same commit then tells whether it was applied.
         """
         check("patience_s", patience_s, 0, 86_400)
-        sink = self._one_broker(commits)
+        sink = await self._one_broker(commits)
         request = pb.CommitEpochRequest(commits=[commit_message(one) for one in commits])
         response = await self._service.call(
             "CommitEpoch",
@@ -98,19 +97,30 @@ class EpochCalls:
             for one in page.producers:
                 yield value(Producer, one)
 
-    def _one_broker(self, commits: Sequence[EpochCommit]) -> str:
+    async def _one_broker(self, commits: Sequence[EpochCommit]) -> str:
         """Return one of the sinks; raises ``INVALID_EPOCH`` unless one broker holds all of them."""
         if not commits:
             raise InvalidArgument(
                 "the list of commits is empty: pass at least one EpochCommit", reason=Reason.INVALID_EPOCH
             )
-        brokers = {endpoint_of(one.sink, self._endpoints): one.sink for one in commits}
-        if len(brokers) > 1:
+        fleet = self._channels.fleet
+        if fleet is None:
+            brokers = {self._channels.endpoint_of(one.sink): one.sink for one in commits}
             apart = ", ".join(f"{sink!r} on {endpoint}" for endpoint, sink in sorted(brokers.items()))
+            problem = f"on different brokers ({apart}): commit those of each broker separately"
+        else:
+            for one in commits:
+                await fleet.locate(one.sink)
+            brokers = {fleet.shard_of(one.sink): one.sink for one in commits}
+            apart = ", ".join(f"{sink!r} in {shard!r}" for shard, sink in sorted(brokers.items()))
+            problem = (
+                f"in different shards ({apart}): an epoch is committed within one shard. Create sinks that are written "
+                "together in one shard, with `forebay sink create NAME --shard SHARD`, or commit those of each shard "
+                "separately"
+            )
+        if len(brokers) > 1:
             raise InvalidArgument(
-                f"the sinks of one commit are on different brokers ({apart}): commit those of each broker separately",
-                reason=Reason.INVALID_EPOCH,
-                facts={"field": "commits"},
+                f"the sinks of one commit are {problem}", reason=Reason.INVALID_EPOCH, facts={"field": "commits"}
             )
         return commits[0].sink
 

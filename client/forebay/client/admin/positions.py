@@ -69,7 +69,7 @@ class PositionCalls:
 
         They are in order within each broker.
         """
-        for endpoint in self._channels.endpoints:
+        for endpoint in await self._channels.brokers():
             request = pb.ListPositionsRequest(prefix=prefix, page_size=PAGE_SIZE)
             async for page in self._service.pages("ListPositions", "", request, endpoint=endpoint, **self._limits):
                 for one in page.positions:

@@ -35,7 +35,7 @@ class RealtimeCalls:
         request = pb.SetRealtimeRequest(sink=sink, incarnation=incarnation)
         if enabled is not None:
             request.enabled = enabled
-        chosen = endpoint or (None if sink else self._channels.endpoints[0])
+        chosen = endpoint or (None if sink else (await self._channels.brokers())[0])
         return value(RealtimeState, await self._service.call("SetRealtime", sink, request, endpoint=chosen))
 
 

@@ -41,16 +41,20 @@ class SinkCalls:
         self._service = Service(channels, SinkServiceStub)
 
     @operation
-    async def create(self, name: str, *, exist_ok: bool = False, **settings: Unpack[SinkOptions]) -> Sink:
+    async def create(
+        self, name: str, *, exist_ok: bool = False, shard: str = "", **settings: Unpack[SinkOptions]
+    ) -> Sink:
         """Create a sink and return it; unset settings get the broker's defaults.
 
-        With ``exist_ok`` an existing sink with the same settings is returned.
+        With ``exist_ok`` an existing sink with the same settings is returned. ``shard`` is the name of the shard that
+        must have it, by default that of its name: sinks of one commit must be in one shard, and a sink keeps its shard.
+        In a fleet every shard has to answer, so that no name exists twice.
         Raises ``INVALID_SINK_NAME``, ``INVALID_SETTING``, ``SINK_EXISTS``, ``TOO_MANY_SINKS``.
         """
         request = pb.CreateSinkRequest(
-            name=name, settings=settings_message(settings)[0], request_id=secrets.token_hex(8)
+            name=name, settings=settings_message(settings)[0], request_id=secrets.token_hex(8), shard=shard
         )
-        response = await self._service.call("CreateSink", name, request)
+        response = await self._service.call("CreateSink", name, request, creates_in=shard)
         if not response.created and not exist_ok:
             raise AlreadyExists(
                 f"sink {name!r} exists already: pass exist_ok=True or another name",
@@ -75,10 +79,13 @@ class SinkCalls:
         """Return all sinks of all brokers, by name."""
         request = pb.ListSinksRequest(page_size=1000)
         found: list[Sink] = []
-        for endpoint in self._channels.endpoints:
+        for endpoint in await self._channels.brokers():
             request.page_token = ""
             async for page in self._service.pages("ListSinks", "", request, endpoint=endpoint):
                 found.extend(value(Sink, one) for one in page.sinks)
+                if self._channels.fleet is not None:
+                    for one in page.sinks:
+                        self._channels.fleet.note(one.name, endpoint)
         return sorted(found, key=lambda one: one.name)
 
     @operation

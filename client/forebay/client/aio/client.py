@@ -42,7 +42,6 @@ from forebay.client.settings import (
 )
 from forebay.client.transport.channel import Channels
 from forebay.client.transport.operations import Awaiting
-from forebay.client.transport.rendezvous import endpoint_of
 from forebay.client.values.epochs import Stage
 
 
@@ -71,12 +70,17 @@ class Client(ClientCalls, Awaiting):
 
     @property
     def endpoints(self) -> tuple[str, ...]:
-        """Endpoints of the brokers, with their ports."""
+        """Endpoints of the brokers, with their ports; of a fleet its owners, after the first call."""
         return self._channels.endpoints
 
+    @property
+    def is_fleet(self) -> bool:
+        """True if the address names members of a fleet."""
+        return self._channels.fleet is not None
+
     def endpoint_of(self, sink: str) -> str:
-        """Return the endpoint of the broker that holds ``sink``."""
-        return endpoint_of(sink, self._channels.endpoints)
+        """Return the endpoint of the broker that holds ``sink``; of a fleet as far as it is known."""
+        return self._channels.endpoint_of(sink)
 
     async def close(self) -> None:
         """Close all publishers, subscribers and replays of this client, then its connections. Idempotent.

@@ -56,6 +56,10 @@ class SubscribeStream:
         self._settings = settings
         self._state = state
         self._reconnect = Reconnect(channels.settings, clock=time.monotonic, random=random.random)
+        self._endpoint = channels.endpoint_of(self._sink)
+        """Broker of the present stream."""
+        self._hops = 0
+        """Times that the streams since the last open one have followed the sink to another shard."""
         self._call: Responses | None = None
         self._lock = threading.Lock()
         """Protects the call against a `close` between two streams."""
@@ -112,6 +116,10 @@ class SubscribeStream:
             if self._state.is_closed():
                 self._state.disconnected(stream, None)
                 return
+            if self._channels.misplaced(self._sink, self._endpoint, error, self._hops):
+                self._hops += 1
+                self._state.disconnected(stream, None)
+                continue
             delay_s = reconnect.delay_s(error) if self._settings.reconnect else None
             self._state.disconnected(stream, error if delay_s is None else None)
             if delay_s is None:
@@ -120,7 +128,7 @@ class SubscribeStream:
                 reconnect.level(),
                 "deliver stream broke sink=%s endpoint=%s reason=%s failures=%d delay_s=%.2f",
                 self._sink,
-                self._channels.endpoint_of(self._sink),
+                self._endpoint,
                 error.reason,
                 reconnect.failures,
                 delay_s,
@@ -130,7 +138,8 @@ class SubscribeStream:
     async def _one_stream(self, stream: DeliverStreamState) -> ForebayError:
         """Run one stream to its end; return its error."""
         try:
-            method = self._channels.stub(BufferServiceStub, self._sink).Deliver
+            self._endpoint = await self._channels.locate(self._sink)
+            method = self._channels.stub_at(BufferServiceStub, self._endpoint).Deliver
             call = self._channels.io.exchange(method, self._requests(stream), self._channels.opening_s)
         except ValueError as failure:  # grpc: the channel was closed
             return BrokerUnavailable(str(failure))
@@ -145,7 +154,7 @@ class SubscribeStream:
             async for response in call:
                 await self._handle(stream, response)
         except grpc.RpcError as failure:
-            return await self._channels.ended(failure, self._channels.endpoint_of(self._sink))
+            return await self._channels.ended(failure, self._endpoint)
         except PageCorrupt as error:
             # Damaged in transit: unsettled records are redelivered over a new stream. If the damage repeats, it
             # occurs at its source.
@@ -183,7 +192,7 @@ class SubscribeStream:
             state.arrived(delivery)
             if self._damaged and any((page.partition, page.base_offset) == self._damaged_at for page in delivery.pages):
                 self._damaged, self._damaged_at = 0, None
-            self._channels.reached(self._channels.endpoint_of(self._sink))
+            self._channels.reached(self._endpoint)
         elif kind == "results":
             state.resolved([convert.settle_result(one) for one in response.results.results])
         elif kind == "revoked":
@@ -196,8 +205,9 @@ class SubscribeStream:
             gap = convert.value(Gap, response.gap)
             state.arrived(InFlight(partition=gap.partition, incarnation=state.incarnation, gap=gap))
         elif kind == "opened" and not stream.is_open:
-            self._channels.reached(self._channels.endpoint_of(self._sink))
+            self._channels.reached(self._endpoint)
             state.opened(stream, response.opened)
+            self._hops = 0
             if self._reconnect.failures:
                 log.info("deliver stream opened again sink=%s failures=%d", self._sink, self._reconnect.failures)
             self._reconnect.opened()

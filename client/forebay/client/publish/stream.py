@@ -68,6 +68,10 @@ class PublishStream:
         self._abandoned = False
         self._progressed = False
         """The stream has brought answers."""
+        self._endpoint = channels.endpoint_of(sink)
+        """Broker of the present stream."""
+        self._hops = 0
+        """Times that the streams since the last open one have followed the sink to another shard."""
         self._call: Responses | None = None
         self.last_error: ForebayError | None = None
         """Cause of the last broken stream."""
@@ -123,10 +127,14 @@ class PublishStream:
             self.last_error = error or self.last_error
             if state.is_open:
                 reconnect.opened()
+                self._hops = 0
             if self._progressed:
                 reconnect.progressed()
                 self._progressed = False
             if error is None:
+                continue
+            if self._channels.misplaced(self._sink, self._endpoint, error, self._hops):
+                self._hops += 1
                 continue
             is_fatal = self._sender.fatal_error() is not None
             delay_s = None if is_fatal else reconnect.delay_s(error)
@@ -138,7 +146,7 @@ class PublishStream:
                 reconnect.level(),
                 "publish stream broke sink=%s endpoint=%s reason=%s failures=%d delay_s=%.2f",
                 self._sink,
-                self._channels.endpoint_of(self._sink),
+                self._endpoint,
                 error.reason,
                 reconnect.failures,
                 delay_s,
@@ -151,7 +159,8 @@ class PublishStream:
             return lost
         resumed = self._epoch is not None and not self._sender.may_renew()
         try:
-            channel = self._channels.of_sink(self._sink)
+            self._endpoint = await self._channels.locate(self._sink)
+            channel = self._channels.of_endpoint(self._endpoint)
             publish = channel.stream_stream(METHOD, _unchanged, pb.PublishResponse.FromString)
             requests = self._requests(state, self._epoch if resumed else None)
             call = self._channels.io.exchange(publish, requests, self._channels.opening_s)
@@ -224,11 +233,11 @@ class PublishStream:
                 elif state.is_open:
                     raise ProtocolViolation("a second `opened` on one stream")
                 else:
-                    self._channels.reached(self._channels.endpoint_of(self._sink))
+                    self._channels.reached(self._endpoint)
                     self._epoch, self.incarnation = response.opened.writer_epoch, response.opened.incarnation
                     self._sender.opened(state, response.opened, self._sink, resumed=resumed)
         except grpc.RpcError as failure:
-            error = await self._channels.ended(failure, self._channels.endpoint_of(self._sink))
+            error = await self._channels.ended(failure, self._endpoint)
         except ForebayError as failure:
             error = failure
         finally:  # also after an unexpected error: the next stream continues

@@ -109,6 +109,8 @@ class PartitionPages:
         self._sink = sink
         self._schemas = SchemaCache(channels, sink)
         self._telemetry = Telemetry(sink, server=channels.server_of(sink))
+        self._endpoint = channels.endpoint_of(sink)
+        """Broker of the present stream."""
         self._partition = partition
         self._next = start
         self._start_time = start_time
@@ -179,7 +181,8 @@ class PartitionPages:
 
         Failures are raised by the first read.
         """
-        if self._call is None and not self._closing.is_set():
+        if self._call is None and not self._closing.is_set() and self._channels.is_placed(self._sink):
+            self._endpoint = self._channels.endpoint_of(self._sink)
             with suppress(ForebayError):
                 self._connect()
                 self._begun_at = self._clock()
@@ -192,6 +195,7 @@ class PartitionPages:
 
     async def _read(self) -> AsyncGenerator[None, None]:
         """Yield after each page or gap."""
+        hops = 0
         while not self._closing.is_set():
             try:
                 async with aclosing(self._one_stream()) as messages:
@@ -201,6 +205,11 @@ class PartitionPages:
             except ForebayError as error:
                 if self._closing.is_set():
                     return
+                if self._opened_at is not None:
+                    hops = 0
+                if self._channels.misplaced(self._sink, self._endpoint, error, hops):
+                    hops += 1
+                    continue
                 if not error.retryable and not isinstance(error, PageCorrupt):
                     raise
                 now = self._clock()
@@ -230,6 +239,8 @@ class PartitionPages:
     async def _one_stream(self) -> AsyncGenerator[None, None]:
         if self._next is not None and self._end is not None and self._next >= self._end and self._is_opened:
             return
+        if self._begun_at is None:
+            self._endpoint = await self._channels.locate(self._sink)
         call = self._stream()
         try:
             async for response in call:
@@ -256,13 +267,13 @@ class PartitionPages:
                 elif kind == "opened":
                     self._opened(response.opened)
         except grpc.RpcError as failure:
-            raise await self._channels.ended(failure, self._channels.endpoint_of(self._sink)) from failure
+            raise await self._channels.ended(failure, self._endpoint) from failure
         finally:
             call.cancel()
 
     def _connect(self) -> Responses:
         try:
-            method = self._channels.stub(BufferServiceStub, self._sink).Replay
+            method = self._channels.stub_at(BufferServiceStub, self._endpoint).Replay
             call = self._channels.io.read(method, self._request(), opening_s=self._channels.opening_s)
         except ValueError as failure:  # grpc: the channel was closed
             raise BrokerUnavailable(str(failure)) from failure

@@ -11,7 +11,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar, cast
@@ -26,11 +26,15 @@ from forebay.client.errors import (
     CredentialsUnusable,
     DeadlineExceeded,
     ForebayError,
+    NotOwner,
+    SinkNotFound,
 )
 from forebay.client.settings import MESSAGE_BYTES_MAX, ClientSettings, RetryPolicy
+from forebay.client.shards.fleet import Fleet
+from forebay.client.shards.shard import Shard
 from forebay.client.transport import handshake
 from forebay.client.transport.diagnosis import Diagnosis
-from forebay.client.transport.endpoint import as_endpoints, server_of
+from forebay.client.transport.endpoint import as_endpoints, fleet_members, server_of
 from forebay.client.transport.io import Io
 from forebay.client.transport.rendezvous import endpoint_of
 from forebay.client.transport.retry import RetryState, call_with_retries
@@ -40,12 +44,15 @@ from forebay.client.transport.status import from_call
 from forebay.client.transport.threads import THREADS
 from forebay.credentials import CredentialReport
 from forebay.errors.reasons import Reason
-from forebay.v1 import sink_service_pb2
+from forebay.v1 import admin_service_pb2, sink_service_pb2
+from forebay.v1.admin_service_pb2_grpc import AdminServiceStub
 from forebay.v1.sink_service_pb2_grpc import SinkServiceStub
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
+ASKING_S: Final = 5.0
+"""Time limit of a question to one broker of a fleet; others can be asked instead."""
 OPENING_S: Final = 30.0
 """Least time limit of the first answer to a stream."""
 RECONNECT_MS: Final = (50, 1_000)
@@ -87,7 +94,10 @@ class Channels:
     """One channel per endpoint and process. Thread-safe."""
 
     def __init__(self, endpoints: str | Iterable[str], settings: ClientSettings, io: Io = THREADS) -> None:
-        self.endpoints = as_endpoints(endpoints)
+        members = fleet_members(endpoints)
+        self.fleet = Fleet(members, self._list_shards, self._has_sink) if members is not None else None
+        """Shards, None for independent brokers."""
+        self._endpoints = as_endpoints(endpoints) if members is None else ()
         self.settings = settings
         self.io = io
         """Waits and calls: those of threads, or of an event loop."""
@@ -103,13 +113,60 @@ class Channels:
             credential_files(settings), log=log, clock=time.monotonic, now=lambda: datetime.now(UTC)
         )
 
-    def of_sink(self, sink: str) -> Any:
-        """Return the channel to the broker that holds ``sink``."""
-        return self.of_endpoint(self.endpoint_of(sink))
+    @property
+    def endpoints(self) -> tuple[str, ...]:
+        """Endpoints of the brokers; of a fleet those of the owners, as far as they are known."""
+        return self._endpoints if self.fleet is None else self.fleet.owners
 
     def endpoint_of(self, sink: str) -> str:
-        """Return the endpoint of the broker that holds ``sink``."""
-        return endpoint_of(sink, self.endpoints)
+        """Return the endpoint of the broker that holds ``sink``; in a fleet as far as it is known."""
+        return endpoint_of(sink, self._endpoints) if self.fleet is None else self.fleet.guess(sink)
+
+    async def locate(self, sink: str, *, creates_in: str | None = None) -> str:
+        """Return the endpoint of the broker that holds ``sink``; raises as ``Fleet.locate``."""
+        if self.fleet is None:
+            return endpoint_of(sink, self._endpoints)
+        return await self.fleet.locate(sink, creates_in=creates_in)
+
+    async def brokers(self) -> tuple[str, ...]:
+        """Return the endpoints of all brokers; raises as ``Fleet.shards``."""
+        if self.fleet is not None:
+            await self.fleet.shards()
+        return self.endpoints
+
+    def is_placed(self, sink: str) -> bool:
+        """Return True if ``endpoint_of`` needs no ``locate`` before."""
+        return self.fleet is None or self.fleet.is_placed(sink)
+
+    def misplaced(self, sink: str, endpoint: str, error: ForebayError, hops: int) -> bool:
+        """Return True if a call that ended with ``error`` may be repeated at once where ``locate`` says.
+
+        ``hops`` is the number of times that this has happened to the call before.
+        """
+        return self.fleet is not None and self.fleet.misplaced(sink, endpoint, error, hops)
+
+    async def _list_shards(self, endpoint: str) -> tuple[str, Sequence[Shard]]:
+        """Return the shard of a broker and all that it knows."""
+        found = await self._ask(AdminServiceStub, "ListShards", admin_service_pb2.ListShardsRequest(), endpoint)
+        return found.shard, [Shard(one.name, one.endpoint, one.owner_epoch) for one in found.shards]
+
+    async def _has_sink(self, endpoint: str, sink: str) -> bool:
+        """Return True if a broker has a sink."""
+        try:
+            await self._ask(SinkServiceStub, "GetSink", sink_service_pb2.GetSinkRequest(name=sink), endpoint)
+        except (SinkNotFound, NotOwner):
+            return False
+        return True
+
+    async def _ask(self, kind: type[Any], rpc: str, request: Any, endpoint: str) -> Any:
+        """Return the answer of a broker that is asked for shards, without a retry."""
+        method = getattr(self.stub_at(kind, endpoint), rpc)
+        try:
+            return await self.io.call(method, request, min(ASKING_S, self.settings.call_timeout_s))
+        except grpc.RpcError as failure:
+            raise await self.ended(failure, endpoint) from failure
+        except ValueError as failure:  # grpc: the channel was closed by another thread
+            raise Closed("the client was closed during a call", reason=Reason.CLIENT_CLOSED) from failure
 
     def of_endpoint(self, endpoint: str) -> Any:
         """Return the channel to ``endpoint``.
@@ -121,10 +178,6 @@ class Channels:
     def server_of(self, sink: str) -> dict[str, str | int]:
         """Return the address of the broker that holds ``sink``, as attributes of spans and metrics."""
         return server_of(self.endpoint_of(sink))
-
-    def stub(self, kind: type[T], sink: str) -> T:
-        """Return the stub of a service at the broker that holds ``sink``; raises as ``of_endpoint``."""
-        return self.stub_at(kind, self.endpoint_of(sink))
 
     def stub_at(self, kind: type[T], endpoint: str) -> T:
         """Return the stub of a service at ``endpoint``; raises as ``of_endpoint``."""
@@ -238,44 +291,59 @@ class Unary:
     async def call(
         self,
         rpc: str,
-        attempt: Callable[[float], Awaitable[T]],
+        attempt: Callable[[str, float], Awaitable[T]],
         *,
-        endpoint: str,
+        sink: str = "",
+        endpoint: str | None = None,
+        creates_in: str | None = None,
         is_idempotent: bool = False,
         extra_s: float = 0.0,
         policy: RetryPolicy | None = None,
     ) -> tuple[T, int]:
-        """Return the result of ``attempt(timeout_s)``, which calls ``endpoint``, and the number of attempts.
+        """Return the result of ``attempt(endpoint, timeout_s)``, and the number of attempts.
 
-        ``rpc`` selects the retry rule in ``RULES``; ``is_idempotent`` permits a retry regardless of the rule.
-        ``extra_s`` is added to the time limit of each attempt, for calls that wait at the broker. ``policy`` replaces
-        the client's policy for this call.
+        Without ``endpoint`` it is that of the broker that holds ``sink``; with ``creates_in``, a shard or empty, of the
+        broker that creates it, see ``Fleet.locate``. ``rpc`` selects the retry rule in ``RULES``; ``is_idempotent``
+        permits a retry regardless of the rule. ``extra_s`` is added to the time limit of each attempt, for calls that
+        wait at the broker. ``policy`` replaces the client's policy for this call.
         """
-        settings, rule = self._channels.settings, RULES[rpc]
+        channels, settings, rule = self._channels, self._channels.settings, RULES[rpc]
         state = RetryState(policy or settings.retry, random.random)
+        chosen, is_located = endpoint or "", False
 
         async def once() -> T:
-            try:
-                return await attempt(settings.call_timeout_s + extra_s)
-            except grpc.RpcError as failure:
-                raise await self._channels.ended(failure, endpoint) from failure
-            except ValueError as failure:  # grpc: the channel was closed by another thread
-                raise Closed("the client was closed during a call", reason=Reason.CLIENT_CLOSED) from failure
+            nonlocal chosen, is_located
+            hops = 0
+            while True:
+                is_located = False
+                chosen = endpoint or await channels.locate(sink, creates_in=creates_in)
+                is_located = True
+                try:
+                    return await attempt(chosen, settings.call_timeout_s + extra_s)
+                except grpc.RpcError as failure:
+                    error = await channels.ended(failure, chosen)
+                    if endpoint is not None or not channels.misplaced(sink, chosen, error, hops):
+                        raise error from failure
+                    hops += 1
+                except ValueError as failure:  # grpc: the channel was closed by another thread
+                    raise Closed("the client was closed during a call", reason=Reason.CLIENT_CLOSED) from failure
 
         def may_retry(error: ForebayError) -> bool:
-            return rule.may_retry(error) or (is_idempotent and error.retryable)
+            # Whatever the rule, a call that was sent nowhere may be sent.
+            return rule.may_retry(error) or ((is_idempotent or not is_located) and error.retryable)
 
-        sleep = self._channels.io.sleep
+        sleep = channels.io.sleep
         response = await call_with_retries(once, state=state, clock=time.monotonic, sleep=sleep, may_retry=may_retry)
-        self._channels.reached(endpoint)
+        channels.reached(chosen)
         return response, state.failures + 1
 
     async def incarnation(self, sink: str) -> str:
         """Return the current incarnation of a sink, as a guard for a request. Raises ``SinkNotFound``."""
         request = sink_service_pb2.GetSinkRequest(name=sink)
-        method = self._channels.stub(SinkServiceStub, sink).GetSink
-        endpoint = self._channels.endpoint_of(sink)
-        response, _ = await self.call(
-            "GetSink", lambda limit_s: self._channels.io.call(method, request, limit_s), endpoint=endpoint
-        )
+
+        async def attempt(endpoint: str, limit_s: float) -> Any:
+            method = self._channels.stub_at(SinkServiceStub, endpoint).GetSink
+            return await self._channels.io.call(method, request, limit_s)
+
+        response, _ = await self.call("GetSink", attempt, sink=sink)
         return str(response.sink.incarnation)

@@ -1,8 +1,9 @@
 """Endpoints as typed by users: a host, ``HOST:PORT``, ``[::1]:PORT``, ``unix:PATH``, ``dns:NAME``.
 
 ``ipv4:ADDRESS:PORT,ADDRESS:PORT`` is one endpoint with several addresses, of which the first that accepts a
-connection is used. A missing port is that of a broker, never the port that gRPC assumes. An endpoint with a port stays
-as it was typed: clients map sinks to brokers by its text.
+connection is used. ``forebay://HOST:PORT,...`` names members of a fleet of shards, see ``shards.fleet``. A missing
+port is that of a broker, never the port that gRPC assumes. An endpoint with a port stays as it was typed: clients map
+sinks to brokers by its text.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ DEFAULT_PORT: Final = 7461
 """Port of a broker."""
 
 PORT_MAX: Final = 65_535
+
+FLEET: Final = "forebay://"
+"""Scheme of an address that names members of a fleet of shards."""
 
 _UNCHANGED: Final = ("unix-abstract", "vsock", "xds")
 """Schemes of gRPC that are passed on as they are."""
@@ -46,6 +50,8 @@ def with_port(endpoint: str) -> str:
         # dns://AUTHORITY/HOST names the name server.
         split = rest.find("/", 2) + 1 if rest.startswith("//") else 0
         return f"{scheme}:{rest[:split]}{_host_and_port(endpoint, rest[split:])}"
+    if text.startswith(FLEET):
+        raise _invalid(endpoint, f"{FLEET} begins one address of all members, {FLEET}HOST:PORT,HOST:PORT")
     if "://" in text:
         raise _invalid(endpoint, f"must be HOST:PORT, without {scheme}://")
     return _host_and_port(endpoint, text)
@@ -66,6 +72,14 @@ def server_of(endpoint: str) -> dict[str, str | int]:
     return {"server.address": host.strip("[]"), "server.port": int(port)}
 
 
+def fleet_members(endpoint: str | Iterable[str]) -> tuple[str, ...] | None:
+    """Return the members of a fleet, `forebay://HOST:PORT,...`; None for endpoints without that scheme."""
+    given = [endpoint] if isinstance(endpoint, str) else list(endpoint)
+    if len(given) != 1 or not given[0].strip().startswith(FLEET):
+        return None
+    return as_endpoints(given[0].strip().removeprefix(FLEET).rstrip("/"))
+
+
 def as_endpoints(endpoint: str | Iterable[str]) -> tuple[str, ...]:
     """Return the endpoints of a client: one string, several, or one comma-separated string."""
     several = separate(endpoint) if isinstance(endpoint, str) else list(endpoint)
@@ -81,8 +95,10 @@ def as_endpoints(endpoint: str | Iterable[str]) -> tuple[str, ...]:
 def separate(text: str) -> list[str]:
     """Return the endpoints of a comma-separated string, as they were typed.
 
-    Addresses that follow one with ``ipv4:`` or ``ipv6:`` belong to it.
+    Addresses that follow one with ``ipv4:`` or ``ipv6:`` belong to it, and members of a fleet to their address.
     """
+    if text.strip().startswith(FLEET):
+        return [text]
     found: list[str] = []
     for part in text.split(","):
         if found and _is_address(part.strip(), found[-1].strip().partition(":")[0]):

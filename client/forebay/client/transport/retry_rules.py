@@ -47,6 +47,7 @@ _READS: Final = Rule(Repeat.READS)
 RULES: Final[Mapping[str, Rule]] = {
     "GetBrokerInfo": _READS,
     "ListConnections": _READS,
+    "ListShards": _READS,
     "GetBackupStatus": _READS,
     "HandOver": Rule(Repeat.NEVER, "the next owner would hand over too"),
     "SetRealtime": Rule(Repeat.NAMES, "incarnation; the whole broker stays switched as it is"),

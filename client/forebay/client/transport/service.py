@@ -26,11 +26,9 @@ class Service:
         """Return the address of the broker that holds ``sink``, as attributes of spans and metrics."""
         return self._channels.server_of(sink)
 
-    def _method(self, rpc: str, sink: str, endpoint: str | None = None) -> Any:
-        """Return the method of the stub at the broker that holds ``sink``, or at ``endpoint``."""
-        channels = self._channels
-        stub = channels.stub(self._kind, sink) if endpoint is None else channels.stub_at(self._kind, endpoint)
-        return getattr(stub, rpc)
+    def _method(self, rpc: str, endpoint: str) -> Any:
+        """Return the method of the stub at ``endpoint``."""
+        return getattr(self._channels.stub_at(self._kind, endpoint), rpc)
 
     async def call(
         self,
@@ -39,6 +37,7 @@ class Service:
         request: Any,
         *,
         endpoint: str | None = None,
+        creates_in: str | None = None,
         extra_s: float = 0.0,
         policy: RetryPolicy | None = None,
         timeout_s: float | None = None,
@@ -50,15 +49,17 @@ class Service:
         ``timeout_s`` bounds the time limit of an attempt; the other options are those of ``Unary.call``.
         """
 
-        async def attempt(limit_s: float) -> Any:
+        async def attempt(chosen: str, limit_s: float) -> Any:
             if timeout_s is not None:
                 limit_s = min(limit_s, timeout_s)
-            return await self._channels.io.call(self._method(rpc, sink, endpoint), request, limit_s, metadata)
+            return await self._channels.io.call(self._method(rpc, chosen), request, limit_s, metadata)
 
         response, _ = await self.unary.call(
             rpc,
             attempt,
-            endpoint=endpoint or self._channels.endpoint_of(sink),
+            sink=sink,
+            endpoint=endpoint,
+            creates_in=creates_in,
             extra_s=extra_s,
             policy=policy,
             is_idempotent=is_idempotent,
@@ -80,15 +81,22 @@ class Service:
         self, rpc: str, sink: str, request: Any, *, endpoint: str | None = None
     ) -> AsyncGenerator[Any, None]:
         """Yield the responses of a stream, without a retry; only its start has a time limit."""
-        method = self._method(rpc, sink, endpoint)
-        call: Responses = self._channels.io.read(method, request, opening_s=self._channels.opening_s)
-        try:
-            async for response in call:
-                yield response
-        except grpc.RpcError as failure:
-            raise await self._channels.ended(failure, endpoint or self._channels.endpoint_of(sink)) from failure
-        finally:
-            call.cancel()
+        hops = 0
+        while True:
+            chosen = endpoint or await self._channels.locate(sink)
+            method = self._method(rpc, chosen)
+            call: Responses = self._channels.io.read(method, request, opening_s=self._channels.opening_s)
+            try:
+                async for response in call:
+                    yield response
+                return
+            except grpc.RpcError as failure:
+                error = await self._channels.ended(failure, chosen)
+                if endpoint is not None or not self._channels.misplaced(sink, chosen, error, hops):
+                    raise error from failure
+                hops += 1
+            finally:
+                call.cancel()
 
     async def delete(self, rpc: str, sink: str, request: Any, gone: tuple[type[ForebayError], ...]) -> bool:
         """Call a delete; return False if an earlier attempt deleted the object and its answer was lost.
@@ -97,13 +105,13 @@ class Service:
         """
         attempts = 0
 
-        async def attempt(timeout_s: float) -> Any:
+        async def attempt(endpoint: str, timeout_s: float) -> Any:
             nonlocal attempts
             attempts += 1
-            return await self._channels.io.call(self._method(rpc, sink), request, timeout_s)
+            return await self._channels.io.call(self._method(rpc, endpoint), request, timeout_s)
 
         try:
-            await self.unary.call(rpc, attempt, endpoint=self._channels.endpoint_of(sink))
+            await self.unary.call(rpc, attempt, sink=sink)
         except gone:
             if attempts == 1:
                 raise

@@ -18,6 +18,8 @@ from forebay.spark.options.values import OptionValues
 
 ENDPOINT_VARIABLE: Final = "FOREBAY_ENDPOINT"
 DEFAULT_ENDPOINT: Final = "127.0.0.1:7461"
+FLEET: Final = "forebay://"
+"""Scheme of an address that names members of a fleet of shards."""
 CONNECT_TIMEOUT_S: Final = 10.0
 STREAM_CONNECT_TIMEOUT_S: Final = 30.0
 WRITE_NAME_MAX: Final = 91
@@ -94,7 +96,7 @@ class Target:
     """Sink and its brokers."""
 
     endpoints: tuple[str, ...]
-    """``host:port`` of the brokers; at least one."""
+    """``host:port`` of the brokers, at least one; or one `forebay://` with members of a fleet."""
 
     sink: str
     """Name of the sink."""
@@ -308,10 +310,16 @@ def target_options(values: OptionValues, environment: Mapping[str, str], *, conn
 
 
 def endpoints_of(text: str) -> tuple[str, ...]:
-    """Parse ``host`` or ``host:port``, or several separated by commas. Raises `ForebaySparkError`."""
+    """Parse ``host`` or ``host:port``, or several separated by commas. Raises `ForebaySparkError`.
+
+    `forebay://host:port,...`, which names members of a fleet of shards, stays one endpoint.
+    """
     # Imported late, as in _with_port.
     from forebay.client.transport.endpoint import separate  # noqa: PLC0415
 
+    if text.strip().startswith(FLEET):
+        members = [_with_port(part) for part in separate(text.strip().removeprefix(FLEET))]
+        return (f"{FLEET}{','.join(members)}",)
     return tuple(_with_port(part) for part in separate(text) if part.strip())
 
 

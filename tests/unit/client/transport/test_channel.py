@@ -28,7 +28,10 @@ def test_a_stub_is_made_once_per_service_and_endpoint() -> None:
 def test_a_stub_may_be_asked_for_by_many_threads() -> None:
     channels = Channels(ENDPOINTS[:1], ClientSettings())
     found: list[BufferServiceStub] = []
-    threads = [threading.Thread(target=lambda: found.append(channels.stub(BufferServiceStub, "s"))) for _ in range(8)]
+    threads = [
+        threading.Thread(target=lambda: found.append(channels.stub_at(BufferServiceStub, ENDPOINTS[0])))
+        for _ in range(8)
+    ]
 
     for thread in threads:
         thread.start()
@@ -36,5 +39,5 @@ def test_a_stub_may_be_asked_for_by_many_threads() -> None:
         thread.join()
 
     assert len(found) == 8
-    assert channels.stub(BufferServiceStub, "s") in found
+    assert channels.stub_at(BufferServiceStub, ENDPOINTS[0]) in found
     blocked(channels.close())

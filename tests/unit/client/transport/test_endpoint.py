@@ -6,7 +6,7 @@ import pytest
 
 from forebay.client import Client, ClientSettings
 from forebay.client.transport.channel import Channels
-from forebay.client.transport.endpoint import as_endpoints, server_of, with_port
+from forebay.client.transport.endpoint import as_endpoints, fleet_members, server_of, with_port
 from forebay.client.transport.security import channel_of, open_channel
 from forebay.errors.reasons import Reason
 from tests.support.refusals import failure
@@ -61,6 +61,19 @@ def test_an_endpoint_with_a_port_stays_as_it_was_typed(endpoint: str) -> None:
 def test_an_invalid_endpoint_is_refused_with_the_problem(endpoint: str, said: str) -> None:
     with failure(Reason.INVALID_SETTING, match=said):
         with_port(endpoint)
+
+
+def test_members_of_a_fleet_are_behind_its_scheme() -> None:
+    for given in ("forebay://one,two:2", ["forebay://one, two:2"], " forebay://one,two:2/"):
+        assert fleet_members(given) == ("one:7461", "two:2")
+    for given in ("one,two:2", ["one", "two:2"], "dns:///one"):
+        assert fleet_members(given) is None
+
+
+@pytest.mark.parametrize("given", ["forebay://one,forebay://two", ["forebay://one", "two"], "one,forebay://two"])
+def test_an_address_of_a_fleet_is_one_address(given: str | list[str]) -> None:
+    with failure(Reason.INVALID_SETTING, match="forebay:// begins one address"):
+        as_endpoints(members if (members := fleet_members(given)) is not None else given)
 
 
 def test_several_endpoints_are_a_list_or_separated_by_commas() -> None:

@@ -39,6 +39,7 @@ RANGES: Final = ResendRanges(0, 0, ((0, 1),), (), "i")
 CALLS: Final[dict[str, Callable[[Client], object]]] = {
     "GetBrokerInfo": lambda client: client.info(),
     "ListConnections": lambda client: list(client.connections()),
+    "ListShards": lambda client: client.shards.list(),
     "PublishBatch": lambda client: client.publish("orders", [Record(b"x")]),
     "Pull": lambda client: client.pull("orders"),
     "Ack": lambda client: client.ack("orders", [PULLED]),

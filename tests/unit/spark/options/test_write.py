@@ -68,7 +68,16 @@ def test_a_stream_looks_longer_for_its_broker_by_default() -> None:
     assert write_options({"sink": "a", "connect_timeout_s": "2"}, {}, is_stream=True).target.connect_timeout_s == 2
 
 
-@pytest.mark.parametrize("endpoint", ["some where", "http://host:7461", "host:", "host:0", "host:99999", ":7461"])
+def test_members_of_a_fleet_stay_one_endpoint() -> None:
+    given = write_options({"sink": "a", "endpoint": "forebay://one, two:2"}, {})
+
+    assert given.target.endpoints == ("forebay://one:7461,two:2",)
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    ["forebay://", "forebay://one,,two", "some where", "http://host:7461", "host:", "host:0", "host:99999", ":7461"],
+)
 def test_an_endpoint_is_host_and_port(endpoint: str) -> None:
     with pytest.raises(ForebaySparkError, match="host:port"):
         write_options({"sink": "a", "endpoint": endpoint}, {})

@@ -124,6 +124,7 @@ RULES: Final[dict[str, Rule]] = {
     f"{_ADMIN}SetRealtime": Rule(Right.MANAGE, _sink_or_every),
     f"{_ADMIN}ListConnections": Rule(Right.VIEW, _every_sink),
     f"{_ADMIN}HandOver": Rule(Right.ADMIN, _no_sink),
+    f"{_ADMIN}ListShards": Rule(Right.VIEW, _no_sink),
     "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo": Rule(Right.VIEW, _no_sink),
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": Rule(Right.VIEW, _no_sink),
 }

@@ -35,7 +35,9 @@ class SinkServicer(SubscriptionCalls, pb_grpc.SinkServiceServicer):
 
     async def CreateSink(self, request: pb.CreateSinkRequest, context: Any) -> pb.CreateSinkResponse:
         settings = replace(self._broker.sink_defaults, **convert.given(request.settings))
-        buffer, created = await self._broker.create(request.name, settings, request_id=request.request_id)
+        buffer, created = await self._broker.create(
+            request.name, settings, request_id=request.request_id, shard=request.shard
+        )
         return pb.CreateSinkResponse(sink=convert.sink(buffer.record), created=created)
 
     async def GetSink(self, request: pb.GetSinkRequest, context: Any) -> pb.GetSinkResponse:

@@ -4,7 +4,8 @@ Owners use one verb that writes: ``create`` adds the record of a position that h
 position exactly one succeeds, which `probe` tests before an engine is used. The end of a journal is its first missing
 position: records of a slow writer may be behind it. ``replace`` and ``delete`` are for positions below a checkpoint.
 
-Beside the records there are small named objects, created as records are, and files of checkpoints.
+Beside the records there are small named objects and files of checkpoints. Objects that count are created as records
+are, and never replaced; ``put_named`` is for those that only inform.
 """
 
 from __future__ import annotations
@@ -79,6 +80,14 @@ class Engine(Protocol):
 
     def read_named(self, name: str) -> bytes | None:
         """Return a small object, None if there is none. Raises ``EngineAway``."""
+        ...
+
+    def put_named(self, name: str, content: bytes) -> None:
+        """Add or replace a small object as a whole; a power loss may undo it. Raises ``EngineAway``."""
+        ...
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names of the small objects of a folder, as `FOLDER/NAME`. Raises ``EngineAway``."""
         ...
 
     def files(self) -> Target:

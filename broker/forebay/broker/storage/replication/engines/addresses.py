@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from forebay.broker.storage.replication.engine import Engine, EngineUnsuitable
 from forebay.broker.storage.replication.engines.directory import DirectoryEngine
@@ -46,3 +46,11 @@ def open_engine(text: str, *, creates: bool = True) -> Engine:
     except AddressInvalid as error:
         raise EngineUnsuitable(f"journal {error}") from error
     return BucketEngine(objects, address)
+
+
+def below(text: str, *names: str) -> str:
+    """Return the address of a folder below a path or an address, with the options of that address."""
+    if "://" not in text:
+        return str(Path(text, *names))
+    url = urlsplit(text)
+    return urlunsplit(url._replace(path="/".join([url.path.rstrip("/"), *names])))

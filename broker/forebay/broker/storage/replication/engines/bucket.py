@@ -116,6 +116,17 @@ class BucketEngine:
         """See ``Engine.read_named``."""
         return self._read(name)
 
+    def put_named(self, name: str, content: bytes) -> None:
+        """See ``Engine.put_named``."""
+        with self._failing():
+            obstore.put(self._objects, name, content, use_multipart=False)
+
+    def names(self, folder: str) -> list[str]:
+        """See ``Engine.names``."""
+        with self._failing():
+            found = [each["path"] for listed in obstore.list(self._objects, folder) for each in listed]
+        return sorted(f"{folder}/{path.rpartition('/')[2]}" for path in found)
+
     def files(self) -> Target:
         """See ``Engine.files``."""
         return ObjectTarget(self._objects, self.address, folder=FILES)

@@ -145,6 +145,22 @@ class DirectoryEngine:
         """See ``Engine.read_named``."""
         return self._read(name)
 
+    def put_named(self, name: str, content: bytes) -> None:
+        """See ``Engine.put_named``."""
+        with self._answering():
+            with suppress(FileExistsError):
+                os.mkdir(name.rpartition("/")[0], DIRECTORY_MODE, dir_fd=self._handle)
+            os.replace(self._draft((content,)), name, src_dir_fd=self._handle, dst_dir_fd=self._handle)
+
+    def names(self, folder: str) -> list[str]:
+        """See ``Engine.names``."""
+        with self._answering():
+            try:
+                with self._opened_folder(folder) as handle:
+                    return sorted(f"{folder}/{name}" for name in os.listdir(handle))
+            except FileNotFoundError:
+                return []
+
     def files(self) -> Target:
         """See ``Engine.files``. Raises ``EngineAway``."""
         with self._answering():

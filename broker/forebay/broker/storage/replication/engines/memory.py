@@ -131,6 +131,18 @@ class MemoryEngine:
         self._answer()
         return self.named.get(name)
 
+    def put_named(self, name: str, content: bytes) -> None:
+        """See ``Engine.put_named``."""
+        self._answer()
+        with self._lock:
+            self.named[name] = content
+
+    def names(self, folder: str) -> list[str]:
+        """See ``Engine.names``."""
+        self._answer()
+        with self._lock:
+            return sorted(name for name in self.named if name.startswith(f"{folder}/"))
+
     def files(self) -> Target:
         """See ``Engine.files``."""
         return self._files

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from forebay.broker.storage.replication.engine import EngineUnsuitable
-from forebay.broker.storage.replication.engines.addresses import open_engine
+from forebay.broker.storage.replication.engines.addresses import below, open_engine
 
 
 def test_a_path_and_a_file_address_name_a_directory(tmp_path: Path) -> None:
@@ -31,3 +31,20 @@ def test_an_object_store_is_named_without_its_options() -> None:
 def test_an_address_that_names_no_engine_is_refused(text: str, problem: str) -> None:
     with pytest.raises(EngineUnsuitable, match=problem):
         open_engine(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("/journal", "/journal/shards/a"),
+        ("journal/", "journal/shards/a"),
+        ("file:///journal", "file:///journal/shards/a"),
+        ("s3://bucket", "s3://bucket/shards/a"),
+        (
+            "s3://bucket/x/?endpoint=http://minio:9000&region=y",
+            "s3://bucket/x/shards/a?endpoint=http://minio:9000&region=y",
+        ),
+    ],
+)
+def test_a_folder_below_an_address_keeps_the_options_of_the_address(text: str, found: str) -> None:
+    assert below(text, "shards", "a") == found

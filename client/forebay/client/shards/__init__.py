@@ -1,0 +1,1 @@
+"""Shards of a fleet as a client finds them."""

@@ -1,0 +1,232 @@
+"""Fleet: brokers of several shards behind one address, and the shard of each sink.
+
+`forebay://a:7461,b:7461` names any members. One of them lists the shards and their owners; that list is a hint, and is
+read again when an owner does not answer. Owners are asked for the name of their shard before they are trusted.
+
+The shard of a sink is fixed when the sink is created. Where shards were added since, it is not the first one in the
+rendezvous order of its name. So the shards are asked in that order, and the answer is kept until it proves wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from forebay.client.errors import BrokerUnavailable, DeadlineExceeded, ForebayError, InvalidArgument, SinkNotFound
+from forebay.client.shards.shard import Shard
+from forebay.errors.reasons import Reason
+from forebay.shards.rendezvous import DLQ_SUFFIX, ranked
+
+PLACES_MAX: Final = 100_000
+"""Sinks whose shard is remembered; above it all are forgotten."""
+HOPS_MAX: Final = 2
+"""Times that a call, or the opening of a stream, follows ``NOT_OWNER``."""
+_SILENT: Final = (BrokerUnavailable, DeadlineExceeded)
+
+
+class Fleet:
+    """Shards and sinks of one client, as far as they are known. Thread-safe."""
+
+    def __init__(
+        self,
+        members: Sequence[str],
+        list_shards: Callable[[str], Awaitable[tuple[str, Sequence[Shard]]]],
+        has_sink: Callable[[str, str], Awaitable[bool]],
+    ) -> None:
+        """Nothing is asked yet.
+
+        ``list_shards(endpoint)`` returns the shard of a broker and all that it knows, ``has_sink(endpoint, sink)``
+        whether a broker has a sink. Both raise ``ForebayError``.
+        """
+        self.members: Final = tuple(members)
+        self._list = list_shards
+        self._has = has_sink
+        self._shards: dict[str, Shard] = {}
+        """By name; replaced as a whole."""
+        self._is_stale = True
+        self._silent: set[str] = set()
+        """Endpoints that have not answered since the last read."""
+        self._confirmed: set[tuple[str, str]] = set()
+        """Shards and endpoints whose broker has said that it owns the shard."""
+        self._places: dict[str, str] = {}
+        """Shard by sink."""
+        self._led: dict[str, str] = {}
+        """Endpoint by sink, as ``NOT_OWNER`` has named it; used once."""
+
+    @property
+    def address(self) -> str:
+        """Address of the fleet."""
+        return f"forebay://{','.join(self.members)}"
+
+    @property
+    def owners(self) -> tuple[str, ...]:
+        """Endpoints of the owners by the names of their shards; the members before the first answer."""
+        return tuple(shard.endpoint for _, shard in sorted(self._shards.items())) or self.members
+
+    def guess(self, sink: str) -> str:
+        """Return the endpoint of a sink as far as it is known, without asking."""
+        shards = self._shards
+        if not shards:
+            return self.members[0]
+        placed = self._places.get(sink)
+        return shards[placed if placed in shards else ranked(sink, shards)[0]].endpoint
+
+    def is_placed(self, sink: str) -> bool:
+        """Return True if ``guess`` is not only a guess."""
+        return not self._is_stale and (len(self._shards) == 1 or self._places.get(sink) in self._shards)
+
+    def note(self, sink: str, endpoint: str) -> None:
+        """Record that the owner at an endpoint has listed a sink."""
+        for name, shard in self._shards.items():
+            if shard.endpoint == endpoint:
+                self._place(sink, name)
+
+    async def shards(self, *, again: bool = False) -> list[Shard]:
+        """Return the shards by name; ``again`` reads them, also if they are known.
+
+        Raises ``BrokerUnavailable`` if no member answers, and ``INVALID_SETTING`` for members that are no fleet.
+        """
+        if again:
+            self._is_stale = True
+        await self._load()
+        return [shard for _, shard in sorted(self._shards.items())]
+
+    async def locate(self, sink: str, *, creates_in: str | None = None) -> str:
+        """Return the endpoint of the broker that has a sink; of its home if there is none.
+
+        With ``creates_in``, a shard or empty for the home, it is that of the broker that creates it. Each shard is
+        asked then, so that no name exists twice: raises ``BrokerUnavailable`` if one does not answer, and no shard has
+        the sink.
+        """
+        await self._load()
+        led = self._led.pop(sink, None)
+        if led is not None and creates_in is None:
+            return led
+        if led is not None:  # the broker knows a shard that was not asked yet
+            self._is_stale = True
+            await self._load()
+        placed = self._places.get(sink)
+        if placed is None or placed not in self._shards or creates_in is not None:
+            placed = await self._search(sink)
+        if placed is None:
+            placed = creates_in if creates_in in self._shards else ranked(sink, self._shards)[0]
+        return await self._owner(placed)
+
+    def misplaced(self, sink: str, endpoint: str, error: ForebayError, hops: int) -> bool:
+        """Record the error of a call for a sink; return True to call ``locate`` again.
+
+        ``hops`` is the number of times that this call has followed before.
+        """
+        if error.reason == Reason.NOT_OWNER.name:
+            self._places.pop(sink, None)
+            if hops == 0 and error.facts.get("endpoint", ""):
+                self._led[sink] = error.facts["endpoint"]
+            else:
+                self._is_stale = True
+            return hops < HOPS_MAX
+        if isinstance(error, SinkNotFound):
+            self._places.pop(sink, None)
+        elif isinstance(error, _SILENT):
+            self._lost(endpoint)
+        return False
+
+    def shard_of(self, sink: str) -> str:
+        """Return the name of the shard of a sink that ``locate`` has found, or of its home."""
+        placed = self._places.get(sink)
+        return placed if placed is not None else ranked(sink, self._shards)[0]
+
+    async def _load(self) -> None:
+        """Read the shards where they are unknown, or an owner does not answer."""
+        if self._shards and not self._is_stale:
+            return
+        self._is_stale = False
+        silent, self._silent = self._silent, set()
+        known = dict.fromkeys([*self.owners, *self.members])
+        failure: ForebayError | None = None
+        has_answer = False
+        for endpoint in sorted(known, key=lambda each: each in silent):
+            try:
+                own, listed = await self._list(endpoint)
+            except _SILENT as error:
+                failure = error
+                continue
+            except BaseException:
+                self._is_stale = True
+                raise
+            self._take(endpoint, own, listed)
+            has_answer = True
+            if not silent & set(self.owners):
+                return  # each owner that was lost has a successor
+        if not has_answer:
+            self._is_stale = True
+            raise BrokerUnavailable(f"no member of {self.address} answers: {failure}") from failure
+
+    def _take(self, endpoint: str, own: str, listed: Sequence[Shard]) -> None:
+        """Replace what is known; of two owners of a shard that of the higher epoch counts."""
+        if not listed and len(self.members) > 1:
+            self._is_stale = True
+            raise InvalidArgument(
+                f"{self.address}: the broker at {endpoint} has no journal, so it is of no fleet; name brokers that "
+                "have one, or independent brokers without forebay://",
+                reason=Reason.INVALID_SETTING,
+                facts={"field": "endpoint", "value": endpoint},
+            )
+        found = {shard.name: shard for shard in listed} or {"": Shard("", endpoint, 0)}
+        if "" in found:  # its only owner answers here, whatever it calls itself
+            found = {"": Shard("", endpoint, found[""].owner_epoch)}
+        before = self._shards
+        self._shards = {
+            name: before[name] if name in before and before[name].owner_epoch > shard.owner_epoch else shard
+            for name, shard in found.items()
+        }
+        if own in self._shards and self._shards[own].endpoint == endpoint:
+            self._confirmed.add((own, endpoint))
+
+    async def _search(self, sink: str) -> str | None:
+        """Return the shard that has a sink, None if none has it; the only shard is not asked."""
+        shards = self._shards
+        if len(shards) == 1:
+            return next(iter(shards))
+        failure: ForebayError | None = None
+        names = [sink, sink.removesuffix(DLQ_SUFFIX)] if sink.endswith(DLQ_SUFFIX) else [sink]
+        for name in names:  # dead letters are where their origin is, also before there are any
+            for shard in ranked(sink, shards):
+                try:
+                    if await self._has(await self._owner(shard), name):
+                        self._place(sink, shard)
+                        return shard
+                except _SILENT as error:
+                    self._lost(shards[shard].endpoint)
+                    failure = error
+        if failure is not None:
+            raise failure
+        return None
+
+    async def _owner(self, name: str) -> str:
+        """Return the endpoint of the owner of a shard, which has said so itself."""
+        shard = self._shards[name]
+        if not name or (name, shard.endpoint) in self._confirmed:
+            return shard.endpoint
+        try:
+            own, _ = await self._list(shard.endpoint)
+        except _SILENT:
+            self._lost(shard.endpoint)
+            raise
+        if own != name:
+            self._lost(shard.endpoint)
+            raise BrokerUnavailable(
+                f"the broker at {shard.endpoint} owns shard {own!r}, not {name!r}: the directory is out of date"
+            )
+        self._confirmed.add((name, shard.endpoint))
+        return shard.endpoint
+
+    def _place(self, sink: str, shard: str) -> None:
+        if len(self._places) >= PLACES_MAX:
+            self._places.clear()
+        self._places[sink] = shard
+
+    def _lost(self, endpoint: str) -> None:
+        """Read the shards before the next call: the broker at an endpoint does not answer."""
+        self._silent.add(endpoint)
+        self._confirmed = {pair for pair in self._confirmed if pair[1] != endpoint}
+        self._is_stale = True

@@ -1,0 +1,19 @@
+"""Values of shards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Shard of a fleet and its owner, as a broker knows them: a hint, the owner may be lost since."""
+
+    name: str
+    """Name; empty for the only shard of a journal without names, and for a broker without a journal."""
+
+    endpoint: str
+    """HOST:PORT of the owner."""
+
+    owner_epoch: int
+    """Epoch of the owner: a takeover begins a higher one. 0 for a broker without a journal."""

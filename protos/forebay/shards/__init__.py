@@ -1,0 +1,1 @@
+"""Mapping of sinks to shards, which brokers and clients compute alike."""

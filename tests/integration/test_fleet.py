@@ -1,0 +1,222 @@
+"""Shards of one fleet in broker processes, and clients that know only some of the members."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from forebay.client import (
+    Client,
+    EpochCommit,
+    InvalidArgument,
+    NotOwner,
+    ReplayedRecord,
+    Sink,
+    SinkNotFound,
+    Stage,
+    aio,
+)
+from forebay.shards.rendezvous import ranked
+from tests.support.calls.eventually import until
+from tests.support.processes.broker import BrokerProcess, Launcher, free_port
+
+AFTER_S = 1.0
+SINKS = [f"topic-{number}" for number in range(10)]
+
+
+class Members:
+    """Brokers by name, each in a directory of its own and with an endpoint of its own."""
+
+    def __init__(self, launcher: Launcher, directory: Path) -> None:
+        self._launcher, self._directory = launcher, directory
+        self.endpoints = {name: f"127.0.0.1:{free_port()}" for name in ("a1", "a2", "b1", "c1")}
+
+    def start(self, name: str) -> BrokerProcess:
+        """Start a member; the first letter of its name is that of its shard."""
+        return self._launcher.start(
+            self._directory / name,
+            self.endpoints[name],
+            journal=str(self._directory / "journal"),
+            shard=name[0],
+            takeover_after_s=AFTER_S,
+        )
+
+    @property
+    def address(self) -> str:
+        return f"forebay://{','.join(self.endpoints.values())}"
+
+
+@pytest.fixture
+def members(tmp_path: Path) -> Iterator[Members]:
+    with Launcher() as launcher:
+        yield Members(launcher, tmp_path)
+
+
+def names_at(endpoint: str) -> set[str]:
+    with Client(endpoint) as client:
+        return {sink.name for sink in client.sinks.list()}
+
+
+def know_each_other(*endpoints: str) -> None:
+    def complete(endpoint: str) -> bool:
+        with Client(endpoint) as client:
+            return len(client.shards.list()) == len(endpoints)
+
+    until(lambda: all(complete(endpoint) for endpoint in endpoints), timeout_s=60.0)
+
+
+def values_of(client: Client, sink: str) -> list[bytes]:
+    return [record.value for record in client.replay(sink) if isinstance(record, ReplayedRecord)]
+
+
+def publish(client: Client, sink: str, *values: bytes) -> None:
+    with client.publisher(sink) as publisher:
+        publisher.send_many(values)
+
+
+def test_sinks_are_spread_over_the_shards_and_every_call_finds_its_shard(members: Members) -> None:
+    with members.start("a1") as a, members.start("b1") as b:
+        know_each_other(a.ready(), b.ready())
+        homes = {sink: ranked(sink, ["a", "b"])[0] for sink in SINKS}
+        assert set(homes.values()) == {"a", "b"}
+
+        with Client(f"forebay://{members.endpoints['a1']}") as client:
+            for sink in SINKS:
+                client.sinks.create(sink)
+                publish(client, sink, sink.encode())
+
+            assert [sink.name for sink in client.sinks.list()] == SINKS
+            for sink in SINKS:
+                assert values_of(client, sink) == [sink.encode()]
+                for delivery in client.subscriber(sink):
+                    assert [record.value for record in delivery] == [sink.encode()]
+                    delivery.ack()
+                    break
+            with pytest.raises(SinkNotFound):
+                client.sinks.get("missing")
+
+        assert names_at(a.endpoint) == {sink for sink, home in homes.items() if home == "a"}
+        assert names_at(b.endpoint) == {sink for sink, home in homes.items() if home == "b"}
+
+
+def test_clients_follow_a_shard_to_its_next_owner(members: Members) -> None:
+    with members.start("a1") as first, members.start("b1") as other:
+        know_each_other(first.ready(), other.ready())
+        sink = next(name for name in SINKS if ranked(name, ["a", "b"])[0] == "a")
+        with members.start("a2") as follower, Client(members.address) as client:
+            client.sinks.create(sink)
+            publisher = client.publisher(sink)
+            publisher.send(b"1").result(timeout=30.0)
+            first.kill()
+
+            late = publisher.send(b"2")
+            follower.ready()
+
+            assert late.result(timeout=60.0).first_offset == 1
+            publisher.close()
+            assert values_of(client, sink) == [b"1", b"2"]
+            assert {shard.name: shard.endpoint for shard in client.shards.list()} == {
+                "a": follower.endpoint,
+                "b": other.endpoint,
+            }
+
+
+def test_a_broker_of_another_shard_names_the_owner_and_creates_nothing(members: Members) -> None:
+    with members.start("a1") as a, members.start("b1") as b:
+        know_each_other(a.ready(), b.ready())
+        sink = next(name for name in SINKS if ranked(name, ["a", "b"])[0] == "b")
+        with Client(a.endpoint) as client:
+            calls: list[Callable[[str], Sink]] = [client.sinks.get, client.sinks.create]
+            for call in calls:
+                with pytest.raises(NotOwner) as failure:
+                    call(sink)
+                assert failure.value.facts["shard"] == "b"
+                assert failure.value.facts["endpoint"] == b.endpoint
+        assert not names_at(a.endpoint)
+
+
+def test_a_shard_that_is_added_moves_no_sink_and_doubles_no_name(members: Members) -> None:
+    moved = [name for name in SINKS if ranked(name, ["a", "b", "c"])[0] == "c"]
+    assert moved
+    with members.start("a1") as a, members.start("b1") as b:
+        know_each_other(a.ready(), b.ready())
+        with Client(members.address) as before:
+            for sink in moved:
+                before.sinks.create(sink)
+                publish(before, sink, b"1")
+            with members.start("c1") as c, Client(members.address) as client:
+                know_each_other(a.endpoint, b.endpoint, c.ready())
+
+                for sink in moved:
+                    publish(client, sink, b"2")
+                    client.sinks.create(sink, exist_ok=True)
+                    assert values_of(before, sink) == [b"1", b"2"]
+                assert not names_at(c.endpoint)
+
+                before.sinks.delete(moved[0], force=True)
+                before.sinks.create(moved[0])
+                assert names_at(c.endpoint) == {moved[0]}
+                publish(client, moved[0], b"3")
+                assert values_of(client, moved[0]) == [b"3"]
+
+
+def test_a_commit_across_shards_is_refused_and_sinks_of_one_shard_are_committed_together(members: Members) -> None:
+    with members.start("a1") as a, members.start("b1") as b:
+        know_each_other(a.ready(), b.ready())
+        of_a, of_b = (next(name for name in SINKS if ranked(name, ["a", "b"])[0] == shard) for shard in "ab")
+        with Client(members.address) as client:
+
+            def stage(*sinks: str) -> list[EpochCommit]:
+                ticket = client.epochs.take_ticket(sinks[0])
+                commits = []
+                for sink in sinks:
+                    staged = Stage(producer="nightly", epoch=1, run="one", ticket=ticket)
+                    with client.publisher(sink, stage=staged) as publisher:
+                        publisher.send_many([b"x"])
+                    commits.append(EpochCommit.of(sink, staged, [publisher.staged()]))
+                return commits
+
+            client.sinks.create(of_a)
+            client.sinks.create(of_b)
+            with pytest.raises(InvalidArgument, match=r"in different shards .*`forebay sink create NAME --shard"):
+                client.epochs.commit(stage(of_a, of_b))
+
+            client.sinks.create("beside", shard="a")
+            client.sinks.create("with", shard="a")
+            client.epochs.commit(stage("beside", "with"))
+
+            assert values_of(client, "beside") == values_of(client, "with") == [b"x"]
+        assert names_at(a.endpoint) == {of_a, "beside", "with"}
+
+
+def test_the_asyncio_client_finds_the_shards_too(members: Members) -> None:
+    async def scenario(address: str) -> None:
+        async with aio.Client(address) as client:
+            for sink in SINKS:
+                await client.sinks.create(sink)
+                async with await client.publisher(sink) as publisher:
+                    await publisher.send(b"x")
+            for sink in SINKS:
+                found = [record async for record in client.replay(sink)]
+                assert [record.value for record in found if isinstance(record, ReplayedRecord)] == [b"x"]
+            assert [shard.name for shard in await client.shards.list()] == ["a", "b"]
+
+    with members.start("a1") as a, members.start("b1") as b:
+        know_each_other(a.ready(), b.ready())
+        asyncio.run(scenario(members.address))
+
+
+def test_a_shard_of_a_fleet_is_handed_over_by_its_name(members: Members) -> None:
+    with members.start("a1") as first, members.start("b1") as other:
+        know_each_other(first.ready(), other.ready())
+        with members.start("a2") as follower, Client(members.address) as client:
+            with pytest.raises(InvalidArgument, match="must be one of a, b"):
+                client.shards.hand_over(shard="c")
+
+            client.shards.hand_over(shard="a")
+
+            follower.ready()
+            until(lambda: {one.name: one.endpoint for one in client.shards.list()}["a"] == follower.endpoint)
