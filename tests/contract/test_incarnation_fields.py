@@ -61,6 +61,7 @@ def test_all_rpcs_but_the_listed_ones_name_a_sink() -> None:
         "GetBrokerInfo",
         "HandOver",
         "ListConnections",
+        "ListShards",
         "ListPositions",
         "ListSinks",
     }
