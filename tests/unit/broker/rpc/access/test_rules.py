@@ -17,6 +17,7 @@ SINKLESS = {
     "/forebay.v1.AdminService/GetBrokerInfo",
     "/forebay.v1.AdminService/HandOver",
     "/forebay.v1.AdminService/ListConnections",
+    "/forebay.v1.AdminService/ListShards",
     "/forebay.v1.BackupService/CreateBackup",
     "/forebay.v1.BackupService/GetBackupStatus",
     "/forebay.v1.SinkService/ListSinks",
