@@ -32,8 +32,8 @@ class Figures:
 
 def collect(client: Client) -> Figures:
     """Return the figures now. Raises the errors of the client, such as ``BrokerUnavailable``."""
+    sinks = stats_of(client, None)  # first: after a takeover it finds the next owner of a shard
     brokers = [client.info(endpoint) for endpoint in client.endpoints]
-    sinks = stats_of(client, None)
     connections: list[Connection] = []
     refused = ""
     try:

@@ -209,6 +209,7 @@ class PartitionPages:
                     hops = 0
                 if self._channels.misplaced(self._sink, self._endpoint, error, hops):
                     hops += 1
+                    self._opened_at = None
                     continue
                 if not error.retryable and not isinstance(error, PageCorrupt):
                     raise

@@ -12,7 +12,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from forebay.client.errors import BrokerUnavailable, DeadlineExceeded, ForebayError, InvalidArgument, SinkNotFound
+from forebay.client.errors import (
+    BrokerUnavailable,
+    Closed,
+    DeadlineExceeded,
+    ForebayError,
+    InvalidArgument,
+    SinkNotFound,
+)
 from forebay.client.shards.shard import Shard
 from forebay.errors.reasons import Reason
 from forebay.shards.rendezvous import DLQ_SUFFIX, ranked
@@ -98,16 +105,19 @@ class Fleet:
         asked then, so that no name exists twice: raises ``BrokerUnavailable`` if one does not answer, and no shard has
         the sink.
         """
-        await self._load()
+        if creates_in is not None:  # also a shard that was added a moment ago is asked
+            self._is_stale = True
+        is_new = await self._load()
         led = self._led.pop(sink, None)
         if led is not None and creates_in is None:
             return led
-        if led is not None:  # the broker knows a shard that was not asked yet
-            self._is_stale = True
-            await self._load()
         placed = self._places.get(sink)
         if placed is None or placed not in self._shards or creates_in is not None:
             placed = await self._search(sink)
+            if placed is None and not is_new:  # it may be in a shard that was added since
+                self._is_stale = True
+                await self._load()
+                placed = await self._search(sink)
         if placed is None:
             placed = creates_in if creates_in in self._shards else ranked(sink, self._shards)[0]
         return await self._owner(placed)
@@ -119,35 +129,46 @@ class Fleet:
         """
         if error.reason == Reason.NOT_OWNER.name:
             self._places.pop(sink, None)
+            is_known = error.facts.get("shard", "") in self._shards
             if hops == 0 and error.facts.get("endpoint", ""):
                 self._led[sink] = error.facts["endpoint"]
-            else:
+            if hops > 0 or not is_known:
                 self._is_stale = True
             return hops < HOPS_MAX
         if isinstance(error, SinkNotFound):
             self._places.pop(sink, None)
-        elif isinstance(error, _SILENT):
-            self._lost(endpoint)
+            self._is_stale = True
+        self.note_failure(endpoint, error)
         return False
+
+    def note_failure(self, endpoint: str, error: ForebayError) -> None:
+        """Record the error of a call to an endpoint: after no answer the shards are read before the next call."""
+        if isinstance(error, _SILENT):
+            self._lost(endpoint)
 
     def shard_of(self, sink: str) -> str:
         """Return the name of the shard of a sink that ``locate`` has found, or of its home."""
         placed = self._places.get(sink)
         return placed if placed is not None else ranked(sink, self._shards)[0]
 
-    async def _load(self) -> None:
-        """Read the shards where they are unknown, or an owner does not answer."""
+    async def _load(self) -> bool:
+        """Read the shards where they are unknown, or an owner does not answer; returns True if they were read."""
         if self._shards and not self._is_stale:
-            return
+            return False
         self._is_stale = False
         silent, self._silent = self._silent, set()
         known = dict.fromkeys([*self.owners, *self.members])
         failure: ForebayError | None = None
         has_answer = False
         for endpoint in sorted(known, key=lambda each: each in silent):
+            if has_answer and endpoint in silent:
+                break  # it would only delay the calls to other shards
             try:
                 own, listed = await self._list(endpoint)
-            except _SILENT as error:
+            except Closed:
+                self._is_stale = True
+                raise
+            except ForebayError as error:  # the next member may answer
                 failure = error
                 continue
             except BaseException:
@@ -156,10 +177,13 @@ class Fleet:
             self._take(endpoint, own, listed)
             has_answer = True
             if not silent & set(self.owners):
-                return  # each owner that was lost has a successor
+                break  # each owner that was lost has a successor
         if not has_answer:
             self._is_stale = True
+            if failure is not None and not isinstance(failure, _SILENT):
+                raise failure
             raise BrokerUnavailable(f"no member of {self.address} answers: {failure}") from failure
+        return True
 
     def _take(self, endpoint: str, own: str, listed: Sequence[Shard]) -> None:
         """Replace what is known; of two owners of a shard that of the higher epoch counts."""
@@ -204,7 +228,9 @@ class Fleet:
 
     async def _owner(self, name: str) -> str:
         """Return the endpoint of the owner of a shard, which has said so itself."""
-        shard = self._shards[name]
+        shard = self._shards.get(name)
+        if shard is None:  # another thread has read the shards meanwhile
+            raise BrokerUnavailable(f"shard {name!r} is not listed any more")
         if not name or (name, shard.endpoint) in self._confirmed:
             return shard.endpoint
         try:
@@ -228,5 +254,5 @@ class Fleet:
     def _lost(self, endpoint: str) -> None:
         """Read the shards before the next call: the broker at an endpoint does not answer."""
         self._silent.add(endpoint)
-        self._confirmed = {pair for pair in self._confirmed if pair[1] != endpoint}
+        self._confirmed = {pair for pair in self._confirmed.copy() if pair[1] != endpoint}
         self._is_stale = True

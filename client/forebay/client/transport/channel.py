@@ -94,6 +94,7 @@ class Channels:
     """One channel per endpoint and process. Thread-safe."""
 
     def __init__(self, endpoints: str | Iterable[str], settings: ClientSettings, io: Io = THREADS) -> None:
+        endpoints = endpoints if isinstance(endpoints, str) else tuple(endpoints)
         members = fleet_members(endpoints)
         self.fleet = Fleet(members, self._list_shards, self._has_sink) if members is not None else None
         """Shards, None for independent brokers."""
@@ -137,6 +138,11 @@ class Channels:
     def is_placed(self, sink: str) -> bool:
         """Return True if ``endpoint_of`` needs no ``locate`` before."""
         return self.fleet is None or self.fleet.is_placed(sink)
+
+    def note_failure(self, endpoint: str, error: ForebayError) -> None:
+        """Record the error of a call to an endpoint: another broker may own its shard by now."""
+        if self.fleet is not None:
+            self.fleet.note_failure(endpoint, error)
 
     def misplaced(self, sink: str, endpoint: str, error: ForebayError, hops: int) -> bool:
         """Return True if a call that ended with ``error`` may be repeated at once where ``locate`` says.
@@ -322,7 +328,10 @@ class Unary:
                     return await attempt(chosen, settings.call_timeout_s + extra_s)
                 except grpc.RpcError as failure:
                     error = await channels.ended(failure, chosen)
-                    if endpoint is not None or not channels.misplaced(sink, chosen, error, hops):
+                    if endpoint is not None:
+                        channels.note_failure(endpoint, error)
+                        raise error from failure
+                    if not channels.misplaced(sink, chosen, error, hops):
                         raise error from failure
                     hops += 1
                 except ValueError as failure:  # grpc: the channel was closed by another thread

@@ -92,7 +92,10 @@ class Service:
                 return
             except grpc.RpcError as failure:
                 error = await self._channels.ended(failure, chosen)
-                if endpoint is not None or not self._channels.misplaced(sink, chosen, error, hops):
+                if endpoint is not None:
+                    self._channels.note_failure(endpoint, error)
+                    raise error from failure
+                if not self._channels.misplaced(sink, chosen, error, hops):
                     raise error from failure
                 hops += 1
             finally:

@@ -50,8 +50,8 @@ class World:
         return sink in self.sinks.get(self._at(endpoint), set())
 
 
-def not_owner(endpoint: str) -> NotOwner:
-    return NotOwner("elsewhere", facts={"endpoint": endpoint, "shard": "x"})
+def not_owner(endpoint: str, shard: str = "a") -> NotOwner:
+    return NotOwner("elsewhere", facts={"endpoint": endpoint, "shard": shard})
 
 
 def test_the_first_member_that_answers_lists_the_shards() -> None:
@@ -232,3 +232,81 @@ def test_a_refused_credential_is_no_silence() -> None:
 
     with pytest.raises(AccessDenied):
         blocked(Fleet(["one:1", "two:1"], refuse, has).shards())
+
+
+def added(world: World, shard: str) -> None:
+    """Add a shard that the client has not read yet."""
+    world.owners[f"{shard}:1"] = shard
+    world.directory[shard] = Shard(shard, f"{shard}:1", 1)
+
+
+def test_a_creation_asks_also_a_shard_that_was_added_since() -> None:
+    world = World("a", "b")
+    fleet = world.fleet("a:1")
+    blocked(fleet.shards())
+    added(world, "c")
+    world.sinks["c"] = {OF_B}
+
+    assert blocked(fleet.locate(OF_B, creates_in="")) == "c:1"
+
+
+def test_a_sink_in_a_shard_that_was_added_since_is_found() -> None:
+    world = World("a", "b")
+    fleet = world.fleet("a:1")
+    blocked(fleet.shards())
+    added(world, "c")
+    world.sinks["c"] = {OF_B}
+
+    assert blocked(fleet.locate(OF_B)) == "c:1"
+
+
+def test_a_shard_that_a_broker_names_and_the_client_does_not_know_is_read() -> None:
+    world = World("a", "b")
+    fleet = world.fleet("a:1")
+    blocked(fleet.shards())
+    added(world, "x")
+
+    assert fleet.misplaced(OF_B, "b:1", not_owner("x:1", "x"), 0)
+    assert blocked(fleet.locate(OF_B)) == "x:1"
+    assert "x:1" in fleet.owners
+
+
+def test_a_call_to_an_owner_that_does_not_answer_leads_to_the_next_one() -> None:
+    world = World("a", "b")
+    fleet = world.fleet("a:1", "b:1")
+    blocked(fleet.shards())
+    world.take_over("b", "b:2")
+
+    fleet.note_failure("b:1", BrokerUnavailable("no answer"))
+    blocked(fleet.shards())
+
+    assert fleet.owners == ("a:1", "b:2")
+
+
+def test_an_owner_that_was_silent_is_not_asked_again_while_another_member_answers() -> None:
+    world = World("a", "b")
+    fleet = world.fleet("a:1", "b:1")
+    blocked(fleet.shards())
+    fleet.note_failure("b:1", BrokerUnavailable("no answer"))
+    world.calls.clear()
+
+    blocked(fleet.shards())
+
+    assert world.calls == ["list a:1"]
+
+
+def test_a_member_that_refuses_the_call_does_not_hide_the_others() -> None:
+    world = World("a", "b")
+    refused = AccessDenied("no", reason=Reason.TOKEN_REFUSED)
+
+    async def list_shards(endpoint: str) -> tuple[str, list[Shard]]:
+        if endpoint == "x:1":
+            raise refused
+        return await world._list(endpoint)
+
+    async def has(endpoint: str, sink: str) -> bool:
+        return False
+
+    assert len(blocked(Fleet(["x:1", "a:1"], list_shards, has).shards())) == 2
+    with pytest.raises(AccessDenied):
+        blocked(Fleet(["x:1"], list_shards, has).shards())

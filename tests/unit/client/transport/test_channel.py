@@ -1,4 +1,4 @@
-"""Stubs are kept with their channel."""
+"""Endpoints, and stubs that are kept with their channel."""
 
 from __future__ import annotations
 
@@ -12,6 +12,12 @@ from forebay.v1.sink_service_pb2_grpc import SinkServiceStub
 
 ENDPOINTS = ("127.0.0.1:1", "127.0.0.1:2")
 """Never connected to."""
+
+
+def test_endpoints_may_be_an_iterator() -> None:
+    channels = Channels(iter(ENDPOINTS), ClientSettings())
+
+    assert channels.endpoints == ENDPOINTS
 
 
 def test_a_stub_is_made_once_per_service_and_endpoint() -> None:
