@@ -82,6 +82,12 @@ class Gauges:
         """Observe these connections."""
         self._connections = connections
 
+    def close(self) -> None:
+        """Let the broker go: a meter without an exporter keeps its callbacks as long as the process runs."""
+        self._broker = self._connections = None
+        for figures in (self._lags, self._replays, self._measures, self._states, self._seen):
+            figures.clear()
+
     def measured(self, sink: str, subscription: str, lanes: Sequence[Lag], state: str) -> None:
         """Take the lag and the state of a subscription."""
         self._states[sink, subscription] = state

@@ -11,6 +11,7 @@ import logging
 import os
 import signal
 import socket
+import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -26,6 +27,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from forebay.broker import telemetry
 from forebay.broker.composition import build_served
 from forebay.broker.console.facts import Facts
+from forebay.broker.core.errors import Draining
 from forebay.broker.core.resources.connections import ConnectionLimits
 from forebay.broker.rpc.admin_service import AdminServicer, Identity
 from forebay.broker.rpc.backup_service import BackupServicer
@@ -348,6 +350,8 @@ class Serving:
         assert isinstance(self._store, ReplicatedStore), "only a broker with a journal is asked"
         if to == takeover_endpoint(self.settings):
             return False
+        if self.handing_over.is_set() or self._is_stopping:  # to the broker that the first caller has named
+            raise Draining
         _log.warning("shard is handed over to=%s epoch=%d", to or "any other broker", self._store.owner.epoch)
         self._store.successor = to or ANY_OTHER
         self.handing_over.set()
@@ -445,14 +449,18 @@ def serve(
     read(settings)  # invalid files are refused before anything is opened
     connections_max = allow_open_files(settings)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # its default would end a broker that starts, follows or stops
+    asked_to_stop, handed_over = threading.Event(), False
     while True:
-        store = open_store(settings) if not settings.journal else own_shard(settings)
+        store = open_store(settings) if not settings.journal else own_shard(settings, handed_over=handed_over)
         if store is None:
             _log.info("broker has stopped, it followed a journal")
             return 0
-        code = _runner()(_serve(settings, store, connections_max, on_ready, on_metrics, on_console))
+        code = _runner()(_serve(settings, store, connections_max, asked_to_stop, on_ready, on_metrics, on_console))
         if code is not None:
             return code
+        if asked_to_stop.is_set():  # while the loop ended
+            return 0
+        handed_over = True
         unfreeze_objects()
 
 
@@ -460,6 +468,7 @@ async def _serve(
     settings: BrokerSettings,
     store: Store,
     connections_max: int,
+    asked_to_stop: threading.Event,
     on_ready: Callable[[str], None],
     on_metrics: Callable[[str], None],
     on_console: Callable[[str], None],
@@ -482,11 +491,15 @@ async def _serve(
             freeze_objects()
         stopping = asyncio.Event()
 
+        def stop() -> None:
+            asked_to_stop.set()
+            stopping.set()
+
         def handle_signals() -> None:
             # Before clients can connect: by default a signal would end the process without a stop.
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, stopping.set)
+                loop.add_signal_handler(number, stop)
             loop.add_signal_handler(signal.SIGHUP, serving.renew)
 
         await serving.start(handle_signals)

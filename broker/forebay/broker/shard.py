@@ -55,9 +55,10 @@ def takeover_endpoint(settings: BrokerSettings) -> str:
     return settings.advertise or settings.listen
 
 
-def own_shard(settings: BrokerSettings) -> ReplicatedStore | None:
+def own_shard(settings: BrokerSettings, *, handed_over: bool = False) -> ReplicatedStore | None:
     """Follow the journal of the settings until this broker owns it. Blocks.
 
+    A broker that has handed it over takes it back only after the silence.
     Returns None where a signal ends it before. Raises ``SettingsError`` for an unsuitable journal, ``StoreError``, and
     as ``follower_metrics`` does.
     """
@@ -89,7 +90,7 @@ def own_shard(settings: BrokerSettings) -> ReplicatedStore | None:
                 raise EngineAway(str(error)) from error
 
         _patiently(open_, settings.journal, stop)
-        return _Candidate(settings, engine, stop, progress).own() if engine is not None else None
+        return _Candidate(settings, engine, stop, progress, handed_over).own() if engine is not None else None
 
 
 def _check_names(common: Engine, settings: BrokerSettings) -> None:
@@ -145,9 +146,15 @@ class _Candidate:
     """A broker that does not own its shard yet."""
 
     def __init__(
-        self, settings: BrokerSettings, engine: Engine, stop: threading.Event, progress: FollowerProgress
+        self,
+        settings: BrokerSettings,
+        engine: Engine,
+        stop: threading.Event,
+        progress: FollowerProgress,
+        handed_over: bool,
     ) -> None:
         self._settings: Final = settings
+        self._handed_over: Final = handed_over
         self._engine: Final = engine
         self._stop: Final = stop
         self._progress: Final = progress
@@ -222,7 +229,7 @@ class _Candidate:
             monotonic=time.monotonic,
             failed=CheckpointFailed,
         )
-        takeover = Takeover(settings.takeover_after_s, takeover_endpoint(settings))
+        takeover = Takeover(settings.takeover_after_s, takeover_endpoint(settings), self._handed_over)
         follower = Follower(reader, replica, settings.data_dir, takeover, boot_time_s, checkpoints, self._progress)
         try:
             owner = follower.follow(self._stop)

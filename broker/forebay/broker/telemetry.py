@@ -75,6 +75,7 @@ class OpenTelemetryInstruments(Instruments):
     def close(self) -> None:
         """Send what is left and end the exporters. Not for the loop: it blocks, up to 5 s."""
         self._close()
+        self._gauges.close()
 
     def _asked(self) -> None:
         self.wants_lag = True

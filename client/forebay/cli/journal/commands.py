@@ -103,6 +103,8 @@ def export_directory(
             wait=time.sleep,
         )
     text = f"exported {made.journal} into {data_dir}: {counted(made.sinks, 'sink')}; the journal has ended"
+    if made.was_ended:
+        text += " before: serve only one of its exported directories"
     write_result(made, text, output)
     if output is Output.TABLE:
         write_message(f"forebay: start a broker on it with `forebay serve --data-dir {data_dir}`, without a journal")
@@ -113,10 +115,10 @@ def _suitable(journal: str, *, must_exist: bool = False) -> Engine:
     from forebay.broker.storage.replication.engines.addresses import open_engine
     from forebay.broker.storage.replication.probe import probe
 
-    path = Path(journal.removeprefix("file://"))
-    if must_exist and "://" not in journal.removeprefix("file://") and not path.is_dir():
-        raise CommandFailed(f"{journal}: the journal does not exist", ExitCode.NOT_FOUND)
-    engine = open_engine(journal)
+    try:
+        engine = open_engine(journal, creates=not must_exist)
+    except FileNotFoundError as missing:
+        raise CommandFailed(f"{journal}: the journal does not exist", ExitCode.NOT_FOUND) from missing
     probe(engine)
     return engine
 

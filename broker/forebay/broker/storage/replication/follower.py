@@ -47,6 +47,9 @@ class Takeover:
     endpoint: str
     """Endpoint that it names in its fence, and by which an owner names it as its successor."""
 
+    handed_over: bool = False
+    """True if this process has handed the journal over: it takes it back only after the silence."""
+
 
 class Follower:
     """Follower of a journal in one process, which owns the directory of its replica."""
@@ -164,6 +167,8 @@ class Follower:
 
     def _has_no_owner(self) -> bool:
         place, successor = self._reader.place, self._reader.successor
+        if self._takeover.handed_over and place.owner == self._former:
+            return False
         if not place.released:
             return place.position == 0 or place.owner == self._former
         if successor == ANY_OTHER:

@@ -83,12 +83,21 @@ def replica_in(directory: Path) -> Iterator[Replica]:
         yield Replica(store)
 
 
-def follow(engine: MemoryEngine, directory: Path, *, looks: int = 1, clock: Clock | None = None) -> Owner | None:
+def follow(
+    engine: MemoryEngine,
+    directory: Path,
+    *,
+    looks: int = 1,
+    clock: Clock | None = None,
+    handed_over: bool = False,
+) -> Owner | None:
     """Follow in a directory until the journal is owned, or for some looks at its end."""
     clock = clock or Clock()
     with replica_in(directory) as replica:
         reader = Reader(engine, replica.place)
-        return Follower(reader, replica, directory, Takeover(AFTER_S, "here:1"), clock).follow(Stop(clock, looks))
+        return Follower(reader, replica, directory, Takeover(AFTER_S, "here:1", handed_over), clock).follow(
+            Stop(clock, looks)
+        )
 
 
 def append_age(owner: Owner, age_us: int) -> None:
@@ -325,6 +334,22 @@ def test_an_owner_that_ends_says_who_takes_over_at_once_and_others_wait_for_the_
 
         assert (at_once is not None) is takes_over
         later = at_once or follow(engine, tmp_path, looks=int(AFTER_S) + 3)
+        assert later is not None
+        later.close()
+
+
+@pytest.mark.parametrize("is_released", [False, True])
+def test_an_owner_that_has_handed_over_takes_the_journal_back_only_after_the_silence(
+    engine: MemoryEngine, tmp_path: Path, is_released: bool
+) -> None:
+    with closing(take_over(engine, b"a")) as former:
+        former.append(batch_of(1))
+        if is_released:
+            former.release(ANY_OTHER)
+        (tmp_path / IDENTITY).write_bytes(former.identity)
+
+        assert follow(engine, tmp_path, handed_over=True) is None
+        later = follow(engine, tmp_path, looks=int(AFTER_S) + 3, handed_over=True)
         assert later is not None
         later.close()
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Final
 
-from forebay.broker.core.errors import BrokerError, ReadFailed, StorageFull
+from forebay.broker.core.errors import BrokerError, DiskFull, ReadFailed
 from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.partition.pages import Entry
 from forebay.broker.core.partition.retention import Marks, keeps, noted, oldest_first, passed_until, settled_front
@@ -82,7 +82,7 @@ class Retention:
     def _device_is_full(self) -> bool:
         try:
             self._committer.admit(0)
-        except StorageFull:
+        except DiskFull:  # what is given up frees nothing of a full journal
             return True
         except BrokerError:
             return False
