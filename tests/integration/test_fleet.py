@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -34,7 +36,7 @@ class Members:
         self._launcher, self._directory = launcher, directory
         self.endpoints = {name: f"127.0.0.1:{free_port()}" for name in ("a1", "a2", "b1", "c1")}
 
-    def start(self, name: str) -> BrokerProcess:
+    def start(self, name: str, **settings: object) -> BrokerProcess:
         """Start a member; the first letter of its name is that of its shard."""
         return self._launcher.start(
             self._directory / name,
@@ -42,6 +44,7 @@ class Members:
             journal=str(self._directory / "journal"),
             shard=name[0],
             takeover_after_s=AFTER_S,
+            **settings,
         )
 
     @property
@@ -220,3 +223,30 @@ def test_a_shard_of_a_fleet_is_handed_over_by_its_name(members: Members) -> None
 
             follower.ready()
             until(lambda: {one.name: one.endpoint for one in client.shards.list()}["a"] == follower.endpoint)
+
+
+def test_the_console_of_an_owner_shows_its_journal_and_the_owners_of_all_shards(members: Members) -> None:
+    console = f"127.0.0.1:{free_port()}"
+
+    def overview(path: str) -> str:
+        with urllib.request.urlopen(f"http://{console}/{path}", timeout=10) as answer:
+            return str(answer.read().decode())
+
+    with members.start("a1", console_listen=console) as a, members.start("b1") as b:
+        know_each_other(a.ready(), b.ready())
+        with Client(a.endpoint) as client:
+            epoch = client.info().owner_epoch
+        until(lambda: len(json.loads(overview("overview.json"))["broker"]["shard"]["owners"]) == 2, timeout_s=60.0)
+
+        found = json.loads(overview("overview.json"))["broker"]["shard"]
+        page = overview("overview")
+
+    assert found["journal"].endswith("/journal/shards/a")
+    assert int(found["epoch"]) == epoch
+    assert [(one["name"], one["endpoint"], one["is_this"]) for one in found["owners"]] == [
+        ("a", a.endpoint, True),
+        ("b", b.endpoint, False),
+    ]
+    assert f"owner, epoch {epoch}" in page
+    assert "Shards of the fleet" in page
+    assert "(this broker)" in page

@@ -31,6 +31,7 @@ BROKER = BrokerFigures(
     warnings=(),
     journal_outage="",
     journal_outage_cause="",
+    shard=None,
 )
 SINK = SinkFigures(
     name="orders",

@@ -61,6 +61,39 @@ class SinkFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class ShardOwner:
+    """Shard of the fleet and its owner."""
+
+    name: str
+    """Empty for the only shard of a journal without names."""
+
+    endpoint: str
+    epoch: int
+    is_this: bool
+    """The owner is this broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShardFigures:
+    """Journal of the broker, and the shards of its fleet."""
+
+    journal: str
+    """Address, without credentials."""
+
+    epoch: int
+    """Owner epoch of the broker."""
+
+    position: int
+    """Next position of the journal."""
+
+    size: int
+    """Bytes of the journal; 0 until they are known."""
+
+    owners: tuple[ShardOwner, ...]
+    """By the names of their shards."""
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerFigures:
     """Figures of the broker."""
 
@@ -88,6 +121,8 @@ class BrokerFigures:
     warnings: tuple[str, ...]
     journal_outage: str
     journal_outage_cause: str
+    shard: ShardFigures | None
+    """None without a journal."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from forebay.broker.console.facts import Facts
-from forebay.broker.console.figures import BrokerFigures, SinkFigures, Snapshot
+from forebay.broker.console.figures import BrokerFigures, ShardFigures, ShardOwner, SinkFigures, Snapshot
 from forebay.broker.console.history import HISTORIES_MAX, SAMPLE_S, Count, History, Rates, Settled
 from forebay.broker.core.delivery.lane import Lane
 from forebay.broker.core.delivery.redelivery import State
@@ -183,4 +183,17 @@ class Sampler:
             warnings=tuple(facts.warnings()),
             journal_outage=outage.reason.name if outage is not None else "",
             journal_outage_cause=outage.cause if outage is not None else "",
+            shard=self._shard(),
+        )
+
+    def _shard(self) -> ShardFigures | None:
+        checkpoints, fleet = self._broker.checkpoints, self._broker.fleet
+        if checkpoints is None:
+            return None
+        return ShardFigures(
+            checkpoints.journal,
+            checkpoints.owner_epoch,
+            checkpoints.journal_position,
+            checkpoints.journal_bytes or 0,
+            tuple(ShardOwner(one.shard, one.endpoint, one.epoch, one == fleet.own) for one in fleet.known),
         )

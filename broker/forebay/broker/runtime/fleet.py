@@ -65,6 +65,11 @@ class Fleet:
         """Hint at this broker."""
         return ShardHint(self.shard, self.endpoint, self._epoch)
 
+    @property
+    def known(self) -> Sequence[ShardHint]:
+        """Shards by name as of the last read, at most ``CHECK_S`` ago; none for a broker without a journal."""
+        return self._listed() if self._epoch else ()
+
     async def shards(self) -> Sequence[ShardHint]:
         """Return the shards by name, this one as it is; none for a broker without a journal.
 
