@@ -19,6 +19,7 @@ from forebay.cli import run
 from forebay.cli.exits import ExitCode
 from forebay.client import (
     AccessDenied,
+    Backup,
     Client,
     ClientSettings,
     Durability,
@@ -465,3 +466,29 @@ def test_a_broker_whose_directory_has_a_store_without_a_journal_is_refused(tmp_p
         assert broker.wait() != 0
 
     assert "the directory has a store without a journal; use an empty directory" in broker.log.read_text()
+
+
+def test_a_directory_of_a_shard_is_served_without_the_journal_only_after_a_repair_or_a_restore(
+    shard: Shard, tmp_path: Path
+) -> None:
+    backups, repaired, restored = (tmp_path / name for name in ("backups", "repaired", "restored"))
+    with shard.start("a", backup_target=str(backups)) as owner:
+        owner.ready()
+        publish(owner.endpoint, [b"1"])
+        with Client(owner.endpoint) as client:
+            made = list(client.backups.create())[-1]
+        assert isinstance(made, Backup)
+        assert owner.terminate() == 0
+
+    with serve_command(tmp_path / "a") as alone:
+        assert alone.wait() != 0
+    assert "follows the journal of a shard" in alone.log.read_text()
+
+    assert run(["repair", "--data-dir", str(tmp_path / "a"), "--into", str(repaired)]) == ExitCode.OK
+    assert run(["backup", "restore", "--target", str(backups), "--into", str(restored)]) == ExitCode.OK
+    for directory in (repaired, restored):
+        with serve_command(directory) as alone:
+            with Client(alone.ready()) as client:  # a restored sink ends with a gap
+                found = list(client.replay("orders", on_gap="yield"))
+            assert [one.value for one in found if isinstance(one, ReplayedRecord)] == [b"1"]
+            assert alone.terminate() == 0

@@ -61,14 +61,16 @@ from forebay.broker.security import (
 )
 from forebay.broker.settings import BrokerSettings, SettingsError, address
 from forebay.broker.shard import own_shard, takeover_endpoint, watch_journal
+from forebay.broker.storage.errors import StoreFailed
 from forebay.broker.storage.formats import FORMAT
 from forebay.broker.storage.records.accepted import boot_id
+from forebay.broker.storage.records.journal_position import JOURNAL_POSITION
 from forebay.broker.storage.recovery import errors_of_a_start, recover
 from forebay.broker.storage.repair.last_check import last
 from forebay.broker.storage.replication.record import ANY_OTHER
 from forebay.broker.storage.replication.store import ReplicatedStore
 from forebay.broker.storage.store.backends import BACKENDS
-from forebay.broker.storage.store.contract import Store
+from forebay.broker.storage.store.contract import Family, Store
 from forebay.broker.storage.store.open_files import raise_open_files
 from forebay.broker.storage.store.settings import RocksSettings
 from forebay.credentials import CredentialReport
@@ -408,7 +410,16 @@ def check_listen(listen: str) -> None:
 
 def open_store(settings: BrokerSettings) -> Store:
     """Open the store on disk. Raises ``StoreError`` (see ``storage.errors``) saying what to do."""
-    return BACKENDS[settings.store](settings.data_dir)
+    store = BACKENDS[settings.store](settings.data_dir)
+    if store.get_many(Family.META, [JOURNAL_POSITION.key()]) == [None]:
+        return store
+    store.close()
+    raise StoreFailed(
+        "open the store",
+        f"{settings.data_dir} follows the journal of a shard, and what a broker without it accepts would not be in the "
+        "shard: set journal, or end the shard with `forebay journal export`; if the journal is lost, "
+        "`forebay repair` makes a directory without it",
+    )
 
 
 def allow_open_files(settings: BrokerSettings) -> int:
