@@ -9,7 +9,7 @@ from tests.fault_fleet.fleet import Service
 from tests.fault_fleet.witness import Confirmed, judge
 
 SERVICES = [Service("a", 1, 10.0), Service("b", 1, 20.0), Service("a", 2, 30.0)]
-GIVEN = Confirmed("a", 1, asked_s=11.0, answered_s=11.1, value=b"a-1", offset=0, durability=Durability.DISK)
+GIVEN = Confirmed("a", 1, asked_s=11.0, answered_s=11.1, value=b"a-1", offset=0, durability=Durability.REPLICATED)
 
 
 def test_a_receipt_before_the_successor_serves_for_a_record_that_is_there_once_breaks_nothing() -> None:

@@ -117,7 +117,7 @@ def judge(found: Mapping[int, bytes], confirmed: Sequence[Confirmed], services: 
         lost=[one for one in confirmed if found.get(one.offset) != one.value],
         doubled=[value for value, times in Counter(found.values()).items() if times > 1],
         after_fence=[one for one in confirmed if one.asked_s > successor_of(one, services)],
-        weak=[one for one in confirmed if one.durability is not Durability.DISK],
+        weak=[one for one in confirmed if one.durability is not Durability.REPLICATED],
         answered_late=sum(one.asked_s <= successor_of(one, services) < one.answered_s for one in confirmed),
     )
 

@@ -130,7 +130,8 @@ def test_an_export_of_an_empty_journal_is_not_found(commands: Commands, tmp_path
     commands.journal.mkdir()
 
     assert commands.code("export", tmp_path / "out") == ExitCode.NOT_FOUND
-    assert "it has no records" in commands.error()
+    assert "the journal does not exist" in commands.error()
+    assert list(commands.journal.iterdir()) == []
 
 
 def test_a_journal_of_an_unknown_kind_is_wrong_usage(commands: Commands, tmp_path: Path) -> None:
