@@ -13,7 +13,6 @@ from typing import Final
 
 from forebay.broker.core.dead_letters.letters import RecordCodec
 from forebay.broker.core.errors import StoreFenced
-from forebay.broker.core.journal_outage import JournalOutage
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.core.writes import PutCounting
 from forebay.broker.runtime.backups.backups import Backups, Schedule
@@ -25,6 +24,7 @@ from forebay.broker.runtime.clock import AgeClock, Clock
 from forebay.broker.runtime.commit.accepted import Accepted, AcceptedUnknown, Slots
 from forebay.broker.runtime.commit.committer import Committer
 from forebay.broker.runtime.commit.reclaimer import Reclaimer
+from forebay.broker.runtime.commit.store import ShardJournal
 from forebay.broker.runtime.dead_letters.batch import Target
 from forebay.broker.runtime.delivery.marks import DeliveryMarks
 from forebay.broker.runtime.delivery.ownership import owner_epochs
@@ -113,8 +113,7 @@ def build_served(
         delivered=counts(files / "delivered", magic=DELIVERED) if files else None,
         backups=_backups(found, settings, clock, files),
         schedule=Schedule(settings.backup_interval_s),
-        outage=_outage(found, settings.disk_reserve_bytes),
-        journal_free_bytes=_journal_free_bytes(found),
+        shard_journal=found.journal.store.owner if isinstance(found.journal.store, ReplicatedStore) else None,
         checkpoints=_checkpoints(found, settings, clock, files),
         fleet=_fleet(found, settings, clock),
     )
@@ -150,21 +149,6 @@ def _with_observed_age(found: Recovered, clock: Clock) -> Recovered:
     if not isinstance(store, ReplicatedStore) or store.observed is None or not clock.boot:
         return found
     return replace(found, age=store.observed.by_clock_of(clock.boot, found.age))
-
-
-def _outage(found: Recovered, reserve_bytes: int) -> Callable[[], JournalOutage | None]:
-    """Return what tells of an outage of the journal of a shard; a broker without one has none."""
-    store = found.journal.store
-    return partial(store.owner.outage, reserve_bytes) if isinstance(store, ReplicatedStore) else lambda: None
-
-
-def _journal_free_bytes(found: Recovered) -> Callable[[], int | None]:
-    """Return what tells the free bytes of the journal of a shard."""
-    store = found.journal.store
-    if not isinstance(store, ReplicatedStore):
-        return lambda: None
-    owner = store.owner
-    return lambda: owner.free_bytes
 
 
 def _backups(found: Recovered, settings: BrokerSettings, clock: Clock, files: Path | None) -> Engine | None:
@@ -203,8 +187,7 @@ def build(
     backups: Engine | None = None,
     schedule: Schedule | None = None,
     checkpoints: Checkpointing | None = None,
-    outage: Callable[[], JournalOutage | None] = lambda: None,
-    journal_free_bytes: Callable[[], int | None] = lambda: None,
+    shard_journal: ShardJournal | None = None,
     fleet: Fleet | None = None,
     page_cache: MakeCache = PageCache,
 ) -> Broker:
@@ -244,8 +227,7 @@ def build(
         disk_reserve_bytes=bounds.disk_reserve,
         on_fenced=fenced,
         on_synced=instruments.synced,
-        outage=outage,
-        journal_free_bytes=journal_free_bytes,
+        shard_journal=shard_journal,
     )
     realtime = Realtime(
         read_cache, committer, tail_bytes=bounds.tail_bytes, configured=bounds.realtime, chosen=found.realtime

@@ -239,7 +239,7 @@ OF_BROKER: Final[dict[Metric, Callable[[Broker], float | None]]] = {
         "forebay.journal.away",
         GAUGE,
         "s",
-        "Time since the journal of a shard does not answer its owner, or is full; 0 while it answers",
+        "Time since the journal of a shard confirms nothing to its owner; 0 while it does, also out of a reserve",
     ): lambda broker: (
         None if broker.checkpoints is None else out.seconds if (out := broker.committer.outage()) is not None else 0
     ),

@@ -27,7 +27,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from forebay.broker import telemetry
 from forebay.broker.composition import build_served
 from forebay.broker.console.facts import Facts
-from forebay.broker.core.errors import Draining
+from forebay.broker.core.errors import BrokerError, Draining
 from forebay.broker.core.resources.connections import ConnectionLimits
 from forebay.broker.rpc.admin_service import AdminServicer, Identity
 from forebay.broker.rpc.backup_service import BackupServicer
@@ -61,19 +61,20 @@ from forebay.broker.security import (
 )
 from forebay.broker.settings import BrokerSettings, SettingsError, address
 from forebay.broker.shard import own_shard, takeover_endpoint, watch_journal
-from forebay.broker.storage.errors import StoreFailed
+from forebay.broker.storage.errors import StoreError
 from forebay.broker.storage.formats import FORMAT
 from forebay.broker.storage.records.accepted import boot_id
-from forebay.broker.storage.records.journal_position import JOURNAL_POSITION
 from forebay.broker.storage.recovery import errors_of_a_start, recover
 from forebay.broker.storage.repair.last_check import last
 from forebay.broker.storage.replication.record import ANY_OTHER
+from forebay.broker.storage.replication.replica import check_no_replica
 from forebay.broker.storage.replication.store import ReplicatedStore
 from forebay.broker.storage.store.backends import BACKENDS
-from forebay.broker.storage.store.contract import Family, Store
+from forebay.broker.storage.store.contract import Store
 from forebay.broker.storage.store.open_files import raise_open_files
 from forebay.broker.storage.store.settings import RocksSettings
 from forebay.credentials import CredentialReport
+from forebay.errors.reasons import Reason
 from forebay.packaging import install_command
 from forebay.process import freeze_objects, gc_paused, release_free_memory, tune, unfreeze_objects
 from forebay.v1 import (
@@ -344,20 +345,22 @@ class Serving:
         stopping.finish()
         _log.info("broker has stopped")
 
-    def hand_over(self, to: str) -> bool:
+    def hand_over(self, to: str) -> tuple[int, bool]:
         """Begin to hand the shard over to an endpoint, or to any other broker if it is empty.
 
-        Returns False for the endpoint of this broker.
+        Returns the owner epoch, and False for the endpoint of this broker. Raises ``NO_JOURNAL``, and ``Draining``.
         """
-        assert isinstance(self._store, ReplicatedStore), "only a broker with a journal is asked"
+        if not isinstance(self._store, ReplicatedStore):
+            raise BrokerError(Reason.NO_JOURNAL)
+        epoch = self._store.owner.epoch
         if to == takeover_endpoint(self.settings):
-            return False
+            return epoch, False
         if self.handing_over.is_set() or self._is_stopping:  # to the broker that the first caller has named
             raise Draining
-        _log.warning("shard is handed over to=%s epoch=%d", to or "any other broker", self._store.owner.epoch)
+        _log.warning("shard is handed over to=%s epoch=%d", to or "any other broker", epoch)
         self._store.successor = to or ANY_OTHER
         self.handing_over.set()
-        return True
+        return epoch, True
 
     async def _end_outages(self) -> None:
         """Fail what waits for a journal that does not answer, from ``drain_s`` on.
@@ -411,15 +414,12 @@ def check_listen(listen: str) -> None:
 def open_store(settings: BrokerSettings) -> Store:
     """Open the store on disk. Raises ``StoreError`` (see ``storage.errors``) saying what to do."""
     store = BACKENDS[settings.store](settings.data_dir)
-    if store.get_many(Family.META, [JOURNAL_POSITION.key()]) == [None]:
-        return store
-    store.close()
-    raise StoreFailed(
-        "open the store",
-        f"{settings.data_dir} follows the journal of a shard, and what a broker without it accepts would not be in the "
-        "shard: set journal, or end the shard with `forebay journal export`; if the journal is lost, "
-        "`forebay repair` makes a directory without it",
-    )
+    try:
+        check_no_replica(store, settings.data_dir)
+    except StoreError:
+        store.close()
+        raise
+    return store
 
 
 def allow_open_files(settings: BrokerSettings) -> int:

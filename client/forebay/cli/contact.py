@@ -36,9 +36,6 @@ ACCEPT_S: Final = 0.3
 RETRY_S: Final = 0.25
 """Pause before the members of a fleet are tried again."""
 
-FLEET: Final = "forebay://"
-"""Scheme of an address that names members of a fleet."""
-
 ORIGINS: Final[Mapping[str, str]] = {
     "COMMANDLINE": "from --endpoint",
     "ENVIRONMENT": "from FOREBAY_ENDPOINT",
@@ -146,6 +143,7 @@ def reach(client: Client, sink: str | None = None) -> None:
 def _reach_member(client: Client) -> None:
     """Return when a member of a fleet has listed the shards. Raises `BrokerUnreachable`."""
     from forebay.client.errors import BrokerUnavailable
+    from forebay.client.transport.endpoint import FLEET
 
     limit_s = GIVEN.get().wait_s
     until = time.monotonic() + (PATIENCE_S if limit_s is None else limit_s)

@@ -39,6 +39,20 @@ class ClientCalls:
         self._service = Service(channels, BufferServiceStub)
         self._admin = Service(channels, AdminServiceStub)
 
+    @property
+    def endpoints(self) -> tuple[str, ...]:
+        """Endpoints of the brokers, with their ports; of a fleet its owners, after the first call."""
+        return self._channels.endpoints
+
+    @property
+    def is_fleet(self) -> bool:
+        """True if the address names members of a fleet."""
+        return self._channels.fleet is not None
+
+    def endpoint_of(self, sink: str) -> str:
+        """Return the endpoint of the broker that holds ``sink``; of a fleet as far as it is known."""
+        return self._channels.endpoint_of(sink)
+
     @operation
     async def info(self, endpoint: str | None = None, *, timeout_s: float | None = None) -> BrokerInfo:
         """Return version, state and limits of a broker; of the first endpoint if ``endpoint`` is not given.

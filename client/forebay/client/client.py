@@ -75,20 +75,6 @@ class Client(ClientCalls, Blocking):
         """Protects the set below."""
         self._open: set[Publisher | Subscriber | CheckpointedConsumer] = set()
 
-    @property
-    def endpoints(self) -> tuple[str, ...]:
-        """Endpoints of the brokers, with their ports; of a fleet its owners, after the first call."""
-        return self._channels.endpoints
-
-    @property
-    def is_fleet(self) -> bool:
-        """True if the address names members of a fleet."""
-        return self._channels.fleet is not None
-
-    def endpoint_of(self, sink: str) -> str:
-        """Return the endpoint of the broker that holds ``sink``; of a fleet as far as it is known."""
-        return self._channels.endpoint_of(sink)
-
     def close(self) -> None:
         """Close all publishers, subscribers and replays of this client, then its connections. Idempotent.
 

@@ -27,7 +27,7 @@ class Place(Protocol):
         """Address of a journal."""
 
     def remove(self, journal: str) -> None:
-        """Delete a journal that nobody uses any more, and wait until the disk is quiet."""
+        """Delete a journal that is not used any more, and wait until the disk is quiet."""
 
 
 class DirectoryPlace:

@@ -43,7 +43,7 @@ def values_of_epoch(epoch: int, partition: int) -> list[bytes]:
 
 
 class EpochWriter:
-    """Writes epochs until it is told to stop. A broker that is away is waited for."""
+    """Writes epochs until it is stopped. A broker that is away is waited for."""
 
     def __init__(self, endpoint: str, seed: int, *, working: threading.Event | None = None) -> None:
         """It writes while ``working`` is set; without one, always."""

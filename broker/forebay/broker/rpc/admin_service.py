@@ -7,20 +7,18 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from forebay.broker.core.backups.values import Restored
-from forebay.broker.core.errors import BrokerError, Draining
 from forebay.broker.rpc.connections import list_connections
 from forebay.broker.rpc.convert import timestamp
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.resources.connections import Connections
-from forebay.errors.reasons import Reason
 from forebay.page.format import PAGE_BYTES_MAX
 from forebay.v1 import admin_service_pb2 as pb
 from forebay.v1 import admin_service_pb2_grpc as pb_grpc
 
 LISTED_MAX: Final = 100
+"""Sentences of one kind."""
 OUTAGE_CAUSE_MAX: Final = 500
 """Characters of the error of a journal."""
-"""Sentences of one kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +78,13 @@ class AdminServicer(pb_grpc.AdminServiceServicer):
         identity: Identity,
         warnings: Callable[[], Sequence[str]],
         connections: Connections,
-        hand_over: Callable[[str], bool],
+        hand_over: Callable[[str], tuple[int, bool]],
     ) -> None:
-        """``hand_over`` begins the hand-over to an endpoint; returns False if it is that of this broker."""
+        """``hand_over`` begins the hand-over to an endpoint.
+
+        It returns the owner epoch, and False if the endpoint is that of this broker. Raises ``NO_JOURNAL``, and
+        ``Draining``.
+        """
         self._broker = broker
         self._connections = connections
         self._identity = identity
@@ -149,10 +151,5 @@ class AdminServicer(pb_grpc.AdminServiceServicer):
         return list_connections(self._broker, self._connections, request)
 
     async def HandOver(self, request: pb.HandOverRequest, context: Any) -> pb.HandOverResponse:
-        checkpoints = self._broker.checkpoints
-        if checkpoints is None:
-            raise BrokerError(Reason.NO_JOURNAL)
-        if self._broker.draining:
-            raise Draining
-        begun = self._hand_over(request.to)
-        return pb.HandOverResponse(owner_epoch=checkpoints.owner_epoch, already_owner=not begun)
+        epoch, begun = self._hand_over(request.to)
+        return pb.HandOverResponse(owner_epoch=epoch, already_owner=not begun)

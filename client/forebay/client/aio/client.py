@@ -68,20 +68,6 @@ class Client(ClientCalls, Awaiting):
         self.backups = Backups(self._channels)
         self._open: set[Publisher | Subscriber] = set()
 
-    @property
-    def endpoints(self) -> tuple[str, ...]:
-        """Endpoints of the brokers, with their ports; of a fleet its owners, after the first call."""
-        return self._channels.endpoints
-
-    @property
-    def is_fleet(self) -> bool:
-        """True if the address names members of a fleet."""
-        return self._channels.fleet is not None
-
-    def endpoint_of(self, sink: str) -> str:
-        """Return the endpoint of the broker that holds ``sink``; of a fleet as far as it is known."""
-        return self._channels.endpoint_of(sink)
-
     async def close(self) -> None:
         """Close all publishers, subscribers and replays of this client, then its connections. Idempotent.
 

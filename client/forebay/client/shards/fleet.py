@@ -21,6 +21,7 @@ from forebay.client.errors import (
     SinkNotFound,
 )
 from forebay.client.shards.shard import Shard
+from forebay.client.transport.endpoint import FLEET
 from forebay.errors.reasons import Reason
 from forebay.shards.rendezvous import DLQ_SUFFIX, ranked
 
@@ -63,7 +64,7 @@ class Fleet:
     @property
     def address(self) -> str:
         """Address of the fleet."""
-        return f"forebay://{','.join(self.members)}"
+        return f"{FLEET}{','.join(self.members)}"
 
     @property
     def owners(self) -> tuple[str, ...]:
@@ -191,7 +192,7 @@ class Fleet:
             self._is_stale = True
             raise InvalidArgument(
                 f"{self.address}: the broker at {endpoint} has no journal, so it is of no fleet; name brokers that "
-                "have one, or independent brokers without forebay://",
+                f"have one, or independent brokers without {FLEET}",
                 reason=Reason.INVALID_SETTING,
                 facts={"field": "endpoint", "value": endpoint},
             )

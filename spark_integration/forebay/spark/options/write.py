@@ -18,8 +18,6 @@ from forebay.spark.options.values import OptionValues
 
 ENDPOINT_VARIABLE: Final = "FOREBAY_ENDPOINT"
 DEFAULT_ENDPOINT: Final = "127.0.0.1:7461"
-FLEET: Final = "forebay://"
-"""Scheme of an address that names members of a fleet of shards."""
 CONNECT_TIMEOUT_S: Final = 10.0
 STREAM_CONNECT_TIMEOUT_S: Final = 30.0
 WRITE_NAME_MAX: Final = 91
@@ -315,7 +313,7 @@ def endpoints_of(text: str) -> tuple[str, ...]:
     `forebay://host:port,...`, which names members of a fleet of shards, stays one endpoint.
     """
     # Imported late, as in _with_port.
-    from forebay.client.transport.endpoint import separate  # noqa: PLC0415
+    from forebay.client.transport.endpoint import FLEET, separate  # noqa: PLC0415
 
     if text.strip().startswith(FLEET):
         members = [_with_port(part) for part in separate(text.strip().removeprefix(FLEET))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Final
 
 from forebay.broker.core.errors import StoreFenced
 from forebay.broker.core.journal_outage import JournalOutage
@@ -19,12 +20,23 @@ from forebay.broker.storage.store.memory import MemoryStore
 from tests.support.pages.samples import page
 
 
+class BenchJournal:
+    """``ShardJournal`` with the outage and the room that a test sets."""
+
+    def __init__(self) -> None:
+        self.now: JournalOutage | None = None
+        self.free_bytes: int | None = None
+
+    def outage(self, reserve_bytes: int) -> JournalOutage | None:
+        """See ``ShardJournal.outage``."""
+        return self.now
+
+
 class Bench:
     """A committer, one partition, and what happened."""
 
     def __init__(self, store: MemoryStore, *, waiting_bytes_max: int, reserve: int) -> None:
-        self.outage: JournalOutage | None = None
-        self.journal_free_bytes: int | None = None
+        self.shard_journal: Final = BenchJournal()
         self.journal: Journal = recover(store).journal
         self.read_cache = ReadCache(1 << 20)
         self.fenced: list[StoreFenced] = []
@@ -42,8 +54,7 @@ class Bench:
             disk_reserve_bytes=reserve,
             on_fenced=self.fenced.append,
             on_synced=self.synced.append,
-            outage=lambda: self.outage,
-            journal_free_bytes=lambda: self.journal_free_bytes,
+            shard_journal=self.shard_journal,
         )
 
     def append(self, *found: bytes, page_records: int = 256, to: AppendQueue | None = None) -> Append:

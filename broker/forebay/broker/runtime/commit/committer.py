@@ -34,7 +34,7 @@ from forebay.broker.runtime.commit.durable import Durable
 from forebay.broker.runtime.commit.group import BULK_BYTES, Append, Group, Queue, cut
 from forebay.broker.runtime.commit.lone import LoneGroups, is_lone
 from forebay.broker.runtime.commit.pulse import Pulse
-from forebay.broker.runtime.commit.store import Journal
+from forebay.broker.runtime.commit.store import Journal, ShardJournal
 from forebay.broker.runtime.read.read_cache import ReadCache
 
 _T = TypeVar("_T")
@@ -77,13 +77,8 @@ class Committer:
         disk_reserve_bytes: int,
         on_fenced: Callable[[StoreFenced], None],
         on_synced: Callable[[Synced], None] = lambda _: None,
-        outage: Callable[[], JournalOutage | None] = lambda: None,
-        journal_free_bytes: Callable[[], int | None] = lambda: None,
+        shard_journal: ShardJournal | None = None,
     ) -> None:
-        """``outage`` returns the outage of the journal of a shard, None for none.
-
-        ``journal_free_bytes`` are those of its device, None if they are not known.
-        """
         self._journal = journal
         self._clock = clock
         self._read_cache = read_cache
@@ -96,9 +91,7 @@ class Committer:
         self._committed_at = clock.monotonic()
         self._on_fenced = on_fenced
         self._on_synced = on_synced
-        self.outage: Final = outage
-        """Outage of the journal of a shard; None while it answers, and without one."""
-        self._journal_free_bytes = journal_free_bytes
+        self._shard_journal = shard_journal
         self._queues: dict[int, Queue] = {}
         """Queues with pending appends, by identity."""
         self._writes: list[tuple[Sequence[Write], asyncio.Future[None]]] = []
@@ -165,9 +158,13 @@ class Committer:
             raise self._behind()
         if self._free_bytes - self.waiting_bytes - size < self._disk_reserve_bytes:
             raise DiskFull(self._free_bytes, self._disk_reserve_bytes)
-        free = self._journal_free_bytes()
+        free = self._shard_journal.free_bytes if self._shard_journal is not None else None
         if free is not None and free - self.waiting_bytes - size < self._disk_reserve_bytes:
             raise JournalFull(f"{free} bytes are free, the reserve is {self._disk_reserve_bytes}")
+
+    def outage(self) -> JournalOutage | None:
+        """Return the outage of the journal of a shard; None while it answers, and without one."""
+        return self._shard_journal.outage(self._disk_reserve_bytes) if self._shard_journal is not None else None
 
     def _behind(self) -> CommitsBehind | JournalFull:
         outage, waiting, bound = self.outage(), self.waiting_bytes, self._waiting_bytes_max

@@ -9,10 +9,24 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from forebay.broker.core.epochs.values import EpochRecord
+from forebay.broker.core.journal_outage import JournalOutage
 from forebay.broker.core.partition.pages import Body, Entry, Gap
 from forebay.broker.core.partition.repair import Survey
 from forebay.broker.core.publish.writer import Slot
 from forebay.broker.core.writes import Due, PageWrite, Write
+
+
+class ShardJournal(Protocol):
+    """Journal of a shard, in another system, to which its owner appends each batch before it counts. Any thread."""
+
+    @property
+    def free_bytes(self) -> int | None:
+        """Free bytes of its device as of the last append, None if they are not known."""
+        ...
+
+    def outage(self, reserve_bytes: int) -> JournalOutage | None:
+        """Return its outage as of now, None while it answers and has ``reserve_bytes`` of room."""
+        ...
 
 
 class Journal(Protocol):

@@ -32,7 +32,7 @@ from forebay.broker.storage.directory import make_directory, sync_path
 from forebay.broker.storage.errors import StoreError
 from forebay.broker.storage.formats import FORMAT
 from forebay.broker.storage.permissions import DIRECTORY_MODE, FILE_MODE
-from forebay.broker.storage.records.journal_position import JOURNAL_POSITION
+from forebay.broker.storage.records.journal_position import LEAVE_JOURNAL
 from forebay.broker.storage.recovery import recover
 from forebay.broker.storage.repair.command import repair, verify
 from forebay.broker.storage.repair.verification import PartitionReport
@@ -108,7 +108,7 @@ def restore(
             restored = Restored(store_id, manifest.id, manifest.taken_at_us, at_us, manifest.start_count)
             sinks = mark_restored(recovered, restored)
             # What it has no longer follows from the journal of the shard that made the backup.
-            store.commit([], [JOURNAL_POSITION.delete(JOURNAL_POSITION.key())])
+            store.commit([], [LEAVE_JOURNAL])
             store.sync()
             positions = len(recovered.positions)
         finally:

@@ -37,3 +37,5 @@ JOURNAL_POSITION: Final = Kind(
     lives="the life of a store with a journal; written with every batch",
     damaged="the store is not opened; it is rebuilt from the journal in an empty directory",
 )
+LEAVE_JOURNAL: Final = JOURNAL_POSITION.delete(JOURNAL_POSITION.key())
+"""Makes the store of a directory one that follows no journal."""

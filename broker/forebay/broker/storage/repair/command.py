@@ -23,7 +23,7 @@ from forebay.broker.core.partition.repair import dropped_for, gaps_for, recounte
 from forebay.broker.core.writes import DropEntry, PutCursor, PutEntry, PutGap, PutHead, PutQuarantine, Write
 from forebay.broker.storage.directory import make_directory, sync_path
 from forebay.broker.storage.errors import StoreCorrupt
-from forebay.broker.storage.records.journal_position import JOURNAL_POSITION
+from forebay.broker.storage.records.journal_position import LEAVE_JOURNAL
 from forebay.broker.storage.records.registry import damaged_values
 from forebay.broker.storage.recovery import Recovered, recover
 from forebay.broker.storage.repair.inspection import held, opened, snapshot
@@ -123,7 +123,7 @@ def repair(directory: Path, into: Path, on_partition: Callable[[], None] = _igno
             checked = _checked(recovered, on_partition)
             for one in checked:
                 recovered.journal.commit([], list(_writes(one)))
-            store.commit([], [JOURNAL_POSITION.delete(JOURNAL_POSITION.key())])  # the result is no replica any more
+            store.commit([], [LEAVE_JOURNAL])  # the result is no replica any more
             damage += _copy(store, directory, into)
         finally:
             store.close()

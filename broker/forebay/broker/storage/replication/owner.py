@@ -154,6 +154,7 @@ class Owner:
             self._append_began = began
             tasks = [self._threads.submit(self._put, first + at, record) for at, record in enumerate(batch)]
             wait(tasks)
+            self._note_room()
             self._append_began = None
             # Every position below the end of the batch is known now; confirm up to the first that is another's.
             self._position = first + len(batch)
@@ -162,7 +163,6 @@ class Owner:
             self.appended_bytes += sum(map(len, (piece for record in batch for piece in record)))
             del records[:confirmed]
             self.confirmed_at = began
-            self._note_room()
 
     def _note_room(self) -> None:
         """Look how much room the engine has. The one that appends waits for the engine anyway."""

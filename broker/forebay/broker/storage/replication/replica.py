@@ -6,6 +6,7 @@ journal again. So a replica is behind the journal, never ahead of it.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 from forebay.broker.storage.errors import StoreFailed
@@ -14,7 +15,7 @@ from forebay.broker.storage.records.pages.page import BULK_PAGE
 from forebay.broker.storage.records.store import HIGHEST
 from forebay.broker.storage.replication.batch import Batch
 from forebay.broker.storage.replication.history import ReaderPosition
-from forebay.broker.storage.store.contract import Family
+from forebay.broker.storage.store.contract import Family, Store
 from forebay.broker.storage.store.rocks.store import RocksStore
 
 
@@ -69,3 +70,15 @@ class Replica:
         noted = JOURNAL_POSITION.put(JOURNAL_POSITION.key(), position)
         self.store.commit(batch.bulk, [*batch.operations, noted], sync=False)
         self.place = place
+
+
+def check_no_replica(store: Store, directory: Path) -> None:
+    """Raise ``StoreFailed`` for the store of a shard: a broker without its journal would fork the shard."""
+    if store.get_many(Family.META, [JOURNAL_POSITION.key()]) == [None]:
+        return
+    raise StoreFailed(
+        "open the store",
+        f"{directory} follows the journal of a shard, and what a broker without it accepts would not be in the shard: "
+        "set journal, or end the shard with `forebay journal export`; if the journal is lost, `forebay repair` makes a "
+        "directory without it",
+    )

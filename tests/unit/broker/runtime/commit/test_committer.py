@@ -117,7 +117,7 @@ async def test_an_append_over_the_bound_during_an_outage_of_the_journal_is_rejec
         store.hold()
         append = at.append(b"x" * 80)
         size = len(append.page.body)
-        at.outage = JournalOutage(is_full, 1.0, "it is away")
+        at.shard_journal.now = JournalOutage(is_full, 1.0, "it is away")
 
         at.committer.admit(100 - size)
         with pytest.raises(kind) as refused:
@@ -131,14 +131,14 @@ async def test_an_append_over_the_bound_during_an_outage_of_the_journal_is_rejec
 
 async def test_appends_stop_at_the_reserve_of_the_journal_and_acks_continue() -> None:
     async with bench(reserve=1_000) as at:
-        at.journal_free_bytes = 1_500
+        at.shard_journal.free_bytes = 1_500
 
         at.committer.admit(500)
         with pytest.raises(JournalFull, match="1500 bytes are free, the reserve is 1000"):
             at.committer.admit(501)
 
         await at.committer.write([PutAge(1, 2)])
-        at.journal_free_bytes = 10_000
+        at.shard_journal.free_bytes = 10_000
         at.committer.admit(501)
 
 

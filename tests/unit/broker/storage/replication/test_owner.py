@@ -152,6 +152,26 @@ def test_an_append_without_an_answer_is_an_outage_although_no_request_has_failed
     owner.close()
 
 
+def test_a_device_that_does_not_say_how_much_room_it_has_is_an_outage_too(engine: MemoryEngine) -> None:
+    now = 100.0
+    found: list[JournalOutage | None] = []
+    fence(engine, 1, b"a" * 16, "", lambda: 0)
+    owner = Owner(engine, 1, b"a" * 16, 1, lambda: now)
+
+    def hang() -> int | None:
+        nonlocal now
+        now += owners.UNANSWERED_S
+        found.append(owner.outage())
+        return None
+
+    engine.free_bytes = hang  # type: ignore[method-assign]
+    owner.append(batch_of(1))
+
+    assert found == [JournalOutage(False, owners.UNANSWERED_S, "an append has no answer yet")]
+    assert owner.outage() is None
+    owner.close()
+
+
 def test_an_outage_whose_end_another_thread_has_noted_does_not_fail_the_append(engine: MemoryEngine) -> None:
     """Threads of several chunks see the journal answer at the same time."""
     made: list[Owner] = []

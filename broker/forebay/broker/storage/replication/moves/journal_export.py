@@ -23,7 +23,7 @@ from typing import Final
 
 from forebay.broker.storage.backup.working_folder import working_folder
 from forebay.broker.storage.directory import sync_path
-from forebay.broker.storage.records.journal_position import JOURNAL_POSITION
+from forebay.broker.storage.records.journal_position import LEAVE_JOURNAL
 from forebay.broker.storage.records.sinks.sink import SINK
 from forebay.broker.storage.records.store import START
 from forebay.broker.storage.replication.batch import FrameDamaged
@@ -192,6 +192,8 @@ class _Export:
         except Fenced as fenced:
             if owner.away_since is not None:
                 raise EngineAway(f"{self._engine.address} did not confirm the end of the journal") from fenced
+            if isinstance(fenced.__cause__, RecordDamaged):
+                raise ReplicaUnusable(str(fenced)) from fenced
             raise JournalInUse(self._engine.address, "a broker that has taken it over meanwhile") from fenced
         finally:
             limit.cancel()
@@ -214,6 +216,6 @@ def _detach(store: RocksStore, epoch: int) -> None:
     """
     [stored] = store.get_many(Family.META, [START.key()])
     started = (START.decoded(stored) if stored is not None else None) or 0
-    store.commit([], [JOURNAL_POSITION.delete(JOURNAL_POSITION.key()), START.put(START.key(), max(started, epoch))])
+    store.commit([], [LEAVE_JOURNAL, START.put(START.key(), max(started, epoch))])
     for first, end in store.deleted_bulk():
         store.compact(Family.BULK, first, end)

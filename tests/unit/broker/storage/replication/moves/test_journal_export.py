@@ -208,6 +208,23 @@ def test_a_broker_that_takes_over_before_the_end_of_the_journal_keeps_it(engine:
         assert store.owner.epoch == 10
 
 
+def test_a_damaged_record_in_the_place_of_the_end_is_named_and_is_no_other_owner(
+    engine: MemoryEngine, tmp_path: Path
+) -> None:
+    own(engine, tmp_path / "a").close()
+
+    def damage_first(position: int, record: bytes) -> None:
+        if decode_header(record).kind is RecordKind.EXPORT:
+            engine.before_create = lambda position, record: None
+            engine.records[position] = b"no record"
+
+    engine.before_create = damage_first
+    with pytest.raises(ReplicaUnusable, match="cannot be read"):
+        moved_out(engine, tmp_path / "out")
+
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(("before", "behind"), [("FENCE", ""), ("", "FENCE"), ("EXPORT", ""), ("", "EXPORT")])
 def test_an_export_that_was_killed_is_run_again(before: str, behind: str, tmp_path: Path) -> None:
     engine = KillingEngine()
