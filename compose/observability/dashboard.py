@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from forebay.broker.runtime.metrics import MetricKind
-from forebay.broker.telemetry import METRICS
+from forebay.broker.telemetry.instruments import METRICS
 
 FILE: Final = Path(__file__).parent / "grafana" / "dashboard.json"
 COLUMNS: Final = 24

@@ -6,7 +6,7 @@ from typing import Final
 
 from docs.generator.table import table
 from forebay.broker.runtime.metrics import GROUP, PARTITION, SINK
-from forebay.broker.telemetry import METRICS
+from forebay.broker.telemetry.instruments import METRICS
 
 _LABELS: Final = {SINK: "sink", PARTITION: "partition", GROUP: "subscription"}
 

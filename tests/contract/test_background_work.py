@@ -12,7 +12,7 @@ BROKER: Final = Path(__file__).resolve().parents[2] / "broker" / "forebay" / "br
 
 OWN_TASKS: Final = {
     "console/listener.py": "its end ends the supervised server; a TLS handshake belongs to one connection",
-    "exporters.py": "ends the exporters at a stop, for 5 s at most",
+    "telemetry/exporters.py": "ends the exporters at a stop, for 5 s at most",
     "rpc/buffer/service.py": "belongs to one call, which waits for it",
     "rpc/buffer/deliver_stream.py": "belongs to one stream, which ends with the first of them",
     "rpc/transport/interceptor.py": "sends the headers of one stream, which waits for it",
@@ -31,7 +31,8 @@ OWN_TASKS: Final = {
     "runtime/delivery/subscription.py": "the answer to one ack, which its stream waits for",
     "runtime/resources/supervision.py": "the supervisor",
     "embedded.py": "the thread of an embedded broker, which reports its own failure",
-    "server.py": "the wait of the process for a signal",
+    "serve.py": "the wait of the process for a signal",
+    "server.py": "the end of an outage of the journal at a stop, which cancels it",
 }
 """Files that start tasks or threads without the supervisor, and what handles their end."""
 

@@ -17,11 +17,11 @@ from opentelemetry.trace import SpanKind
 from docs.generator.blocks import fill
 from forebay.broker.core.partition.pages import Body, DropReason
 from forebay.broker.core.partition.ranges import Range
-from forebay.broker.figures import GAUGES
 from forebay.broker.runtime import metrics
 from forebay.broker.runtime.commit.committer import Synced
 from forebay.broker.runtime.delivery.events import Delivered
-from forebay.broker.telemetry import METRICS, OpenTelemetryInstruments
+from forebay.broker.telemetry.figures import GAUGES
+from forebay.broker.telemetry.instruments import METRICS, OpenTelemetryInstruments
 from forebay.client.errors import PositionStoreUnavailable
 from forebay.client.positions.telemetry import SaveTelemetry
 from forebay.client.telemetry import Telemetry

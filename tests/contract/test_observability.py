@@ -14,10 +14,10 @@ import typer
 import yaml
 from compose.observability.dashboard import prometheus_names
 
-from forebay.broker.exporter_selection import selected_exporters
 from forebay.broker.runtime.metrics import MetricKind
 from forebay.broker.settings import load
-from forebay.broker.telemetry import METRICS
+from forebay.broker.telemetry.exporter_selection import selected_exporters
+from forebay.broker.telemetry.instruments import METRICS
 from forebay.cli.app import app
 
 FOLDER: Final = Path(__file__).resolve().parents[2] / "compose" / "observability"

@@ -14,7 +14,8 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from forebay.broker.embedded import BrokerServer
-from forebay.broker.server import READINESS, serve
+from forebay.broker.serve import serve
+from forebay.broker.server import READINESS
 from forebay.broker.settings import load
 from forebay.broker.storage.errors import StoreUnreadable
 from forebay.broker.storage.store.contract import Family

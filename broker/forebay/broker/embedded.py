@@ -9,7 +9,8 @@ from typing import Any
 
 from forebay.broker.runtime.clock import Clock, SystemClock
 from forebay.broker.security import read
-from forebay.broker.server import Serving, open_store
+from forebay.broker.serve import open_store
+from forebay.broker.server import Serving
 from forebay.broker.settings import BrokerSettings, load
 from forebay.broker.storage.records.accepted import boot_id
 from forebay.broker.storage.store.contract import Store

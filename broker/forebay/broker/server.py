@@ -1,20 +1,15 @@
 """Composition root: builds a broker from its parts, serves it over gRPC, and stops it in order.
 
 Stop: reject new appends, make pending ones durable, end the streams, close the store. When the store is fenced the
-health service reports NOT_SERVING and the process exits with an error, so that a supervisor restarts it.
+health service reports NOT_SERVING, and its process ends, so that a supervisor restarts it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import signal
-import socket
-import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
@@ -24,10 +19,9 @@ from typing import TYPE_CHECKING, Any, Final
 import grpc.aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from forebay.broker import telemetry
 from forebay.broker.composition import build_served
 from forebay.broker.console.facts import Facts
-from forebay.broker.core.errors import BrokerError, Draining
+from forebay.broker.core.errors import Draining, NoJournal
 from forebay.broker.core.resources.connections import ConnectionLimits
 from forebay.broker.rpc.admin_service import AdminServicer, Identity
 from forebay.broker.rpc.backup_service import BackupServicer
@@ -44,11 +38,11 @@ from forebay.broker.rpc.transport.interceptor import StatusInterceptor
 from forebay.broker.rpc.transport.listener import Listener
 from forebay.broker.rpc.transport.reflection import add_reflection
 from forebay.broker.rpc.transport.registration import GenericRegistration
-from forebay.broker.runtime.clock import Clock, SystemClock
+from forebay.broker.runtime.clock import Clock
 from forebay.broker.runtime.resources.connections import Connections
 from forebay.broker.runtime.resources.memory import resident_bytes
 from forebay.broker.runtime.resources.sockets import Sockets
-from forebay.broker.runtime.resources.stop_steps import StopFailed, StopSteps
+from forebay.broker.runtime.resources.stop_steps import StopSteps
 from forebay.broker.runtime.resources.supervision import SupervisedWork
 from forebay.broker.security import (
     Security,
@@ -59,24 +53,18 @@ from forebay.broker.security import (
     read,
     warn_of_open_access,
 )
-from forebay.broker.settings import BrokerSettings, SettingsError, address
-from forebay.broker.shard import own_shard, takeover_endpoint, watch_journal
-from forebay.broker.storage.errors import StoreError
+from forebay.broker.settings import BrokerSettings, SettingsError
+from forebay.broker.shard import takeover_endpoint, watch_journal
 from forebay.broker.storage.formats import FORMAT
-from forebay.broker.storage.records.accepted import boot_id
 from forebay.broker.storage.recovery import errors_of_a_start, recover
 from forebay.broker.storage.repair.last_check import last
 from forebay.broker.storage.replication.record import ANY_OTHER
-from forebay.broker.storage.replication.replica import check_no_replica
 from forebay.broker.storage.replication.store import ReplicatedStore
-from forebay.broker.storage.store.backends import BACKENDS
 from forebay.broker.storage.store.contract import Store
-from forebay.broker.storage.store.open_files import raise_open_files
-from forebay.broker.storage.store.settings import RocksSettings
+from forebay.broker.telemetry.instruments import instruments
 from forebay.credentials import CredentialReport
-from forebay.errors.reasons import Reason
 from forebay.packaging import install_command
-from forebay.process import freeze_objects, gc_paused, release_free_memory, tune, unfreeze_objects
+from forebay.process import release_free_memory
 from forebay.v1 import (
     admin_service_pb2_grpc,
     backup_service_pb2_grpc,
@@ -95,8 +83,6 @@ if TYPE_CHECKING:
 _log: Final = logging.getLogger(__name__)
 MESSAGE_BYTES_MAX: Final = 32 << 20
 READINESS: Final = "readiness"
-CONNECTIONS_LEAST: Final = 64
-"""Connections that are accepted however few files the process may open."""
 FILES_WATCHED_S: Final = 1.0
 """Interval at which certificates and credentials are checked for changes."""
 # A page of 1 MiB is one frame, not sixty, and the next one is in transit while it is processed. A higher lookahead is
@@ -157,7 +143,7 @@ class Serving:
         self.fenced = asyncio.Event()
         self.handing_over = asyncio.Event()
         """Set when another broker is to take over: the broker stops, and follows the journal again."""
-        self.instruments = telemetry.instruments(settings, instance=recovered.store_id)
+        self.instruments = instruments(settings, instance=recovered.store_id)
         with errors_of_a_start():
             self.broker = build_served(
                 recovered,
@@ -348,10 +334,10 @@ class Serving:
     def hand_over(self, to: str) -> tuple[int, bool]:
         """Begin to hand the shard over to an endpoint, or to any other broker if it is empty.
 
-        Returns the owner epoch, and False for the endpoint of this broker. Raises ``NO_JOURNAL``, and ``Draining``.
+        Returns the owner epoch, and False for the endpoint of this broker. Raises ``NoJournal`` and ``Draining``.
         """
         if not isinstance(self._store, ReplicatedStore):
-            raise BrokerError(Reason.NO_JOURNAL)
+            raise NoJournal
         epoch = self._store.owner.epoch
         if to == takeover_endpoint(self.settings):
             return epoch, False
@@ -397,150 +383,3 @@ class Serving:
     async def _say(self, status: Any) -> None:
         await self._health.set("", status)
         await self._health.set(READINESS, status)
-
-
-def check_listen(listen: str) -> None:
-    """Raise ``OSError`` with the system's reason if an address cannot be bound: gRPC only logs its own."""
-    host, port = address(listen)
-    try:
-        family, kind, protocol, _, place = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, kind, protocol) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(place)
-    except OSError as error:
-        raise OSError(f"cannot listen on {listen}: {error.strerror}") from error
-
-
-def open_store(settings: BrokerSettings) -> Store:
-    """Open the store on disk. Raises ``StoreError`` (see ``storage.errors``) saying what to do."""
-    store = BACKENDS[settings.store](settings.data_dir)
-    try:
-        check_no_replica(store, settings.data_dir)
-    except StoreError:
-        store.close()
-        raise
-    return store
-
-
-def allow_open_files(settings: BrokerSettings) -> int:
-    """Raise the process's limit of open files for store and connections; returns the connections that fit."""
-    store = RocksSettings()
-    files = store.open_tables_max + store.open_bulk_max + store.open_files_beside
-    allowed = raise_open_files(files + settings.connections_max) - files
-    if allowed < settings.connections_max:
-        _log.warning(
-            "limit of open files allows fewer connections than connections_max, raise the hard limit (ulimit -Hn) "
-            "connections=%d connections_max=%d needed=%d",
-            max(allowed, CONNECTIONS_LEAST),
-            settings.connections_max,
-            files + settings.connections_max,
-        )
-    return max(CONNECTIONS_LEAST, min(allowed, settings.connections_max))
-
-
-def serve(
-    settings: BrokerSettings,
-    on_ready: Callable[[str], None] = lambda _: None,
-    on_metrics: Callable[[str], None] = lambda _: None,
-    on_console: Callable[[str], None] = lambda _: None,
-) -> int:
-    """Serve until SIGTERM or SIGINT; returns the exit code: 0, or 1 after a fenced store or a failed stop.
-
-    After a hand-over the broker follows the journal again; it serves, and calls ``on_ready``, once it takes over.
-
-    ``on_metrics`` is called with the URL for Prometheus, and ``on_console`` with that of the console, if there is one,
-    before ``on_ready`` with HOST:PORT. SIGHUP reloads certificates and tokens, and ends no connection. A follower
-    ignores it, and reads them when it takes over.
-
-    Raises ``SettingsError`` if one of their files is invalid, ``StoreError`` if the store cannot be opened, ``OSError``
-    if an address cannot be bound, and ``ExportingError`` if an ``OTEL_…`` variable is invalid.
-    """
-    tune()
-    os.umask(0o077)  # RocksDB makes its files with the mode that this leaves: other accounts may not read records
-    read(settings)  # invalid files are refused before anything is opened
-    connections_max = allow_open_files(settings)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # its default would end a broker that starts, follows or stops
-    asked_to_stop, handed_over = threading.Event(), False
-    while True:
-        store = open_store(settings) if not settings.journal else own_shard(settings, handed_over=handed_over)
-        if store is None:
-            _log.info("broker has stopped, it followed a journal")
-            return 0
-        code = _runner()(_serve(settings, store, connections_max, asked_to_stop, on_ready, on_metrics, on_console))
-        if code is not None:
-            return code
-        if asked_to_stop.is_set():  # while the loop ended
-            return 0
-        handed_over = True
-        unfreeze_objects()
-
-
-async def _serve(
-    settings: BrokerSettings,
-    store: Store,
-    connections_max: int,
-    asked_to_stop: threading.Event,
-    on_ready: Callable[[str], None],
-    on_metrics: Callable[[str], None],
-    on_console: Callable[[str], None],
-) -> int | None:
-    """Serve a store until the broker stops; returns the exit code, None after a hand-over."""
-    with ExitStack() as undo:
-        undo.callback(store.close)
-        check_listen(settings.listen)
-        security = read(settings)  # again: a follower may have waited for weeks
-        with gc_paused():
-            serving = Serving(
-                settings,
-                security,
-                store,
-                SystemClock(boot_id() or b""),
-                data_dir=str(settings.data_dir.resolve()),
-                connections_max=connections_max,
-                on_deleted=unfreeze_objects,
-            )
-            freeze_objects()
-        stopping = asyncio.Event()
-
-        def stop() -> None:
-            asked_to_stop.set()
-            stopping.set()
-
-        def handle_signals() -> None:
-            # Before clients can connect: by default a signal would end the process without a stop.
-            loop = asyncio.get_running_loop()
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, stop)
-            loop.add_signal_handler(signal.SIGHUP, serving.renew)
-
-        await serving.start(handle_signals)
-        undo.pop_all()
-    if serving.instruments.metrics_url:
-        on_metrics(serving.instruments.metrics_url)
-    if serving.console_url:
-        on_console(serving.console_url)
-    on_ready(serving.endpoint)
-    events = (stopping, serving.fenced, serving.handing_over)
-    waiting = [asyncio.ensure_future(event.wait()) for event in events]
-    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-    for task in waiting:
-        task.cancel()
-    try:
-        await serving.stop()
-    except StopFailed as failure:
-        _log.critical("stop was not whole, see above cause=%s", failure)
-        return 1
-    finally:
-        asyncio.get_running_loop().remove_signal_handler(signal.SIGHUP)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    if serving.fenced.is_set():
-        return 1
-    return None if serving.handing_over.is_set() and not stopping.is_set() else 0
-
-
-def _runner() -> Callable[[Any], int | None]:
-    try:
-        import uvloop  # noqa: PLC0415 - faster where it is there
-    except ImportError:
-        return asyncio.run
-    return uvloop.run

@@ -16,7 +16,6 @@ from errno import EACCES, EEXIST, ELOOP, ENAMETOOLONG, ENOTDIR, EPERM, EROFS
 from pathlib import Path
 from typing import Final
 
-from forebay.broker.follower_telemetry import follower_metrics
 from forebay.broker.settings import BrokerSettings, SettingsError
 from forebay.broker.storage.backup.errors import BackupStopped
 from forebay.broker.storage.replication.checkpoints.growth import Growth, limits_of_follower
@@ -35,6 +34,7 @@ from forebay.broker.storage.replication.shard_directory import DIRECTORY, SHARDS
 from forebay.broker.storage.replication.store import ReplicatedStore
 from forebay.broker.storage.replication.upkeep import CheckpointFailed
 from forebay.broker.storage.store.rocks.store import RocksStore
+from forebay.broker.telemetry.follower import follower_metrics
 
 _log: Final = logging.getLogger(__name__)
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)

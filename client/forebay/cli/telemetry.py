@@ -18,7 +18,11 @@ def exporting(service: str) -> Iterator[None]:
     ``OTEL_SERVICE_NAME`` overrides ``service``. Does nothing if no variable enables export. Pending data is sent at the
     end, within 5 s. Raises `CommandFailed` for an invalid variable.
     """
-    from forebay.broker.exporter_selection import ExporterSelection, ExporterSelectionInvalid, selected_exporters
+    from forebay.broker.telemetry.exporter_selection import (
+        ExporterSelection,
+        ExporterSelectionInvalid,
+        selected_exporters,
+    )
 
     try:
         asked = selected_exporters(os.environ)
@@ -31,7 +35,7 @@ def exporting(service: str) -> Iterator[None]:
         with needed_for("sending telemetry", "cli"):
             from opentelemetry import metrics, trace
 
-            from forebay.broker.exporters import export
+            from forebay.broker.telemetry.exporters import export
         exporters = export(asked, service=service)
     except (ExporterSelectionInvalid, OSError) as error:
         raise CommandFailed(str(error), ExitCode.USAGE) from error

@@ -19,7 +19,7 @@ import traceback
 from typing import Any, Final
 
 import forebay.broker.storage.store.rocks.store  # noqa: F401 - imported before the fork
-from forebay.broker.server import serve
+from forebay.broker.serve import serve
 from forebay.broker.settings import load
 
 REQUEST_BYTES_MAX: Final = 65_536

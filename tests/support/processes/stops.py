@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from forebay.broker import server
+from forebay.broker import serve
 from forebay.broker.runtime.commit import group
 from forebay.broker.settings import BrokerSettings
 from forebay.broker.storage.records.pages.entry import ENTRY
@@ -147,5 +147,5 @@ def open_store(settings: BrokerSettings) -> Store:
 
 
 if __name__ == "__main__":
-    server.open_store = open_store
+    serve.open_store = open_store
     launcher.main(int(sys.argv[1]))

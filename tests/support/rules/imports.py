@@ -157,9 +157,13 @@ RULES: Final[dict[str, Rule]] = {
         third_party=ANY,
         never=frozenset({"rocksdict"}),
     ),
+    # The composition root in a process.
+    "forebay.broker.serve": Rule(
+        frozenset({"forebay.broker", "forebay.process"}), third_party=frozenset({"uvloop"}), never=WIRE | {"rocksdict"}
+    ),
     # The composition root in a thread.
     "forebay.broker.embedded": Rule(frozenset({"forebay.broker"}), never=WIRE | {"rocksdict"}),
-    # settings.py, telemetry.py and the other modules beside them.
+    # settings.py and the other modules beside it, and telemetry.
     "forebay.broker": Rule(
         frozenset({"forebay.credentials", "forebay.text"}),
         third_party=ANY,

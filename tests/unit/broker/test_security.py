@@ -22,7 +22,7 @@ from forebay.broker.security import (
     read,
     warn_of_open_access,
 )
-from forebay.broker.server import serve
+from forebay.broker.serve import serve
 from forebay.broker.settings import BrokerSettings, SettingsError, load
 from forebay.broker.storage.store.memory import MemoryStore
 from forebay.client import Client, ClientSettings, TlsSettings

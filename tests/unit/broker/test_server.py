@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import socket
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import grpc
@@ -10,8 +8,8 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from forebay.broker.embedded import BrokerServer
-from forebay.broker.server import READINESS, serve
-from forebay.broker.settings import BrokerSettings, load
+from forebay.broker.server import READINESS
+from forebay.broker.settings import load
 from forebay.broker.shard import boot_time_s
 from forebay.broker.storage.replication.engines.memory import MemoryEngine
 from forebay.broker.storage.replication.follower import Follower, Takeover
@@ -20,28 +18,6 @@ from forebay.broker.storage.replication.replica import Replica
 from forebay.broker.storage.replication.store import ReplicatedStore
 from forebay.broker.storage.store.rocks.store import RocksStore
 from tests.support.calls.eventually import until
-
-
-@pytest.fixture
-def taken() -> Iterator[str]:
-    """Address in use."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        yield f"127.0.0.1:{listener.getsockname()[1]}"
-
-
-def on_disk(path: Path, listen: str = "127.0.0.1:0") -> BrokerSettings:
-    return load(data_dir=path / "data", listen=listen, disk_reserve_bytes=0)
-
-
-@pytest.mark.slow
-def test_a_process_that_cannot_listen_raises_an_error_and_closes_its_store(tmp_path: Path, taken: str) -> None:
-    with pytest.raises(OSError, match="cannot listen"):
-        serve(on_disk(tmp_path, taken))
-
-    with BrokerServer.on_disk(on_disk(tmp_path)) as server:
-        assert server.endpoint
 
 
 def owned(engine: MemoryEngine, directory: Path) -> ReplicatedStore:

@@ -207,6 +207,13 @@ class TooManyWaiting(CommitsBehind):
         super().__init__(Reason.TOO_MANY_WAITING, waiting=waiting, bound=bound)
 
 
+class NoJournal(BrokerError):
+    """The broker has no journal, so no other one can take over."""
+
+    def __init__(self) -> None:
+        super().__init__(Reason.NO_JOURNAL)
+
+
 class JournalAway(CommitsBehind):
     """They do because the journal of the shard does not answer."""
 

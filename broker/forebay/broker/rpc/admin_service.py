@@ -82,7 +82,7 @@ class AdminServicer(pb_grpc.AdminServiceServicer):
     ) -> None:
         """``hand_over`` begins the hand-over to an endpoint.
 
-        It returns the owner epoch, and False if the endpoint is that of this broker. Raises ``NO_JOURNAL``, and
+        It returns the owner epoch, and False if the endpoint is that of this broker. Raises ``NoJournal`` and
         ``Draining``.
         """
         self._broker = broker

@@ -111,9 +111,9 @@ def serve(
     Changed certificates and credentials are loaded within seconds, and immediately on SIGHUP.
     """
     with needed_for("a broker", "broker"):
-        from forebay.broker.exporter_selection import ExporterSelectionInvalid
-        from forebay.broker.server import serve as run
+        from forebay.broker.serve import serve as run
         from forebay.broker.settings import SettingsError, load
+        from forebay.broker.telemetry.exporter_selection import ExporterSelectionInvalid
     if config is not None and not config.is_file():
         raise CommandFailed(f"{config}: the file does not exist", ExitCode.NOT_FOUND)
     if config is None and DEFAULT_CONFIG.is_file():

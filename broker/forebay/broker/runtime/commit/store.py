@@ -17,7 +17,10 @@ from forebay.broker.core.writes import Due, PageWrite, Write
 
 
 class ShardJournal(Protocol):
-    """Journal of a shard, in another system, to which its owner appends each batch before it counts. Any thread."""
+    """Journal of a shard, as its owner sees it. Any thread.
+
+    Each batch is appended to it, in another system, before it counts.
+    """
 
     @property
     def free_bytes(self) -> int | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.server import open_store
+from forebay.broker.serve import open_store
 from forebay.broker.settings import SettingsError, load
 from forebay.broker.storage.store.backends import BACKENDS
 from forebay.broker.storage.store.contract import Family, Put

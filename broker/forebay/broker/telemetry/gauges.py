@@ -17,7 +17,11 @@ from typing import Final
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
 from forebay.broker.core.dead_letters.letters import is_dead_letter_sink
-from forebay.broker.figures import (
+from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.instruments import Lag, SinkMeasure
+from forebay.broker.runtime.metrics import GROUP, PARTITION, SINK, Metric, MetricKind
+from forebay.broker.runtime.resources.connections import Connections
+from forebay.broker.telemetry.figures import (
     CONNECTIONS,
     INFO,
     LANES,
@@ -32,11 +36,7 @@ from forebay.broker.figures import (
     Measured,
     SinkFigure,
 )
-from forebay.broker.runtime.broker import Broker
-from forebay.broker.runtime.instruments import Lag, SinkMeasure
-from forebay.broker.runtime.metrics import GROUP, PARTITION, SINK, Metric, MetricKind
-from forebay.broker.runtime.resources.connections import Connections
-from forebay.broker.series import Folded, Seen, attributes
+from forebay.broker.telemetry.series import Folded, Seen, attributes
 
 VERSION: Final = version("forebay")
 

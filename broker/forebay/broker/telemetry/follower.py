@@ -10,11 +10,11 @@ from typing import Final
 
 from opentelemetry.metrics import CallbackOptions, Observation
 
-from forebay.broker.figures import FOLLOWER_LAG, JOURNAL_POSITION, SHARD_OWNER
 from forebay.broker.runtime.metrics import Metric
 from forebay.broker.settings import BrokerSettings
 from forebay.broker.storage.replication.progress import FollowerProgress
-from forebay.broker.telemetry import SCOPE, exporters_of
+from forebay.broker.telemetry.figures import FOLLOWER_LAG, JOURNAL_POSITION, SHARD_OWNER
+from forebay.broker.telemetry.instruments import SCOPE, exporters_of
 
 _log: Final = logging.getLogger(__name__)
 FIGURES: Final[dict[Metric, Callable[[FollowerProgress], float]]] = {

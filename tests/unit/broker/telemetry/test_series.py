@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from forebay.broker.runtime.metrics import PARTITION, SINK
-from forebay.broker.series import OVERFLOW, Folded, Seen, Series
+from forebay.broker.telemetry.series import OVERFLOW, Folded, Seen, Series
 
 ORDERS = {"messaging.system": "forebay", SINK: "orders", PARTITION: "0"}
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from forebay.broker.exporter_selection import ExporterSelection, ExporterSelectionInvalid, selected_exporters
+from forebay.broker.telemetry.exporter_selection import ExporterSelection, ExporterSelectionInvalid, selected_exporters
 
 GRPC = ("otlp_proto_grpc",)
 HTTP = ("otlp_proto_http",)

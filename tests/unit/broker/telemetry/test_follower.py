@@ -7,9 +7,9 @@ import urllib.request
 
 import pytest
 
-from forebay.broker.follower_telemetry import follower_metrics
 from forebay.broker.settings import load
 from forebay.broker.storage.replication.progress import FollowerProgress
+from forebay.broker.telemetry.follower import follower_metrics
 from tests.support.processes.broker import free_port
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from opentelemetry.metrics import NoOpMeterProvider
 
-from forebay.broker.gauges import Gauges
+from forebay.broker.telemetry.gauges import Gauges
 
 
 class Thing:

@@ -25,9 +25,9 @@ from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-from forebay.broker.exporter_selection import ExporterSelection, ExporterSelectionInvalid, selected_exporters
-from forebay.broker.log_export import ExportHandler
-from forebay.broker.series import SEEN_MAX
+from forebay.broker.telemetry.exporter_selection import ExporterSelection, ExporterSelectionInvalid, selected_exporters
+from forebay.broker.telemetry.log_export import ExportHandler
+from forebay.broker.telemetry.series import SEEN_MAX
 
 _log: Final = logging.getLogger(__name__)
 CLOSE_S: Final = 5.0

@@ -17,19 +17,19 @@ from opentelemetry.trace import SpanKind, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from forebay.broker.core.partition.pages import Entry, PagePart
-from forebay.broker.exporter_selection import ExporterSelection, ExporterSelectionInvalid, selected_exporters
-from forebay.broker.figures import GAUGES
-from forebay.broker.gauges import Gauges
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.delivery.events import Delivered
 from forebay.broker.runtime.instruments import Instruments, Lag, SinkMeasure
 from forebay.broker.runtime.metrics import EVENTS, GROUP, PARTITION, SINK, Metric, MetricKind
 from forebay.broker.runtime.resources.connections import Connections
-from forebay.broker.series import Series, attributes
 from forebay.broker.settings import OPEN_METRICS, BrokerSettings, address, is_loopback
+from forebay.broker.telemetry.exporter_selection import ExporterSelection, ExporterSelectionInvalid, selected_exporters
+from forebay.broker.telemetry.figures import GAUGES
+from forebay.broker.telemetry.gauges import Gauges
+from forebay.broker.telemetry.series import Series, attributes
 
 if TYPE_CHECKING:
-    from forebay.broker.exporters import Exporters
+    from forebay.broker.telemetry.exporters import Exporters
 
 _log: Final = logging.getLogger(__name__)
 SCOPE: Final = "forebay.broker"
@@ -165,7 +165,7 @@ def exporters_of(settings: BrokerSettings, *, instance: str = "") -> Exporters |
     if exporting == ExporterSelection():
         return None
     # The SDK is only needed where something is exported.
-    from forebay.broker.exporters import export  # noqa: PLC0415
+    from forebay.broker.telemetry.exporters import export  # noqa: PLC0415
 
     return export(exporting, service=SERVICE, instance=instance)
 

@@ -10,14 +10,12 @@ from typing import Any
 import pytest
 from opentelemetry.trace import SpanKind
 
-from forebay.broker import series
 from forebay.broker.core.delivery.lane import Answer
 from forebay.broker.core.delivery.leased_sets import Wanted
 from forebay.broker.core.errors import SinkFull, StoreFenced
 from forebay.broker.core.partition.pages import TRACES_MAX, Body, PagePart
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import Ordering, Overflow, SinkSettings
-from forebay.broker.exporter_selection import ExporterSelectionInvalid
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.delivery.events import Delivered
@@ -26,11 +24,13 @@ from forebay.broker.runtime.metrics import EVENTS, Metric
 from forebay.broker.runtime.resources.memory import Reading
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.runtime.sink.statistics import sink_lags
-from forebay.broker.series import SERIES_MAX
 from forebay.broker.settings import load
 from forebay.broker.storage.store.contract import WriteStall
 from forebay.broker.storage.store.memory import MemoryStore
-from forebay.broker.telemetry import OpenTelemetryInstruments, instruments
+from forebay.broker.telemetry import series
+from forebay.broker.telemetry.exporter_selection import ExporterSelectionInvalid
+from forebay.broker.telemetry.instruments import OpenTelemetryInstruments, instruments
+from forebay.broker.telemetry.series import SERIES_MAX
 from tests.support.brokers.running import Hand, begin, move, running
 from tests.support.brokers.taker import Taker
 from tests.support.pages.samples import entry, page

@@ -11,8 +11,8 @@ import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.trace import TracerProvider
 
-from forebay.broker.exporter_selection import ExporterSelection, ExporterSelectionInvalid
-from forebay.broker.exporters import (
+from forebay.broker.telemetry.exporter_selection import ExporterSelection, ExporterSelectionInvalid
+from forebay.broker.telemetry.exporters import (
     METRICS_CONNECTIONS_MAX,
     Exporters,
     bound,

@@ -1,0 +1,1 @@
+"""Telemetry of the broker: its metrics and spans, and the exporters that send them."""
