@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from tests.support.processes.stopping import StoppingLauncher
 
 HERE = Path(__file__).parent
-# Spark starts once per process; the READMEs say one port.
-TOGETHER = {"spark": HERE / "spark", "readmes": HERE / "unit" / "test_readmes.py"}
+# Spark starts once per process.
+TOGETHER = {"spark": HERE / "spark"}
 
 # No test is timed: on a loaded machine an example takes many times as long.
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -25,7 +25,7 @@ settings.load_profile("suite")
 
 @pytest.hookimpl(tryfirst=True)  # before the groups are read
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of Spark in one process, and those that listen on the port of the READMEs in one."""
+    """Keep the tests of Spark in one process."""
     groups: dict[Path, list[str]] = {}
     for item in items:
         if item.path not in groups:
@@ -33,6 +33,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             groups[item.path] = [group for group, where in TOGETHER.items() if where in above]
         for group in groups[item.path]:
             item.add_marker(pytest.mark.xdist_group(group))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Refuse a version of pytest-xdist that ignores the groups: each process would start Spark."""
+    if session.config.getoption("loadgroup", default=False):
+        loose = [
+            item.nodeid for item in session.items if item.get_closest_marker("xdist_group") and "@" not in item.nodeid
+        ]
+        if loose:
+            raise pytest.UsageError(
+                f"pytest-xdist put {loose[0]} into no group; does it support this version of pytest?"
+            )
 
 
 @pytest.hookimpl(wrapper=True)
