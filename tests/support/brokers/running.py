@@ -16,6 +16,7 @@ from forebay.broker.runtime.commit.accepted import Accepted
 from forebay.broker.runtime.delivery.consumer import Consumer, Credit
 from forebay.broker.runtime.delivery.events import Delivered, Event
 from forebay.broker.runtime.delivery.subscription import Subscription
+from forebay.broker.runtime.fleet import Fleet
 from forebay.broker.runtime.instruments import Instruments
 from forebay.broker.storage.errors import StoreFailed
 from forebay.broker.storage.recovery import recover
@@ -35,6 +36,7 @@ def begin(
     instruments: Instruments | None = None,
     accepted: Accepted | None = None,
     delivered: Accepted | None = None,
+    fleet: Fleet | None = None,
 ) -> Broker:
     """A broker on ``store`` that has begun to work."""
     broker = build(
@@ -46,6 +48,7 @@ def begin(
         codec=PageCodec(),
         accepted=accepted,
         delivered=delivered,
+        fleet=fleet,
     )
     broker.start()
     return broker
@@ -58,6 +61,7 @@ async def running(
     *,
     bounds: Bounds | None = None,
     instruments: Instruments | None = None,
+    fleet: Fleet | None = None,
 ) -> AsyncIterator[Broker]:
     """A broker that works, and stops in order at the end."""
     broker = begin(
@@ -65,6 +69,7 @@ async def running(
         clock if clock is not None else FakeClock(),
         bounds=bounds,
         instruments=instruments,
+        fleet=fleet,
     )
     try:
         yield broker

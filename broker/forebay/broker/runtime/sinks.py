@@ -12,8 +12,8 @@ from typing import Any, Final, Protocol
 
 from forebay.broker.core.dead_letters.letters import dead_letter_settings, dead_letter_sink_name
 from forebay.broker.core.epochs.values import StoredEpochs
-from forebay.broker.core.errors import BrokerError, TooManySinks, shown
-from forebay.broker.core.names import checked_request_id, sink_name
+from forebay.broker.core.errors import BrokerError, SinkNotFound, TooManySinks, shown
+from forebay.broker.core.names import RESERVED_SUFFIX, checked_request_id, sink_name
 from forebay.broker.core.partition.account import Totals
 from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.partition.retention import Marks
@@ -156,6 +156,8 @@ class Sinks:
         """
         found = self.running.get(name)
         if found is None:
+            if name.removesuffix(RESERVED_SUFFIX) in self.running:  # dead letters are in the shard of their origin
+                raise SinkNotFound(name)
             raise self._fleet.missing(name)
         if incarnation and incarnation != found.record.incarnation:
             raise BrokerError(

@@ -10,7 +10,7 @@ from typing import Final, Unpack
 
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from forebay.client.errors import AlreadyExists, InvalidArgument, SinkNotFound, SinkReplaced
+from forebay.client.errors import AlreadyExists, InvalidArgument, NotOwner, SinkNotFound, SinkReplaced
 from forebay.client.settings import RetryPolicy
 from forebay.client.transport.channel import Channels
 from forebay.client.transport.operations import Blocking, operation, stream
@@ -125,7 +125,8 @@ class SinkCalls:
         )
         letters = await self._letters(name) if dead_letters else ""
         if not await self._service.delete("DeleteSink", name, request, _GONE) and letters:
-            with suppress(*_GONE):  # a broker that was killed may have deleted only the first of the two
+            # A broker that was killed may have deleted only the first; one that has neither may name a shard.
+            with suppress(*_GONE, NotOwner):
                 await self._delete(name + DEAD_LETTERS, force=force, dead_letters=False, incarnation=letters)
 
     async def _letters(self, name: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from forebay.client.errors import BrokerDraining, BrokerUnavailable, ForebayError
+from forebay.client.errors import BrokerDraining, BrokerUnavailable, ForebayError, NotOwner
 
 
 class Repeat(Enum):
@@ -40,6 +40,11 @@ class Rule:
         if self.repeat is Repeat.NEVER:
             return isinstance(error, BrokerDraining)
         return error.retryable if self.any_shortage else isinstance(error, BrokerUnavailable)
+
+
+def is_unexecuted(error: ForebayError) -> bool:
+    """Return True if the broker states with ``error`` that it did nothing of the call."""
+    return isinstance(error, BrokerDraining | NotOwner)
 
 
 _READS: Final = Rule(Repeat.READS)

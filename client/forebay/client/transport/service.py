@@ -7,10 +7,12 @@ from typing import Any
 
 import grpc
 
-from forebay.client.errors import ForebayError
+from forebay.client.errors import ForebayError, NotOwner
 from forebay.client.settings import RetryPolicy
 from forebay.client.transport.channel import Channels, Unary
 from forebay.client.transport.io import Metadata, Responses
+from forebay.client.transport.retry_rules import is_unexecuted
+from forebay.client.transport.status import from_call
 
 
 class Service:
@@ -104,19 +106,28 @@ class Service:
     async def delete(self, rpc: str, sink: str, request: Any, gone: tuple[type[ForebayError], ...]) -> bool:
         """Call a delete; return False if an earlier attempt deleted the object and its answer was lost.
 
-        An error of ``gone`` at the first attempt is raised, because the object did not exist.
+        An error of ``gone`` is raised if no attempt can have deleted the object: it did not exist. A broker that is
+        named by its address answers ``NOT_OWNER`` in place of it, where the name belongs to another shard.
         """
-        attempts = 0
+        may_be_done = False
 
         async def attempt(endpoint: str, timeout_s: float) -> Any:
-            nonlocal attempts
-            attempts += 1
-            return await self._channels.io.call(self._method(rpc, endpoint), request, timeout_s)
+            nonlocal may_be_done
+            try:
+                return await self._channels.io.call(self._method(rpc, endpoint), request, timeout_s)
+            except grpc.RpcError as failure:
+                error = from_call(failure)
+                may_be_done = may_be_done or not (isinstance(error, gone) or is_unexecuted(error))
+                raise
 
         try:
             await self.unary.call(rpc, attempt, sink=sink)
         except gone:
-            if attempts == 1:
+            if not may_be_done:
+                raise
+            return False
+        except NotOwner:
+            if not may_be_done or self._channels.fleet is not None:  # brokers of a fleet that contradict each other
                 raise
             return False
         return True

@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from forebay.broker.core.errors import InvalidSetting, NotOwner, ReadFailed, SinkNotFound
+from forebay.broker.core.settings import SinkSettings
 from forebay.broker.core.shards import DirectoryAway, ShardHint
 from forebay.broker.runtime.fleet import CACHE_S, CHECK_S, JOIN_S, Fleet
+from forebay.broker.storage.store.memory import MemoryStore
 from forebay.shards.rendezvous import ranked
+from tests.support.brokers.running import running
 
 SINKS = [f"topic-{number}" for number in range(20)]
 OF_A = next(name for name in SINKS if ranked(name, "ab")[0] == "a")
@@ -142,6 +145,22 @@ def test_a_sink_that_is_missing_belongs_to_its_home() -> None:
         elsewhere = member.fleet.missing(OF_B)
         assert isinstance(elsewhere, NotOwner)
         assert (elsewhere.facts["shard"], elsewhere.facts["endpoint"]) == ("b", "b:1")
+
+    run(scenario())
+
+
+def test_dead_letters_are_in_the_shard_of_their_origin_before_there_are_any() -> None:
+    async def scenario() -> None:
+        store = MemoryStore()
+        async with running(store) as broker:
+            await broker.create(OF_B, SinkSettings())
+        fleet = Member(Hints(A, B)).fleet
+        await fleet.shards()
+        async with running(store.reopen(), fleet=fleet) as broker:
+            with pytest.raises(SinkNotFound):
+                broker.registry.get(f"{OF_B}.dlq")
+            with pytest.raises(NotOwner):
+                broker.registry.get(next(name for name in SINKS if name != OF_B and ranked(name, "ab")[0] == "b"))
 
     run(scenario())
 

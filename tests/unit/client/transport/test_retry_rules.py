@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from itertools import repeat
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -220,3 +221,20 @@ def test_a_deletion_that_a_kill_of_the_broker_cut_in_two_is_brought_to_its_end()
     named = [(request.name, request.incarnation, request.dead_letters) for request in asked]
     first = ("orders", "of orders", True)
     assert named == [first, first, ("orders.dlq", "of orders.dlq", False)]
+
+
+def test_a_deletion_that_was_complete_succeeds_where_the_broker_names_another_shard() -> None:
+    elsewhere = status(grpc.StatusCode.FAILED_PRECONDITION, "NOT_OWNER", shard="b", endpoint="b:1")
+    refusals = iter([status(grpc.StatusCode.UNAVAILABLE, ""), *repeat(elsewhere, 2)])
+
+    def delete(request: sink_service_pb2.DeleteSinkRequest, context: grpc.ServicerContext) -> object:
+        abort(context, next(refusals))
+        return sink_service_pb2.DeleteSinkResponse()
+
+    def get(request: sink_service_pb2.GetSinkRequest, context: grpc.ServicerContext) -> object:
+        return sink_service_pb2.GetSinkResponse(sink={"name": request.name, "incarnation": f"of {request.name}"})
+
+    with WireFake(DeleteSink=delete, GetSink=get) as fake, fake.client() as client:
+        client.sinks.delete("orders", dead_letters=True)
+
+    assert next(refusals, None) is None

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import grpc
 import pytest
+from google.rpc import status_pb2
 
-from forebay.client import BrokerUnavailable, ClientSettings, SinkNotFound
+from forebay.client import BrokerUnavailable, ClientSettings, NotOwner, SinkNotFound
 from forebay.client.transport import channel
 from forebay.client.transport.channel import Channels
 from forebay.client.transport.operations import blocked, iterated
 from forebay.client.transport.service import Service
-from forebay.v1 import sink_pb2
+from forebay.shards.rendezvous import ranked
+from forebay.v1 import admin_service_pb2, sink_pb2
 from forebay.v1 import sink_service_pb2 as pb
 from forebay.v1.sink_service_pb2_grpc import SinkServiceStub
 from tests.support.calls.wire_fake import QUICK, Handler, Silent, WireFake, abort, status
@@ -77,6 +79,72 @@ def delete_after(failures: int) -> Any:
 
 def test_a_delete_whose_first_answer_was_lost_has_succeeded_if_the_object_is_gone() -> None:
     with service(DeleteSink=delete_after(1)) as sinks:
+        assert not blocked(sinks.delete("DeleteSink", "orders", DELETE, (SinkNotFound,)))
+
+
+def refusing(*refusals: status_pb2.Status) -> Handler:
+    """Return a handler that gives these answers, one after the other."""
+    answers = iter(refusals)
+
+    def delete(request: pb.DeleteSinkRequest, context: grpc.ServicerContext) -> pb.DeleteSinkResponse:
+        abort(context, next(answers))
+        return pb.DeleteSinkResponse()
+
+    return delete
+
+
+LOST = status(grpc.StatusCode.UNAVAILABLE, "")
+DRAINING = status(grpc.StatusCode.UNAVAILABLE, "DRAINING")
+MISSING = status(grpc.StatusCode.NOT_FOUND, "SINK_NOT_FOUND")
+
+
+def elsewhere(endpoint: str = "b:1") -> status_pb2.Status:
+    return status(grpc.StatusCode.FAILED_PRECONDITION, "NOT_OWNER", shard="b", endpoint=endpoint)
+
+
+def test_an_attempt_that_the_broker_did_not_execute_has_deleted_nothing() -> None:
+    with service(DeleteSink=refusing(DRAINING, MISSING)) as sinks, pytest.raises(SinkNotFound):
+        blocked(sinks.delete("DeleteSink", "orders", DELETE, (SinkNotFound,)))
+
+
+def test_a_broker_that_names_the_shard_of_a_deleted_sink_confirms_a_delete_whose_answer_was_lost() -> None:
+    with service(DeleteSink=refusing(LOST, elsewhere())) as sinks:
+        assert not blocked(sinks.delete("DeleteSink", "orders", DELETE, (SinkNotFound,)))
+    with service(DeleteSink=refusing(elsewhere())) as sinks, pytest.raises(NotOwner):
+        blocked(sinks.delete("DeleteSink", "orders", DELETE, (SinkNotFound,)))
+
+
+@contextmanager
+def fleet_of_two(first: Callable[[str], Handler], second: Handler) -> Iterator[Service]:
+    """Two brokers, of which none has a sink. The first is the home of `orders`, and is given the other's endpoint."""
+    with WireFake() as one, WireFake(DeleteSink=second) as two:
+        one.handlers["DeleteSink"] = first(two.address)
+        own, other = ranked("orders", "ab")
+        names = {one.address: own, two.address: other}
+        shards = [admin_service_pb2.Shard(name=name, endpoint=at, owner_epoch=1) for at, name in names.items()]
+        for fake in (one, two):
+
+            def listed(request: Any, context: grpc.ServicerContext, own: str = names[fake.address]) -> Any:
+                return admin_service_pb2.ListShardsResponse(shard=own, shards=shards)
+
+            fake.handlers |= {"ListShards": listed, "GetSink": lambda request, context: abort(context, MISSING)}
+        channels = Channels(f"forebay://{one.address}", QUICK)
+        try:
+            yield Service(channels, SinkServiceStub)
+        finally:
+            blocked(channels.close())
+
+
+def test_a_delete_that_only_another_shard_has_refused_raises_if_the_sink_never_existed() -> None:
+    with (
+        fleet_of_two(lambda other: refusing(elsewhere(other)), refusing(MISSING)) as sinks,
+        pytest.raises(SinkNotFound),
+    ):
+        blocked(sinks.delete("DeleteSink", "orders", DELETE, (SinkNotFound,)))
+
+
+def test_a_delete_whose_answer_was_lost_before_another_shard_is_asked_has_succeeded() -> None:
+    with fleet_of_two(lambda other: refusing(LOST, elsewhere(other)), refusing(MISSING)) as sinks:
         assert not blocked(sinks.delete("DeleteSink", "orders", DELETE, (SinkNotFound,)))
 
 
