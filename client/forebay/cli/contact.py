@@ -114,11 +114,8 @@ def connect(
     `NotABroker`, unless no broker is needed. ``settings`` replace those that `client_settings` returns.
     """
     from forebay.client import Client
-    from forebay.client.transport.endpoint import separate
 
-    chosen = settings if settings is not None else client_settings()
-    endpoints = [part.strip() for part in separate(endpoint) if part.strip()]
-    with Client(endpoints if len(endpoints) > 1 else endpoint.strip(), settings=chosen) as client:
+    with Client(endpoint, settings=settings if settings is not None else client_settings()) as client:
         if is_needed:
             reach(client, sink)
         yield client

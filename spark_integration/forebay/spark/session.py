@@ -79,9 +79,9 @@ def cluster_options(
     Raises `ForebaySparkError` for what is missing, for a variable that Spark's pages and event log would show, and for
     files or a token with a session of Spark Connect, which has no driver here that could check them.
     """
-    options = {"endpoint": ",".join(endpoints_of(",".join(endpoints)))}
-    if not options["endpoint"]:
+    if not endpoints:
         raise ForebaySparkError("No endpoint is named.", "Name at least one host:port.")
+    options = {"endpoint": ",".join(endpoints_of(",".join(endpoints)))}
     files = {"tls_ca_file": tls_ca, "tls_cert_file": tls_cert, "tls_key_file": tls_key}
     given = {option: path for option, path in files.items() if path is not None}
     _check_files(given)

@@ -17,6 +17,7 @@ from forebay.broker.embedded import BrokerServer
 from forebay.cli import run
 from forebay.cli.contact import PATIENCE_S
 from forebay.cli.exits import ExitCode
+from tests.support.clients.addresses import REFUSED
 from tests.support.proxies.web import WebServer
 
 LIMIT_S = 4 * PATIENCE_S
@@ -62,6 +63,12 @@ def silent_port(*, accepts: bool) -> Iterator[str]:
             one.setblocking(False)
             one.connect_ex(listening.getsockname())
         yield f"127.0.0.1:{listening.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("typed", REFUSED)
+def test_an_address_that_a_client_refuses_is_refused(typed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["info", "-e", typed]) == ExitCode.USAGE
+    assert "forebay: endpoint " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("words", CALLS, ids=" ".join)

@@ -72,8 +72,21 @@ def server_of(endpoint: str) -> dict[str, str | int]:
     return {"server.address": host.strip("[]"), "server.port": int(port)}
 
 
+def canonical(endpoint: str | Iterable[str]) -> tuple[str, ...]:
+    """Return the endpoints of a client as they are used; the address of a fleet is one of them.
+
+    Client, commands and Spark accept the same ones. Raises ``INVALID_SETTING``.
+    """
+    given = endpoint if isinstance(endpoint, str) else tuple(endpoint)
+    members = fleet_members(given)
+    return as_endpoints(given) if members is None else (f"{FLEET}{','.join(members)}",)
+
+
 def fleet_members(endpoint: str | Iterable[str]) -> tuple[str, ...] | None:
-    """Return the members of a fleet, `forebay://HOST:PORT,...`; None for endpoints without that scheme."""
+    """Return the members of a fleet, `forebay://HOST:PORT,...`; None for endpoints without that scheme.
+
+    As in other URLs, a slash may follow them.
+    """
     given = [endpoint] if isinstance(endpoint, str) else list(endpoint)
     if len(given) != 1 or not given[0].strip().startswith(FLEET):
         return None
@@ -84,8 +97,9 @@ def as_endpoints(endpoint: str | Iterable[str]) -> tuple[str, ...]:
     """Return the endpoints of a client: one string, several, or one comma-separated string."""
     several = separate(endpoint) if isinstance(endpoint, str) else list(endpoint)
     if not several or not all(one.strip() for one in several):
+        given = "is empty" if not any(one.strip() for one in several) else f"= {','.join(several)!r} has an empty part"
         raise InvalidArgument(
-            "endpoint is empty: must be at least one HOST:PORT",
+            f"endpoint {given}: must be at least one HOST:PORT, separated by commas",
             reason=Reason.INVALID_SETTING,
             facts={"field": "endpoint"},
         )

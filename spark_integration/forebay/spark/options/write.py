@@ -312,13 +312,17 @@ def endpoints_of(text: str) -> tuple[str, ...]:
 
     `forebay://host:port,...`, which names members of a fleet of shards, stays one endpoint.
     """
-    # Imported late, as in _with_port.
-    from forebay.client.transport.endpoint import FLEET, separate  # noqa: PLC0415
+    # They import grpc, which no session without a query should load.
+    from forebay.client.errors import InvalidArgument  # noqa: PLC0415
+    from forebay.client.transport.endpoint import canonical  # noqa: PLC0415
 
-    if text.strip().startswith(FLEET):
-        members = [_with_port(part) for part in separate(text.strip().removeprefix(FLEET))]
-        return (f"{FLEET}{','.join(members)}",)
-    return tuple(_with_port(part) for part in separate(text) if part.strip())
+    try:
+        return canonical(text)
+    except InvalidArgument as error:
+        raise ForebaySparkError(
+            f"The endpoint {text!r} must have the form host:port: {error}.",
+            f'Set .option("endpoint", "host:7461") or the environment variable {ENDPOINT_VARIABLE}.',
+        ) from error
 
 
 def _write_name(values: OptionValues, *, is_stream: bool) -> str | None:
@@ -363,17 +367,3 @@ def _checkpoint(values: OptionValues, *, is_stream: bool) -> CheckpointOptions |
             "Leave out one of the options delivery and checkpoint_store.",
         )
     return found
-
-
-def _with_port(endpoint: str) -> str:
-    # They import grpc, which no session without a query should load.
-    from forebay.client.errors import InvalidArgument  # noqa: PLC0415
-    from forebay.client.transport.endpoint import with_port  # noqa: PLC0415
-
-    try:
-        return with_port(endpoint)
-    except InvalidArgument as error:
-        raise ForebaySparkError(
-            f"The endpoint {endpoint!r} must have the form host:port: {error}.",
-            f'Set .option("endpoint", "host:7461") or the environment variable {ENDPOINT_VARIABLE}.',
-        ) from error

@@ -6,9 +6,10 @@ import pytest
 
 from forebay.client import Client, ClientSettings
 from forebay.client.transport.channel import Channels
-from forebay.client.transport.endpoint import as_endpoints, fleet_members, server_of, with_port
+from forebay.client.transport.endpoint import as_endpoints, canonical, fleet_members, server_of, with_port
 from forebay.client.transport.security import channel_of, open_channel
 from forebay.errors.reasons import Reason
+from tests.support.clients.addresses import ACCEPTED, REFUSED
 from tests.support.refusals import failure
 
 
@@ -61,6 +62,20 @@ def test_an_endpoint_with_a_port_stays_as_it_was_typed(endpoint: str) -> None:
 def test_an_invalid_endpoint_is_refused_with_the_problem(endpoint: str, said: str) -> None:
     with failure(Reason.INVALID_SETTING, match=said):
         with_port(endpoint)
+
+
+@pytest.mark.parametrize(("typed", "endpoints"), ACCEPTED.items())
+def test_an_address_has_one_form_and_a_client_uses_it(typed: str, endpoints: tuple[str, ...]) -> None:
+    assert canonical(typed) == canonical(",".join(endpoints)) == endpoints
+    channels = Channels(typed, ClientSettings())
+    assert channels.endpoints == Channels(",".join(endpoints), ClientSettings()).endpoints
+    assert (channels.fleet is None) == (not endpoints[0].startswith("forebay://"))
+
+
+@pytest.mark.parametrize("typed", REFUSED)
+def test_an_address_that_names_no_broker_is_refused(typed: str) -> None:
+    with failure(Reason.INVALID_SETTING):
+        Channels(typed, ClientSettings())
 
 
 def test_members_of_a_fleet_are_behind_its_scheme() -> None:

@@ -10,6 +10,7 @@ from forebay.client import EpochCheck
 from forebay.spark.errors import ForebaySparkError
 from forebay.spark.options.read import read_options, schema_options
 from forebay.spark.options.write import Compression, Delivery, RepeatCheck, Rows, write_options
+from tests.support.clients.addresses import ACCEPTED, REFUSED
 
 
 def test_a_sink_is_enough() -> None:
@@ -74,10 +75,13 @@ def test_members_of_a_fleet_stay_one_endpoint() -> None:
     assert given.target.endpoints == ("forebay://one:7461,two:2",)
 
 
-@pytest.mark.parametrize(
-    "endpoint",
-    ["forebay://", "forebay://one,,two", "some where", "http://host:7461", "host:", "host:0", "host:99999", ":7461"],
-)
+@pytest.mark.parametrize(("typed", "endpoints"), ACCEPTED.items())
+def test_an_address_means_what_it_means_for_a_client(typed: str, endpoints: tuple[str, ...]) -> None:
+    assert write_options({"sink": "a", "endpoint": typed}, {}).target.endpoints == endpoints
+    assert read_options({"sink": "a", "endpoint": typed}, {}).target.endpoints == endpoints
+
+
+@pytest.mark.parametrize("endpoint", [*REFUSED, "host:99999"])
 def test_an_endpoint_is_host_and_port(endpoint: str) -> None:
     with pytest.raises(ForebaySparkError, match="host:port"):
         write_options({"sink": "a", "endpoint": endpoint}, {})
