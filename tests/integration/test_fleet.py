@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from forebay.cli import run
+from forebay.cli.exits import ExitCode
 from forebay.client import (
     Client,
     EpochCommit,
@@ -23,7 +25,7 @@ from forebay.client import (
 )
 from forebay.shards.rendezvous import ranked
 from tests.support.calls.eventually import until
-from tests.support.processes.broker import BrokerProcess, Launcher, free_port
+from tests.support.processes.broker import BrokerEnded, BrokerProcess, Launcher, free_port
 
 AFTER_S = 1.0
 SINKS = [f"topic-{number}" for number in range(10)]
@@ -34,6 +36,7 @@ class Members:
 
     def __init__(self, launcher: Launcher, directory: Path) -> None:
         self._launcher, self._directory = launcher, directory
+        self.journal = directory / "journal"
         self.endpoints = {name: f"127.0.0.1:{free_port()}" for name in ("a1", "a2", "b1", "c1")}
 
     def start(self, name: str, **settings: object) -> BrokerProcess:
@@ -41,7 +44,7 @@ class Members:
         return self._launcher.start(
             self._directory / name,
             self.endpoints[name],
-            journal=str(self._directory / "journal"),
+            journal=str(self.journal),
             shard=name[0],
             takeover_after_s=AFTER_S,
             **settings,
@@ -223,6 +226,57 @@ def test_a_shard_of_a_fleet_is_handed_over_by_its_name(members: Members) -> None
 
             follower.ready()
             until(lambda: {one.name: one.endpoint for one in client.shards.list()}["a"] == follower.endpoint)
+
+
+def test_a_shard_without_records_is_removed_and_clients_that_knew_it_continue(members: Members) -> None:
+    of_c = next(name for name in SINKS if ranked(name, ["a", "b", "c"])[0] == "c")
+    remove = ["shard", "remove", "c", "--journal", str(members.journal), "--takeover-after", "1s", "--yes"]
+    with members.start("a1") as a, members.start("b1") as b, Client(members.address) as client:
+        with members.start("c1") as c:
+            know_each_other(a.ready(), b.ready(), c.ready())
+            client.sinks.create(of_c)
+            publish(client, of_c, b"1")
+            assert names_at(c.endpoint) == {of_c}
+            assert run(remove) == ExitCode.REFUSED  # it has a record
+
+            for delivery in client.subscriber(of_c):
+                delivery.ack(wait=True)
+                break
+            assert run(remove) == ExitCode.REFUSED  # it has an owner
+            assert c.terminate() == 0
+        assert run(remove) == ExitCode.OK
+
+        know_each_other(a.endpoint, b.endpoint)
+        with pytest.raises(SinkNotFound):
+            publish(client, of_c, b"2")
+        client.sinks.create(of_c)
+        publish(client, of_c, b"3")
+        assert values_of(client, of_c) == [b"3"]
+        assert of_c in names_at({"a": a, "b": b}[ranked(of_c, ["a", "b"])[0]].endpoint)
+
+        with members.start("c1") as c, pytest.raises(BrokerEnded, match="was removed from its fleet"):
+            c.ready()
+        assert [shard.name for shard in client.shards.list()] == ["a", "b"]
+
+
+def test_a_publisher_of_a_sink_that_was_removed_with_its_shard_fails(members: Members) -> None:
+    with members.start("a1") as a, Client(members.address) as client:
+        with members.start("c1") as c:
+            know_each_other(a.ready(), c.ready())
+            client.sinks.create("orders", shard="c")
+            publisher = client.publisher("orders")
+            publisher.send(b"1").result(timeout=30.0)
+            client.sinks.purge("orders")
+            assert c.terminate() == 0
+
+        late = publisher.send(b"2")
+        assert not late.done()
+        assert run(["shard", "remove", "c", "--journal", str(members.journal), "--yes"]) == ExitCode.OK
+
+        with pytest.raises(SinkNotFound):
+            late.result(timeout=60.0)
+        with pytest.raises(SinkNotFound):
+            publisher.close()
 
 
 def test_the_console_of_an_owner_shows_its_journal_and_the_owners_of_all_shards(members: Members) -> None:

@@ -98,6 +98,7 @@ CASES: Final[dict[str, list[list[str]]]] = {
     "info": [[]],
     "shard list": [[]],
     "shard hand-over": [["--to", EVIL]],
+    "shard remove": [[EVIL, "--journal", EVIL], ["b", "--journal", EVIL, "--dry-run"]],
     "journal import": [["--journal", EVIL, "--data-dir", EVIL]],
     "journal export": [["--journal", EVIL, "--data-dir", EVIL]],
     "publish": [["spare", EVIL, "--key", EVIL, "--header", f"{EVIL}={EVIL}"], ["rows", EVIL]],

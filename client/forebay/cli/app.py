@@ -22,6 +22,7 @@ from forebay.cli.inspect.schemas import schema_app
 from forebay.cli.inspect.status import status
 from forebay.cli.inspect.tail import tail
 from forebay.cli.journal.commands import journal_app
+from forebay.cli.journal.removal import remove
 from forebay.cli.manage.dead_letters import dlq_app
 from forebay.cli.manage.positions import position_app
 from forebay.cli.manage.realtime import realtime_app
@@ -119,6 +120,7 @@ app.command(rich_help_panel=LOOK, example="forebay status --strict -o json")(sta
 app.command(rich_help_panel=LOOK, example="forebay top --interval 1s")(top)
 app.command(rich_help_panel=LOOK, example="forebay doctor --endpoint broker.example:7461")(doctor)
 app.add_typer(shard_app, name="shard", rich_help_panel=LOOK)
+shard_app.command("remove", example="forebay shard remove b --journal s3://bucket/fleet --dry-run")(remove)
 app.add_typer(schema_app, name="schema", rich_help_panel=LOOK)
 app.add_typer(producers_app, name="producers", rich_help_panel=LOOK)
 app.command(rich_help_panel=LOOK, example="forebay lag\nforebay lag orders --watch --interval 5s")(lag)

@@ -118,6 +118,17 @@ class EngineConformance:
         assert engine.read_named("directory/a") == b"second"
         assert not list(engine.sizes(0, 1 << 63))
 
+    def test_a_named_object_that_only_informs_is_deleted(self, engine: Engine) -> None:
+        for name in ("a", "b"):
+            engine.put_named(f"directory/{name}", b"x")
+
+        engine.delete_named("directory/a")
+        engine.delete_named("directory/a")
+        engine.delete_named("missing/a")
+
+        assert engine.names("directory") == ["directory/b"]
+        assert engine.read_named("directory/a") is None
+
     def test_named_objects_are_listed_by_folder(self, engine: Engine) -> None:
         engine.create_named("marks/1", b"x")
         for name in ("b", "a"):

@@ -18,7 +18,9 @@ from forebay.broker.storage.replication.engine import Engine
 from forebay.broker.storage.replication.engines.memory import MemoryEngine, MemoryTarget
 from forebay.broker.storage.replication.moves.journal_export import Exported, export_store
 from forebay.broker.storage.replication.moves.journal_import import Imported, import_store
+from forebay.broker.storage.replication.moves.shard_removal import Removed, checked_removal
 from forebay.broker.storage.replication.record import decode_header
+from forebay.broker.storage.replication.shard_directory import ShardDirectory
 from forebay.broker.storage.replication.store import ReplicatedStore
 from forebay.broker.storage.store.contract import Family, Store
 from forebay.broker.storage.store.rocks.store import RocksStore
@@ -113,6 +115,33 @@ def moved_out(engine: Engine, into: Path, waits: Waits | None = None) -> Exporte
     """Export a journal."""
     waits = waits or Waits()
     return export_store(engine, into, silence_s=SILENCE_S, host="here", clock=waits.clock, wait=waits.wait)
+
+
+def removed(
+    fleet: ShardDirectory,
+    engine: Engine | None,
+    folder: Path,
+    waits: Waits | None = None,
+    *,
+    deletes_journal: bool = False,
+    before_removal: Callable[[], object] = lambda: None,
+) -> Removed:
+    """Remove the shard ``b`` of a fleet."""
+    waits = waits or Waits()
+    folder.mkdir()
+    with checked_removal(
+        fleet,
+        engine,
+        "b",
+        folder,
+        fleet="memory://",
+        silence_s=SILENCE_S,
+        clock=waits.clock,
+        clock_us=lambda: AT_US,
+        wait=waits.wait,
+    ) as removal:
+        before_removal()
+        return removal.remove(deletes_journal=deletes_journal)
 
 
 def own_new(engine: Engine, directory: Path) -> ReplicatedStore:

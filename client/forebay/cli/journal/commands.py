@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from forebay.cli.backup.progress import shown_progress
 from forebay.cli.command import Commands
-from forebay.cli.exits import ExitCode
-from forebay.cli.extras import needed_for
+from forebay.cli.journal.access import TAKEOVER_AFTER_S, TakeoverAfter, journal_errors, suitable_engine
 from forebay.cli.operate.directories import DataDir, quiet, reading
 from forebay.cli.options import OutputForm
 from forebay.cli.output import Output, bytes_text, write_message, write_result
-from forebay.cli.quantities import duration
-from forebay.cli.report import CommandFailed
 from forebay.state.numbers import counted
-
-if TYPE_CHECKING:
-    from forebay.broker.storage.replication.engine import Engine
 
 journal_app = Commands(no_args_is_help=True, help="Turn a data directory into a shard, and back.")
 
@@ -46,11 +38,11 @@ def import_directory(data_dir: DataDir, journal: Address, output: OutputForm = O
     The directory is not changed. Start the brokers of the shard on empty directories, and do not serve this one any
     more. An import that was interrupted has no effect until it is run again.
     """
-    with _failing(journal):
+    with journal_errors(journal):
         from forebay.broker.storage.replication.moves.journal_import import import_store
-    with reading(data_dir), _failing(journal), shown_progress() as show:
+    with reading(data_dir), journal_errors(journal), shown_progress() as show:
         made = import_store(
-            _suitable(journal),
+            suitable_engine(journal),
             data_dir,
             clock_us=lambda: time.time_ns() // 1_000,
             monotonic=time.monotonic,
@@ -74,16 +66,7 @@ def export_directory(
     data_dir: Annotated[
         Path, typer.Option("--data-dir", help="New data directory; must not exist, or be empty.", show_default=False)
     ],
-    takeover_after: Annotated[
-        float,
-        typer.Option(
-            "--takeover-after",
-            envvar="FOREBAY_TAKEOVER_AFTER_S",
-            metavar="DURATION",
-            parser=duration(0.1, 3_600),
-            help="Silence after which the owner counts as ended; takeover_after_s of the brokers.",
-        ),
-    ] = 5.0,
+    takeover_after: TakeoverAfter = TAKEOVER_AFTER_S,
     output: OutputForm = Output.TABLE,
 ) -> None:
     """End a shard: make its store the data directory of one broker without a journal.
@@ -91,11 +74,11 @@ def export_directory(
     Stop the brokers of the shard first: a living owner is refused. The export takes the journal over and ends it, so no
     broker confirms anything behind it. An export that was interrupted is run again.
     """
-    with _failing(journal):
+    with journal_errors(journal):
         from forebay.broker.storage.replication.moves.journal_export import export_store
-    with quiet(), _failing(journal):
+    with quiet(), journal_errors(journal):
         made = export_store(
-            _suitable(journal, must_exist=True),
+            suitable_engine(journal, must_exist=True),
             data_dir,
             silence_s=takeover_after,
             host=socket.gethostname(),
@@ -108,43 +91,3 @@ def export_directory(
     write_result(made, text, output)
     if output is Output.TABLE:
         write_message(f"forebay: start a broker on it with `forebay serve --data-dir {data_dir}`, without a journal")
-
-
-def _suitable(journal: str, *, must_exist: bool = False) -> Engine:
-    """Return the engine of an address after the test that every broker makes at its start."""
-    from forebay.broker.storage.replication.engines.addresses import open_engine
-    from forebay.broker.storage.replication.probe import probe
-
-    try:
-        engine = open_engine(journal, creates=not must_exist)
-    except FileNotFoundError as missing:
-        raise CommandFailed(f"{journal}: the journal does not exist", ExitCode.NOT_FOUND) from missing
-    probe(engine)
-    return engine
-
-
-@contextmanager
-def _failing(journal: str) -> Iterator[None]:
-    """Report errors of the journal and of the directories with their exit codes."""
-    with needed_for("this command", "broker"):
-        from forebay.broker.storage.replication.engine import EngineAway, EngineUnsuitable
-        from forebay.broker.storage.replication.moves.errors import (
-            DirectoryUnsuitable,
-            JournalEmpty,
-            JournalInUse,
-            JournalOccupied,
-        )
-    try:
-        yield
-    except EngineUnsuitable as error:
-        raise CommandFailed(str(error), ExitCode.USAGE) from error
-    except EngineAway as error:
-        raise CommandFailed(f"journal {journal} does not answer: {error}", ExitCode.UNAVAILABLE) from error
-    except DirectoryUnsuitable as error:
-        raise CommandFailed(str(error), ExitCode.USAGE) from error
-    except JournalEmpty as error:
-        raise CommandFailed(str(error), ExitCode.NOT_FOUND) from error
-    except (JournalInUse, JournalOccupied) as error:
-        raise CommandFailed(str(error), ExitCode.REFUSED) from error
-    except OSError as error:
-        raise CommandFailed(str(error)) from error

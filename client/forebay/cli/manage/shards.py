@@ -1,4 +1,4 @@
-"""`forebay shard ...`: shows the shards of a fleet, and hands one over."""
+"""`forebay shard ...`: shows the shards of a fleet, hands one over; ``journal.removal`` removes one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from forebay.state.numbers import counted
 if TYPE_CHECKING:
     from forebay.client import HandOver, Shard
 
-shard_app = Commands(no_args_is_help=True, help="Show the shards of a fleet, and hand one over.")
+shard_app = Commands(no_args_is_help=True, help="Show the shards of a fleet, hand one over, and remove one.")
 TAKEOVER_TIMEOUT_S: Final = 60.0
 
 

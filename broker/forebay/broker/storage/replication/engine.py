@@ -86,6 +86,10 @@ class Engine(Protocol):
         """Add or replace a small object as a whole; a power loss may undo it. Raises ``EngineAway``."""
         ...
 
+    def delete_named(self, name: str) -> None:
+        """Delete a small object that only informs; a missing one is left out. Raises ``EngineAway``."""
+        ...
+
     def names(self, folder: str) -> list[str]:
         """Return the names of the small objects of a folder, as `FOLDER/NAME`. Raises ``EngineAway``."""
         ...

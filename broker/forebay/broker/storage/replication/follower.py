@@ -208,6 +208,11 @@ def check_open(reader: Reader, header: Header) -> None:
     """
     if header.kind is RecordKind.IMPORT and reader.place.position == 1:
         raise ReplicaUnusable(f"an import into {reader.engine.address} is not complete; run it again")
+    if reader.place.exported and not reader.exported_to:
+        raise ReplicaUnusable(
+            f"the shard of {reader.engine.address} was removed from its fleet; `forebay journal export` makes a data "
+            "directory of what it had, and a new shard needs another name"
+        )
     if reader.place.exported:
         raise ReplicaUnusable(
             f"the store has left {reader.engine.address}, it was exported to {reader.exported_to}; serve it there, or "

@@ -132,7 +132,10 @@ class Owner:
         self._append([encode(header, [successor.encode()])])
 
     def export(self, to: str) -> None:
-        """Append the end of the journal, whose store continues at ``to``. Raises as ``append`` does."""
+        """Append the end of the journal, whose store continues at ``to``, empty for nowhere.
+
+        Raises as ``append`` does.
+        """
         self._append([encode(Header(RecordKind.EXPORT, self._epoch, self._identity, self._group), [to.encode()])])
 
     def end(self) -> None:

@@ -10,7 +10,8 @@
     CRC-32 4 bytes   of the fields above and the body
     body             part of a batch frame; of a fence, the endpoint of its owner as UTF-8; of a release, the broker
                      that takes over at once: empty for any one, `*` for any other one, or its endpoint; of an
-                     import, the identity of its store; of an export, the place of its directory
+                     import, the identity of its store; of an export, the place of its directory: empty for a shard
+                     that was removed from its fleet
 
 Numbers are big-endian. A group of records is one batch frame, cut into chunks.
 """
@@ -56,7 +57,7 @@ class RecordKind(IntEnum):
     """
 
     EXPORT = 6
-    """End of the journal: its store was exported, and no broker takes over behind it."""
+    """End of the journal: its store was exported or its shard removed, and no broker takes over behind it."""
 
 
 ANY_OTHER: Final = "*"

@@ -4,7 +4,7 @@
     shards/SHARD/…         journal of the shard
 
 The owner of a shard writes its hint when it begins to serve, and again where it finds another one. An object that is no
-hint is left out.
+hint is left out. A shard that is removed loses its object; see ``moves.shard_removal``.
 """
 
 from __future__ import annotations
@@ -52,6 +52,16 @@ class ShardDirectory:
         line = json.dumps(asdict(hint), separators=(",", ":"), sort_keys=True)
         with self._failing():
             self._opened().put_named(f"{DIRECTORY}/{hint.shard}", f"{line}\n".encode())
+
+    def has(self, shard: str) -> bool:
+        """Return whether a shard has an object, also one that is no hint. Raises ``DirectoryAway``."""
+        with self._failing():
+            return self._opened().read_named(f"{DIRECTORY}/{shard}") is not None
+
+    def remove(self, shard: str) -> None:
+        """Delete the object of a shard; a missing one is left out. Raises ``DirectoryAway``."""
+        with self._failing():
+            self._opened().delete_named(f"{DIRECTORY}/{shard}")
 
     def _opened(self) -> Engine:
         if self._engine is None:

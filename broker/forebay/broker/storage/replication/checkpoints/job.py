@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+import threading
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -224,14 +225,24 @@ class CheckpointJob:
         return mark
 
     def _trim(self, mark: Mark, manifest: Manifest) -> None:
-        before = self._marks.read(mark.number - 1) if mark.number else None
-        deleted = trim(self._engine, before.place if before is not None else ReaderPosition(), mark, self._copy.stopped)
-        files = sweep(self._files, mark, manifest)
-        if deleted or files:
-            _log.info(
-                "journal was trimmed journal=%s checkpoint=%d position=%d records=%d files=%d",
-                *(self._engine.address, mark.number, mark.position, deleted, files),
-            )
+        trim_journal(self._engine, self._files, self._marks, mark, manifest, self._copy.stopped)
+
+
+def trim_journal(
+    engine: Engine, files: Target, marks: Marks, mark: Mark, manifest: Manifest, stop: threading.Event
+) -> None:
+    """Delete the records below a checkpoint, and the files of earlier ones. It may be repeated.
+
+    Raises ``EngineError``, ``TargetFailed``, and ``TrimStopped`` when ``stop`` is set.
+    """
+    before = marks.read(mark.number - 1) if mark.number else None
+    deleted = trim(engine, before.place if before is not None else ReaderPosition(), mark, stop)
+    swept = sweep(files, mark, manifest)
+    if deleted or swept:
+        _log.info(
+            "journal was trimmed journal=%s checkpoint=%d position=%d records=%d files=%d",
+            *(engine.address, mark.number, mark.position, deleted, swept),
+        )
 
 
 def load_manifest(target: Target, mark: Mark) -> Manifest:

@@ -44,8 +44,8 @@ def is_loaded(directory: Path) -> bool:
     return (directory / "db" / "CURRENT").exists()
 
 
-def load(engine: Engine, mark: Mark, directory: Path, stop: threading.Event) -> None:
-    """Replace the store in a directory with a checkpoint.
+def load(engine: Engine, mark: Mark, directory: Path, stop: threading.Event, *, pages: bool = True) -> None:
+    """Replace the store in a directory with a checkpoint; without ``pages`` all but its files of pages.
 
     Raises ``BackupStopped`` when ``stop`` is set, ``FileNotFoundError`` where the checkpoint was replaced by a newer
     one meanwhile, ``BackupDamaged``, ``TargetFailed``, or another ``StoreError``.
@@ -70,7 +70,7 @@ def load(engine: Engine, mark: Mark, directory: Path, stop: threading.Event) -> 
         for piece in manifest.pieces:
             if stop.is_set():
                 raise BackupStopped("the broker is stopping")
-            if piece.path == "FORMAT":
+            if piece.path == "FORMAT" or (piece.path.endswith(PAGES) and not pages):
                 continue
             if piece.path.endswith(PAGES) and _has(directory / piece.path, piece):
                 continue
@@ -88,14 +88,16 @@ def load(engine: Engine, mark: Mark, directory: Path, stop: threading.Event) -> 
     _log.warning("loaded a checkpoint checkpoint=%d position=%d bytes=%d", mark.number, mark.position, mark.size)
 
 
-def load_newest(engine: Engine, marks: Marks, directory: Path, stop: threading.Event) -> Mark | None:
+def load_newest(
+    engine: Engine, marks: Marks, directory: Path, stop: threading.Event, *, pages: bool = True
+) -> Mark | None:
     """Replace the store in a directory with the newest checkpoint; returns its mark.
 
-    Returns None if there is none. Raises ``EngineAway``, and otherwise as ``load`` does.
+    Returns None if there is none. ``pages`` as for ``load``. Raises ``EngineAway``, and otherwise as ``load`` does.
     """
     while (mark := marks.refresh()) is not None:
         try:
-            load(engine, mark, directory, stop)
+            load(engine, mark, directory, stop, pages=pages)
         except FileNotFoundError as missing:
             if marks.refresh() == mark:
                 raise CheckpointDamaged(mark.number, [str(missing)]) from missing

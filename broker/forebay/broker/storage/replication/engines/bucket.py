@@ -121,6 +121,11 @@ class BucketEngine:
         with self._failing():
             obstore.put(self._objects, name, content, use_multipart=False)
 
+    def delete_named(self, name: str) -> None:
+        """See ``Engine.delete_named``."""
+        with self._failing(), suppress(FileNotFoundError):
+            obstore.delete(self._objects, name)
+
     def names(self, folder: str) -> list[str]:
         """See ``Engine.names``."""
         with self._failing():

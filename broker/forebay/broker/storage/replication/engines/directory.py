@@ -152,6 +152,11 @@ class DirectoryEngine:
                 os.mkdir(name.rpartition("/")[0], DIRECTORY_MODE, dir_fd=self._handle)
             os.replace(self._draft((content,)), name, src_dir_fd=self._handle, dst_dir_fd=self._handle)
 
+    def delete_named(self, name: str) -> None:
+        """See ``Engine.delete_named``."""
+        with self._answering():
+            self._remove(name)
+
     def names(self, folder: str) -> list[str]:
         """See ``Engine.names``."""
         with self._answering():

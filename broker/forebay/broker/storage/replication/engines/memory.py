@@ -137,6 +137,12 @@ class MemoryEngine:
         with self._lock:
             self.named[name] = content
 
+    def delete_named(self, name: str) -> None:
+        """See ``Engine.delete_named``."""
+        self._answer()
+        with self._lock:
+            self.named.pop(name, None)
+
     def names(self, folder: str) -> list[str]:
         """See ``Engine.names``."""
         self._answer()

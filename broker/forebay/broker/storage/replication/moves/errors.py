@@ -4,16 +4,22 @@ StoreError
 ├── JournalOccupied        use a journal without records
 ├── JournalEmpty           name the journal of a shard
 ├── JournalInUse           stop the brokers of the shard
+├── ShardMissing           name a shard of the fleet
+├── ShardNotEmpty          deliver or delete its records
 ├── DirectoryUnsuitable    name another directory
-└── ImportFailed           remove the cause, and run it again
+├── ImportFailed           remove the cause, and run it again
+└── RemovalFailed          remove the cause, and run it again
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from forebay.broker.storage.errors import StoreError
+
+SINKS_SHOWN: Final = 10
 
 
 class JournalOccupied(StoreError):
@@ -43,6 +49,32 @@ class JournalInUse(StoreError):
         self.journal: Final = journal
 
 
+class ShardMissing(StoreError):
+    """The fleet has no such shard."""
+
+    def __init__(self, shard: str, journal: str) -> None:
+        """Name the shard, and the common address of the fleet."""
+        super().__init__(
+            f"the fleet with the journal {journal} has no shard {shard!r}: `forebay shard list` shows them"
+        )
+        self.shard: Final = shard
+
+
+class ShardNotEmpty(StoreError):
+    """Sinks of the shard have unsettled records."""
+
+    def __init__(self, shard: str, unsettled: Mapping[str, int]) -> None:
+        """Name the shard, and the unsettled records by sink."""
+        shown = [f"{sink} ({records:,})" for sink, records in sorted(unsettled.items())[:SINKS_SHOWN]]
+        more = f" and {len(unsettled) - len(shown):,} more" if len(unsettled) > len(shown) else ""
+        super().__init__(
+            f"shard {shard!r} has unsettled records in {', '.join(shown)}{more}; nothing was changed: let its brokers "
+            "deliver them, or delete the sinks with `forebay sink delete --force`"
+        )
+        self.shard: Final = shard
+        self.unsettled: Final = dict(unsettled)
+
+
 class DirectoryUnsuitable(StoreError):
     """The directory is not empty, or has a store that is not imported."""
 
@@ -54,3 +86,7 @@ class DirectoryUnsuitable(StoreError):
 
 class ImportFailed(StoreError):
     """The store is damaged, or its checkpoint could not be made. The text has the cause."""
+
+
+class RemovalFailed(StoreError):
+    """The shard was removed, and its journal could not be trimmed. The text has the cause."""

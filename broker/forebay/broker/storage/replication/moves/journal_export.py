@@ -13,7 +13,6 @@ that was interrupted is run again: behind 4 it reads up to that record, and need
 from __future__ import annotations
 
 import os
-import secrets
 import threading
 from collections.abc import Callable
 from contextlib import closing
@@ -26,27 +25,18 @@ from forebay.broker.storage.directory import sync_path
 from forebay.broker.storage.records.journal_position import LEAVE_JOURNAL
 from forebay.broker.storage.records.sinks.sink import SINK
 from forebay.broker.storage.records.store import START
-from forebay.broker.storage.replication.batch import FrameDamaged
 from forebay.broker.storage.replication.checkpoints.loading import load_newest
 from forebay.broker.storage.replication.checkpoints.mark import Marks
-from forebay.broker.storage.replication.engine import Engine, EngineAway
-from forebay.broker.storage.replication.follower import IDENTITY_BYTES, POLL_S
-from forebay.broker.storage.replication.moves.errors import DirectoryUnsuitable, JournalEmpty, JournalInUse
-from forebay.broker.storage.replication.owner import Fenced, Owner
-from forebay.broker.storage.replication.reader import Reader, Trimmed
-from forebay.broker.storage.replication.record import RecordDamaged, RecordKind
-from forebay.broker.storage.replication.replica import Replica, ReplicaUnusable
-from forebay.broker.storage.replication.takeover import take_over
+from forebay.broker.storage.replication.engine import Engine
+from forebay.broker.storage.replication.moves.errors import DirectoryUnsuitable
+from forebay.broker.storage.replication.moves.journal_end import JournalEnd
+from forebay.broker.storage.replication.reader import Trimmed
 from forebay.broker.storage.scans import scan_all
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.rocks.store import RocksStore
 
 ENDPOINT: Final = "forebay journal export"
 """Endpoint in the fence of an export, which serves nothing."""
-PATIENCE: Final = 2
-"""Silences for which an export waits for one of the owner."""
-END_S: Final = 15.0
-"""Time limit of the last record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,96 +107,21 @@ class _Export:
 
     def run(self, store: RocksStore, into: Path) -> Exported:
         """Apply the journal up to its end, and end it. Raises ``Trimmed`` where the store is too far behind."""
-        replica = Replica(store)
-        reader = Reader(self._engine, replica.place)
-        reader.check()
-        self._follow(reader, replica)
-        was_ended = reader.place.exported
-        owner = None if was_ended else self._take_over(reader, replica)
+        end = JournalEnd(self._engine, store, silence_s=self._silence_s, clock=self._clock, wait=self._wait)
+        end.read()
+        end.await_silence()
+        was_ended = end.place.exported
+        owner = None if was_ended else end.take_over(ENDPOINT)
         try:
-            _detach(store, reader.place.epoch)
+            _detach(store, end.place.epoch)
             sinks = sum(1 for _ in scan_all(store, Family.META, *SINK.under()))
             _check_free(into)
             if owner is not None:
-                self._end(owner)
+                end.append(owner, self._to)
         finally:
             if owner is not None:
                 owner.close()
-        return Exported(str(into), self._engine.address, reader.place.epoch, sinks, was_ended)
-
-    def _follow(self, reader: Reader, replica: Replica) -> None:
-        """Read until the journal has ended, or its owner has, or is silent. Raises ``JournalInUse``."""
-        self._read(reader, replica)
-        if reader.place.position == 0:
-            raise JournalEmpty(self._engine.address)
-        first = read_at = self._clock()
-        while not _has_no_owner(reader):
-            began, before = self._clock(), reader.place.position
-            self._read(reader, replica)
-            if reader.place.position > before:
-                read_at = self._clock()
-            elif began - read_at >= self._silence_s:
-                return
-            if began - first >= PATIENCE * self._silence_s:
-                raise JournalInUse(self._engine.address, _owner_of(reader))
-            self._wait(min(POLL_S, self._silence_s / 4))
-
-    def _read(self, reader: Reader, replica: Replica) -> int:
-        """Read and apply up to the end; returns the first missing position."""
-        try:
-            for position, header, batch in reader.read():
-                if position == 0:
-                    if header.kind is RecordKind.IMPORT:
-                        raise JournalEmpty(self._engine.address, "an import into it is not complete; run it again")
-                    replica.journal = header.owner.hex()
-                if batch is not None:
-                    replica.apply(batch, reader.place)
-        except (RecordDamaged, FrameDamaged) as damage:
-            at = f"a record up to {reader.place.position} of {self._engine.address}"
-            raise ReplicaUnusable(f"{at} cannot be read: {damage}") from damage
-        return reader.place.position
-
-    def _take_over(self, reader: Reader, replica: Replica) -> Owner | None:
-        """Fence the owner; returns None where another export has ended the journal meanwhile."""
-        owner = take_over(
-            reader,
-            lambda: self._read(reader, replica),
-            secrets.token_bytes(IDENTITY_BYTES),
-            ENDPOINT,
-            self._clock,
-            lambda: _has_no_owner(reader),
-        )
-        if owner is None and not reader.place.exported:
-            raise JournalInUse(self._engine.address, _owner_of(reader))
-        return owner
-
-    def _end(self, owner: Owner) -> None:
-        """Append the end of the journal.
-
-        Raises ``JournalInUse``, or ``EngineAway`` where the outcome is unknown.
-        """
-        limit = threading.Timer(END_S, owner.end)
-        limit.start()
-        try:
-            owner.export(self._to)
-        except Fenced as fenced:
-            if owner.away_since is not None:
-                raise EngineAway(f"{self._engine.address} did not confirm the end of the journal") from fenced
-            if isinstance(fenced.__cause__, RecordDamaged):
-                raise ReplicaUnusable(str(fenced)) from fenced
-            raise JournalInUse(self._engine.address, "a broker that has taken it over meanwhile") from fenced
-        finally:
-            limit.cancel()
-
-
-def _has_no_owner(reader: Reader) -> bool:
-    """Return whether the owner has ended in order, or there was none."""
-    return reader.place.exported or reader.place.released or not reader.place.owner
-
-
-def _owner_of(reader: Reader) -> str:
-    endpoint = f" at {reader.endpoint}" if reader.endpoint else ""
-    return f"the broker{endpoint} with owner epoch {reader.place.epoch}"
+        return Exported(str(into), self._engine.address, end.place.epoch, sinks, was_ended)
 
 
 def _detach(store: RocksStore, epoch: int) -> None:

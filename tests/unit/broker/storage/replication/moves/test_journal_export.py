@@ -15,7 +15,7 @@ from forebay.broker.storage.replication.batch import Batch, encode
 from forebay.broker.storage.replication.engine import EngineAway
 from forebay.broker.storage.replication.engines.directory import DirectoryEngine
 from forebay.broker.storage.replication.engines.memory import MemoryEngine
-from forebay.broker.storage.replication.moves import journal_export
+from forebay.broker.storage.replication.moves import journal_end
 from forebay.broker.storage.replication.moves.errors import DirectoryUnsuitable, JournalEmpty, JournalInUse
 from forebay.broker.storage.replication.record import Header, RecordKind, decode_header
 from forebay.broker.storage.replication.record import encode as encode_record
@@ -342,7 +342,7 @@ def test_an_end_that_is_not_confirmed_is_an_outage(
     engine: MemoryEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own(engine, tmp_path / "a").close()
-    monkeypatch.setattr(journal_export, "END_S", 0.05)
+    monkeypatch.setattr(journal_end, "END_S", 0.05)
 
     def away(position: int, record: bytes) -> None:
         engine.away = decode_header(record).kind is RecordKind.EXPORT
