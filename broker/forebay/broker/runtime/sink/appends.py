@@ -106,6 +106,15 @@ class Appends:
         self._committer.append(self._queues[page.partition], append)
         return append
 
+    def require_sync(self) -> None:
+        """Confirm what waits only when it survives a power loss, as its sink now promises.
+
+        The batch that removes the reservations of the sink may be an earlier one than theirs.
+        """
+        for queue in self._queues:
+            for append in queue.waiting:
+                append.fsync = True
+
     def _queue_of(self, log: PartitionLog) -> AppendQueue:
         return AppendQueue(self._sink.id, log, self.committed, beside=lambda: self._tier.beside(log))
 

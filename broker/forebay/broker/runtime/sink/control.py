@@ -77,6 +77,7 @@ class SinkControl:
             self._removal.trim_now(log.number)
         put = [PutSink(sink.record)]
         if may_lose and not settings.may_lose:
+            self._appends.require_sync()
             return self._offsets.end(put)
         return self._committer.write(put)
 

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from forebay.broker.core.errors import SinkFull
 from forebay.broker.core.partition.ranges import Range
+from forebay.broker.runtime.commit import group
 from forebay.broker.storage.store.memory import MemoryStore
 from tests.support.brokers.one_sink import fill, filled_sink, sink
 from tests.support.brokers.running import running
 from tests.support.brokers.taker import Taker
+from tests.support.pages.samples import page
 
 pytestmark = pytest.mark.anyio
 
@@ -35,6 +39,24 @@ async def test_appends_continue_while_deliveries_are_stopped() -> None:
 
         assert held_back is None
         assert await taker.take() is not None
+
+
+async def test_a_power_loss_after_fsync_was_turned_on_loses_nothing_that_waited_at_the_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for bound in ("GROUP_BYTES", "QUANTUM_BYTES"):
+        monkeypatch.setattr(group, bound, 1)  # a group per page
+    store = MemoryStore()
+    async with sink(store, fsync=False, buffer_page_size=1) as buffer:
+        appends = [await buffer.append(page(b"%d" % number)) for number in range(4)]
+        changed = buffer.change(buffer.settings.changed({"fsync": True}))
+        await asyncio.gather(changed, *(append.done for append in appends))
+        crashed = store.crash()
+    async with running(crashed) as broker:
+        after = await broker.sink("orders").append(page(b"after"))
+
+        assert [append.first for append in (*appends, after)] == [0, 1, 2, 3, 4]
+        assert broker.sink("orders").logs[0].gaps == ()
 
 
 async def test_a_pause_and_new_settings_outlive_a_crash() -> None:
