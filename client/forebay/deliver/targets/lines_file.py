@@ -10,6 +10,8 @@ the file itself says what it holds. The rules:
   is not written again.
 - A failed write is cut off again; a failed sync too, since a later sync would succeed without having
   written anything. What cannot be cut off, because it was found there, is written again before the next sync.
+- A file that is opened does not tell whether its last sync failed. Every `SYNC_BYTES` are synced, so only so many
+  at its end may be missing on the disk; they are written again before the first sync.
 - Nothing else is ever cut off: a file that does not begin with a line of ours is refused, a strange line
   further on is reported and left.
 
@@ -37,6 +39,8 @@ _log = logging.getLogger("forebay.deliver")
 
 _KEY: Final = re.compile(rb'\{"key":"([^"]+)-\d+-(\d+)",')
 _SLICE_BYTES: Final = 1 << 20
+SYNC_BYTES: Final = 4 << 20
+"""Most bytes that one sync covers, and that are written again when a file is opened."""
 WAIT_S: Final = 5.0
 """Time limit of waiting for another writer, below the ack deadline of a sink."""
 POLL_S: Final = 0.01
@@ -78,6 +82,8 @@ class LinesFile:
         self._written: dict[str, OffsetSet] = {}
         self._is_unsynced = False
         """A sync has failed, and what is beyond `_length` has not been written since."""
+        self._is_new = True
+        """No sync of the open file has succeeded; the last one of another process may have failed."""
 
     def append(self, incarnation: str, lines: Sequence[tuple[int, bytes]]) -> int:
         """Append the missing ones of the lines, given by offset, and sync; return the number of written lines.
@@ -126,7 +132,7 @@ class LinesFile:
         while True:
             if self._descriptor is None:
                 self._descriptor = _open(self._path)
-                self._length, self._is_unsynced = 0, False
+                self._length, self._is_unsynced, self._is_new = 0, False, True
             descriptor = self._descriptor
             self._lock(descriptor, until)
             try:
@@ -167,6 +173,8 @@ class LinesFile:
             os.ftruncate(descriptor, whole)
         if self._is_unsynced:
             _write_again(descriptor, self._length, whole)
+        elif self._is_new:
+            _write_again(descriptor, max(self._length, whole - SYNC_BYTES), whole)
         self._sync(descriptor)
         for incarnation, offsets in found.items():
             self._written.setdefault(incarnation, OffsetSet()).update(offsets)
@@ -196,12 +204,13 @@ class LinesFile:
     def _write(self, descriptor: int, data: bytes) -> None:
         try:
             position = self._length
-            view = memoryview(data)
-            while view:
-                count = os.pwrite(descriptor, view, position)
-                position += count
-                view = view[count:]
-            self._sync(descriptor)
+            for first in range(0, len(data), SYNC_BYTES):
+                view = memoryview(data)[first : first + SYNC_BYTES]
+                while view:
+                    count = os.pwrite(descriptor, view, position)
+                    position += count
+                    view = view[count:]
+                self._sync(descriptor)
         except OSError:
             os.ftruncate(descriptor, self._length)
             self._is_unsynced = False
@@ -211,7 +220,7 @@ class LinesFile:
     def _sync(self, descriptor: int) -> None:
         self._is_unsynced = True
         os.fsync(descriptor)
-        self._is_unsynced = False
+        self._is_unsynced = self._is_new = False
 
 
 def _open(path: Path) -> int:

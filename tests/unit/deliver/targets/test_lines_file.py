@@ -20,7 +20,7 @@ from random import Random
 
 import pytest
 
-from forebay.deliver.targets.lines_file import POLL_S, WAIT_S, FileInUse, ForeignFile, LinesFile
+from forebay.deliver.targets.lines_file import POLL_S, SYNC_BYTES, WAIT_S, FileInUse, ForeignFile, LinesFile
 
 INCARNATION = "1f2e-3d"
 
@@ -306,12 +306,80 @@ def test_lines_of_a_killed_writer_whose_sync_failed_are_written_again_before_the
         disk = FailingOnce(monkeypatch)
         with pytest.raises(OSError, match="Input/output"):
             file.append(INCARNATION, [line(0), line(1)])
-        assert disk.written == []
+        disk.written.clear()
 
         assert file.append(INCARNATION, [line(0), line(1)]) == 0
 
     assert disk.written == [(0, 1 << 20), (1 << 20, len(content))]
     assert path.read_bytes() == content
+
+
+class Disk:
+    """Content of one file on the disk: a sync that fails marks as written what it did not write."""
+
+    def __init__(self, path: Path, patch: pytest.MonkeyPatch) -> None:
+        self.content = bytearray()
+        self.writes = 0
+        self.largest = 0
+        """Most bytes that waited for a sync."""
+        self.fails_next = False
+        self._path = path
+        self._dirty = [(0, path.stat().st_size)]
+        self._sync, self._write = os.fsync, os.pwrite
+        patch.setattr(os, "fsync", self.fsync)
+        patch.setattr(os, "pwrite", self.pwrite)
+
+    def fsync(self, descriptor: int) -> None:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return
+        dirty, self._dirty = self._dirty, []
+        self.largest = max(self.largest, sum(end - first for first, end in dirty))
+        if self.fails_next:
+            self.fails_next = False
+            raise OSError(errno.EIO, "Input/output error")
+        cached = self._path.read_bytes()
+        for first, end in dirty:
+            self.content.extend(bytes(max(0, end - len(self.content))))
+            self.content[first:end] = cached[first:end]
+
+    def pwrite(self, descriptor: int, data: bytes, position: int) -> int:
+        self.writes += len(data)
+        self._dirty.append((position, position + len(data)))
+        return self._write(descriptor, data, position)
+
+
+def test_lines_whose_sync_failed_before_a_restart_are_written_again_before_they_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a-0.jsonl"
+    path.write_bytes(line(0)[1] + b"\n" + line(1)[1] + b"\n")
+    disk = Disk(path, monkeypatch)
+    disk.fails_next = True
+    with opened(path) as file, pytest.raises(OSError, match="Input/output"):
+        file.append(INCARNATION, [line(0), line(1)])
+
+    with opened(path) as restarted:
+        assert restarted.append(INCARNATION, [line(0), line(1)]) == 0
+
+    assert disk.content == path.read_bytes()
+
+
+def test_a_restart_writes_again_no_more_than_one_sync_may_have_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a-0.jsonl"
+    path.touch()
+    disk = Disk(path, monkeypatch)
+    with opened(path) as file:
+        file.append(INCARNATION, [line(offset, filler=SYNC_BYTES // 2) for offset in range(5)])
+    assert disk.largest == SYNC_BYTES
+    disk.writes = 0
+
+    with opened(path) as restarted:
+        assert restarted.append(INCARNATION, [line(4, filler=SYNC_BYTES // 2)]) == 0
+
+    assert disk.writes == SYNC_BYTES
+    assert disk.content == path.read_bytes()
 
 
 def test_lines_whose_sync_failed_and_that_are_gone_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
