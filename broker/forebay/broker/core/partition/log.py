@@ -20,7 +20,12 @@ from forebay.broker.core.partition.pages import DropReason, Durability, Entry, G
 from forebay.broker.core.partition.ranges import Range
 
 RECENT_MAX: Final = 256
-"""Entries kept in memory at the tail of each partition, at least; at most twice as many."""
+"""Entries kept in memory at the tail of each partition; at most twice as many."""
+RECENT_PARTS_MAX: Final = 4_096
+"""Parts of these entries, about 600 kB, above which fewer are kept.
+
+At most twice as many, or those of one entry.
+"""
 GAPS_MAX: Final = 1_000
 """Gaps kept separately per partition; above it, gaps without a record between them are merged."""
 
@@ -93,6 +98,7 @@ class PartitionLog:
         "_counted",
         "_gaps",
         "_loaded_to",
+        "_recent_parts",
         "decided",
         "head",
         "held",
@@ -135,6 +141,8 @@ class PartitionLog:
         self.queued_bytes = 0
         self.recent: list[Entry] = []
         """Last entries: everything from ``recent[0].base`` on."""
+        self._recent_parts = 0
+        """Number of their parts."""
         self.oldest: deque[Entry] = deque()
         """First entries, as far as loaded; used when ``recent`` does not reach down to them."""
         self.repairs = 0
@@ -227,11 +235,25 @@ class PartitionLog:
         self.tail = tail
         if left_out:
             self.recent.clear()
+            self._recent_parts = 0
         self.queued_bytes -= size
         self._count()
         self.recent.extend(entries)
-        if len(self.recent) > 2 * RECENT_MAX and len(self.held) < self.pages:  # held entries are in memory anyway
-            del self.recent[:-RECENT_MAX]
+        self._recent_parts += sum(len(entry.parts) for entry in entries)
+        is_long = len(self.recent) > 2 * RECENT_MAX or self._recent_parts > 2 * RECENT_PARTS_MAX
+        if is_long and len(self.held) < self.pages:  # held entries are in memory anyway
+            self._shorten()
+
+    def _shorten(self) -> None:
+        """Keep the newest of the recent entries."""
+        kept = parts = 0
+        for entry in reversed(self.recent[-RECENT_MAX:]):
+            if kept and parts + len(entry.parts) > RECENT_PARTS_MAX:
+                break
+            kept += 1
+            parts += len(entry.parts)
+        del self.recent[:-kept]
+        self._recent_parts = parts
 
     def level(self, first: int, end: int) -> Durability:
         """Return the durability of the records of a page in ``[first, end)``; a page is held as a whole."""
@@ -340,6 +362,7 @@ class PartitionLog:
         self.oldest = deque(entry for entry in self.oldest if entry.base not in gone)
         low = bisect_left(self.recent, entries[0].base, key=lambda entry: entry.base)
         high = bisect_left(self.recent, entries[-1].end, lo=low, key=lambda entry: entry.base)
+        self._recent_parts -= sum(len(entry.parts) for entry in self.recent[low:high] if entry.base in gone)
         self.recent[low:high] = [entry for entry in self.recent[low:high] if entry.base not in gone]
         self.head = replace(
             self.head,

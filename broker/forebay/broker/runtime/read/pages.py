@@ -40,9 +40,9 @@ DECODE_THREADS: Final = 2
 LOOKS_MAX: Final = 64
 """Display reads that run or wait, for one of as many threads of their own."""
 WINDOW: Final = 256
-"""Entries that a reader loads at once."""
+"""Entries that are loaded at once."""
 PARTS_MAX: Final = 2_048
-"""Parts of entries that a reader keeps, about 300 kB: a page of many appends has as many parts."""
+"""Parts of entries that a reader or a load keeps, about 300 kB: a page has one per append."""
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -163,8 +163,9 @@ class Pages:
 
     async def _slice(self, sink: int, log: PartitionLog, first: int, end: int) -> tuple[list[Entry], int]:
         """Return entries in ``[first, end)``, and the offset below which they are complete."""
-        entries = self.journal.entries
-        found = await self.index(sink, log.number, lambda: entries(sink, log.number, first, end, WINDOW))
+        entries, window = self.journal.entries, _window_at(log)
+        found = await self.index(sink, log.number, lambda: entries(sink, log.number, first, end, window))
+        found = found[: _fitting(found)]
         return found, found[-1].end if found else end
 
     async def bodies(self, sink: int, partition: int, entries: Sequence[Entry]) -> tuple[list[Body | None], bool]:
@@ -302,15 +303,26 @@ class EntryReader:
         return self._kept(in_order(found, [entry for entry in held if entry.base < end]))
 
     def _kept(self, found: list[Entry]) -> list[Entry]:
-        """Return the first entries, with ``PARTS_MAX`` parts or one entry; the next load is as large as that."""
-        parts = 0
-        for number, entry in enumerate(found):
-            parts += 1 + len(entry.parts)
-            if parts > PARTS_MAX and number:
-                self._window = number
-                return found[:number]
-        self._window = min(WINDOW, 2 * self._window)
-        return found
+        """Return the first entries that fit; the next load is as large as that."""
+        fitting = _fitting(found)
+        self._window = fitting if fitting < len(found) else min(WINDOW, 2 * self._window)
+        return found[:fitting]
+
+
+def _fitting(found: Sequence[Entry]) -> int:
+    """Return the number of first entries with up to ``PARTS_MAX`` parts, or one."""
+    parts = 0
+    for number, entry in enumerate(found):
+        parts += 1 + len(entry.parts)
+        if parts > PARTS_MAX and number:
+            return number
+    return len(found)
+
+
+def _window_at(log: PartitionLog) -> int:
+    """Return the number of first entries to load at once; those in memory tell their usual parts."""
+    known = log.oldest or log.recent
+    return min(WINDOW, max(1, PARTS_MAX // (1 + len(known[-1].parts)))) if known else WINDOW
 
 
 def _held(log: PartitionLog, first: int, end: int) -> tuple[list[Entry], int]:

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from forebay.broker.core.partition.log import GAPS_MAX, RECENT_MAX, Head, PartitionLog, Tail
-from forebay.broker.core.partition.pages import DropReason, Durability, Entry, Gap
+from forebay.broker.core.partition.log import GAPS_MAX, RECENT_MAX, RECENT_PARTS_MAX, Head, PartitionLog, Tail
+from forebay.broker.core.partition.pages import DropReason, Durability, Entry, Gap, PagePart
 from forebay.broker.core.partition.ranges import Range
 from tests.support.pages.samples import entry
 
@@ -78,6 +78,46 @@ def test_a_long_log_keeps_its_newest_entries_only() -> None:
     assert log.needs_oldest
     assert log.recent_from(0) is None
     assert log.recent_from(3 * RECENT_MAX - 1) == [entry(3 * RECENT_MAX - 1)]
+
+
+def joined(base: int, appends: int) -> Entry:
+    """An entry of as many records as appends."""
+    return replace(entry(base, appends), parts=tuple(PagePart(base + at, 0) for at in range(appends)))
+
+
+def kept_parts(log: PartitionLog) -> int:
+    return sum(len(each.parts) for each in log.recent)
+
+
+def test_a_log_keeps_fewer_entries_where_many_appends_formed_each() -> None:
+    log, kept = PartitionLog(0), list[int]()
+    for number in range(100):
+        append(log, joined(256 * number, 256))
+        kept.append(kept_parts(log))
+
+    assert max(kept) == 2 * RECENT_PARTS_MAX
+    assert min(kept[number] for number in range(50, 100)) == RECENT_PARTS_MAX
+    assert log.recent_from(256 * 99) == [joined(256 * 99, 256)]
+    assert log.recent_from(0) is None
+
+
+def test_entries_that_were_removed_leave_room_for_others() -> None:
+    log = PartitionLog(0)
+    for number in range(100):
+        append(log, joined(256 * number, 256))
+        log.remove([joined(256 * number, 256)], reason=None, at_us=7)
+    for number in range(100, 132):
+        append(log, joined(256 * number, 256))
+
+    assert kept_parts(log) == 2 * RECENT_PARTS_MAX
+
+
+def test_the_newest_entry_is_kept_whatever_its_parts() -> None:
+    log = PartitionLog(0)
+    for number in range(2):
+        append(log, joined(3 * RECENT_PARTS_MAX * number, 3 * RECENT_PARTS_MAX))
+
+    assert len(log.recent) == 1
 
 
 def test_trimming_from_the_front_moves_the_earliest_offset_and_leaves_no_gap() -> None:

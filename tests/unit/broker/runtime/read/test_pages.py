@@ -10,7 +10,7 @@ import pytest
 
 from forebay.broker.core.errors import ReadFailed
 from forebay.broker.core.partition.log import RECENT_MAX
-from forebay.broker.core.partition.pages import DropReason
+from forebay.broker.core.partition.pages import DropReason, Entry
 from forebay.broker.core.settings import SinkSettings
 from forebay.broker.runtime.broker import Bounds
 from forebay.broker.runtime.read.page_cache import PAGE_BYTES
@@ -235,6 +235,30 @@ async def test_a_reader_keeps_few_entries_of_pages_that_many_appends_formed(monk
         assert sum(1 + len(entry.parts) for entry in first) == 20
         assert max(kept) == 10
         assert await walked(entries, 0) == list(range(0, 2 * MANY, 2))
+
+
+async def test_the_first_entries_are_brought_into_memory_in_slices_of_few_parts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("forebay.broker.runtime.read.pages.PARTS_MAX", 20)
+    async with sink(records=1) as (pages, buffer):
+        log, entries = buffer.logs[0], pages.journal.entries
+        asked: list[int] = []
+
+        def counted(sink: int, partition: int, first: int, end: int, limit: int) -> list[Entry]:
+            asked.append(limit)
+            return entries(sink, partition, first, end, limit)
+
+        monkeypatch.setattr(pages.journal, "entries", counted)
+        await pages.load_oldest(buffer.record.id, log)
+        loaded = [len(log.first_entries())]
+        await pages.load_more(buffer.record.id, log)
+        loaded.append(len(log.first_entries()))
+
+        assert (loaded, asked) == ([10, 20], [10, 10])
+        while not log.complete:
+            await pages.load_more(buffer.record.id, log)
+        assert [entry.base for entry in log.first_entries()] == list(range(MANY))
 
 
 async def test_an_entry_of_more_appends_than_a_reader_keeps_is_read_alone(monkeypatch: pytest.MonkeyPatch) -> None:
