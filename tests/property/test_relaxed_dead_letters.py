@@ -120,7 +120,7 @@ class History:
 
     def stay(self, at: int, count: int) -> None:
         back, self.set_out = self.set_out[:count], self.set_out[count:]
-        self.lane.fail_transfer(back, self.now, delay_s=None, random=0.5, reason="full")
+        self.lane.fail_transfer(back, self.now, rejected=back[::2], delay_s=None, random=0.5, reason="full")
 
     def drop(self, at: int, count: int) -> None:
         base = at // PAGE * PAGE

@@ -397,9 +397,19 @@ class Lane:
         return self.progress.settle_confirmed(self.transfers.confirm_ahead(part), Settlement.SKIPPED)
 
     def fail_transfer(
-        self, parts: Sequence[Range], now: float, *, delay_s: float | None, random: float, reason: str
+        self,
+        parts: Sequence[Range],
+        now: float,
+        *,
+        rejected: Sequence[Range],
+        delay_s: float | None,
+        random: float,
+        reason: str,
     ) -> Revocation | None:
-        """Fail records that could not be moved to another sink, as a nack would."""
+        """Return records to delivery that could not be moved to another sink, after a back-off as of a nack.
+
+        The delivery of those in ``rejected`` failed with this transfer. The attempts of the others are counted.
+        """
         back: RangeSet = ()
         for part in parts:
             for found in self.transfers.cancel(part):
@@ -409,17 +419,31 @@ class Lane:
             return None
         if not self.relaxed:
             self.sender.position = min(self.sender.position, back[0].first)
-        return self._failed(back, now, delay_s=delay_s, random=random, reason=reason)
+        tried = sets.union([part for each in sets.union(rejected) for part in sets.common(back, each)])
+        return self._failed(back, now, delay_s=delay_s, random=random, reason=reason, tried=tried)
 
     # -- inside
 
-    def _failed(self, failed: RangeSet, now: float, *, delay_s: float | None, random: float, reason: str) -> Revocation:
+    def _failed(
+        self,
+        failed: RangeSet,
+        now: float,
+        *,
+        delay_s: float | None,
+        random: float,
+        reason: str,
+        tried: RangeSet | None = None,
+    ) -> Revocation:
+        """Return failed records to delivery; an attempt counts for those of ``tried``, by default for all."""
+        tried = failed if tried is None else tried
         if not self.relaxed:
             self.resend.fail(now, delay_s=delay_s, random=random, reason=reason, failed=failed)
             first = self.sender.failed_from = failed[0].first
-            self.progress.fail(first)
+            if tried and tried[0].first == first:
+                self.progress.fail(first)
             return self._revoke(first)
-        self.progress.fail(*(part.first for part in failed))
+        if tried:
+            self.progress.fail(*(part.first for part in tried))
         for part in failed:
             sent = self.flights.void_part(part, self.view)
             self.retry.fail(part, sent, now, delay_s=delay_s, random=random, reason=reason)

@@ -305,12 +305,16 @@ class DeadLetterMover:
     def _give_back(self, partition: int, requests: Sequence[Request], delay_s: float | None, reason: str) -> None:
         lane = self._lanes[partition]
         parts = [part for request in requests for part in request.parts]
+        rejected = [part for request in requests if request.tried for part in request.parts]
         random = self._sink.clock.random()
-        revocation = lane.fail_transfer(parts, self._lanes.now(), delay_s=delay_s, random=random, reason=reason)
+        revocation = lane.fail_transfer(
+            parts, self._lanes.now(), rejected=rejected, delay_s=delay_s, random=random, reason=reason
+        )
         if revocation is not None:
             self._accounts.save(partition)
             self._owners.notify(partition, revocation)
-            self._accounts.failed("nack")
+            if rejected:
+                self._accounts.failed("nack")
 
 
 def _end(requests: Sequence[Request], why: BrokerError) -> None:

@@ -16,7 +16,7 @@ from forebay.broker.core.delivery.redelivery import State
 from forebay.broker.core.errors import StoreFenced
 from forebay.broker.core.partition.pages import DropReason
 from forebay.broker.core.partition.ranges import Range
-from forebay.broker.core.settings import SinkSettings
+from forebay.broker.core.settings import Ordering, SinkSettings
 from forebay.broker.rpc.pages.codec import PageCodec
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import Clock, FakeClock
@@ -211,11 +211,30 @@ async def test_a_full_dead_letter_sink_stops_the_sink_and_the_record_stays_pendi
         assert buffer.record.paused is not None
         assert buffer.record.paused.startswith("DLQ_FULL: ")
         assert account(taker) == (0, 1, 9)
+        assert taker.lane().cursor.attempts == ((1, 1),)
         await dead.change(dead.settings.changed({"max_total_bytes": 10_000_000}))
         await buffer.resume()
         assert await taker.one() == [1]
         assert await reject(taker, 1, 2) == [OK]
         assert account(taker) == (0, 2, 8)
+
+
+@pytest.mark.parametrize("ordering", Ordering)
+async def test_a_failed_transfer_is_no_attempt_of_a_record_whose_attempts_have_failed(ordering: Ordering) -> None:
+    async with orders(max_attempts=1, ordering=ordering) as (broker, buffer):
+        taker = Taker(buffer.subscription(""))
+        await taker.one()
+        await reject(taker, 0, 1)
+        dead = broker.sinks["orders.dlq"]
+        await dead.change(dead.settings.changed({"max_disk_cache": 1}))
+        await taker.take_all()
+
+        await taker.nack(1, 9, reason="HTTP 500")
+        while buffer.record.paused is None:
+            await broker.committer.committed.next().wait()
+
+        assert buffer.record.paused.startswith("DLQ_FULL: ")
+        assert taker.lane().cursor.attempts == ((1, 1),)
 
 
 async def test_records_on_their_way_go_to_no_consumer_and_no_answer_counts_for_them() -> None:
