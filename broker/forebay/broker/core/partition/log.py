@@ -15,9 +15,10 @@ from heapq import merge
 from itertools import chain, islice, takewhile
 from typing import Final
 
+from forebay.broker.core.partition import ranges as sets
 from forebay.broker.core.partition.gaps import Rejections, merged
 from forebay.broker.core.partition.pages import DropReason, Durability, Entry, Gap
-from forebay.broker.core.partition.ranges import Range
+from forebay.broker.core.partition.ranges import Range, RangeSet
 
 RECENT_MAX: Final = 256
 """Entries kept in memory at the tail of each partition; at most twice as many."""
@@ -345,18 +346,21 @@ class PartitionLog:
 
     # -- removals
 
-    def remove(self, entries: list[Entry], *, reason: DropReason | None, at_us: int) -> list[Gap]:
+    def remove(
+        self, entries: list[Entry], *, reason: DropReason | None, at_us: int, lost: RangeSet | None = None
+    ) -> list[Gap]:
         """Remove confirmed entries, given in order. With a reason they are dropped; returns the new gaps.
 
-        Entries that begin at the front are consecutive.
+        Entries that begin at the front are consecutive. ``lost`` has those of their records that count as dropped, None
+        for all.
         """
         gone = {entry.base for entry in entries}
         front = self.first_entry()
         at_front = front is not None and front.base == entries[0].base
         records = sum(entry.count for entry in entries)
         dropped = dict(self.head.dropped)
-        if reason is not None:
-            dropped[int(reason)] = dropped.get(int(reason), 0) + records
+        if reason is not None and (more := records if lost is None else sets.count(lost)):
+            dropped[int(reason)] = dropped.get(int(reason), 0) + more
         for base in gone & self.held.keys():
             del self.held[base]
         self.oldest = deque(entry for entry in self.oldest if entry.base not in gone)
@@ -379,9 +383,9 @@ class PartitionLog:
         elif at_front:
             earliest = entries[-1].end
         self.head = replace(self.head, earliest=self.tail.next_offset if self.pages == 0 else earliest)
-        return self._mark(entries, reason, at_us) if reason is not None else []
+        return self._mark(entries, reason, at_us, lost) if reason is not None else []
 
-    def _mark(self, entries: list[Entry], reason: DropReason, at_us: int) -> list[Gap]:
+    def _mark(self, entries: list[Entry], reason: DropReason, at_us: int, lost: RangeSet | None) -> list[Gap]:
         made: list[Gap] = []
         for entry in entries:
             last = made[-1] if made else None
@@ -395,6 +399,8 @@ class PartitionLog:
             self._gaps.remove(before)
             size, pages = before.size + made[0].size, before.pages + made[0].pages
             made[0] = replace(before, end=made[0].end, size=size, pages=pages)
+        if lost is not None:
+            made = [gap.counting(sets.count(tuple(sets.common(lost, Range(gap.first, gap.end))))) for gap in made]
         self._gaps = sorted([*self._gaps, *made], key=lambda gap: gap.first)
         return made
 

@@ -200,7 +200,10 @@ class Gap:
     """Wall clock of the first drop; None if there was only one."""
 
     merged: tuple[tuple[int, int], ...] = ()
-    """(reason, records) of a merged gap, by reason. Empty if all its offsets have the one ``reason``."""
+    """(reason, records) by reason, of a merged gap or of one over settled records.
+
+    Empty if all its offsets have the one ``reason``.
+    """
 
     subscription: str = ""
     """Subscription that dropped the records, which others may still read. Empty: the gap of all."""
@@ -220,7 +223,7 @@ class Gap:
     def counts(self) -> tuple[tuple[int, int], ...]:
         """(reason, records) dropped, by reason.
 
-        The sum is below the gap's size if settled records lay between two drops.
+        The sum is below the gap's size if records of it had been settled.
         """
         return self.merged or ((int(self.reason), self.end - self.first),)
 
@@ -231,8 +234,14 @@ class Gap:
 
     @property
     def whole(self) -> bool:
-        """True if all its offsets were dropped: no record between them had been settled and trimmed."""
+        """True if all its offsets were dropped: no record of it had been settled."""
         return self.records == self.end - self.first
+
+    def counting(self, records: int) -> Gap:
+        """Return a gap of one drop with this number of dropped records; the others had been settled."""
+        if records == self.end - self.first:
+            return self
+        return replace(self, since_us=self.at_us, merged=((int(self.reason), records),))
 
     def cut(self, position: int) -> Gap:
         """Return the gap as seen from ``position``; the counts of a merged gap stay those of the whole."""

@@ -118,7 +118,9 @@ def head_of(found: Survey, gaps: Iterable[Gap]) -> Head:
     """Return the head of a partition whose own was lost; its drop counts come from its gaps."""
     dropped: dict[int, int] = {}
     for gap in gaps:
-        dropped[int(gap.reason)] = dropped.get(int(gap.reason), 0) + gap.end - gap.first
+        for reason, records in gap.counts:
+            if records:
+                dropped[reason] = dropped.get(reason, 0) + records
     return Head(earliest=found.first.base if found.first is not None else 0, dropped=tuple(sorted(dropped.items())))
 
 

@@ -14,7 +14,7 @@ from forebay.broker.core.delivery.lane import Lane
 from forebay.broker.core.errors import SinkNotFound
 from forebay.broker.core.partition.log import LiveUsage, PartitionLog
 from forebay.broker.core.partition.pages import Entry
-from forebay.broker.core.partition.ranges import Range
+from forebay.broker.core.partition.ranges import Range, RangeSet, union
 from forebay.broker.core.publish.limits import demand
 from forebay.broker.core.resources.rate import RecentRate
 from forebay.broker.core.settings import SinkSettings
@@ -139,6 +139,11 @@ class Sink:
         within = Range(entry.base, entry.end)
         cursors = (lanes[partition].cursor for lanes in self.lanes.values())
         return all(next(cursor.unsettled(within), None) is None for cursor in cursors)
+
+    def unsettled(self, partition: int, within: RangeSet) -> RangeSet:
+        """Return the records that a subscription has not settled."""
+        cursors = [lanes[partition].cursor for lanes in self.lanes.values()]
+        return union(*([part for each in within for part in cursor.unsettled(each)] for cursor in cursors))
 
     def in_flight(self, partition: int) -> set[int]:
         """Return the base offsets of the pages in flight."""

@@ -7,6 +7,7 @@ import pytest
 from forebay.broker.core.partition.log import GAPS_MAX, RECENT_MAX, RECENT_PARTS_MAX, Head, PartitionLog, Tail
 from forebay.broker.core.partition.pages import DropReason, Durability, Entry, Gap, PagePart
 from forebay.broker.core.partition.ranges import Range
+from forebay.broker.storage.records.partitions.gap import GAP, decode_gap
 from tests.support.pages.samples import entry
 
 OVERFLOW = DropReason.OVERFLOW
@@ -172,6 +173,20 @@ def test_a_drop_is_counted_by_reason_and_marked() -> None:
     assert log.head.dropped == ((1, 4), (2, 2))
     assert [(gap.first, gap.end, gap.reason) for gap in log.gaps] == [(0, 4, 1), (4, 6, 2)]
     assert log.earliest == 6
+
+
+def test_settled_records_of_dropped_pages_are_in_the_gap_and_in_no_count() -> None:
+    log = filled(4, records=2)
+
+    settled = log.remove([entry(4, 2)], reason=OVERFLOW, at_us=6, lost=())
+    partly = log.remove([entry(0, 2), entry(2, 2)], reason=OVERFLOW, at_us=7, lost=(Range(1, 4),))
+
+    assert [(gap.first, gap.end, gap.records, gap.whole) for gap in (*settled, *partly)] == [
+        (4, 6, 0, False),
+        (0, 4, 3, False),
+    ]
+    assert log.head.dropped == ((1, 3),)
+    assert [decode_gap(GAP.codec.encode(gap), gap.first) for gap in log.gaps] == list(log.gaps)
 
 
 def test_a_drop_around_a_page_in_flight_leaves_that_page_and_two_gaps() -> None:

@@ -151,8 +151,7 @@ async def empty(buffer: Buffer, pages: Pages, reason: DropReason) -> int:
                 entries = log.first_entries()
             if not entries:  # the index has lost pages that the counters still count
                 break
-            buffer.removal.drop(log.number, entries, reason)
-            dropped += sum(entry.count for entry in entries)
+            dropped += buffer.removal.drop(log.number, entries, reason)
             await buffer.removal.drops_durable(log.number)
     return dropped
 

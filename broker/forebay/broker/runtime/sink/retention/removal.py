@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from forebay.broker.core.errors import ReadFailed, StoreFenced
+from forebay.broker.core.partition import ranges as sets
 from forebay.broker.core.partition.expiry import expired
 from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.partition.pages import DropReason, Entry
@@ -32,6 +33,10 @@ from forebay.broker.runtime.sink.retention.retention import Retention
 from forebay.broker.runtime.sink.state import Sink
 
 _log: Final = logging.getLogger(__name__)
+_OF_UNSETTLED: Final = frozenset(
+    {DropReason.OVERFLOW, DropReason.EXPIRED, DropReason.MEMORY_PRESSURE, DropReason.CLEANED_AT_STOP}
+)
+"""Reasons of drops that count no settled record: it would have been trimmed."""
 
 
 class Removal:
@@ -75,33 +80,38 @@ class Removal:
 
     # -- drops
 
-    def drop(self, partition: int, entries: list[Entry], reason: DropReason, *, at_us: int | None = None) -> None:
+    def drop(self, partition: int, entries: list[Entry], reason: DropReason, *, at_us: int | None = None) -> int:
         """Drop confirmed pages: counters, gaps, cursors and index in one batch.
 
+        Returns the number of dropped records.
+        Of pages behind one in flight all records may be settled: a limit, or a clean stop, counts the others only.
         ``at_us`` is the time at which the drop was decided, if not now: purged neighbours of one time form one gap.
         """
         if self._sink.deleted:
-            return
+            return 0
         sink, log = self._sink.id, self._sink.logs[partition]
+        dropped = union([Range(entry.base, entry.end) for entry in entries])
+        unsettled = self._sink.unsettled(partition, dropped) if reason in _OF_UNSETTLED else None
+        lost = dropped if unsettled is None else unsettled
         at_us = self._sink.clock.wall_us() if at_us is None else at_us
-        gaps = log.remove(entries, reason=reason, at_us=at_us)
+        gaps = log.remove(entries, reason=reason, at_us=at_us, lost=unsettled)
         gone, made = log.merge_gaps()
         writes: list[Write] = [PutGap(sink, partition, gap) for gap in gaps]
         writes += [DropGap(sink, partition, gap.first) for gap in gone]
         writes += [PutGap(sink, partition, gap) for gap in made]
-        ranges = [Range(entry.base, entry.end) for entry in entries]
-        dropped = union(ranges)
         for subscriber in self._subscribers.values():
             subscriber.drop(partition, dropped)
             writes.append(subscriber.cursor_write(partition))
         self._drops[partition] = self._remove(partition, entries, writes, keep=reason is DropReason.CORRUPT)
-        self.report_when_durable(partition, reason, ranges, self._drops[partition])
+        if lost:
+            self.report_when_durable(partition, reason, lost, self._drops[partition])
         for subscriber in self._subscribers.values():
             subscriber.wake(partition)
         first = log.first_entry()
         if first is None or first.end <= self._sink.settled(log):  # settled pages behind these are at the front now
             self.trim_soon(partition)
         self._sink.changed.fire()
+        return sets.count(lost)
 
     def drop_expired(self, partition: int, entries: Sequence[Entry]) -> bool:
         """Drop expired entries among those that a reader is about to send; returns True if there were any."""
