@@ -7,13 +7,28 @@ import socket
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from forebay.broker.embedded import BrokerServer
-from forebay.client import BrokerUnavailable, Client, ClientSettings, Closed, DeliveryTimeout, Record, RetryPolicy, aio
+from forebay.client import (
+    BrokerUnavailable,
+    Client,
+    ClientSettings,
+    Closed,
+    DeliveryTimeout,
+    Record,
+    RetryPolicy,
+    Schema,
+    SettleOutcome,
+    aio,
+    arrow,
+)
+from forebay.client.admin.schemas import SchemaCalls
 from forebay.errors.reasons import Reason
 from tests.support.refusals import failure
 
+DEADLINE_S = 0.5
 Run = Callable[[Callable[[aio.Client], Awaitable[None]]], None]
 
 
@@ -207,3 +222,51 @@ def test_the_end_of_an_event_loop_ends_an_open_client(run: Run, broker: BrokerSe
     asyncio.run(leave())
 
     assert left[0].done()
+
+
+def test_answers_are_confirmed_and_the_subscriber_closes_while_a_schema_is_awaited(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch = SchemaCalls.fetch
+
+    async def scenario(client: aio.Client) -> None:
+        batches = [pa.record_batch({"id": [1]}), pa.record_batch({"id": [2], "name": ["b"]})]
+        asked, answer = asyncio.Event(), asyncio.Event()
+
+        async def slow(calls: SchemaCalls, sink: str, version: int, incarnation: str) -> Schema:
+            if version == 2:
+                asked.set()
+                await answer.wait()
+            return await fetch(calls, sink, version, incarnation)
+
+        monkeypatch.setattr(SchemaCalls, "fetch", slow)
+        await client.sinks.update("orders", ack_deadline_s=DEADLINE_S)
+        async with (
+            await client.publisher("orders") as publisher,
+            client.subscriber("orders", subscription="default") as subscriber,
+            client.subscriber("orders", subscription="default") as other,
+        ):
+            for number, batch in enumerate(batches):
+                await client.schemas.register("orders", arrow.encode_schema(batch.schema), previous=number)
+            await (await publisher.send_page(arrow.page(batches[0], 1), partition=0))
+            first = await anext(subscriber)
+            await (await publisher.send_page(arrow.page(batches[1], 2), partition=0))
+            await asked.wait()
+
+            async with asyncio.timeout(10):
+                [confirmed] = await first.ack(wait=True)
+            early = await subscriber.take(2.5 * DEADLINE_S)
+            answer.set()
+            second = await anext(subscriber)
+            assert [(record.value, record.attempt) for record in second] == [(b'{"id":2,"name":"b"}', 0)]
+            await subscriber.close()
+
+            asked.clear()
+            answer.clear()
+            waiting = asyncio.create_task(other.take())
+            await asked.wait()
+            await other.close()
+
+            assert (confirmed.outcome, early, await waiting) == (SettleOutcome.OK, None, None)
+
+    run(scenario)

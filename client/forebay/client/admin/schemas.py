@@ -7,7 +7,7 @@ interpreting them: the client that registers a version compares it with the prev
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from forebay.client.errors import ForebayError, SchemaNotFound
 from forebay.client.transport.channel import Channels
@@ -113,7 +113,19 @@ class SchemaCache:
         In the thread client it loads a version at its first use. On an event loop it cannot wait, so the versions that
         ``pages`` name are loaded before it is returned.
         """
-        return self._loader(incarnation) if self._blocks else await self._loaded(incarnation, pages)
+        schema_of, load = self.prepared(incarnation, pages)
+        if load is not None:
+            await load()
+        return schema_of
+
+    def prepared(
+        self, incarnation: str, pages: Iterable[record_pb2.StoredPage]
+    ) -> tuple[Callable[[int], Schema], Callable[[], Awaitable[None]] | None]:
+        """Return the loader of ``source``, and what to await before it is used; None if nothing."""
+        if self._blocks:
+            return self._loader(incarnation), None
+        known = self._known_of(incarnation)
+        return self._loaded(incarnation, {_version(page) for page in pages} - {0, *known})
 
     def _loader(self, incarnation: str) -> Callable[[int], Schema]:
         def schema_of(version: int) -> Schema:
@@ -125,21 +137,26 @@ class SchemaCache:
 
         return schema_of
 
-    async def _loaded(self, incarnation: str, pages: Iterable[record_pb2.StoredPage]) -> Callable[[int], Schema]:
+    def _loaded(
+        self, incarnation: str, missing: set[int]
+    ) -> tuple[Callable[[int], Schema], Callable[[], Awaitable[None]] | None]:
         known = self._known_of(incarnation)
         failed: dict[int, ForebayError] = {}
-        for version in {version for page in pages if (version := _version(page)) and version not in known}:
-            try:
-                known[version] = await self._schemas.fetch(self._sink, version, incarnation)
-            except ForebayError as error:
-                failed[version] = error  # raised when the page is decoded
+
+        async def load() -> None:
+            for version in missing:
+                if version not in known:
+                    try:
+                        known[version] = await self._schemas.fetch(self._sink, version, incarnation)
+                    except ForebayError as error:
+                        failed[version] = error  # raised when the page is decoded
 
         def schema_of(version: int) -> Schema:
             if version in failed:
                 raise failed[version]
             return known[version]
 
-        return schema_of
+        return schema_of, load if missing else None
 
     def _known_of(self, incarnation: str) -> dict[int, Schema]:
         """Return the versions of this incarnation; those of a deleted sink are dropped."""

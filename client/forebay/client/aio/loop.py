@@ -158,6 +158,10 @@ class LoopJob:
         await asyncio.wait([self._task], timeout=timeout_s)
         return self._task.done()
 
+    def cancel(self) -> None:
+        """Cancel the task."""
+        self._task.cancel()
+
 
 class EventLoop:
     """Waits and calls on the event loop that uses them first."""

@@ -6,12 +6,26 @@ The subscriber holds it. Users see ``Delivery``, which reads this state and send
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from opentelemetry.trace import Span
 
 from forebay.client.values.ranges import Range, count, intersect, merge, without
 from forebay.client.values.records import Durability, Gap, StoredPage
 from forebay.client.values.sink_settings import Ordering
+
+
+class Loading:
+    """Fetch of the schemas of a delivery, beside the stream, before its records can be read."""
+
+    __slots__ = ("is_done",)
+
+    def __init__(self, *, is_done: bool = False) -> None:
+        self.is_done = is_done
+
+
+LOADED: Final = Loading(is_done=True)
+"""Nothing is fetched."""
 
 
 class InFlight:
@@ -24,6 +38,7 @@ class InFlight:
         "gap",
         "incarnation",
         "left",
+        "loading",
         "ordering",
         "owner_epoch",
         "pages",
@@ -50,6 +65,7 @@ class InFlight:
         durability: Durability = Durability.DISK,
         gap: Gap | None = None,
         ordering: Ordering = Ordering.STRICT,
+        loading: Loading = LOADED,
     ) -> None:
         self.partition = partition
         self.incarnation = incarnation
@@ -63,6 +79,7 @@ class InFlight:
         self.durability = durability
         self.gap = gap
         self.ordering = ordering
+        self.loading = loading
         self.ranges: tuple[Range, ...] = tuple(merge((page.first_offset, page.last_offset) for page in pages))
         """Offsets to process, both ends included."""
         self.left: list[Range] = list(self.ranges)
@@ -139,4 +156,5 @@ class InFlight:
             resend=self.resend,
             durability=self.durability,
             ordering=self.ordering,
+            loading=self.loading,
         )

@@ -122,9 +122,14 @@ class ReceiveBuffer:
         """Void everything after the end of the stream; return taken deliveries that became void."""
         return self.assigned({})
 
+    @property
+    def has_next(self) -> bool:
+        """True if the oldest delivery can be taken: what it needs is not being fetched."""
+        return bool(self._queue) and self._queue[0].loading.is_done
+
     def take(self) -> InFlight | None:
-        """Return the oldest delivery and remember it as taken."""
-        if not self._queue:
+        """Return the oldest delivery, if it can be taken, and remember it as taken."""
+        if not self.has_next:
             return None
         delivery = self._queue.popleft()
         owned = self._partitions.get(delivery.partition)

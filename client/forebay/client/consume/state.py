@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from forebay.client.consume.answers import RANGES_MAX, Answer, AnswerKind, Answers, pb_range
-from forebay.client.consume.in_flight import InFlight
+from forebay.client.consume.in_flight import InFlight, Loading
 from forebay.client.consume.receive_buffer import ReceiveBuffer
 from forebay.client.errors import DeadlineExceeded, ForebayError
 from forebay.client.telemetry import Telemetry
@@ -88,14 +88,17 @@ class SubscriptionState:
             if delivery is not None:
                 delivery.taken_at = now
                 delivery.touch_at = self._queue_at  # it was checked with the queue
-                if not self._received:
+                if not self._received.has_next:
                     self._to_send.notify()  # an ack that was held for merging is sent now
                 return delivery
             if self._fatal is not None:
                 raise copy.copy(self._fatal)
             if until is not None and now >= until:
                 return None
-            await self._news.wait_for_notify(None if until is None else until - now)
+            ends = [] if until is None else [until]
+            if self._received:  # what it needs is being fetched, and its deadline runs
+                ends.append(self._queue_at)
+            await self._news.wait_for_notify(min(ends) - now if ends else None)
         return None
 
     def touch(self, delivery: InFlight) -> float:
@@ -247,8 +250,8 @@ class SubscriptionState:
         with self._lock:
             while not stream.has_ended:
                 if stream.is_open:
-                    # While deliveries are queued, holding this ack delays nothing.
-                    message = self._answers.take(gather=bool(self._received) and not self._closed)
+                    # While deliveries can be taken, holding this ack delays nothing.
+                    message = self._answers.take(gather=self._received.has_next and not self._closed)
                     if message is not None:
                         return message
                     if self._closed:
@@ -273,6 +276,12 @@ class SubscriptionState:
         with self._lock:
             if self._received.arrived(delivery, self.clock()):
                 self._news.notify_all()
+
+    def loaded(self, loading: Loading) -> None:
+        """Let deliveries be taken for which something was fetched."""
+        with self._lock:
+            loading.is_done = True
+            self._news.notify_all()
 
     def pinged(self) -> None:
         """Answer a ping of the broker."""

@@ -2,7 +2,7 @@
 
 One job (``forebay-subscriber-SINK``) opens and reads; its call requests the messages to send. Both end with ``close``,
 in order: pending answers are sent, the stream is half-closed, and the broker ends it. The broker then knows
-that nothing failed.
+that nothing failed. On an event loop a further job fetches the schemas of rows: no ping or result waits for them.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ import logging
 import random
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Final
 
 import grpc
 
 from forebay.client.admin.schemas import SchemaCache
-from forebay.client.consume.in_flight import InFlight
+from forebay.client.consume.in_flight import LOADED, InFlight, Loading
 from forebay.client.consume.state import DeliverStreamState, SubscriptionState
 from forebay.client.errors import BrokerUnavailable, ClientFault, ForebayError, PageCorrupt, ProtocolViolation
 from forebay.client.replay.columns import checked_body
@@ -74,6 +75,9 @@ class SubscribeStream:
         self._damaged_at: tuple[int, int] | None = None
         """Partition and base offset of that page; others that arrive undamaged prove nothing about it."""
         self._job: Job | None = None
+        self._loads: deque[tuple[Loading, Callable[[], Awaitable[None]]]] = deque()
+        """Schemas to fetch for deliveries that have arrived: as many as the credit allows."""
+        self._loader: Job | None = None
 
     def start(self) -> None:
         """Start the job, which connects. Idempotent."""
@@ -91,6 +95,8 @@ class SubscribeStream:
         self.cancel()
         if is_other:
             await self._job.join(None)
+        if self._loader is not None and not self._loader.is_current():
+            await self._loader.join(None)
 
     def cancel(self) -> None:
         """End the stream immediately. Idempotent."""
@@ -99,6 +105,8 @@ class SubscribeStream:
             call = self._call
         if call is not None:
             call.cancel()
+        if self._loader is not None and not self._loader.is_current():
+            self._loader.cancel()
 
     def _failed(self, fault: ClientFault) -> None:
         """Apply an unexpected failure: end the stream and notify the waiting threads."""
@@ -188,7 +196,7 @@ class SubscribeStream:
         self._progressed = self._progressed or kind in {"delivery", "results"}
         if kind == "delivery":
             self._arriving = response.delivery.partition
-            delivery = await self._delivery(response.delivery)
+            delivery = self._delivery(response.delivery)
             state.arrived(delivery)
             if self._damaged and any((page.partition, page.base_offset) == self._damaged_at for page in delivery.pages):
                 self._damaged, self._damaged_at = 0, None
@@ -214,10 +222,28 @@ class SubscribeStream:
         elif kind is not None:
             raise ProtocolViolation(f"unexpected message {kind} in this state of the stream")
 
-    async def _delivery(self, message: pb.Delivery) -> InFlight:
+    def _load(self, load: Callable[[], Awaitable[None]] | None) -> Loading:
+        """Fetch schemas beside the stream."""
+        if load is None:
+            return LOADED
+        loading = Loading()
+        self._loads.append((loading, load))
+        if self._loader is None:
+            name = f"forebay-schemas-{self._sink}"
+            self._loader = self._channels.io.spawn(self._load_all, name=name, on_fault=self._failed)
+        return loading
+
+    async def _load_all(self) -> None:
+        while self._loads and not self._state.is_closed():
+            loading, load = self._loads.popleft()
+            await load()
+            self._state.loaded(loading)
+        self._loader = None
+
+    def _delivery(self, message: pb.Delivery) -> InFlight:
         ranges = [(one.first_offset, one.last_offset) for one in message.ranges]
         pages: list[StoredPage] = []
-        schema_of = await self._schemas.source(self._state.incarnation, message.pages)
+        schema_of, load = self._schemas.prepared(self._state.incarnation, message.pages)
         for page in message.pages:
             body = checked_body(page)
             last = page.base_offset + page.record_count - 1
@@ -238,4 +264,5 @@ class SubscribeStream:
             resend=message.resend,
             durability=convert.enum(Durability, record_pb2.Durability, message.durability, "DURABILITY_"),
             ordering=convert_sinks.ordering(message.ordering),
+            loading=self._load(load),
         )

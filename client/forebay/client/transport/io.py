@@ -58,6 +58,9 @@ class Job(Protocol):
     async def join(self, timeout_s: float | None) -> bool:
         """Wait for the end; return False after the timeout."""
 
+    def cancel(self) -> None:
+        """End it at its next wait. A thread is not interrupted: its calls end by their time limits."""
+
 
 class Io(Protocol):
     """Waits and calls of a client."""

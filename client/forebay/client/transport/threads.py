@@ -134,6 +134,9 @@ class ThreadJob:
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
+    def cancel(self) -> None:
+        """Return: a thread is not interrupted."""
+
 
 class Threads:
     """Waits and calls that block."""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from forebay.client import Delivery, DropReason, Encoding, Gap, Ordering, PagePart, SettleResult, StoredPage
 from forebay.client.consume.answers import AnswerKind
-from forebay.client.consume.in_flight import InFlight
+from forebay.client.consume.in_flight import InFlight, Loading
 from forebay.client.consume.receive_buffer import ReceiveBuffer
 from forebay.client.publish.pages import encode_columns
 from forebay.client.values.ranges import Range
@@ -92,6 +92,20 @@ def test_deliveries_are_handed_out_in_the_order_in_which_they_came() -> None:
     found = receive_buffer(delivery(0, 4), delivery(0, 2, partition=1, owner_epoch=8), delivery(5, 9))
 
     assert list(queued(found)) == [(0, 0, 4), (1, 0, 2), (0, 5, 9)]
+
+
+def test_a_delivery_whose_schema_is_fetched_keeps_its_place_and_can_be_voided() -> None:
+    awaited = Loading()
+    first, second = delivery(0, 4), delivery(5, 9)
+    first.loading = awaited
+    found = receive_buffer(first, second)
+    found.revoked(0, 3, 1)
+
+    before = found.has_next, found.take(), len(found)
+    awaited.is_done = True
+
+    assert before == (False, None, 1)
+    assert list(queued(found)) == [(0, 0, 2)]
 
 
 def test_revoked_records_are_not_handed_out_and_the_rest_of_their_page_is() -> None:
