@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import logging
+from typing import Annotated, Final
 
 import typer
 
@@ -18,9 +19,14 @@ LogFormatOption = Annotated[
 ]
 """``--log-format``; the default is text."""
 
+_QUOTING: Final = ("httpcore2",)
+"""Loggers of libraries that at level debug write headers and other contents of a connection."""
+
 
 def start_log(level: str | int, form: str, log_format: LogFormat) -> None:
     """Log to standard error; ``form`` is the template of lines of text."""
+    for name in _QUOTING:
+        logging.getLogger(name).setLevel(logging.INFO)
     log_to_stderr(level, JsonFormatter(_current_span) if log_format is LogFormat.JSON else form)
 
 

@@ -78,14 +78,19 @@ class HttpTarget:
         self._report = CredentialReport(settings.credential_files, log=_log, clock=clock, now=now)
         self._pool: RenewablePool | None = None
         self._default_headers: dict[str, str] = {}
-        self._secrets = Secrets({})
+        self._secrets = Secrets(())
+        """Values of headers that by their name hold a secret: they are in no text at all."""
+        self._configured = Secrets(())
+        """Values of all headers that the user has set: they are in no text of the receiver."""
 
     def open(self, context: TargetContext) -> BatchLimits | None:
         """Create the pool without connecting. Raises `InvalidOption` for an unusable certificate or variable."""
         settings = self._settings
         self._default_headers = self._headers()
-        self._secrets = Secrets(self._default_headers)
         secret = secret_names(self._default_headers)
+        credentials = [self._default_headers[name] for name in secret]
+        self._secrets = Secrets(credentials)
+        self._configured = Secrets([*credentials, *(value for _, value in settings.headers)])
         if secret and settings.is_plain:
             _log.warning(
                 "credentials go unencrypted over the network sink=%s target=%s headers=%s; use an https:// address",
@@ -182,7 +187,7 @@ class HttpTarget:
 
     def _outcome(self, status: int, headers: Iterable[tuple[bytes, bytes]], answer: bytes) -> Outcome:
         found = {name.lower().decode("latin-1"): value.decode("latin-1") for name, value in headers}
-        title = self._secrets.removed_from(_title(found.get("content-type", ""), answer))  # whole: before it is cut
+        title = self._configured.removed_from(_title(found.get("content-type", ""), answer))  # whole: before it is cut
         outcome = classification.status(
             status,
             place=self._place,

@@ -56,16 +56,15 @@ def merged(*parts: Iterable[tuple[str, str]]) -> dict[str, str]:
     return dict(found.values())
 
 
-def secret_names(headers: Mapping[str, str]) -> list[str]:
-    """Return the names of the headers that hold a secret."""
+def secret_names(headers: Iterable[str]) -> list[str]:
+    """Return the names of the headers that by their name hold a secret; any other may hold one too."""
     return [name for name in headers if SECRET_NAME.search(name)]
 
 
 class Secrets:
-    """Secrets of the headers of a target, which must not be in any text that it returns."""
+    """Values of headers that must not be in a text: as a whole, and their words of 4 characters and more."""
 
-    def __init__(self, headers: Mapping[str, str]) -> None:
-        values = [headers[name] for name in secret_names(headers)]
+    def __init__(self, values: Iterable[str]) -> None:
         parts = {part for value in values for part in _parts(value) if len(part) >= _SECRET_CHARACTERS_MIN}
         self._longest_first = sorted(parts - _SCHEMES, key=len, reverse=True)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Final
 
@@ -69,10 +69,10 @@ class HttpSettings:
     The default for ``single`` without envelope is ``application/octet-stream``.
     """
 
-    headers: tuple[tuple[str, str], ...] = ()
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     """Additional headers. As options: ``header.NAME=VALUE``.
 
-    Values under names of secrets, such as ``X-Api-Key``, are removed from reasons.
+    Their values, and the words in them of 4 characters and more, are removed from what the target sends back.
     """
 
     authorization_env: str | None = None

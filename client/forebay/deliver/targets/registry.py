@@ -81,6 +81,8 @@ def create(name: str, options: Mapping[str, str]) -> Target:
 
 
 def _plain(target: str, option: str, text: str) -> str:
+    if "." in option:  # a free name, such as that of a header, has no unit
+        return text
     try:
         return plain(option, text)
     except ValueError as error:

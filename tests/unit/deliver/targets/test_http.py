@@ -13,6 +13,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 
 from forebay.deliver import Batch, Delivered, InvalidOption, Reject, Retry
+from forebay.deliver.targets import registry
 from forebay.deliver.targets.http import HttpTarget
 from forebay.deliver.targets.http_settings import Format, HttpSettings
 from forebay.text import is_safe
@@ -265,6 +266,28 @@ def test_a_secret_of_another_header_is_removed_and_warned_of(caplog: pytest.LogC
     assert "credentials go unencrypted" in caplog.text
     assert "headers=X-Api-Key" in caplog.text
     assert "abc123" not in caplog.text
+
+
+def test_no_value_of_a_header_is_in_a_reason_or_a_log_line_whatever_its_name(caplog: pytest.LogCaptureFixture) -> None:
+    def script(request: Request) -> Answer:
+        headers = request.headers
+        title = f"no {headers['X-Tenant']} in {headers['X-Wait_s']}, use {headers['Content-Type']}"
+        return Answer(403, {"Content-Type": "application/problem+json"}, json.dumps({"title": title}).encode())
+
+    with serving(script) as server:
+        options = {"url": server.url, "header.X-Tenant": "s3cret tenant", "header.X-Wait_s": "not-a-number"}
+        target = registry.create("http", options)
+        assert isinstance(target, HttpTarget)
+        with caplog.at_level("DEBUG", logger="forebay"):
+            target.open(CONTEXT)
+            outcome = target.send(BATCH)
+            target.close()
+
+    assert isinstance(outcome, Reject)
+    assert outcome.reason.endswith("no [credential] in [credential], use application/x-ndjson")
+    assert server.url.rstrip("/") in outcome.reason
+    assert "s3cret" not in caplog.text
+    assert "s3cret" not in repr(HttpSettings.from_options(options))
 
 
 def test_the_problem_title_of_a_target_has_no_control_characters_in_the_reason() -> None:

@@ -58,8 +58,8 @@ def test_names_of_secrets_are_known_by_their_end() -> None:
         ({"X-Api-Key": "abc123"}, "unknown key abc123", "unknown key [credential]"),
         ({"Cookie": "session=s3cret; theme=dark"}, "session s3cret is over", "session [credential] is over"),
         ({"Authorization": 'Digest username="me", response="s3cret"'}, "s3cret?", "[credential]?"),
-        ({"X-Api-Key": "abc", "X-Tenant": "customer"}, "abc of customer", "abc of customer"),
+        ({"X-Api-Key": "abc", "X-Tenant": "customer"}, "abc of customer", "abc of [credential]"),
     ],
 )
 def test_secrets_are_removed_from_a_text(headers: dict[str, str], text: str, expected: str) -> None:
-    assert Secrets(headers).removed_from(text) == expected
+    assert Secrets(headers.values()).removed_from(text) == expected

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from forebay.cli.operate.logs import start_log
+from forebay.deliver import Reject
+from forebay.deliver.targets.http_settings import HttpSettings
+from forebay.text import LogFormat
+from tests.support.targets.http_opened import BATCH, opened
+from tests.support.targets.scripted_server import Answer, Request, serving
+
+
+@pytest.fixture
+def levels() -> Iterator[None]:
+    """The levels of loggers as they were, afterwards."""
+    loggers = logging.getLogger(), logging.getLogger("httpcore2")
+    before = [logger.level for logger in loggers]
+    yield
+    for logger, level in zip(loggers, before, strict=True):
+        logger.setLevel(level)
+
+
+@pytest.mark.usefixtures("levels")
+def test_headers_that_a_target_echoes_are_in_no_line_of_the_log(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def script(request: Request) -> Answer:
+        return Answer(403, {"X-Tenant": request.headers["X-Tenant"]}, b"")
+
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    start_log("DEBUG", "%(name)s %(message)s", LogFormat.TEXT)
+    logging.getLogger("forebay.test").debug("began")
+    with serving(script) as server:
+        settings = HttpSettings(url=server.url, headers=(("X-Tenant", "s3cret"),))
+        with opened(settings) as target:
+            outcome = target.send(BATCH)
+
+    assert isinstance(outcome, Reject)
+    log = capsys.readouterr().err
+    assert "forebay.test began" in log
+    assert "s3cret" not in log
