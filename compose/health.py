@@ -1,8 +1,11 @@
 """Health checks of the containers: exit code 0 is healthy, and one line says why not.
 
 health.py broker HOST:PORT               gRPC health says SERVING
+health.py member METRICS HOST:PORT       broker of a shard is an owner that serves, or a follower that keeps up
 health.py deliverer HOST:PORT SINK       consumer is connected, and answers records while some wait for it
 health.py job FOLDER HOST:PORT SINK      the checkpoint has a new commit, unless the broker takes nothing
+
+`member` writes the role of the broker; METRICS is the HOST:PORT of its metrics, which a follower has too.
 
 The last two compare with their previous call, whose count is in a file of the temporary folder: a limit in seconds
 would call a slow system dead, and a connection alone proves no work. The container's settings say how many may fail.
@@ -10,8 +13,10 @@ would call a slow system dead, and a connection alone proves no work. The contai
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
+import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +26,8 @@ if TYPE_CHECKING:
     from forebay.client import SinkStats
 
 TIMEOUT_S: Final = 3.0
+LAG_MAX_S: Final = 10.0
+"""Time since a follower has read to the end of the journal, above which it does not keep up."""
 
 
 def broker(endpoint: str) -> str:
@@ -40,6 +47,25 @@ def broker(endpoint: str) -> str:
             return str(error.code())
     serving = health_pb2.HealthCheckResponse.SERVING
     return "" if answer.status == serving else health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
+
+
+def member(metrics: str, endpoint: str) -> str:
+    """Return what is wrong with a broker of a shard, or nothing; writes its role."""
+    try:
+        with urllib.request.urlopen(f"http://{metrics}/metrics", timeout=TIMEOUT_S) as answer:
+            text = answer.read().decode()
+    except OSError as error:
+        return str(error)
+    found = dict(re.findall(r"^forebay_(shard_owner|follower_lag)[a-z_]*(?:\{.*\})? (\S+)$", text, re.MULTILINE))
+    if float(found.get("shard_owner", 0)) == 1:
+        problem = broker(endpoint)
+        sys.stdout.write("owner, not ready: " if problem else "owner\n")
+        return problem
+    if "follower_lag" not in found:
+        return "neither an owner nor a follower"
+    lag_s = float(found["follower_lag"])
+    sys.stdout.write(f"follower, {lag_s:.1f} s behind\n")
+    return "" if lag_s <= LAG_MAX_S else f"more than {LAG_MAX_S:g} s"
 
 
 def deliverer(endpoint: str, sink: str) -> str:
@@ -97,6 +123,7 @@ def _progressed(name: str, count: int) -> bool:
 
 CHECKS: Final[Mapping[str, Callable[..., str]]] = {
     "broker": broker,
+    "member": member,
     "deliverer": deliverer,
     "job": job,
 }
