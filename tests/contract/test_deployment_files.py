@@ -100,6 +100,20 @@ def test_the_broker_accepts_the_example_of_its_settings(secured: bool, tmp_path:
     assert set(tomllib.loads(text)) <= BROKER
 
 
+def test_the_brokers_of_a_shard_accept_their_example(tmp_path: Path) -> None:
+    text = (UNITS / "shard.toml").read_text(encoding="utf-8")
+    files = []
+    for host in (1, 2):
+        file = tmp_path / f"{host}.toml"
+        file.write_text(text.replace("broker-1.", f"broker-{host}."), encoding="utf-8")
+        files.append(load(file, from_environment=False))
+    first, second = files
+
+    assert first.shard == "a"
+    assert first != second
+    assert first.model_copy(update={"advertise": second.advertise}) == second
+
+
 @pytest.mark.parametrize("unit", sorted(UNITS.glob("*.service")), ids=lambda unit: unit.stem)
 def test_the_commands_of_a_unit_parse(unit: Path) -> None:
     lines = re.findall(r"^Exec\w+=/opt/forebay/bin/forebay (.*)$", unit.read_text(encoding="utf-8"), re.MULTILINE)

@@ -49,8 +49,29 @@ def verified(unit: Path, installed: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_both_units_are_there() -> None:
-    assert NAMES == ["forebay-broker", "forebay-deliveries"]
+def test_every_unit_is_there() -> None:
+    assert NAMES == ["forebay-broker", "forebay-broker@", "forebay-deliveries"]
+
+
+def test_a_broker_of_a_shard_differs_from_one_broker_in_what_its_instance_names() -> None:
+    """Sandbox, limits and restarts are the same: one file is changed with the other."""
+    one, shard = (
+        [line for line in unit.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+        for unit in UNITS[:2]
+    )
+
+    changed = [line.partition("=")[0] for line in shard if line not in one]
+
+    assert [line.partition("=")[0] for line in one if line not in shard] == ["Description", "ExecStart"]
+    assert changed == ["Description", "EnvironmentFile", "ExecStart"]
+    assert all("%i" in line for line in shard if line not in one)
+
+
+@pytest.mark.parametrize("instance", ["a", "b-2"])
+def test_systemd_accepts_an_instance_for_each_shard(instance: str, installed: Path) -> None:
+    done = verified(Path(f"forebay-broker@{instance}.service"), installed)
+
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=NAMES)
