@@ -37,10 +37,14 @@ def services(manifests: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {each["metadata"]["name"]: each["spec"] for each in manifests if each["kind"] == "Service"}
 
 
-def container_of(manifests: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the container of the broker."""
-    found: dict[str, Any] = one(manifests, "StatefulSet")["spec"]["template"]["spec"]["containers"][0]
-    return found
+def sets_of(manifests: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the specification of each StatefulSet by its name: one, or one for each shard."""
+    return {each["metadata"]["name"]: each["spec"] for each in manifests if each["kind"] == "StatefulSet"}
+
+
+def pods_of(manifests: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the specification of the pods of each StatefulSet."""
+    return [each["template"]["spec"] for each in sets_of(manifests).values()]
 
 
 def refusal(tmp_path: Path, values: dict[str, Any]) -> str:
@@ -53,7 +57,7 @@ def refusal(tmp_path: Path, values: dict[str, Any]) -> str:
 
 
 def test_every_case_is_there() -> None:
-    assert NAMES == ["anonymous", "mtls", "secret", "shard", "tokens"]
+    assert NAMES == ["anonymous", "fleet", "mtls", "secret", "shard", "tokens"]
 
 
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
@@ -117,14 +121,14 @@ def test_without_metrics_they_are_not_permitted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
 def test_every_file_of_the_settings_is_mounted(case: Path) -> None:
     manifests = rendered(case)
-    pod = one(manifests, "StatefulSet")["spec"]["template"]["spec"]
-    mounts = [Path(each["mountPath"]) for each in pod["containers"][0]["volumeMounts"]]
     document = tomllib.loads(settings_of(manifests))
 
     files = [Path(value) for name, value in document.items() if name.endswith(("_file", "_dir"))]
 
     assert files
-    assert all(any(file.is_relative_to(mount) for mount in mounts) for file in files), files
+    for pod in pods_of(manifests):
+        mounts = [Path(each["mountPath"]) for each in pod["containers"][0]["volumeMounts"]]
+        assert all(any(file.is_relative_to(mount) for mount in mounts) for file in files), files
 
 
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
@@ -134,8 +138,12 @@ def test_every_listening_address_is_a_port_of_the_container_and_of_the_service(c
     listening = {int(value.rpartition(":")[2]) for name, value in document.items() if name.endswith("listen")}
     ports = [port["port"] for each in services(manifests).values() for port in each["ports"]]
 
-    assert {each["containerPort"] for each in container_of(manifests)["ports"]} == listening
-    assert sorted(ports) == sorted([7461, *listening]), "gRPC is in the headless Service, too"
+    for pod in pods_of(manifests):
+        assert {each["containerPort"] for each in pod["containers"][0]["ports"]} == listening
+    also = [7461] * (4 if case.stem == "fleet-values" else 1)
+    assert sorted(ports) == sorted([*also, *listening]), (
+        "gRPC is in the headless Service, and in two of each shard, too"
+    )
 
 
 @pytest.mark.parametrize("kind", ["ClusterIP", "NodePort", "LoadBalancer"])
@@ -169,10 +177,10 @@ def test_no_probe_ends_a_broker_that_waits_for_its_journal(case: Path) -> None:
     manifests = rendered(case)
     follows = "journal" in tomllib.loads(settings_of(manifests))
 
-    probes = {name for name in container_of(manifests) if name.endswith("Probe")}
-
-    assert follows == (case.stem == "shard-values")
-    assert probes == {"readinessProbe"} if follows else {"readinessProbe", "startupProbe", "livenessProbe"}
+    assert follows == (case.stem in {"shard-values", "fleet-values"})
+    for pod in pods_of(manifests):
+        probes = {name for name in pod["containers"][0] if name.endswith("Probe")}
+        assert probes == ({"readinessProbe"} if follows else {"readinessProbe", "startupProbe", "livenessProbe"})
 
 
 def test_a_short_grace_period_is_refused_also_for_the_default_of_drain_s(tmp_path: Path) -> None:
@@ -238,3 +246,107 @@ def test_the_settings_restart_the_broker_and_nothing_else_does(tmp_path: Path) -
 
     assert checksum({"settings": {"sinks_max": 5}}) != checksum({})
     assert checksum({"service": {"type": "NodePort"}}) == checksum({})
+
+
+FLEET: Final[dict[str, dict[str, Any]]] = {
+    "auth": {"allowAnonymous": True},
+    "settings": {"journal": "s3://bucket/fleet"},
+}
+"""Values of a fleet but its shards."""
+
+
+def test_each_shard_is_a_set_of_brokers_with_settings_of_their_own(tmp_path: Path) -> None:
+    manifests = rendered(CHART / "ci" / "fleet-values.yaml")
+    found = sets_of(manifests)
+
+    assert {name: spec["replicas"] for name, spec in found.items()} == {"events-forebay-a": 2, "events-forebay-b": 1}
+    file = tmp_path / "broker.toml"
+    file.write_text(settings_of(manifests), encoding="utf-8")
+    for (name, spec), shard in zip(found.items(), "ab", strict=True):
+        settings = served(spec, f"{name}-0", file)
+        assert settings.shard == shard
+        assert settings.journal.startswith("s3://forebay-journals/fleet")
+        assert settings.advertise == f"{name}-0.{spec['serviceName']}.data.svc:7461"
+
+
+def served(spec: dict[str, Any], pod: str, file: Path) -> BrokerSettings:
+    """Return the settings that the broker of a pod reads from its command line and a file."""
+    container = spec["template"]["spec"]["containers"][0]
+    assert {each["name"]: each["valueFrom"] for each in container["env"]}["POD_NAME"] == {
+        "fieldRef": {"fieldPath": "metadata.name"}
+    }
+    words = [word.replace("$(POD_NAME)", pod) for word in container["args"]]
+    chosen = dict(word.removeprefix("--set=").split("=", 1) for word in words if word.startswith("--set="))
+    return load(file, from_environment=False, **chosen)
+
+
+def test_the_brokers_of_a_shard_start_and_are_replaced_without_waiting_for_followers() -> None:
+    """A follower is never ready: a step that waits until it is would wait for ever."""
+    for spec in sets_of(rendered(CHART / "ci" / "fleet-values.yaml")).values():
+        assert spec["podManagementPolicy"] == "Parallel"
+        assert spec["updateStrategy"] == {"type": "OnDelete"}
+
+
+def test_the_brokers_of_a_shard_are_on_different_nodes_unless_the_values_say_otherwise(tmp_path: Path) -> None:
+    for spec in sets_of(rendered(CHART / "ci" / "fleet-values.yaml")).values():
+        apart = spec["template"]["spec"]["affinity"]["podAntiAffinity"]
+        [node] = apart["requiredDuringSchedulingIgnoredDuringExecution"]
+        [zone] = apart["preferredDuringSchedulingIgnoredDuringExecution"]
+        assert node["topologyKey"] == "kubernetes.io/hostname"
+        assert zone["podAffinityTerm"]["topologyKey"] == "topology.kubernetes.io/zone"
+        for term in (node, zone["podAffinityTerm"]):
+            assert term["labelSelector"] == spec["selector"]
+    own: dict[str, Any] = {"nodeAffinity": {}}
+    file = tmp_path / "values.yaml"
+    file.write_text(json.dumps({**FLEET, "shards": [{"name": "a", "brokers": 2}], "affinity": own}), encoding="utf-8")
+
+    [pod] = pods_of(rendered(file))
+
+    assert pod["affinity"] == own
+
+
+def test_the_service_of_a_shard_selects_its_brokers_and_the_ready_one_is_its_owner() -> None:
+    manifests = rendered(CHART / "ci" / "fleet-values.yaml")
+    found, sets = services(manifests), sets_of(manifests)
+
+    for name, spec in sets.items():
+        assert found[name]["selector"] == spec["selector"]["matchLabels"]
+        assert "publishNotReadyAddresses" not in found[name]
+        headless = found[spec["serviceName"]]
+        assert headless["selector"] == spec["selector"]["matchLabels"]
+        assert headless["publishNotReadyAddresses"], "an owner is advertised before its readiness is known"
+    for spec in sets.values():
+        labels = spec["template"]["metadata"]["labels"]
+        selecting = [name for name, each in found.items() if each["selector"].items() <= labels.items()]
+        shard = labels["forebay/shard"]
+        assert selecting == [
+            "events-forebay",
+            f"events-forebay-{shard}",
+            f"events-forebay-{shard}-headless",
+            "events-forebay-metrics",
+        ]
+
+
+def test_a_drain_ends_followers_at_any_time_and_waits_for_owners() -> None:
+    budget = one(rendered(CHART / "ci" / "fleet-values.yaml"), "PodDisruptionBudget")["spec"]
+
+    assert budget["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+    assert budget["maxUnavailable"] == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"settings": {}}, "shards need settings.journal"),
+        ({"settings": {**FLEET["settings"], "shard": "a"}}, "remove settings.shard and settings.advertise"),
+        ({"settings": {**FLEET["settings"], "advertise": "h:1"}}, "remove settings.shard and settings.advertise"),
+        ({"persistence": {"existingClaim": "data"}}, "remove persistence.existingClaim"),
+        ({"shards": [{"name": "a", "brokers": 1}] * 2}, "two shards have the same name"),
+        ({"shards": [{"name": "a" * 40, "brokers": 1}]}, "at most 51 characters together"),
+        ({"shards": [{"name": "a", "brokers": 0}]}, "brokers"),
+        ({"shards": [{"name": "A", "brokers": 1}]}, "name"),
+        ({"shards": [{"name": "a"}]}, "brokers"),
+    ],
+)
+def test_shards_that_could_not_work_are_refused(values: dict[str, Any], said: str, tmp_path: Path) -> None:
+    assert said in refusal(tmp_path, {**FLEET, "shards": [{"name": "a", "brokers": 2}], **values})

@@ -12,6 +12,15 @@
 {{- end }}
 {{- end }}
 
+{{- /* Name of what one shard has. That of a StatefulSet has at most 52 characters, since its pods get it with a hash as a label. */ -}}
+{{- define "forebay.shardName" -}}
+{{- $name := printf "%s-%s" (include "forebay.fullname" .root) .shard }}
+{{- if gt (len $name) 52 }}
+{{- fail (printf "%s: names of shards and of the release have at most 51 characters together; set fullnameOverride" $name) }}
+{{- end }}
+{{- $name }}
+{{- end }}
+
 {{- define "forebay.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "forebay.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -61,6 +70,22 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- if and .Values.console.enabled (not (or $tokens $auth.allowAnonymous)) }}
 {{- fail "the console knows callers by their tokens, not by certificates: set auth.existingSecret or auth.tokenHashes besides tls.requireClientCertificate, or console.enabled=false" }}
+{{- end }}
+{{- if .Values.shards }}
+{{- if not .Values.settings.journal }}
+{{- fail "shards need settings.journal, the common address of their journals" }}
+{{- end }}
+{{- if or .Values.settings.shard .Values.settings.advertise }}
+{{- fail "shards set shard and advertise of each broker: remove settings.shard and settings.advertise" }}
+{{- end }}
+{{- if .Values.persistence.existingClaim }}
+{{- fail "shards have a claim for each broker: remove persistence.existingClaim" }}
+{{- end }}
+{{- $names := list }}
+{{- range .Values.shards }}{{ $names = append $names .name }}{{ end }}
+{{- if ne (len $names) (len (uniq $names)) }}
+{{- fail "two shards have the same name" }}
+{{- end }}
 {{- end }}
 {{- $ours := dict "data_dir" "/data/broker" "listen" (printf "%s:7461" .Values.listenHost) }}
 {{- if .Values.metrics.enabled }}
