@@ -18,7 +18,8 @@ BIN := .venv/bin
 KILLS ?= 200
 MINUTES ?= 60
 TRIALS ?= 200
-TESTS ?= $(wildcard tests/unit tests/contract tests/property tests/fault tests/fault_client tests/fault_fleet tests/fuzz tests/soak tests/integration tests/spark)
+SUITE := $(wildcard tests/unit tests/contract tests/property tests/fault tests/fault_client tests/fault_fleet tests/fuzz tests/soak tests/integration tests/spark)
+TESTS ?= $(SUITE)
 PYTEST_ARGS ?=
 PROCESSES ?= 4
 BENCH_ARGS ?=
@@ -108,8 +109,16 @@ demo: java venv ## Spark, the broker and a slow system at work, in one terminal
 
 # In CI nothing may be skipped for want of grpcurl; elsewhere its tests are skipped when it is not there.
 # Four processes keep two cores busy, since half of the tests wait for something; tests/conftest.py says what stays together.
-test: java venv $(if $(FOREBAY_REQUIRE_GRPCURL),grpcurl) ## run all tests, in PROCESSES processes
+test: java venv .venv/.tests-compiled $(if $(FOREBAY_REQUIRE_GRPCURL),grpcurl) ## run all tests, in PROCESSES processes
 	@PATH="$(CURDIR)/.tools/bin:$$PATH" $(BIN)/python -m pytest -n $(PROCESSES) --dist loadgroup $(TESTS) $(PYTEST_ARGS)
+
+# In a new clone each process of the suite would compile all tests, at the same time. What cannot be compiled is reported by the run.
+.venv/.tests-compiled: .venv/.installed
+	@echo "forebay: compiling the tests, once"
+	$(BIN)/python -m pytest --quiet --collect-only tests/unit >/dev/null &
+	$(BIN)/python -m pytest --quiet --collect-only $(filter-out tests/unit,$(SUITE)) >/dev/null || true
+	wait $$! || true
+	touch $@
 
 # Every server is a process on loopback that the tests start and end. In CI none of them may be missing.
 test-stores: venv stores ## test saved positions and backups on real servers, which it installs first where Go, npm and Maven are there
