@@ -21,10 +21,13 @@ from forebay.spark.options.write import WriteOptions
 from forebay.spark.write.record_schema import RowPlan
 from forebay.spark.write.schema_registration import schema_of_write
 from forebay.spark.write.transaction import begin_batch, begin_stream
-from forebay.spark.write.writer import WriteJob
+from forebay.spark.write.writer import UnbegunJob, WriteJob
 
 TRIES: Final = 3
 """Number of attempts to begin a write while its sink is deleted and recreated."""
+BEGIN_S: Final = 5.0
+"""Time for which a micro-batch waits for its broker before it is known whether that is needed."""
+_AWAY: Final = (errors.BrokerUnavailable, errors.DeadlineExceeded)
 _GONE: Final = (errors.SinkReplaced, errors.SinkNotFound)
 
 log = logging.getLogger(__name__)
@@ -35,9 +38,25 @@ def batch_job(options: WriteOptions, plan: RowPlan, rows: StructType) -> WriteJo
     return _retried_if_recreated(options, lambda: _batch_job(options, plan, rows, look_up(options)))
 
 
-def stream_job(options: WriteOptions, plan: RowPlan, rows: StructType) -> WriteJob:
-    """Return the job of a micro-batch; a known broker may be unavailable. Raises `ForebaySparkError`."""
-    return _retried_if_recreated(options, lambda: _stream_job(options, plan, rows, SINKS.look_up(options)))
+def stream_job(options: WriteOptions, plan: RowPlan, rows: StructType) -> WriteJob | UnbegunJob:
+    """Return the job of a micro-batch; one that begins later if a known broker is unavailable.
+
+    It is waited for up to `BEGIN_S`. Raises `ForebaySparkError`.
+    """
+
+    def begin(patience_s: float) -> WriteJob:
+        return _retried_if_recreated(
+            options, lambda: _stream_job(options, plan, rows, SINKS.look_up(options), patience_s)
+        )
+
+    at_once_s = min(BEGIN_S, options.delivery_timeout_s)
+    try:
+        return begin(at_once_s)
+    except ForebaySparkError as error:
+        later_s = options.delivery_timeout_s - at_once_s
+        if not isinstance(error.__cause__, _AWAY) or later_s <= 0:
+            raise
+        return UnbegunJob(options, lambda: begin(later_s))
 
 
 def _batch_job(options: WriteOptions, plan: RowPlan, rows: StructType, facts: SinkFacts) -> WriteJob:
@@ -45,8 +64,10 @@ def _batch_job(options: WriteOptions, plan: RowPlan, rows: StructType, facts: Si
     return WriteJob(options, plan, facts, run, schema_of_write(options, plan, rows, facts.incarnation))
 
 
-def _stream_job(options: WriteOptions, plan: RowPlan, rows: StructType, facts: SinkFacts) -> WriteJob:
-    run = begin_stream(options, facts.incarnation)
+def _stream_job(
+    options: WriteOptions, plan: RowPlan, rows: StructType, facts: SinkFacts, patience_s: float
+) -> WriteJob:
+    run = begin_stream(options, facts.incarnation, patience_s=patience_s)
     return WriteJob(options, plan, facts, run, schema_of_write(options, plan, rows, facts.incarnation))
 
 

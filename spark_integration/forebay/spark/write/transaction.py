@@ -38,14 +38,11 @@ def begin_batch(options: WriteOptions, incarnation: str) -> WriteRun | None:
     return WriteRun(ticket, None if options.epoch_from_query else own_id(), incarnation)
 
 
-def begin_stream(options: WriteOptions, incarnation: str) -> WriteRun | None:
-    """Create the run of a micro-batch; None for at least once. Raises `ForebaySparkError`.
-
-    A running query waits here for an unavailable broker as long as a task does.
-    """
+def begin_stream(options: WriteOptions, incarnation: str, *, patience_s: float) -> WriteRun | None:
+    """Create the run of a micro-batch; None for at least once. Raises `ForebaySparkError`."""
     if options.delivery is Delivery.AT_LEAST_ONCE:
         return None
-    return WriteRun(take_ticket(options.target, incarnation, patience_s=options.delivery_timeout_s), None, incarnation)
+    return WriteRun(take_ticket(options.target, incarnation, patience_s=patience_s), None, incarnation)
 
 
 def commit(writes: Sequence[tuple[Target, Sequence[StagedAttempt]]], *, patience_s: float) -> CommittedEpochs:

@@ -51,6 +51,15 @@ class WriteJob:
     """Schema of the rows, if they are written with one."""
 
 
+@dataclass(frozen=True, slots=True)
+class UnbegunJob:
+    """Job of a micro-batch whose broker was unavailable at first: commit and abort do not need it."""
+
+    options: WriteOptions
+    begin: Callable[[], WriteJob]
+    """Begin the write, waiting for the broker as long as a task does. Raises `ForebaySparkError`."""
+
+
 @dataclass(frozen=True)
 class WrittenTask(WriterCommitMessage):
     """Result of one task."""
@@ -81,7 +90,7 @@ class ForebayWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commit the staged rows. Raises `ForebaySparkError`; then none of them is visible."""
-        commit_job(self.job, messages)
+        commit_job(self.job.options, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Discard staged rows. Also ends an independent batch for attempts that still write."""
@@ -93,11 +102,25 @@ class ForebayWriter(DataSourceArrowWriter):
 
 
 class ForebayStreamWriter(DataSourceStreamArrowWriter):
-    """Writer of micro-batches. Spark creates one for the tasks, and another for commit or abort."""
+    """Writer of micro-batches. Spark creates one for the tasks, and another for commit or abort.
 
-    def __init__(self, job: WriteJob) -> None:
-        """Write ``job``, which has been checked at the broker."""
-        self.job = job
+    Only that of the tasks is pickled. During an outage it begins then, so that an abort does not wait for the broker.
+    """
+
+    def __init__(self, job: WriteJob | UnbegunJob) -> None:
+        """Write ``job``, which has been checked at the broker, or is when it is needed."""
+        self._job = job
+
+    @property
+    def job(self) -> WriteJob:
+        """The job, begun if it was not. Raises `ForebaySparkError`."""
+        if isinstance(self._job, UnbegunJob):
+            self._job = self._job.begin()
+        return self._job
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for the tasks, which have one run. Raises `ForebaySparkError`."""
+        return {**self.__dict__, "_job": self.job}
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write or stage one task's rows durably. Raises `ForebaySparkError`."""
@@ -105,18 +128,18 @@ class ForebayStreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Commit the micro-batch. Raises `ForebaySparkError`; Spark repeats it after a restart."""
-        commit_job(self.job, messages)
+        commit_job(self._job.options, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Discard the known staged rows; Spark calls this after a failed commit, too."""
-        transaction.abort(self.job.options.target, staged_by(messages))
+        transaction.abort(self._job.options.target, staged_by(messages))
 
 
-def commit_job(job: WriteJob, messages: Sequence[WriterCommitMessage | None]) -> None:
+def commit_job(options: WriteOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
     """Commit the stages in the messages of a write; an at-least-once write has none."""
-    options, staged = job.options, staged_by(messages)
+    staged = staged_by(messages)
     if staged and staged[0].stage.takeover and not options.takeover:
-        _stage(job, staged[0].stage)  # another query may have replaced this one since the task asked
+        _stage(options, staged[0].stage)  # another query may have replaced this one since the task asked
     transaction.commit([(options.target, staged)], patience_s=options.delivery_timeout_s)
 
 
@@ -131,7 +154,7 @@ def run_task(job: WriteJob, batches: Iterator[pa.RecordBatch]) -> WrittenTask:
     context = TaskContext.get()
     task_partition = context.partitionId() if context is not None else 0
     local_property = _no_property if context is None else context.getLocalProperty
-    stage = None if job.run is None else _stage(job, stage_of(job.run, job.options, local_property))
+    stage = None if job.run is None else _stage(job.options, stage_of(job.run, job.options, local_property))
     with telemetry.task("write", job.options.target.sink) as trace, _discarded_on_failure(job, stage):
         try:
             if stage is None:
@@ -141,18 +164,18 @@ def run_task(job: WriteJob, batches: Iterator[pa.RecordBatch]) -> WrittenTask:
             raise explained(error, job.options.target, doing="write to") from error
 
 
-def _stage(job: WriteJob, stage: Stage) -> Stage:
+def _stage(options: WriteOptions, stage: Stage) -> Stage:
     """Return the stage of an attempt, which may take over the name of a query before it.
 
     Raises `ForebaySparkError` for a query that was replaced itself.
     """
-    checkpoint = job.options.checkpoint
+    checkpoint = options.checkpoint
     if checkpoint is None:
         return stage
     try:
-        return replace(stage, takeover=QUERIES.may_take_over(job.options, checkpoint, stage) or stage.takeover)
+        return replace(stage, takeover=QUERIES.may_take_over(options, checkpoint, stage) or stage.takeover)
     except errors.ForebayError as error:
-        raise explained(error, job.options.target, doing="write to") from error
+        raise explained(error, options.target, doing="write to") from error
 
 
 def _stage_rows(job: WriteJob, batches: CountedBatches, task_partition: int, stage: Stage, trace: str) -> WrittenTask:

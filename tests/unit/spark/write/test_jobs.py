@@ -15,11 +15,11 @@ from forebay.spark.write import transaction
 from forebay.spark.write.jobs import batch_job, stream_job
 from forebay.spark.write.record_schema import RowPlan, plan_rows
 from forebay.spark.write.schema_registration import register
-from forebay.spark.write.writer import WriteJob, write_rows
+from forebay.spark.write.writer import UnbegunJob, WriteJob, write_rows
 
 ROWS = StructType([StructField("price", IntegerType()), StructField("quantity", IntegerType())])
 SWAPPED = StructType([StructField("quantity", IntegerType()), StructField("price", IntegerType())])
-Resolve = Callable[[WriteOptions, RowPlan, StructType], WriteJob]
+Resolve = Callable[[WriteOptions, RowPlan, StructType], WriteJob | UnbegunJob]
 
 
 @pytest.fixture
@@ -34,7 +34,9 @@ def begun(broker: TestBroker, resolve: Resolve, **given: str) -> WriteJob:
     """Begin a write of price and quantity."""
     is_stream = resolve is stream_job
     options = write_options({"endpoint": broker.endpoint, "sink": "orders", **given}, {}, is_stream=is_stream)
-    return resolve(options, plan_rows(ROWS, Rows.AUTO), ROWS)
+    job = resolve(options, plan_rows(ROWS, Rows.AUTO), ROWS)
+    assert isinstance(job, WriteJob)
+    return job
 
 
 def made_anew(client: Client, broker: TestBroker, rows: StructType = SWAPPED, **settings: int) -> str:

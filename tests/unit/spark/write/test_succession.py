@@ -125,10 +125,10 @@ def test_a_query_that_is_replaced_between_its_tasks_and_its_commit_commits_nothi
     may_take_over(options, stage(client, last))
 
     with pytest.raises(ForebaySparkError, match=f"{NEXT} was replaced: query {last} writes"):
-        commit_job(job, [written])
+        commit_job(job.options, [written])
 
     assert client.sinks.stats("orders").records == 0
-    commit_job(replace(job, options=writing(broker, takeover="true")), [written])
+    commit_job(writing(broker, takeover="true"), [written])
     assert client.sinks.stats("orders").records == 1
 
 

@@ -417,13 +417,13 @@ def test_a_write_at_least_once_begins_no_run() -> None:
     at_least_once = write_options({"sink": "orders", "endpoint": "127.0.0.1:1", "delivery": "at_least_once"}, {})
 
     assert transaction.begin_batch(at_least_once, "") is None
-    assert transaction.begin_stream(at_least_once, "") is None
+    assert transaction.begin_stream(at_least_once, "", patience_s=5) is None
 
 
 def test_runs_are_distinguished_by_their_tickets(broker: TestBroker, client: Client) -> None:
     stream, batch = options(broker.endpoint), write_options({"sink": "orders", "endpoint": broker.endpoint}, {})
     first, second, third = (
-        transaction.begin_stream(stream, ""),
+        transaction.begin_stream(stream, "", patience_s=5),
         transaction.begin_batch(batch, ""),
         transaction.begin_batch(replace(batch, epoch_from_query=True), ""),
     )

@@ -12,11 +12,14 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from forebay.client import Record, ReplayedRecord, StagedPart, errors
+from forebay.client import Record, ReplayedRecord, Stage, StagedPart, errors
 from forebay.client.testing import TestBroker
 from forebay.spark import ForebayDataSource, ForebaySparkError
 from forebay.spark.options.write import Delivery
+from forebay.spark.write import jobs, transaction
+from forebay.spark.write.epochs import StagedAttempt
 from forebay.spark.write.writer import ForebayWriter, WrittenTask, write_rows
+from tests.support.proxies.tcp import TcpProxy
 
 ROWS = StructType([StructField("value", BinaryType())])
 
@@ -250,3 +253,29 @@ def test_a_stream_at_least_once_needs_no_query_and_no_commit(broker: TestBroker)
     stream.abort([message, None], 0)
 
     assert len(values(broker)) == 3
+
+
+def test_a_stream_writer_made_during_an_outage_aborts_soon_and_begins_when_the_tasks_need_it(
+    broker: TestBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "BEGIN_S", 0.5)
+    monkeypatch.setattr(transaction, "ABORT_PATIENCE_S", 0.5)
+    with broker.client() as client:
+        client.sinks.create("orders")
+    with TcpProxy(broker.endpoint) as proxy:
+        source = ForebayDataSource({"endpoint": proxy.endpoint, "sink": "orders", "delivery_timeout_s": "30"})
+        known = source.streamWriter(ROWS, False)  # an outage is survived where the sink has been seen
+        assert known.job.run is not None
+        proxy.refuse()
+        proxy.cut()
+
+        began = time.monotonic()
+        during = source.streamWriter(ROWS, False)
+        during.abort([WrittenTask(1, 1, 0, StagedAttempt(Stage("query:orders", 1, "run", known.job.run.ticket)))], 1)
+        took_s = time.monotonic() - began
+        proxy.release()
+        later = cloudpickle.loads(cloudpickle.dumps(during))
+
+        assert took_s < 15, "the outage was waited for"
+        assert later.job.run.ticket > known.job.run.ticket
+        assert later.job.run == during.job.run
