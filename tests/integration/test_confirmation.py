@@ -189,6 +189,46 @@ def test_dead_letters_of_a_sink_that_was_replaced_while_it_asked_stay(
     assert [one.error for one in orders.dead_letters.list("orders")] == ["later"]
 
 
+def test_a_seek_to_latest_skips_what_was_confirmed_and_nothing_that_came_later(
+    broker: BrokerServer, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.sinks.create("orders", partitions=2)
+    client.subscriptions.create("orders", "audit")
+    client.publish("orders", [Record(b"x")] * 5, partition=0)
+
+    def meanwhile() -> None:
+        client.publish("orders", [Record(b"later")] * 3, partition=0)
+        client.publish("orders", [Record(b"later")] * 2, partition=1)
+        with client.subscriber("orders", subscription="audit") as subscriber:
+            for delivery in subscriber:
+                if delivery.partition == 1:
+                    delivery.ack(wait=True)
+                    break
+
+    monkeypatch.setattr("sys.stdin", BusyTerminal(meanwhile))
+    monkeypatch.setattr("sys.stderr", asked := Terminal())
+    seek = ["subscription", "seek", "orders", "audit", "--to", "latest", "-e", broker.endpoint]
+
+    assert run(seek) == ExitCode.OK
+
+    [audit] = [one for one in client.sinks.stats("orders").subscriptions if one.name == "audit"]
+    assert "skipping up to 5 records" in asked.getvalue()
+    assert [(lane.watermark, lane.pending) for lane in audit.partitions] == [(5, 3), (2, 0)]
+
+
+def test_a_seek_to_latest_of_one_partition_leaves_the_others(
+    broker: BrokerServer, client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client.sinks.create("orders", partitions=2)
+    for partition in range(2):
+        client.publish("orders", [Record(b"x")] * 2, partition=partition)
+    seek = ["sink", "seek", "orders", "--to", "latest", "-p", "1", "--yes", "-e", broker.endpoint, "-o", "json"]
+
+    assert run(seek) == ExitCode.OK
+
+    assert [(one["partition"], one["start_offset"]) for one in json.loads(capsys.readouterr().out)] == [(1, 2)]
+
+
 def test_a_seek_that_skips_nothing_needs_no_confirmation(broker: BrokerServer, orders: Client) -> None:
     assert run(["subscription", "seek", "orders", "audit", "--to", "earliest", "-e", broker.endpoint]) == ExitCode.OK
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -86,12 +86,15 @@ class Seek:
             return
         if skipped:
             confirm(effect, yes=yes, output=output)
+        to, is_latest = self.to, self.to == "latest"
+        if is_latest and moves:
+            to = self._confirmed(moves)
         moved = self.client.subscriptions.seek(
             self.sink,
             self.name,
-            to=self.to,
-            partition=self.partition,
-            or_earliest=self.or_earliest,
+            to=to,
+            partition=None if isinstance(to, Mapping) else self.partition,
+            or_earliest=self.or_earliest or is_latest,  # what was settled meanwhile may be trimmed
             incarnation=stats.incarnation,
         )
         shown: dict[str, Column[SubscriptionPlace]] = {
@@ -100,6 +103,15 @@ class Seek:
             "trimmed": lambda one: "" if one.trimmed is None else f"{one.trimmed[0]} to {one.trimmed[1]}",
         }
         write_values(moved, output, f"subscription {self.name}", shown)
+
+    def _confirmed(self, moves: Sequence[Move]) -> dict[int, int]:
+        """Return the ends of the partitions that were shown: what was appended since is not skipped.
+
+        A partition that has advanced beyond stays where it is.
+        """
+        lanes = subscription_in(self.client.sinks.stats(self.sink), self.name).partitions
+        now = {lane.partition: lane.watermark for lane in lanes}
+        return {one.partition: max(one.next_offset, now.get(one.partition, 0)) for one in moves}
 
     def _check(self, stats: SinkStats) -> None:
         """Raise the refusal of the broker: a partition or an offset does not exist, or both name partitions."""
