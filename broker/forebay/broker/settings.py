@@ -49,7 +49,10 @@ class SettingsError(ValueError):
 def _core_value(setting: Setting, value: Any) -> Any:
     """Return the core's value of a setting for one of the configuration."""
     if setting.choices is None:
-        return round(value * SECOND_US) if setting.is_duration else value
+        found = round(value * SECOND_US) if setting.is_duration else value
+        if value and not found:  # less than a microsecond is no 0, which has a meaning of its own
+            raise setting.error(value)
+        return found
     if value not in setting.choices.__members__:
         raise setting.error(value)
     return int(setting.choices[value])

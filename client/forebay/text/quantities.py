@@ -75,6 +75,9 @@ def plain(name: str, text: str) -> str:
     except ValueError:
         if is_size or unit_s is None:
             return str(bytes_of(text))
-        value = round(seconds_of(text) / unit_s, 9)
+        exact = seconds_of(text) / unit_s
+        value = round(exact, 9)
+        if exact and not value:  # 0 is another setting: no limit, or none at all
+            raise ValueError(f"{text!r}: is too short; must be {DURATION_FORMS}") from None
         return str(int(value) if value.is_integer() else value)
     return text

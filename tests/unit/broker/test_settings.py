@@ -93,6 +93,7 @@ def test_variables_of_other_parts_are_none_of_the_brokers_business(monkeypatch: 
         ),
         ({"sink_defaults": {"ack_deadline_s": float("inf")}}, "sink_defaults.ack_deadline_s"),
         ({"sink_defaults": {"ack_deadline_s": float("nan")}}, "sink_defaults.ack_deadline_s"),
+        ({"sink_defaults": {"max_age_s": 4e-7}}, "max_age = 4e-07: must be 0"),
         ({"sink_defaults": 5}, "sink_defaults"),
         ({"max_broker_bytes": True}, "max_broker_bytes = True: must be a number"),
         ({"drain_s": True}, "drain_s = True: must be a number"),

@@ -72,3 +72,11 @@ def test_a_setting_is_a_number_in_the_unit_of_its_name(name: str, text: str, num
 def test_a_setting_that_is_no_quantity_is_refused(name: str, text: str) -> None:
     with pytest.raises(ValueError, match=f"'{text}': must be a number"):
         plain(name, text)
+
+
+@pytest.mark.parametrize(("name", "text"), [("retention_days", "0.00001ms"), ("linger_ms", "0.0000000000001s")])
+def test_a_duration_that_would_be_rounded_to_zero_is_refused(name: str, text: str) -> None:
+    with pytest.raises(ValueError, match="is too short"):
+        plain(name, text)
+
+    assert plain(name, "0s") == "0"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final, get_type_hints
 
+from google.protobuf.duration_pb2 import Duration
+
 from forebay.client.errors import InvalidArgument
 from forebay.client.values.convert import duration, names
 from forebay.client.values.sink_settings import Ordering, SinkOptions, SinkSettings
@@ -36,8 +38,16 @@ def _allowed(name: str) -> str:
         *choices, last = CHOICES[name]
         return f"{', '.join(choices)} or {last}"
     if name in DURATIONS:
-        return "a number of seconds within its bounds"
+        return "0 or at least 0.000001, a number of seconds within its bounds"
     return "true or false" if KINDS[name] is bool else "a number within its bounds"
+
+
+def _duration(seconds: float) -> Duration:
+    """Return the wire form of seconds; raises ``ValueError`` where they would be rounded to 0."""
+    found = duration(seconds)
+    if seconds and not found.ToMicroseconds():
+        raise ValueError("it is below a microsecond, and 0 has a meaning of its own")
+    return found
 
 
 def settings_message(options: SinkOptions) -> tuple[sink_pb2.SinkSettings, list[str]]:
@@ -49,7 +59,7 @@ def settings_message(options: SinkOptions) -> tuple[sink_pb2.SinkSettings, list[
             raise _wrong(name, found, "one of " + ", ".join(sorted(KINDS)))
         try:
             if name in DURATIONS:
-                getattr(message, DURATIONS[name]).CopyFrom(duration(found))
+                getattr(message, DURATIONS[name]).CopyFrom(_duration(found))
             else:
                 setattr(message, name, CHOICES[name][str(found)] if name in CHOICES else found)
         except (KeyError, OverflowError, TypeError, ValueError) as failure:

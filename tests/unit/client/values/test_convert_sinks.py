@@ -34,6 +34,8 @@ def test_a_choice_is_given_as_a_member_or_by_its_name(value: Any) -> None:
         ("ack_deadline_s", "1", "a number of seconds"),
         ("ack_deadline_s", float("inf"), "a number of seconds"),
         ("ack_deadline_s", float("nan"), "a number of seconds"),
+        ("max_age_s", 4e-7, "0 or at least 0.000001"),
+        ("retain_acked_time_s", -4e-7, "0 or at least 0.000001"),
         ("ack_deadline", 1, "one of ack_deadline_s, "),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, cast
 
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from forebay.broker.core.errors import InvalidSetting
@@ -28,9 +29,17 @@ _DURATIONS: Final = frozenset(setting.wire_name for setting in SETTINGS if setti
 def given(settings: sink_pb2.SinkSettings) -> dict[str, Any]:
     """Return the settings that the message sets, by the core's names."""
     return {
-        _BY_FIELD[field.name].name: duration_us(value) if field.name in _DURATIONS else value
+        _BY_FIELD[field.name].name: _duration_us(field.name, value) if field.name in _DURATIONS else value
         for field, value in settings.ListFields()
     }
+
+
+def _duration_us(name: str, value: Duration) -> int:
+    """Return microseconds; less than one is no 0, which has a meaning of its own."""
+    found = duration_us(value)
+    if not found and value.nanos:
+        raise InvalidSetting(name, f"{value.nanos} ns", _BY_FIELD[name].allowed)
+    return found
 
 
 def masked(settings: sink_pb2.SinkSettings, mask: FieldMask, defaults: SinkSettings) -> dict[str, Any]:

@@ -67,6 +67,19 @@ def test_a_duration_far_out_of_bounds_is_a_wrong_setting_and_no_accident(seconds
         DEFAULTS.changed(values)
 
 
+@pytest.mark.parametrize("name", ["max_age", "retain_acked_time", "resend_interval"])
+def test_a_duration_below_a_microsecond_is_refused_and_not_taken_as_none(name: str) -> None:
+    def given(nanos: int) -> dict[str, Any]:
+        message = sink_pb2.SinkSettings()
+        getattr(message, name).CopyFrom(Duration(nanos=nanos))
+        return sinks.given(message)
+
+    with pytest.raises(InvalidSetting, match=f"{name} = 999 ns"):
+        given(999)
+
+    assert (given(1_000), given(0)) == ({f"{name}_us": 1}, {f"{name}_us": 0})
+
+
 def test_a_sink_shows_all_its_settings() -> None:
     record = SinkRecord(1, "orders", "abc", OTHER, 1_700_000_000_000_000)
 
