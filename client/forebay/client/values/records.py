@@ -147,7 +147,7 @@ class Gap:
     """Number of dropped records by reason.
 
     A gap merged from several drops has the counts of all of them, even where the gap is cut. The sum is lower than the
-    number of offsets if settled records lay between two drops.
+    number of offsets, perhaps 0, if records of it were settled.
     """
 
     subscription: str = ""
