@@ -20,7 +20,7 @@ import gc
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -82,24 +82,27 @@ class RocksStore:
         settings = settings or RocksSettings()
         self._usage: Final = Usage()
         self._unreadable_is_damage: Final = settings.unreadable_is_damage
-        self._spare: Final = SpareFiles(_SPARE_FILES)
         self._fenced_by: BaseException | None = None
-        ensure_open_files(settings.open_tables_max + settings.open_bulk_max + settings.open_files_beside)
-        with classified("open"):
-            self._directory = StoreDirectory(directory, formats=formats)
-        try:
+        with ExitStack() as undo:  # an open that failed may be repeated while its error is still known
+            self._spare: Final = SpareFiles(_SPARE_FILES)
+            undo.callback(self._spare.close)
+            ensure_open_files(settings.open_tables_max + settings.open_bulk_max + settings.open_files_beside)
+            with classified("open"):
+                self._directory = StoreDirectory(directory, formats=formats)
+            undo.callback(self._directory.release)
+            undo.callback(gc.collect)
             if not settings.unreadable_is_damage:
                 patiently(self._read_logs, START_READ_DELAYS_S, passing=StoreUnreadable)
             self._open(settings)
+            undo.callback(self._close_database)
             with classified("open"):
                 self._synced = SyncMark(self._directory.synced)
+                undo.callback(self._synced.close)
                 self._bulk: Final = BulkFiles(self._directory.bulk, open_max=settings.open_bulk_max)
+                undo.callback(self._bulk.close)
             stored = patiently(self._stored_deletions, START_READ_DELAYS_S, passing=StoreUnreadable)
             self._deletions: Final = BulkDeletions(self._database, self._handles[Family.BULK], self._bulk, stored)
-        except BaseException:
-            gc.collect()
-            self._directory.release()
-            raise
+            undo.pop_all()
         missing = self._synced.found.sequence - self._database.latest_sequence_number()
         self._marks = self._synced.found.marks
         if missing > 0:
@@ -425,6 +428,12 @@ class RocksStore:
         self._bulk.close()
         self._spare.close()
         self._deletions.close()
+        self._close_database()
+        gc.collect()
+        self._synced.close()
+        self._directory.release()
+
+    def _close_database(self) -> None:
         self._handles.clear()
         # After an earlier failure the flush fails too. The lost writes were never confirmed.
         for family in [*self._families]:
@@ -432,9 +441,6 @@ class RocksStore:
                 self._families.pop(family).close()
         with suppress(StoreError), classified("close"):
             self._database.close()
-        gc.collect()
-        self._synced.close()
-        self._directory.release()
 
     @contextmanager
     def _calling(self, action: Action, family: Family | None = None) -> Iterator[None]:

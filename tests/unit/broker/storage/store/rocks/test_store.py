@@ -334,6 +334,24 @@ def test_a_store_that_did_not_open_can_be_opened_once_it_is_repaired(host: Rocks
 # --- threads --------------------------------------------------------------------------------------
 
 
+def test_an_open_that_fails_late_leaves_nothing_open_while_its_error_is_known(
+    host: RocksHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise StoreCorrupt(Family.BULK, "the deletions are damaged")
+
+    host.store.close()
+    before = len(os.listdir("/proc/self/fd"))
+    with monkeypatch.context() as patch:
+        patch.setattr("forebay.broker.storage.store.rocks.store.stored_deletions", fail)
+        with pytest.raises(StoreCorrupt, match="the deletions are damaged") as failure:
+            RocksStore(host.directory)
+
+    assert failure.value.__traceback__ is not None, "it refers to the store that failed"
+    assert len(os.listdir("/proc/self/fd")) == before
+    host.store = RocksStore(host.directory)
+
+
 def test_reads_and_compaction_run_beside_writes_and_a_close_waits_for_them(host: RocksHost) -> None:
     store = host.store
     store.ingest([(page_key(1, number), b"x" * 50_000) for number in range(64)])
