@@ -308,6 +308,8 @@ class Campaign:
 
     def _finish(self) -> None:
         """Let publishers finish and consumers catch up, then compare everything."""
+        with Client(self._endpoint, settings=PATIENT) as client:
+            rejecting.await_rejection(client, self._places)
         self._stop_publishing.set()
         for publisher in self._publishers:
             publisher.join(JOIN_S)

@@ -170,12 +170,26 @@ def redrive(client: Client, places: Places) -> None:
         places.redriven += client.dead_letters.redrive(SINK)
 
 
+def _has_rejected(origin: SinkStats) -> bool:
+    return any(one.dead_lettered for found in origin.subscriptions for one in found.partitions)
+
+
+def await_rejection(client: Client, places: Places) -> None:
+    """Wait until a record is a dead letter, while publishers are at work and nobody kills."""
+    until = time.monotonic() + ENDS_S
+    for origin in client.sinks.watch(SINK, interval_s=WATCH_S):
+        if _has_rejected(origin):
+            return
+        if time.monotonic() > until:
+            break
+    places.fault("faults", f"no record was rejected within {ENDS_S:g} s: {origin}")
+
+
 def finish(client: Client, places: Places) -> dict[str, int]:
     """Redrive until all are taken, nobody kills meanwhile, then judge; returns the figures."""
     until = time.monotonic() + ENDS_S
     for origin in client.sinks.watch(SINK, interval_s=WATCH_S):
-        rejected = any(one.dead_lettered for found in origin.subscriptions for one in found.partitions)
-        if origin.pending() == 0 and rejected:
+        if origin.pending() == 0 and _has_rejected(origin):
             if client.sinks.stats(f"{SINK}.dlq").pending():
                 redrive(client, places)
                 continue
