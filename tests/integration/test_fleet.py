@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -49,6 +50,11 @@ class Members:
             takeover_after_s=AFTER_S,
             **settings,
         )
+
+    def forget(self, name: str) -> None:
+        """Delete the directory of a member that has ended, and the journal of its shard."""
+        shutil.rmtree(self._directory / name)
+        shutil.rmtree(self._directory / "journal" / "shards" / name[0])
 
     @property
     def address(self) -> str:
@@ -128,6 +134,27 @@ def test_clients_follow_a_shard_to_its_next_owner(members: Members) -> None:
                 "a": follower.endpoint,
                 "b": other.endpoint,
             }
+
+
+def test_a_shard_that_was_recreated_under_its_name_is_found_at_its_new_owner(members: Members) -> None:
+    of_a = next(name for name in SINKS if ranked(name, ["a", "b"])[0] == "a")
+    with members.start("b1") as other, Client(f"forebay://{members.endpoints['b1']}") as client:
+        for _ in range(2):
+            with members.start("a1") as former:
+                know_each_other(former.ready(), other.ready())
+                client.sinks.create(of_a, exist_ok=True)
+        [before, _] = client.shards.list()
+        members.forget("a1")
+
+        with members.start("a2") as later:
+            later.ready()
+            until(lambda: client.shards.list()[0].endpoint == later.endpoint, timeout_s=60.0)
+            [after, _] = client.shards.list()
+            client.sinks.create(of_a)
+
+            assert names_at(later.endpoint) == {of_a}
+            assert after.owner_epoch < before.owner_epoch
+            assert after.journal != before.journal
 
 
 def test_a_broker_of_another_shard_names_the_owner_and_creates_nothing(members: Members) -> None:

@@ -14,6 +14,7 @@ from typing import Final
 from forebay.broker.core.dead_letters.letters import RecordCodec
 from forebay.broker.core.errors import StoreFenced
 from forebay.broker.core.settings import SinkSettings
+from forebay.broker.core.shards import DirectoryAway
 from forebay.broker.core.writes import PutCounting
 from forebay.broker.runtime.backups.backups import Backups, Schedule
 from forebay.broker.runtime.backups.checkpoints import Checkpoints
@@ -59,6 +60,7 @@ from forebay.broker.storage.ballast import Ballast
 from forebay.broker.storage.records.accepted import DELIVERED, AcceptedFile, boot_id
 from forebay.broker.storage.recovery import Recovered
 from forebay.broker.storage.replication.checkpoints.source import checkpoints_of_owner
+from forebay.broker.storage.replication.engine import EngineAway
 from forebay.broker.storage.replication.engines.addresses import open_engine
 from forebay.broker.storage.replication.shard_directory import ShardDirectory
 from forebay.broker.storage.replication.store import ReplicatedStore
@@ -125,7 +127,22 @@ def _fleet(found: Recovered, settings: BrokerSettings, clock: Clock) -> Fleet:
     if not isinstance(store, ReplicatedStore):
         return Fleet()
     directory = ShardDirectory(partial(open_engine, settings.journal, creates=False))
-    return Fleet(settings.shard, store.owner.epoch, directory, monotonic=clock.monotonic)
+    return Fleet(
+        settings.shard,
+        store.owner.epoch,
+        directory,
+        journal=store.journal(),
+        has_journal=partial(_has_journal, store),
+        monotonic=clock.monotonic,
+    )
+
+
+def _has_journal(store: ReplicatedStore) -> bool:
+    """Return whether the address of a journal still has it. Blocks. Raises ``DirectoryAway``."""
+    try:
+        return store.has_journal()
+    except EngineAway as away:
+        raise DirectoryAway(str(away)) from away
 
 
 def _checkpoints(found: Recovered, settings: BrokerSettings, clock: Clock, files: Path | None) -> Checkpointing | None:

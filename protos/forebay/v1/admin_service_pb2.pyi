@@ -236,14 +236,16 @@ class ListShardsRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class Shard(_message.Message):
-    __slots__ = ("name", "endpoint", "owner_epoch")
+    __slots__ = ("name", "endpoint", "owner_epoch", "journal")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ENDPOINT_FIELD_NUMBER: _ClassVar[int]
     OWNER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_FIELD_NUMBER: _ClassVar[int]
     name: str
     endpoint: str
     owner_epoch: int
-    def __init__(self, name: _Optional[str] = ..., endpoint: _Optional[str] = ..., owner_epoch: _Optional[int] = ...) -> None: ...
+    journal: str
+    def __init__(self, name: _Optional[str] = ..., endpoint: _Optional[str] = ..., owner_epoch: _Optional[int] = ..., journal: _Optional[str] = ...) -> None: ...
 
 class ListShardsResponse(_message.Message):
     __slots__ = ("shard", "shards")

@@ -27,7 +27,18 @@ class ShardHint:
     """HOST:PORT of the owner."""
 
     epoch: int
-    """Epoch of the owner: of two hints at one shard the higher one counts."""
+    """Epoch of the owner: of two hints at one shard, with the same journal, the higher one counts."""
+
+    journal: str = ""
+    """Identity of its journal, which a recreated shard of its name does not have; empty if not known."""
+
+    def is_behind(self, other: ShardHint) -> bool:
+        """Return True if ``other`` names a later owner of the same shard, not of a former one of its name."""
+        return self.epoch < other.epoch and not self.is_another(other)
+
+    def is_another(self, other: ShardHint) -> bool:
+        """Return True if ``other`` names an owner of another shard with the same name."""
+        return "" not in {self.journal, other.journal} and self.journal != other.journal
 
 
 class DirectoryAway(Exception):

@@ -143,7 +143,8 @@ class AdminServicer(pb_grpc.AdminServiceServicer):
     async def ListShards(self, request: pb.ListShardsRequest, context: Any) -> pb.ListShardsResponse:
         fleet = self._broker.fleet
         shards = [
-            pb.Shard(name=one.shard, endpoint=one.endpoint, owner_epoch=one.epoch) for one in await fleet.shards()
+            pb.Shard(name=one.shard, endpoint=one.endpoint, owner_epoch=one.epoch, journal=one.journal)
+            for one in await fleet.shards()
         ]
         return pb.ListShardsResponse(shard=fleet.shard, shards=shards)
 

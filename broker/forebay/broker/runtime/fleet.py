@@ -38,14 +38,22 @@ class Fleet:
         epoch: int = 0,
         directory: Directory | None = None,
         *,
+        journal: str = "",
+        has_journal: Callable[[], bool] = lambda: True,
         monotonic: Callable[[], float] = lambda: 0.0,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """A broker without a journal has no ``directory`` and ``epoch`` 0; ``shard`` may have no name."""
+        """A broker without a journal has no ``directory`` and ``epoch`` 0; ``shard`` may have no name.
+
+        ``journal`` is the identity of its journal. ``has_journal`` returns False if that was replaced by another one;
+        it blocks, and raises ``DirectoryAway``.
+        """
         self.shard: Final = shard
         self.endpoint = ""
         """HOST:PORT at which clients reach this broker; set before it serves."""
         self._epoch: Final = epoch
+        self._journal: Final = journal
+        self._has_journal: Final = has_journal
         self._directory: Final = directory if shard else None
         self._monotonic: Final = monotonic
         self._sleep: Final = sleep
@@ -63,7 +71,7 @@ class Fleet:
     @property
     def own(self) -> ShardHint:
         """Hint at this broker."""
-        return ShardHint(self.shard, self.endpoint, self._epoch)
+        return ShardHint(self.shard, self.endpoint, self._epoch, self._journal)
 
     @property
     def known(self) -> Sequence[ShardHint]:
@@ -131,10 +139,16 @@ class Fleet:
                 await self._sleep(CHECK_S)
 
     async def _announce(self, directory: Directory) -> None:
-        """Write the own hint unless it is there, or that of a later owner."""
+        """Write the own hint unless it is there, or that of a later owner.
+
+        That of a former shard of the same name is replaced. So that it does not replace that of the present one, an
+        owner that has lost its journal looks for it first.
+        """
         await self._read(directory)
         found = self._known.get(self.shard)
-        if found != self.own and (found is None or found.epoch <= self._epoch):
+        if found is not None and self.own.is_another(found) and not await asyncio.to_thread(self._has_journal):
+            _log.error("another journal has the address of the own one shard=%s owner=%s", self.shard, found.endpoint)
+        elif found != self.own and (found is None or not self.own.is_behind(found)):
             await asyncio.to_thread(directory.put, self.own)
             _log.info("directory has this owner shard=%s endpoint=%s epoch=%d", self.shard, self.endpoint, self._epoch)
         if found is None:
@@ -144,7 +158,7 @@ class Fleet:
     def _listed(self) -> list[ShardHint]:
         listed = {**self._known}
         found = listed.get(self.shard)
-        if found is None or found.epoch <= self._epoch:
+        if found is None or not self.own.is_behind(found):
             listed[self.shard] = self.own
         return [listed[name] for name in sorted(listed)]
 

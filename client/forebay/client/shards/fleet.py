@@ -10,6 +10,7 @@ rendezvous order of its name. So the shards are asked in that order, and the ans
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from forebay.client.errors import (
@@ -187,7 +188,10 @@ class Fleet:
         return True
 
     def _take(self, endpoint: str, own: str, listed: Sequence[Shard]) -> None:
-        """Replace what is known; of two owners of a shard that of the higher epoch counts."""
+        """Replace what is known; of two owners of a shard that of the higher epoch counts.
+
+        Not so of a former shard: the name was given to another one, whose epochs begin again.
+        """
         if not listed and len(self.members) > 1:
             self._is_stale = True
             raise InvalidArgument(
@@ -198,10 +202,10 @@ class Fleet:
             )
         found = {shard.name: shard for shard in listed} or {"": Shard("", endpoint, 0)}
         if "" in found:  # its only owner answers here, whatever it calls itself
-            found = {"": Shard("", endpoint, found[""].owner_epoch)}
+            found = {"": replace(found[""], endpoint=endpoint)}
         before = self._shards
         self._shards = {
-            name: before[name] if name in before and before[name].owner_epoch > shard.owner_epoch else shard
+            name: before[name] if name in before and shard.is_behind(before[name]) else shard
             for name, shard in found.items()
         }
         if own in self._shards and self._shards[own].endpoint == endpoint:

@@ -17,3 +17,11 @@ class Shard:
 
     owner_epoch: int
     """Epoch of the owner: a takeover begins a higher one. 0 for a broker without a journal."""
+
+    journal: str = ""
+    """Identity of its journal, which a recreated shard of its name does not have; empty if not known."""
+
+    def is_behind(self, other: Shard) -> bool:
+        """Return True if ``other`` names a later owner of the same shard, not of a former one of its name."""
+        is_another = "" not in {self.journal, other.journal} and self.journal != other.journal
+        return self.owner_epoch < other.owner_epoch and not is_another

@@ -154,7 +154,7 @@ class Channels:
     async def _list_shards(self, endpoint: str) -> tuple[str, Sequence[Shard]]:
         """Return the shard of a broker and all that it knows."""
         found = await self._ask(AdminServiceStub, "ListShards", admin_service_pb2.ListShardsRequest(), endpoint)
-        return found.shard, [Shard(one.name, one.endpoint, one.owner_epoch) for one in found.shards]
+        return found.shard, [Shard(one.name, one.endpoint, one.owner_epoch, one.journal) for one in found.shards]
 
     async def _has_sink(self, endpoint: str, sink: str) -> bool:
         """Return True if a broker has a sink."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
@@ -73,10 +73,20 @@ A, B = ShardHint("a", "a:1", 3), ShardHint("b", "b:1", 5)
 class Member:
     """Owner of shard `a` with epoch 3, at `a:1`."""
 
-    def __init__(self, hints: Hints, shard: str = "a", pauses: Pauses | None = None) -> None:
+    def __init__(
+        self,
+        hints: Hints,
+        shard: str = "a",
+        pauses: Pauses | None = None,
+        *,
+        journal: str = "",
+        has_journal: Callable[[], bool] = lambda: True,
+    ) -> None:
         self.now = 100.0
         sleep = (pauses or Pauses()).sleep
-        self.fleet = Fleet(shard, 3, hints, monotonic=lambda: self.now, sleep=sleep)
+        self.fleet = Fleet(
+            shard, 3, hints, journal=journal, has_journal=has_journal, monotonic=lambda: self.now, sleep=sleep
+        )
         self.fleet.endpoint = "a:1"
 
 
@@ -245,6 +255,40 @@ def test_a_hint_that_a_former_owner_has_written_is_corrected_and_that_of_a_later
         pauses.end()
         assert await pauses.next() == CHECK_S
         assert hints.puts == [A]
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+
+    run(scenario())
+
+
+def test_a_hint_of_a_former_shard_of_the_name_is_replaced_whatever_its_epoch_is() -> None:
+    async def scenario() -> None:
+        pauses, hints = Pauses(), Hints(ShardHint("a", "former:1", 9, "gone"), B)
+        member = Member(hints, pauses=pauses, journal="new")
+        own = ShardHint("a", "a:1", 3, "new")
+        assert await member.fleet.shards() == [own, B]
+        running = asyncio.ensure_future(member.fleet.run())
+        await pauses.next()
+
+        assert hints.puts == [own]
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+
+    run(scenario())
+
+
+def test_an_owner_whose_journal_was_replaced_leaves_the_hint_of_the_shard_that_has_its_name() -> None:
+    async def scenario() -> None:
+        new = ShardHint("a", "new:1", 1, "new")
+        pauses, hints = Pauses(), Hints(new, B)
+        member = Member(hints, pauses=pauses, journal="gone", has_journal=lambda: False)
+        running = asyncio.ensure_future(member.fleet.run())
+        await pauses.next()
+
+        assert not hints.puts
+        assert hints.hints["a"] == new
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running

@@ -151,6 +151,20 @@ def test_an_older_hint_does_not_replace_a_later_owner() -> None:
     assert [shard.endpoint for shard in blocked(fleet.shards(again=True))] == ["a:1", "b:2"]
 
 
+def test_the_owner_of_a_shard_that_was_recreated_replaces_that_of_the_former_one() -> None:
+    world = World("a", "b")
+    world.directory["b"] = Shard("b", "former:1", 9, "gone")
+    world.owners["former:1"] = "b"
+    fleet = world.fleet("a:1")
+    assert blocked(fleet.locate(OF_B)) == "former:1"
+    del world.owners["former:1"]
+    world.directory["b"] = Shard("b", "b:1", 1, "new")
+
+    assert not fleet.misplaced(OF_B, "former:1", BrokerUnavailable("gone", reason=Reason.UNREACHABLE), 0)
+    assert blocked(fleet.locate(OF_B)) == "b:1"
+    assert blocked(fleet.shards(again=True))[1] == Shard("b", "b:1", 1, "new")
+
+
 def test_a_broker_that_owns_another_shard_than_the_hint_says_is_not_asked_for_sinks() -> None:
     world = World("a", "b")
     world.directory["b"] = Shard("b", "a:1", 1)

@@ -17,12 +17,12 @@ from typing import Final
 
 from forebay.broker.storage.replication.batch import Batch, FrameDamaged
 from forebay.broker.storage.replication.checkpoints.source import CheckpointSource
-from forebay.broker.storage.replication.engine import Engine, EngineAway
+from forebay.broker.storage.replication.engine import EngineAway
 from forebay.broker.storage.replication.observed_age import ObservedAge, observed_age
 from forebay.broker.storage.replication.owner import Owner
 from forebay.broker.storage.replication.progress import FollowerProgress
 from forebay.broker.storage.replication.reader import Reader
-from forebay.broker.storage.replication.record import ANY_OTHER, Header, RecordDamaged, RecordKind, decode
+from forebay.broker.storage.replication.record import ANY_OTHER, Header, RecordDamaged, RecordKind
 from forebay.broker.storage.replication.replica import Replica, ReplicaUnusable
 from forebay.broker.storage.replication.takeover import take_over
 from forebay.broker.storage.replication.upkeep import Upkeep
@@ -218,21 +218,3 @@ def check_open(reader: Reader, header: Header) -> None:
             f"the store has left {reader.engine.address}, it was exported to {reader.exported_to}; serve it there, or "
             "import it into another journal"
         )
-
-
-def check_identity(engine: Engine, replica: Replica) -> None:
-    """Raise ``ReplicaUnusable`` for a replica of another journal, or a damaged first record.
-
-    Raises ``EngineAway``.
-    """
-    if not replica.journal:
-        return
-    first = engine.read(0)
-    if first is None:
-        raise ReplicaUnusable(f"the directory has the store of another journal: {engine.address} is empty")
-    try:
-        header, _ = decode(first)
-    except RecordDamaged as damage:
-        raise ReplicaUnusable(f"record 0 of {engine.address} cannot be read: {damage}") from damage
-    if header.owner.hex() != replica.journal:
-        raise ReplicaUnusable(f"the directory has the store of another journal than {engine.address}")

@@ -14,7 +14,9 @@ from forebay.broker.storage.records.journal_position import JOURNAL_POSITION, Jo
 from forebay.broker.storage.records.pages.page import BULK_PAGE
 from forebay.broker.storage.records.store import HIGHEST
 from forebay.broker.storage.replication.batch import Batch
+from forebay.broker.storage.replication.engine import Engine
 from forebay.broker.storage.replication.history import ReaderPosition
+from forebay.broker.storage.replication.record import RecordDamaged, decode
 from forebay.broker.storage.store.contract import Family, Store
 from forebay.broker.storage.store.rocks.store import RocksStore
 
@@ -70,6 +72,24 @@ class Replica:
         noted = JOURNAL_POSITION.put(JOURNAL_POSITION.key(), position)
         self.store.commit(batch.bulk, [*batch.operations, noted], sync=False)
         self.place = place
+
+
+def check_identity(engine: Engine, replica: Replica) -> None:
+    """Raise ``ReplicaUnusable`` for a replica of another journal, or a damaged first record.
+
+    Raises ``EngineAway``.
+    """
+    if not replica.journal:
+        return
+    first = engine.read(0)
+    if first is None:
+        raise ReplicaUnusable(f"the directory has the store of another journal: {engine.address} is empty")
+    try:
+        header, _ = decode(first)
+    except RecordDamaged as damage:
+        raise ReplicaUnusable(f"record 0 of {engine.address} cannot be read: {damage}") from damage
+    if header.owner.hex() != replica.journal:
+        raise ReplicaUnusable(f"the directory has the store of another journal than {engine.address}")
 
 
 def check_no_replica(store: Store, directory: Path) -> None:

@@ -19,7 +19,7 @@ from forebay.broker.storage.replication.engine import Engine
 from forebay.broker.storage.replication.history import ReaderPosition
 from forebay.broker.storage.replication.observed_age import ObservedAge
 from forebay.broker.storage.replication.owner import Fenced, Owner
-from forebay.broker.storage.replication.replica import Replica
+from forebay.broker.storage.replication.replica import Replica, ReplicaUnusable, check_identity
 from forebay.broker.storage.store.contract import Family, Marks, Operation, Value, WriteStall
 
 _log: Final = logging.getLogger(__name__)
@@ -172,6 +172,14 @@ class ReplicatedStore:
     def journal(self) -> str:
         """Return the identity of the journal."""
         return self._replica.journal
+
+    def has_journal(self) -> bool:
+        """Return False if the address of the journal has another one, or none. Raises ``EngineAway``."""
+        try:
+            check_identity(self.engine, self._replica)
+        except ReplicaUnusable:
+            return False
+        return True
 
     def end_outage(self) -> None:
         """Fail the commit that waits for a journal that does not answer, and every later one. Any thread."""

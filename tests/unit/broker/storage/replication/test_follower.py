@@ -16,13 +16,13 @@ from forebay.broker.storage.records.store import AGE, HIGHEST
 from forebay.broker.storage.replication import reader as readers
 from forebay.broker.storage.replication.batch import Batch, encode
 from forebay.broker.storage.replication.engines.memory import MemoryEngine
-from forebay.broker.storage.replication.follower import IDENTITY, Follower, Takeover, check_identity
+from forebay.broker.storage.replication.follower import IDENTITY, Follower, Takeover
 from forebay.broker.storage.replication.observed_age import ObservedAge
 from forebay.broker.storage.replication.owner import Owner
 from forebay.broker.storage.replication.reader import Reader
 from forebay.broker.storage.replication.record import ANY_OTHER, Header, RecordKind, decode_header
 from forebay.broker.storage.replication.record import encode as encode_record
-from forebay.broker.storage.replication.replica import Replica, ReplicaUnusable
+from forebay.broker.storage.replication.replica import Replica, ReplicaUnusable, check_identity
 from forebay.broker.storage.replication.store import ReplicatedStore
 from forebay.broker.storage.store.contract import Delete, DeleteRange, Family, Put
 from forebay.broker.storage.store.rocks.store import RocksStore

@@ -12,6 +12,7 @@ import pytest
 from forebay.broker.storage.errors import StoreFailed
 from forebay.broker.storage.records.pages.page import BULK_PAGE
 from forebay.broker.storage.records.store import HIGHEST
+from forebay.broker.storage.replication.engine import EngineAway
 from forebay.broker.storage.replication.engines.memory import MemoryEngine
 from forebay.broker.storage.replication.follower import Follower, Takeover
 from forebay.broker.storage.replication.reader import Reader
@@ -66,6 +67,24 @@ def test_a_store_whose_local_part_failed_confirms_nothing_more_and_releases_its_
 
     assert read_all(engine) == [1, 2]
     assert read_history(engine)[0].place.released
+
+
+def test_an_owner_sees_that_its_journal_was_replaced_by_another_one(tmp_path: Path) -> None:
+    engine = MemoryEngine()
+    store = owned(engine, tmp_path / "a")
+    assert store.has_journal()
+    assert store.journal()
+
+    engine.records.clear()
+    assert not store.has_journal()
+    with closing(take_over(engine, b"b")):
+        assert not store.has_journal()
+        engine.away = True
+        with pytest.raises(EngineAway):
+            store.has_journal()
+        engine.away = False
+        store.owner.end()
+        store.close()
 
 
 def test_a_store_that_was_fenced_releases_nothing(tmp_path: Path) -> None:
