@@ -32,6 +32,9 @@ class ShardHint:
     journal: str = ""
     """Identity of its journal, which a recreated shard of its name does not have; empty if not known."""
 
+    is_joined: bool = False
+    """True once all brokers know the name of the shard, so that it may create sinks."""
+
     def is_behind(self, other: ShardHint) -> bool:
         """Return True if ``other`` names a later owner of the same shard, not of a former one of its name."""
         return self.epoch < other.epoch and not self.is_another(other)

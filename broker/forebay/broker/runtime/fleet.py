@@ -4,7 +4,8 @@ The directory is read when it is asked for, and at most once in ``CACHE_S``. The
 
 The shard of a sink is fixed when the sink is created. A creation goes to the *home* of the name: the first shard in its
 rendezvous order. So no other shard may take it for its own: a shard accepts no creation before its name has been in
-the directory for longer than the others use what they have read.
+the directory for longer than the others use what they have read. Its hint says then that it *is joined*: a next process
+need not wait, and one whose predecessor was killed before waits again.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Fleet:
     @property
     def own(self) -> ShardHint:
         """Hint at this broker."""
-        return ShardHint(self.shard, self.endpoint, self._epoch, self._journal)
+        return ShardHint(self.shard, self.endpoint, self._epoch, self._journal, self._joined.is_set())
 
     @property
     def known(self) -> Sequence[ShardHint]:
@@ -114,6 +115,8 @@ class Fleet:
             raise ReadFailed(str(away)) from away
         if self._read_at is None or self._monotonic() - self._read_at > CACHE_S:
             raise ReadFailed("the directory of shards answered too late")
+        if self.shard not in self._known:
+            raise ReadFailed("the directory of shards does not have this one")
         names = [*self._known, self.shard]
         if shard and shard not in names:
             raise InvalidSetting("shard", shard, f"one of {', '.join(sorted(set(names)))}")
@@ -146,14 +149,21 @@ class Fleet:
         """
         await self._read(directory)
         found = self._known.get(self.shard)
+        if found is None:  # also where it was deleted meanwhile
+            self._joined.clear()
+        elif found.is_joined:
+            self._joined.set()
         if found is not None and self.own.is_another(found) and not await asyncio.to_thread(self._has_journal):
             _log.error("another journal has the address of the own one shard=%s owner=%s", self.shard, found.endpoint)
         elif found != self.own and (found is None or not self.own.is_behind(found)):
             await asyncio.to_thread(directory.put, self.own)
-            _log.info("directory has this owner shard=%s endpoint=%s epoch=%d", self.shard, self.endpoint, self._epoch)
-        if found is None:
+            self._known = {**self._known, self.shard: self.own}
+            place = (self.shard, self.endpoint, self._epoch, self._joined.is_set())
+            _log.info("directory has this owner shard=%s endpoint=%s epoch=%d joined=%s", *place)
+        if not self._joined.is_set():
             await self._sleep(JOIN_S)
-        self._joined.set()
+            self._joined.set()
+            await self._announce(directory)
 
     def _listed(self) -> list[ShardHint]:
         listed = {**self._known}

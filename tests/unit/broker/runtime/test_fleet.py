@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -68,6 +69,7 @@ class Pauses:
 
 
 A, B = ShardHint("a", "a:1", 3), ShardHint("b", "b:1", 5)
+JOINED = replace(A, is_joined=True)
 
 
 class Member:
@@ -187,6 +189,8 @@ def test_a_shard_creates_sinks_of_its_own_once_the_others_know_it() -> None:
 
         pauses.end()
         await creation
+        assert await pauses.next() == CHECK_S
+        assert hints.hints == {"a": JOINED, "b": B}
         with pytest.raises(NotOwner):
             await member.fleet.check_creation(OF_B, "")
         await member.fleet.check_creation(OF_B, "a")
@@ -201,9 +205,52 @@ def test_a_shard_creates_sinks_of_its_own_once_the_others_know_it() -> None:
     run(scenario())
 
 
-def test_a_creation_needs_a_directory_that_was_read_now() -> None:
+def test_an_owner_that_was_killed_before_the_others_knew_its_shard_waits_again() -> None:
     async def scenario() -> None:
         pauses, hints = Pauses(), Hints(A, B)
+        member = Member(hints, pauses=pauses)
+        running = asyncio.ensure_future(member.fleet.run())
+        creation = asyncio.ensure_future(member.fleet.check_creation(OF_A, ""))
+        assert await pauses.next() == JOIN_S
+        assert not creation.done()
+
+        pauses.end()
+        await creation
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+
+    run(scenario())
+
+
+def test_a_shard_whose_hint_was_deleted_creates_nothing_before_the_others_know_it_again() -> None:
+    async def scenario() -> None:
+        pauses, hints = Pauses(), Hints(JOINED, B)
+        member = Member(hints, pauses=pauses)
+        running = asyncio.ensure_future(member.fleet.run())
+        assert await pauses.next() == CHECK_S
+        await member.fleet.check_creation(OF_A, "")
+        del hints.hints["a"]
+        member.now += CACHE_S + 0.1
+        with pytest.raises(ReadFailed, match="does not have this one"):
+            await member.fleet.check_creation(OF_A, "")
+
+        pauses.end()
+        assert await pauses.next() == JOIN_S
+        assert hints.hints["a"] == A
+        creation = asyncio.ensure_future(member.fleet.check_creation(OF_A, ""))
+        pauses.end()
+        await creation
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+
+    run(scenario())
+
+
+def test_a_creation_needs_a_directory_that_was_read_now() -> None:
+    async def scenario() -> None:
+        pauses, hints = Pauses(), Hints(JOINED, B)
         member = Member(hints, pauses=pauses)
         running = asyncio.ensure_future(member.fleet.run())
         assert await pauses.next() == CHECK_S
@@ -222,7 +269,7 @@ def test_a_creation_needs_a_directory_that_was_read_now() -> None:
 
 def test_an_answer_of_the_directory_that_took_too_long_permits_no_creation(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
-        pauses, hints = Pauses(), Hints(A, B)
+        pauses, hints = Pauses(), Hints(JOINED, B)
         member = Member(hints, pauses=pauses)
         running = asyncio.ensure_future(member.fleet.run())
         assert await pauses.next() == CHECK_S
@@ -246,15 +293,15 @@ def test_an_answer_of_the_directory_that_took_too_long_permits_no_creation(monke
 
 def test_a_hint_that_a_former_owner_has_written_is_corrected_and_that_of_a_later_one_stays() -> None:
     async def scenario() -> None:
-        pauses, hints = Pauses(), Hints(ShardHint("a", "former:1", 2), B)
+        pauses, hints = Pauses(), Hints(ShardHint("a", "former:1", 2, is_joined=True), B)
         running = asyncio.ensure_future(Member(hints, pauses=pauses).fleet.run())
         assert await pauses.next() == CHECK_S
-        assert hints.puts == [A]
+        assert hints.puts == [JOINED]
 
         hints.hints["a"] = ShardHint("a", "later:1", 4)
         pauses.end()
         assert await pauses.next() == CHECK_S
-        assert hints.puts == [A]
+        assert hints.puts == [JOINED]
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running

@@ -1,6 +1,6 @@
 """Directory of a fleet: one small object per shard below the common address of their journals.
 
-    directory/SHARD        endpoint and epoch of the owner, and the identity of the journal, as one line of JSON
+    directory/SHARD        hint at the owner: endpoint, epoch, identity of the journal, is_joined; one line of JSON
     shards/SHARD/…         journal of the shard
 
 The owner of a shard writes its hint when it begins to serve, and again where it finds another one. An object that is no
@@ -83,7 +83,8 @@ def _hint(name: str, content: bytes | None) -> ShardHint | None:
     shard = name.rpartition("/")[2]
     try:
         found: dict[str, Any] = json.loads(content[:HINT_BYTES_MAX])
-        hint = ShardHint(shard, str(found["endpoint"]), int(found["epoch"]), str(found.get("journal", "")))
+        journal, is_joined = str(found.get("journal", "")), found.get("is_joined") is True
+        hint = ShardHint(shard, str(found["endpoint"]), int(found["epoch"]), journal, is_joined)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         _log.warning("directory has an object that is no hint name=%s cause=%s", name, error)
         return None

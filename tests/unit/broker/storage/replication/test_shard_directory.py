@@ -20,13 +20,13 @@ def test_hints_are_read_back_by_the_names_of_their_shards_and_replaced() -> None
     assert directory.read() == [ShardHint("a", "[::1]:2", 2), ShardHint("b", "h:3", 3)]
 
 
-def test_a_hint_names_the_journal_unless_an_earlier_version_has_written_it() -> None:
+def test_a_hint_is_read_as_it_was_written_and_that_of_an_earlier_version_too() -> None:
     engine = MemoryEngine()
     directory = ShardDirectory(lambda: engine)
-    directory.put(ShardHint("a", "h:1", 1, "aa"))
+    directory.put(ShardHint("a", "h:1", 1, "aa", is_joined=True))
     engine.put_named("directory/b", b'{"endpoint":"h:2","epoch":2}')
 
-    assert directory.read() == [ShardHint("a", "h:1", 1, "aa"), ShardHint("b", "h:2", 2)]
+    assert directory.read() == [ShardHint("a", "h:1", 1, "aa", is_joined=True), ShardHint("b", "h:2", 2)]
 
 
 NO_HINTS = [b"", b"{", b"[]", b'{"endpoint":"h:1"}', b'{"endpoint":"h:1","epoch":"x"}', b"\xff"]
