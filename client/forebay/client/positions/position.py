@@ -6,8 +6,8 @@ document is JSON in UTF-8, so that every store can show it::
     {"format": 1, "incarnation": "6f1c…", "offset": 1200, "epoch": 3, "owner": "b41d…", "saved_at": "2026-11-23T…"}
 
 ``offset`` is the next record to process: every record below it is finished. ``epoch`` rises each time a consumer takes
-the partition over, and fences the consumer before it. The document of a query that writes also has ``former``: the
-queries that it replaced, the latest first.
+the partition over, and fences the consumer before it. A document also has ``former``, unless it is empty: the owners
+that were replaced, the latest first.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ DOCUMENT_BYTES_MAX: Final = 4096
 
 
 FORMER_MAX: Final = 32
-"""Maximum number of replaced owners that a document names."""
+"""Maximum number of replaced owners that the document of a query that writes names."""
+
+FORMER_CONSUMERS_MAX: Final = 8
+"""Maximum number of replaced owners that the document of a consumer names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +94,11 @@ class SavedPosition:
 
     saved_at: datetime
     former: tuple[str, ...] = ()
-    """Owners that were replaced, the latest first; only in the document of a query that writes."""
+    """Owners that were replaced, the latest first."""
 
-    def replaced_by(self, owner: str) -> tuple[str, ...]:
-        """Return the former owners of a document that ``owner`` writes after this one."""
-        return tuple(one for one in (self.owner, *self.former) if one != owner)[:FORMER_MAX]
+    def replaced_by(self, owner: str, most: int = FORMER_MAX) -> tuple[str, ...]:
+        """Return the former owners of a document that ``owner`` writes after this one, at most ``most``."""
+        return tuple(one for one in (self.owner, *self.former) if one != owner)[:most]
 
     def encode(self) -> bytes:
         """Return the document of the position."""

@@ -25,7 +25,7 @@ from forebay.client.errors import (
     PositionFenced,
     PositionStoreUnavailable,
 )
-from forebay.client.positions.position import PositionKey, SavedPosition
+from forebay.client.positions.position import FORMER_CONSUMERS_MAX, PositionKey, SavedPosition
 from forebay.client.positions.schedule import Due, SaveSchedule
 from forebay.client.positions.store import PositionStore
 from forebay.client.positions.telemetry import SaveTelemetry
@@ -70,6 +70,9 @@ class _Held:
     key: PositionKey
     incarnation: str
     epoch: int
+    former: tuple[str, ...]
+    """Owners that were replaced, the latest first."""
+
     version: str
     """Version in the store. Changed by the thread only."""
 
@@ -168,12 +171,13 @@ class PositionSaver:
         Raises ``PositionConflict`` if the position changed since it was read, and ``PositionStoreUnavailable``.
         """
         epoch = saved.epoch + 1 if saved is not None else 1
-        position = SavedPosition(incarnation, start, epoch, self._owner, self._wall())
+        former = saved.replaced_by(self._owner, FORMER_CONSUMERS_MAX) if saved is not None else ()
+        position = SavedPosition(incarnation, start, epoch, self._owner, self._wall(), former)
         written = self._write(key, position, version, replaced=None)
         now = self._clock()
         with self._changed:
             self._held[key.partition] = _Held(
-                *(key, incarnation, epoch, written, saved, Due(now, start), start),
+                *(key, incarnation, epoch, former, written, saved, Due(now, start), start),
                 retry=RetryState(BACKOFF, self._uniform),
             )
             if not self._is_started:
@@ -185,10 +189,9 @@ class PositionSaver:
     ) -> str:
         """Write a position; resolves a conflict with an own write whose answer was lost.
 
-        A position of an earlier epoch that is not younger than the one that the takeover replaced is there again only
-        if the store was restored from a backup: it is replaced. A younger one is that of a consumer that began after a
-        deletion or a restore, with an epoch that counts from below: it fences this one. The clock of this consumer
-        decides nothing.
+        A position of an owner that was replaced is there again only if the store was restored from a backup: it is
+        replaced. Another one is that of a consumer that began after a deletion or a restore, with an epoch that counts
+        from below: it fences this one. See ``_is_restored``.
         """
         document = position.encode()
         with self._storing:
@@ -199,9 +202,7 @@ class PositionSaver:
                 if found is None:
                     raise
                 stored = SavedPosition.decode(str(key), found.document)
-                is_restored = (
-                    replaced is not None and stored.epoch < position.epoch and stored.saved_at <= replaced.saved_at
-                )
+                is_restored = replaced is not None and _is_restored(stored, position, replaced)
                 if not _is_of(position, stored) and not is_restored:
                     raise
                 if _is_of(position, stored) and stored.offset == position.offset:
@@ -366,7 +367,7 @@ class PositionSaver:
         return max(0.0, min(times) - self._clock()) if times else None
 
     def _save(self, held: _Held, position: int) -> None:
-        document = SavedPosition(held.incarnation, position, held.epoch, self._owner, self._wall())
+        document = SavedPosition(held.incarnation, position, held.epoch, self._owner, self._wall(), held.former)
         error: ForebayError | None = None
         try:
             held.version = self._write(held.key, document, held.version, replaced=held.replaced)
@@ -428,6 +429,20 @@ def _is_of(position: SavedPosition, stored: SavedPosition) -> bool:
     """Return whether a stored position was written by the owner of ``position``, in the same epoch."""
     own = (position.owner, position.epoch, position.incarnation)
     return (stored.owner, stored.epoch, stored.incarnation) == own
+
+
+def _is_restored(stored: SavedPosition, position: SavedPosition, replaced: SavedPosition) -> bool:
+    """Return whether ``stored`` was written before ``position``, which replaced ``replaced``.
+
+    Owners decide, as clocks of several hosts differ. Only of an epoch whose owner ``position`` does not name, because
+    it is too long ago or an earlier version wrote it, the position counts as an earlier one unless it is younger.
+    """
+    if stored.epoch >= position.epoch:
+        return False
+    if stored.owner in {position.owner, *position.former}:
+        return True
+    is_named = stored.epoch >= position.epoch - len(position.former)
+    return not is_named and stored.saved_at <= replaced.saved_at
 
 
 def _fenced(held: _Held, conflict: PositionConflict) -> PositionFenced:

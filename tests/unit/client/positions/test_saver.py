@@ -14,7 +14,7 @@ import pytest
 
 from forebay.client import ClientFault
 from forebay.client.errors import Closed, ForebayError, PositionConflict, PositionFenced, PositionStoreUnavailable
-from forebay.client.positions.position import PositionKey, SavedPosition
+from forebay.client.positions.position import FORMER_CONSUMERS_MAX, PositionKey, SavedPosition
 from forebay.client.positions.saver import FAILURE_LOG_S, PositionSaver
 from forebay.client.positions.schedule import SaveSchedule
 from forebay.client.positions.stores.memory import MemoryPositions
@@ -293,6 +293,57 @@ def test_an_owner_whose_clock_is_ahead_is_fenced_by_one_that_began_after_a_delet
         former.save(timeout_s=WAIT_S)
 
     assert (stored(store).offset, stored(store).owner) == (0, "c")
+
+
+def test_an_owner_whose_predecessor_had_a_clock_that_is_ahead_is_fenced_by_one_that_began_after_a_deletion() -> None:
+    store = MemoryPositions()
+    take_over(saver(store, wall=lambda: datetime.now(UTC) + timedelta(seconds=300)))
+    former, later = saver(store, "b"), saver(store, "c")
+    take_over(former)
+    went_back(store, None)
+    take_over(later)
+
+    former.moved(0, 50)
+    with pytest.raises(PositionFenced, match="took over partition 0"):
+        former.save(timeout_s=WAIT_S)
+
+    assert (stored(store).offset, stored(store).owner) == (0, "c")
+
+
+def test_an_owner_whose_predecessor_had_a_clock_that_is_behind_replaces_its_position_in_a_restored_store() -> None:
+    store = MemoryPositions()
+    first = saver(store)
+    take_over(first)
+    backup = replace(stored(store), saved_at=datetime.now(UTC) + timedelta(seconds=300)).encode()
+    later = saver(store, "b")
+    take_over(later)
+    went_back(store, backup)
+
+    later.moved(0, 9)
+    later.save(timeout_s=WAIT_S)
+
+    assert (stored(store).offset, stored(store).owner, stored(store).former) == (9, "b", ("a",))
+
+
+def test_of_an_epoch_whose_owner_is_too_long_ago_the_time_decides() -> None:
+    store = MemoryPositions()
+    take_over(saver(store, "first"))
+    backup = stored(store)
+    owners = [saver(store, f"owner-{number}") for number in range(FORMER_CONSUMERS_MAX + 1)]
+    for one in owners:
+        take_over(one)
+    last = owners[-1]
+    assert len(stored(store).former) == FORMER_CONSUMERS_MAX
+    went_back(store, backup.encode())
+
+    last.moved(0, 9)
+    last.save(timeout_s=WAIT_S)
+    assert stored(store).offset == 9
+
+    went_back(store, replace(backup, saved_at=datetime.now(UTC) + timedelta(seconds=300)).encode())
+    last.moved(0, 10)
+    with pytest.raises(PositionFenced):
+        last.save(timeout_s=WAIT_S)
 
 
 def test_an_owner_is_notified_that_its_position_is_gone_and_does_not_write_it_again() -> None:
