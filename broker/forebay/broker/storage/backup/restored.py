@@ -6,8 +6,8 @@ restored store does not know, and others may hold them.
 - Each partition continues at an offset that rises with the time of the restore, see ``resumed_offset``. Those between
   are a gap with the reason `RESTORED`: a reader that was ahead of the backup is in the gap, so it is notified, and
   continues behind it.
-- The restore counts as ``STARTS_SKIPPED`` starts and one more per minute since the backup, so owner epochs, tickets and
-  page numbers are above all earlier ones.
+- The restore counts as ``STARTS_SKIPPED`` starts and more with the age of the backup, see ``starts_skipped``, so owner
+  epochs, tickets and page numbers are above all earlier ones.
 - The store has a new identity, and keeps those of its sinks: saved positions stay valid.
 """
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import isqrt
 from typing import Final
 
 from forebay.broker.core.backups.values import Restored
@@ -23,6 +24,7 @@ from forebay.broker.core.partition.log import Head, Tail
 from forebay.broker.core.partition.pages import DropReason
 from forebay.broker.core.partition.reservation import Reserve, restart
 from forebay.broker.core.writes import (
+    NUMBER_BITS,
     PutCursor,
     PutGap,
     PutHead,
@@ -47,9 +49,12 @@ OFFSETS_SKIPPED: Final = 1 << 40
 """Offsets left out where the clock is so wrong that the time gives no higher offset."""
 STARTS_SKIPPED: Final = 1_024
 """Starts left out: those of the broker between the backup and its loss are fewer."""
-STARTS_BY_TIME_MAX: Final = 1 << 20
-"""Limit of the starts left out for the age of the backup: two years of minutes."""
-_MINUTE_US: Final = 60_000_000
+STARTS_MAX: Final = 1 << (64 - NUMBER_BITS)
+"""Start counts that fit above the numbers of a start."""
+STARTS_SHARE: Final = 8
+"""Divisor of the start counts that are left: the age of a backup uses at most that part."""
+RANDOM_BITS: Final = 6
+"""Low bits of the starts left out that are random."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +115,7 @@ def mark_restored(recovered: Recovered, restored: Restored) -> tuple[RestoredSin
         partitions = tuple(_partition(sink, each, restored.restored_at_us, writes) for each in range(sink.partitions))
         recovered.journal.commit([], writes)
         found.append(_report(sink, partitions))
-    last_start = recovered.start_count + starts_skipped(restored)
+    last_start = recovered.start_count + starts_skipped(restored, recovered.start_count)
     recovered.journal.put_number(START, last_start)
     recovered.journal.commit([], [PutRestored(replace(restored, last_start=last_start))])
     return tuple(found)
@@ -126,10 +131,26 @@ def resumed_offset(end: int, restored_at_us: int) -> int:
     return by_time if by_time > end else end + OFFSETS_SKIPPED
 
 
-def starts_skipped(restored: Restored) -> int:
-    """Return the starts to leave out: more if the backup is restored again a minute later."""
-    minutes = (restored.restored_at_us - restored.taken_at_us) // _MINUTE_US
-    return STARTS_SKIPPED + min(max(0, minutes), STARTS_BY_TIME_MAX)
+def starts_skipped(restored: Restored, start_count: int) -> int:
+    """Return the starts to leave out by a restore whose own start is ``start_count``.
+
+    They are more than those of the broker that made the backup, which may have started ``STARTS_SKIPPED`` times, and
+    once a minute ever since.
+
+    A backup may be restored several times. What a later restore assigns is above what an earlier one has assigned: a
+    ticket of the earlier one would fence writers of the later one, an owner epoch would be taken for its own. So they
+    are the more, the later it is: the square root of the microseconds since the backup, because start counts have 24
+    bits, which a count per second would use up in half a year. A difference of 10 s counts for a backup of the last
+    hour, one of 40 s for that of a day, of two minutes for that of a week. Of closer restores the order is not kept,
+    but the low bits are random, those of the new identity of the store: 63 of 64 pairs differ.
+
+    Above an eighth of the start counts that are left, the age counts no more. The first restore of a store reaches it
+    with a backup of 50 days.
+    """
+    elapsed_us = max(0, restored.restored_at_us - restored.taken_at_us)
+    by_time = min(isqrt(elapsed_us), (STARTS_MAX - start_count) // STARTS_SHARE)
+    randomness = int(restored.store_id, 16) % (1 << RANDOM_BITS)
+    return STARTS_SKIPPED + (by_time >> RANDOM_BITS << RANDOM_BITS) + randomness
 
 
 def _partition(sink: StoredSink, partition: int, at_us: int, writes: list[Write]) -> RestoredPartition:

@@ -57,10 +57,15 @@ def kept(made: Path, tmp_path: Path) -> Kept:
 
 
 def restored(
-    kept: Kept, into: Path, *, on_damage: OnDamage = OnDamage.STOP, manifest: Manifest | None = None
+    kept: Kept,
+    into: Path,
+    *,
+    on_damage: OnDamage = OnDamage.STOP,
+    manifest: Manifest | None = None,
+    store_id: str = NEW_ID,
 ) -> RestoreReport:
     found = manifest or kept.manifest()
-    return restore(kept.target, found, into, on_damage=on_damage, store_id=NEW_ID, at_us=AT_US)
+    return restore(kept.target, found, into, on_damage=on_damage, store_id=store_id, at_us=AT_US)
 
 
 def recovered_from(directory: Path) -> Recovered:
@@ -114,9 +119,18 @@ def test_a_restore_counts_as_many_starts_and_makes_a_new_store(kept: Kept, tmp_p
 
     found = recovered_from(tmp_path / "new")
     assert found.restored is not None
-    assert found.start_count > before.start_count + starts_skipped(found.restored)
+    assert found.start_count > before.start_count + starts_skipped(found.restored, before.start_count + 1)
     assert found.store_id == NEW_ID != found.journal.store_id.hex()
     assert (found.restored.backup, found.restored.restored_at_us) == (before.id, AT_US)
+
+
+def test_two_restores_of_a_backup_at_the_same_time_continue_with_different_starts(kept: Kept, tmp_path: Path) -> None:
+    counts = set()
+    for number in (1, 2):
+        restored(kept, tmp_path / str(number), store_id=f"{number:032x}")
+        counts.add(recovered_from(tmp_path / str(number)).start_count)
+
+    assert len(counts) == 2
 
 
 def test_the_report_says_per_sink_what_is_delivered_and_who_wrote_epochs(kept: Kept, tmp_path: Path) -> None:
