@@ -11,7 +11,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from importlib.metadata import entry_points, version
 from typing import Any, Final
@@ -62,18 +62,25 @@ class Exporters:
     """Free what the next exporters need: the address for Prometheus, and the events of the log."""
 
     def close(self) -> None:
-        """Send the remaining data and end everything. Waits up to ``close_s``, as a receiver may be down."""
+        """Send the remaining data and end everything. Waits up to ``close_s``, as a receiver may be down.
+
+        What the next exporters need is free then: a broker that hands its shard over becomes a follower.
+        """
         ending = threading.Thread(target=self._end, name="forebay-telemetry-end", daemon=True)
         ending.start()
         ending.join(self.close_s)
         if ending.is_alive():
             _log.warning("telemetry was not sent in time seconds=%g", self.close_s)
+            self._free()
 
     def close_later(self) -> None:
         """Free the address for Prometheus and the log, and end everything else in the background."""
+        self._free()
+        threading.Thread(target=self._end, name="forebay-telemetry-end", daemon=True).start()
+
+    def _free(self) -> None:
         for free in self.frees:
             free()
-        threading.Thread(target=self._end, name="forebay-telemetry-end", daemon=True).start()
 
     def _end(self) -> None:
         for end in self.ends:
@@ -229,7 +236,8 @@ def _prometheus(host: str, port: int) -> _Endpoint:
         thread.join()
 
     def free() -> None:
-        server.socket.shutdown(socket.SHUT_RDWR)  # wakes the thread, which keeps the address while it waits
+        with suppress(OSError):  # it may be closed by now
+            server.socket.shutdown(socket.SHUT_RDWR)  # wakes the thread, which keeps the address while it waits
         threading.Thread(target=server.shutdown, name="forebay-metrics-end", daemon=True).start()
         server.server_close()
 

@@ -28,7 +28,7 @@ FIGURES: Final[dict[Metric, Callable[[FollowerProgress], float]]] = {
 def follower_metrics(settings: BrokerSettings, progress: FollowerProgress) -> Iterator[None]:
     """Export the progress of a follower until the end, which waits for no receiver: a takeover may follow.
 
-    Where the address for Prometheus is taken, as by an owner on the same machine, it follows without metrics. Raises
+    Where the address for Prometheus is taken, as by an owner on the same machine, it exports to the others only. Raises
     ``ExporterSelectionInvalid``, and ``OSError`` if the address cannot be bound for another reason.
     """
     exporters = None
@@ -37,7 +37,8 @@ def follower_metrics(settings: BrokerSettings, progress: FollowerProgress) -> It
     except OSError as error:
         if not _is_taken(error):
             raise
-        _log.warning("follower exports no metrics cause=%s", error)
+        _log.warning("follower exports no metrics for Prometheus cause=%s", error)
+        exporters = exporters_of(settings, instance=settings.advertise or settings.listen, has_prometheus=False)
     if exporters is None:
         yield
         return

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from opentelemetry import metrics, trace
@@ -155,11 +156,16 @@ def instruments(settings: BrokerSettings, *, instance: str = "") -> OpenTelemetr
     )
 
 
-def exporters_of(settings: BrokerSettings, *, instance: str = "") -> Exporters | None:
-    """Start the exporters of environment and settings; None without one. Raises as ``instruments``."""
+def exporters_of(settings: BrokerSettings, *, instance: str = "", has_prometheus: bool = True) -> Exporters | None:
+    """Start the exporters of environment and settings; None without one. Raises as ``instruments``.
+
+    Without ``has_prometheus`` the endpoint for Prometheus is left out.
+    """
     exporting = selected_exporters(os.environ)
     if settings.metrics_listen:
         exporting = exporting.with_prometheus(*address(settings.metrics_listen))
+    if not has_prometheus:
+        exporting = replace(exporting, prometheus=None)
     if exporting.prometheus is not None:
         _check_openness(*exporting.prometheus, settings)
     if exporting == ExporterSelection():

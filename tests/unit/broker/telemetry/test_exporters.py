@@ -4,6 +4,7 @@ import socket
 import socketserver
 import threading
 from contextlib import ExitStack
+from dataclasses import replace
 from threading import Event
 from urllib.request import urlopen
 
@@ -102,6 +103,18 @@ def test_an_end_does_not_wait_for_ever_for_a_stuck_call(caplog: pytest.LogCaptur
 
     assert "telemetry was not sent in time" in caplog.text
     never.set()
+
+
+def test_the_address_for_prometheus_is_free_after_an_end_that_a_stuck_receiver_holds_up() -> None:
+    receiver = Event()
+    made = export(NOTHING, service="a")
+    port = int(made.metrics_url.split(":")[2].partition("/")[0])
+
+    replace(made, ends=[receiver.wait, *made.ends], close_s=0.05).close()
+
+    with socket.create_server(("127.0.0.1", port)) as taken:
+        assert taken.getsockname()[1] == port
+    receiver.set()
 
 
 def test_an_end_that_fails_does_not_keep_the_others_from_ending(caplog: pytest.LogCaptureFixture) -> None:

@@ -9,13 +9,18 @@ import pytest
 
 from forebay.broker.settings import load
 from forebay.broker.storage.replication.progress import FollowerProgress
+from forebay.broker.telemetry.figures import JOURNAL_POSITION
 from forebay.broker.telemetry.follower import follower_metrics
+from forebay.broker.telemetry.instruments import SERVICE
+from tests.support.calls.eventually import until
 from tests.support.processes.broker import free_port
+from tests.support.telemetry.otlp import receiving
 
 
 @pytest.fixture(autouse=True)
 def no_other_exporters(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_METRICS_EXPORTER", "OTEL_TRACES_EXPORTER"):
+    names = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_SERVICE_NAME")
+    for name in (*names, "OTEL_METRICS_EXPORTER", "OTEL_TRACES_EXPORTER", "OTEL_LOGS_EXPORTER"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -47,6 +52,20 @@ def test_a_follower_whose_address_for_metrics_is_taken_follows_without_them(capl
         pass
 
     assert "follower exports no metrics" in caplog.text
+
+
+def test_a_follower_whose_address_for_metrics_is_taken_sends_them_to_other_receivers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    progress = FollowerProgress(lambda: 0.0)
+    progress.reached(42, end_at_s=0.0)
+    with socket.create_server(("127.0.0.1", 0)) as taken, receiving() as receiver:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint)
+        with follower_metrics(load(metrics_listen=f"127.0.0.1:{taken.getsockname()[1]}"), progress):
+            pass
+
+        until(lambda: JOURNAL_POSITION.name in receiver.metrics(SERVICE))
+        assert [point.value for point in receiver.metrics(SERVICE)[JOURNAL_POSITION.name]] == [42.0]
 
 
 def test_a_follower_with_a_wrong_address_for_metrics_is_refused() -> None:
