@@ -196,6 +196,28 @@ def test_a_shard_that_is_added_moves_no_sink_and_doubles_no_name(members: Member
                 assert values_of(client, moved[0]) == [b"3"]
 
 
+def test_a_name_that_a_client_of_one_broker_has_created_twice_is_reported_until_one_is_deleted(
+    members: Members,
+) -> None:
+    with members.start("a1") as a, members.start("b1") as b:
+        know_each_other(a.ready(), b.ready())
+        of_b = next(name for name in SINKS if ranked(name, ["a", "b"])[0] == "b")
+        with Client(members.address) as client, Client(a.endpoint) as of_a, Client(b.endpoint) as alone:
+            client.sinks.create(of_b, shard="a")
+            assert client.shards.repeated() == []
+            alone.sinks.create(of_b)
+
+            [found] = client.shards.repeated()
+            assert (found.name, [shard.name for shard in found.shards]) == (of_b, ["b", "a"])
+            client.sinks.list()
+            publish(client, of_b, b"1")
+            assert values_of(alone, of_b) == [b"1"]
+
+            of_a.sinks.delete(of_b)
+            assert client.shards.repeated() == []
+            assert values_of(client, of_b) == [b"1"]
+
+
 def test_a_commit_across_shards_is_refused_and_sinks_of_one_shard_are_committed_together(members: Members) -> None:
     with members.start("a1") as a, members.start("b1") as b:
         know_each_other(a.ready(), b.ready())

@@ -27,7 +27,7 @@ from forebay.client.settings import (
     RetryPolicy,
     TlsSettings,
 )
-from forebay.client.shards.shard import Shard
+from forebay.client.shards.shard import RepeatedSink, Shard
 from forebay.client.values.backups import Backup, BackupProgress, BackupStatus
 from forebay.client.values.brokers import BrokerInfo, HandOver, RealtimeState
 from forebay.client.values.connections import ConnectedStream, Connection
@@ -146,6 +146,7 @@ __all__ = [
     "RecordPlace",
     "RecordReplay",
     "RecordState",
+    "RepeatedSink",
     "ReplayOptions",
     "ReplayStats",
     "ReplayedRecord",

@@ -51,8 +51,25 @@ def broker_checks(endpoint: str, data_dir: Path | None) -> Iterator[Check]:
                 yield from answer_checks(each, info)
                 if skew_s is not None:
                     yield clock_check(skew_s, uncertain_s)
+            yield from shard_checks(client)
     if data_dir is not None:
         yield directory_check(data_dir, DISK_FREE_MIN)
+
+
+def shard_checks(client: Client) -> Iterator[Check]:
+    """Yield the checks of a fleet: its owners answer, and no sink has the name of one in another shard."""
+    from forebay.client.errors import ForebayError
+
+    try:
+        shards = client.shards.list()
+        repeated = client.shards.repeated()
+    except ForebayError as error:
+        yield Check("shards", Grade.WARNING, _text(error), "see forebay shard list; start a broker of each shard")
+        return
+    for one in repeated:
+        yield Check("shards", Grade.PROBLEM, str(one), one.advice)
+    if len(shards) > 1 and not repeated:
+        yield Check("shards", Grade.OK, f"{len(shards)} shards, no sink is in two of them")
 
 
 def _asked(client: Client, endpoint: str) -> tuple[BrokerInfo, float | None, float]:

@@ -10,7 +10,7 @@ import typer
 from forebay.cli.command import Commands
 from forebay.cli.exits import ExitCode
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, connect
-from forebay.cli.output import Column, Output, seconds_text, write_json, write_line, write_values
+from forebay.cli.output import Column, Output, seconds_text, write_json, write_line, write_message, write_values
 from forebay.cli.quantities import duration
 from forebay.cli.report import CommandFailed
 from forebay.state.numbers import counted
@@ -24,15 +24,26 @@ TAKEOVER_TIMEOUT_S: Final = 60.0
 
 @shard_app.command("list", example="forebay shard list --endpoint forebay://a.example,b.example")
 def list_shards(endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Output.TABLE) -> None:
-    """List the shards with the address and the epoch of the owner of each. An owner may be lost since."""
+    """List the shards with the address and the epoch of the owner of each. An owner may be lost since.
+
+    Sinks whose name exists in more than one shard are reported, with advice.
+    """
+    from forebay.client import ForebayError
+
     with connect(endpoint) as client:
         found = client.shards.list()
+        try:
+            remarks = [f"{one}; {one.advice}" for one in client.shards.repeated()]
+        except ForebayError as error:  # the list is for an outage, too
+            remarks = [f"not every shard was asked for sinks of the same name: {error}"]
     columns: dict[str, Column[Shard]] = {
         "shard": lambda shard: shard.name or "(without a name)",
         "owner": "endpoint",
         "epoch": "owner_epoch",
     }
     write_values(found, output, counted(len(found), "shard"), columns)
+    for remark in remarks:
+        write_message(f"forebay: {remark}")
 
 
 @shard_app.command("hand-over", example="forebay shard hand-over --to 10.0.0.2:7461")

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import builtins
+from typing import Final
+
 from forebay.client.errors import InvalidArgument
-from forebay.client.shards.shard import Shard
-from forebay.client.transport.channel import Channels
+from forebay.client.settings import RetryPolicy
+from forebay.client.shards.shard import RepeatedSink, Shard
+from forebay.client.transport.channel import ASKING_S, Channels
 from forebay.client.transport.operations import Blocking, operation
 from forebay.client.transport.service import Service
 from forebay.client.values.brokers import HandOver
 from forebay.client.values.convert import value
 from forebay.errors.reasons import Reason
+from forebay.shards.rendezvous import DLQ_SUFFIX, ranked
 from forebay.v1 import admin_service_pb2 as pb
+from forebay.v1 import sink_service_pb2
 from forebay.v1.admin_service_pb2_grpc import AdminServiceStub
+from forebay.v1.sink_service_pb2_grpc import SinkServiceStub
+
+SINKS_PER_CALL: Final = 1_000
+ONCE: Final = RetryPolicy(tries_max=1)
+"""Policy without retries: a command that looks around does not wait for an owner that is lost."""
 
 
 class ShardCalls:
@@ -20,6 +31,7 @@ class ShardCalls:
     def __init__(self, channels: Channels) -> None:
         self._channels = channels
         self._service = Service(channels, AdminServiceStub)
+        self._sinks = Service(channels, SinkServiceStub)
 
     @operation
     async def list(self) -> list[Shard]:
@@ -29,10 +41,37 @@ class ShardCalls:
         """
         if self._channels.fleet is not None:
             return await self._channels.fleet.shards(again=True)
+        return await self._list()
+
+    async def _list(self) -> builtins.list[Shard]:
         response = await self._service.call(
             "ListShards", "", pb.ListShardsRequest(), endpoint=self._channels.endpoints[0]
         )
         return [value(Shard, one) for one in response.shards]
+
+    @operation
+    async def repeated(self) -> builtins.list[RepeatedSink]:
+        """Return the sinks whose name exists in more than one shard, by name; every owner is asked.
+
+        A dead-letter sink is left out: its origin is named. Raises the error of an owner that does not answer, without
+        a retry.
+        """
+        fleet = self._channels.fleet
+        shards = await self._list() if fleet is None else await fleet.shards(again=True)
+        found: dict[str, dict[str, Shard]] = {}
+        for shard in shards if len(shards) > 1 else ():
+            request = sink_service_pb2.ListSinksRequest(page_size=SINKS_PER_CALL)
+            pages = self._sinks.pages(
+                "ListSinks", "", request, endpoint=shard.endpoint, policy=ONCE, timeout_s=ASKING_S
+            )
+            async for page in pages:
+                for one in page.sinks:
+                    found.setdefault(one.name.removesuffix(DLQ_SUFFIX), {})[shard.name] = shard
+        return [
+            RepeatedSink(name, tuple(holders[shard] for shard in ranked(name, holders)))
+            for name, holders in sorted(found.items())
+            if len(holders) > 1
+        ]
 
     @operation
     async def hand_over(self, to: str = "", *, shard: str = "", endpoint: str | None = None) -> HandOver:

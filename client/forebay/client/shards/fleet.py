@@ -85,10 +85,11 @@ class Fleet:
         return not self._is_stale and (len(self._shards) == 1 or self._places.get(sink) in self._shards)
 
     def note(self, sink: str, endpoint: str) -> None:
-        """Record that the owner at an endpoint has listed a sink."""
+        """Record that the owner at an endpoint has listed a sink; of several shards the first counts."""
         for name, shard in self._shards.items():
             if shard.endpoint == endpoint:
-                self._place(sink, name)
+                placed = self._places.get(sink, name)
+                self._place(sink, ranked(sink, {name, placed} & self._shards.keys())[0])
 
     async def shards(self, *, again: bool = False) -> list[Shard]:
         """Return the shards by name; ``again`` reads them, also if they are known.

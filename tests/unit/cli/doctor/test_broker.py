@@ -15,11 +15,12 @@ import pytest
 from forebay.broker.embedded import BrokerServer
 from forebay.broker.settings import load
 from forebay.cli import run
-from forebay.cli.doctor.broker import answer_checks, broker_checks, clock_check, directory_check
+from forebay.cli.doctor.broker import answer_checks, broker_checks, clock_check, directory_check, shard_checks
 from forebay.cli.doctor.check import Grade
 from forebay.cli.exits import ExitCode
 from forebay.client import BrokerInfo
 from forebay.packaging import NAME
+from tests.support.calls.fleet_fake import fleet_of
 from tests.support.targets.scripted_server import Answer, serving
 
 
@@ -60,6 +61,19 @@ def test_an_older_broker_that_reports_no_disk_gets_no_check_of_it(tmp_path: Path
     found = answer_checks("prod:7311", answer(data_dir=str(tmp_path), now=None))
 
     assert [(one.subject, one.grade) for one in found] == [("broker", Grade.OK)]
+
+
+def test_a_name_that_exists_in_two_shards_is_a_problem_with_advice() -> None:
+    with fleet_of({"a": ["orders"], "b": ["orders"]}) as owners, owners["a"].client() as client:
+        [found] = shard_checks(client)
+        owners["b"].stop()
+        [unknown] = shard_checks(client)
+    with fleet_of({"a": ["orders"], "b": ["bills"]}) as owners, owners["a"].client() as client:
+        [fine] = shard_checks(client)
+
+    assert [one.grade for one in (found, unknown, fine)] == [Grade.PROBLEM, Grade.WARNING, Grade.OK]
+    assert "sink 'orders' is in shards" in found.text
+    assert "forebay sink delete orders --endpoint 127.0.0.1:" in found.advice
 
 
 def test_failures_that_a_broker_reports_are_shown() -> None:

@@ -213,6 +213,16 @@ def test_a_sink_that_an_owner_has_listed_is_there() -> None:
     assert fleet.shard_of(OF_B) == "a"
 
 
+def test_of_several_owners_that_have_listed_a_name_the_first_of_its_order_counts() -> None:
+    fleet = World("a", "b").fleet("a:1")
+    blocked(fleet.shards())
+
+    for endpoint in ("a:1", "b:1", "a:1"):
+        fleet.note(OF_B, endpoint)
+
+    assert fleet.shard_of(OF_B) == "b"
+
+
 def test_a_broker_without_a_journal_is_a_fleet_only_by_itself() -> None:
     async def alone(endpoint: str) -> tuple[str, list[Shard]]:
         return "", []
