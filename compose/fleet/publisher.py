@@ -19,6 +19,9 @@ from typing import Final
 
 from forebay.client import Client, Publisher, Receipt
 
+PATIENCE_S: Final = 3_600.0
+"""Time for an outage, after which a record fails."""
+
 
 class Account:
     """Records of one sink."""
@@ -71,7 +74,10 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     with Client(os.environ["FOREBAY_ENDPOINT"]) as client:
         with ExitStack() as opened:
-            accounts = [Account(sink, opened.enter_context(client.publisher(sink))) for sink in options.sinks]
+            accounts = [
+                Account(sink, opened.enter_context(client.publisher(sink, delivery_timeout_s=PATIENCE_S)))
+                for sink in options.sinks
+            ]
             every = max(1, round(options.report_s / options.interval_s))
             for number in range(options.records) if options.records is not None else count():
                 for account in accounts:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import tomllib
 from pathlib import Path
 from typing import Any, Final
 
 import kubernetes_validate  # type: ignore[import-not-found,unused-ignore] # installed by make test-deploy only
 import pytest
+import yaml
 
 from forebay.broker.settings import BrokerSettings, load
 from tests.deploy.conftest import CHART, helm, one, rendered
@@ -140,9 +143,9 @@ def test_every_listening_address_is_a_port_of_the_container_and_of_the_service(c
 
     for pod in pods_of(manifests):
         assert {each["containerPort"] for each in pod["containers"][0]["ports"]} == listening
-    also = [7461] * (4 if case.stem == "fleet-values" else 1)
+    also = [7461] * 4 + [7462] if case.stem == "fleet-values" else [7461]
     assert sorted(ports) == sorted([*also, *listening]), (
-        "gRPC is in the headless Service, and in two of each shard, too"
+        "gRPC is in the headless Service, and in two of each shard, too; the console is in one of each shard"
     )
 
 
@@ -327,6 +330,64 @@ def test_the_service_of_a_shard_selects_its_brokers_and_the_ready_one_is_its_own
         ]
 
 
+def test_the_console_of_a_shard_is_in_the_service_of_its_owner_only() -> None:
+    """Each owner shows the sinks of its own shard: a Service of several owners would show one of them at random."""
+    found = services(rendered(CHART / "ci" / "fleet-values.yaml"))
+
+    console = {name for name, each in found.items() if 7462 in [port["port"] for port in each["ports"]]}
+
+    assert console == {"events-forebay-a", "events-forebay-b"}
+
+
+@pytest.mark.parametrize(
+    ("case", "led"),
+    [
+        ("fleet", ["events-forebay-a", "events-forebay-b"]),
+        ("anonymous", ["events-forebay"]),
+        ("mtls", []),
+    ],
+)
+def test_the_notes_lead_to_each_console(case: str, led: list[str], tmp_path: Path) -> None:
+    said = notes(CHART / "ci" / f"{case}-values.yaml", tmp_path)
+
+    assert re.findall(r"^  kubectl --namespace data port-forward service/(\S+) 7462 ", said, re.MULTILINE) == led
+
+
+def notes(values: Path, folder: Path) -> str:
+    """Return what Helm says after an installation.
+
+    `helm template` leaves it out, so a copy of the chart has it as a manifest.
+    """
+    chart = folder / "chart"
+    shutil.copytree(CHART, chart)
+    text = (CHART / "templates" / "NOTES.txt").read_text(encoding="utf-8")
+    (chart / "templates" / "_notes.tpl").write_text(f'{{{{- define "notes" -}}}}{text}{{{{- end }}}}', encoding="utf-8")
+    (chart / "templates" / "notes.yaml").write_text(
+        'kind: Notes\ntext: {{ include "notes" . | quote }}\n', encoding="utf-8"
+    )
+    done = helm(
+        "template", "events", chart, "--namespace", "data", "--values", values, "--show-only", "templates/notes.yaml"
+    )
+    assert done.returncode == 0, done.stderr
+    [document] = yaml.safe_load_all(done.stdout)
+    found: str = document["text"]
+    return found
+
+
+@pytest.mark.parametrize("name", ["1", "1e3", "on", "true", "null"])
+def test_a_shard_whose_name_yaml_reads_as_something_else_keeps_its_name(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "values.yaml"
+    file.write_text(json.dumps({**FLEET, "shards": [{"name": name, "brokers": 2}]}), encoding="utf-8")
+
+    manifests = rendered(file)
+    [spec] = sets_of(manifests).values()
+
+    assert spec["selector"]["matchLabels"]["forebay/shard"] == name
+    assert spec["template"]["metadata"]["labels"]["forebay/shard"] == name
+    assert f"--set=shard={name}" in spec["template"]["spec"]["containers"][0]["args"]
+    assert services(manifests)[f"events-forebay-{name}"]["selector"]["forebay/shard"] == name
+
+
 def test_a_drain_ends_followers_at_any_time_and_waits_for_owners() -> None:
     budget = one(rendered(CHART / "ci" / "fleet-values.yaml"), "PodDisruptionBudget")["spec"]
 
@@ -341,8 +402,12 @@ def test_a_drain_ends_followers_at_any_time_and_waits_for_owners() -> None:
         ({"settings": {**FLEET["settings"], "shard": "a"}}, "remove settings.shard and settings.advertise"),
         ({"settings": {**FLEET["settings"], "advertise": "h:1"}}, "remove settings.shard and settings.advertise"),
         ({"persistence": {"existingClaim": "data"}}, "remove persistence.existingClaim"),
+        ({"service": {"type": "LoadBalancer"}}, "service.type = LoadBalancer: owners of shards are advertised"),
+        ({"service": {"type": "NodePort"}}, "set service.type=ClusterIP"),
         ({"shards": [{"name": "a", "brokers": 1}] * 2}, "two shards have the same name"),
         ({"shards": [{"name": "a" * 40, "brokers": 1}]}, "at most 51 characters together"),
+        ({"shards": [{"name": "metrics", "brokers": 1}]}, "metrics is that of a Service of the chart"),
+        ({"shards": [{"name": "a-headless", "brokers": 1}]}, "a-headless is that of a Service of the chart"),
         ({"shards": [{"name": "a", "brokers": 0}]}, "brokers"),
         ({"shards": [{"name": "A", "brokers": 1}]}, "name"),
         ({"shards": [{"name": "a"}]}, "brokers"),

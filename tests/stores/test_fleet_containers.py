@@ -60,8 +60,6 @@ class Services:
         given = {key: self._here(name, str(value)) for key, value in SERVICES[name]["environment"].items()}
         folders = [str(Path(sys.executable).parent), str(Path(self._minio).parent), os.environ["PATH"]]
         own = {key: value for key, value in os.environ.items() if not key.startswith(("FOREBAY_", "AWS_", "MINIO_"))}
-        if "MINIO_DRIVE_SYNC" in given:
-            given["MINIO_DRIVE_SYNC"] = "off"  # no power fails here
         return {**own, **given, "HOME": str(self._folder), "PATH": os.pathsep.join(folders)}
 
     def start(self, name: str) -> subprocess.Popen[bytes]:

@@ -32,7 +32,6 @@ class MinioServer(StoreServer):
             "MINIO_BROWSER": "off",
             "MINIO_UPDATE": "off",
             "MINIO_CALLHOME_ENABLE": "off",
-            "MINIO_DRIVE_SYNC": "on",
         }
 
     def command(self) -> list[str]:

@@ -53,6 +53,8 @@ def journal_errors(journal: str) -> Iterator[None]:
             DirectoryUnsuitable,
             JournalEmpty,
             JournalInUse,
+            JournalMissing,
+            JournalNeeded,
             JournalOccupied,
             ShardMissing,
             ShardNotEmpty,
@@ -65,9 +67,9 @@ def journal_errors(journal: str) -> Iterator[None]:
         raise CommandFailed(f"journal {journal} does not answer: {error}", ExitCode.UNAVAILABLE) from error
     except DirectoryUnsuitable as error:
         raise CommandFailed(str(error), ExitCode.USAGE) from error
-    except (JournalEmpty, ShardMissing) as error:
+    except (JournalEmpty, JournalMissing, ShardMissing) as error:
         raise CommandFailed(str(error), ExitCode.NOT_FOUND) from error
-    except (JournalInUse, JournalOccupied, ShardNotEmpty) as error:
+    except (JournalInUse, JournalNeeded, JournalOccupied, ShardNotEmpty) as error:
         raise CommandFailed(str(error), ExitCode.REFUSED) from error
     except OSError as error:
         raise CommandFailed(str(error)) from error

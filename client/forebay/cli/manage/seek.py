@@ -89,14 +89,16 @@ class Seek:
         to, is_latest = self.to, self.to == "latest"
         if is_latest and moves:
             to = self._confirmed(moves)
-        moved = self.client.subscriptions.seek(
-            self.sink,
-            self.name,
-            to=to,
-            partition=None if isinstance(to, Mapping) else self.partition,
-            or_earliest=self.or_earliest or is_latest,  # what was settled meanwhile may be trimmed
-            incarnation=stats.incarnation,
-        )
+        moved: tuple[SubscriptionPlace, ...] = ()
+        if to or not is_latest:
+            moved = self.client.subscriptions.seek(
+                self.sink,
+                self.name,
+                to=to,
+                partition=None if isinstance(to, Mapping) else self.partition,
+                or_earliest=self.or_earliest or is_latest,  # what was settled meanwhile may be trimmed
+                incarnation=stats.incarnation,
+            )
         shown: dict[str, Column[SubscriptionPlace]] = {
             "partition": "partition",
             "start": "start_offset",
@@ -107,11 +109,11 @@ class Seek:
     def _confirmed(self, moves: Sequence[Move]) -> dict[int, int]:
         """Return the ends of the partitions that were shown: what was appended since is not skipped.
 
-        A partition that has advanced beyond stays where it is.
+        A partition that has settled everything below is left out: it would be moved back.
         """
         lanes = subscription_in(self.client.sinks.stats(self.sink), self.name).partitions
         now = {lane.partition: lane.watermark for lane in lanes}
-        return {one.partition: max(one.next_offset, now.get(one.partition, 0)) for one in moves}
+        return {one.partition: one.next_offset for one in moves if now.get(one.partition, 0) < one.next_offset}
 
     def _check(self, stats: SinkStats) -> None:
         """Raise the refusal of the broker: a partition or an offset does not exist, or both name partitions."""

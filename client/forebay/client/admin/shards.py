@@ -53,8 +53,8 @@ class ShardCalls:
     async def repeated(self) -> builtins.list[RepeatedSink]:
         """Return the sinks whose name exists in more than one shard, by name; every owner is asked.
 
-        A dead-letter sink is left out: its origin is named. Raises the error of an owner that does not answer, without
-        a retry.
+        A dead-letter sink is left out if its origin is returned, and has its own name otherwise. Raises the error of an
+        owner that does not answer, without a retry.
         """
         fleet = self._channels.fleet
         shards = await self._list() if fleet is None else await fleet.shards(again=True)
@@ -66,11 +66,12 @@ class ShardCalls:
             )
             async for page in pages:
                 for one in page.sinks:
-                    found.setdefault(one.name.removesuffix(DLQ_SUFFIX), {})[shard.name] = shard
+                    found.setdefault(one.name, {})[shard.name] = shard
+        repeated = {name: holders for name, holders in found.items() if len(holders) > 1}
         return [
             RepeatedSink(name, tuple(holders[shard] for shard in ranked(name, holders)))
-            for name, holders in sorted(found.items())
-            if len(holders) > 1
+            for name, holders in sorted(repeated.items())
+            if not name.endswith(DLQ_SUFFIX) or name.removesuffix(DLQ_SUFFIX) not in repeated
         ]
 
     @operation

@@ -113,6 +113,13 @@ class SubscribeStream:
         self._state.disconnected(self._session, fault)
         self.cancel()
 
+    def _load_failed(self, fault: ClientFault) -> None:
+        """Apply a failure of the fetches, unless the stream has ended: that is the reason which is kept."""
+        with self._lock:
+            if self._stopped:
+                return
+        self._failed(fault)
+
     async def _run(self) -> None:
         reconnect = self._reconnect
         while not self._state.is_closed():
@@ -230,7 +237,7 @@ class SubscribeStream:
         self._loads.append((loading, load))
         if self._loader is None:
             name = f"forebay-schemas-{self._sink}"
-            self._loader = self._channels.io.spawn(self._load_all, name=name, on_fault=self._failed)
+            self._loader = self._channels.io.spawn(self._load_all, name=name, on_fault=self._load_failed)
         return loading
 
     async def _load_all(self) -> None:

@@ -81,8 +81,16 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if .Values.persistence.existingClaim }}
 {{- fail "shards have a claim for each broker: remove persistence.existingClaim" }}
 {{- end }}
+{{- if ne .Values.service.type "ClusterIP" }}
+{{- fail (printf "service.type = %s: owners of shards are advertised at host names that only the cluster resolves, so clients outside of it reach no shard: set service.type=ClusterIP" .Values.service.type) }}
+{{- end }}
 {{- $names := list }}
-{{- range .Values.shards }}{{ $names = append $names .name }}{{ end }}
+{{- range .Values.shards }}
+{{- $names = append $names .name }}
+{{- if or (eq .name "metrics") (hasSuffix "-headless" .name) }}
+{{- fail (printf "the name of the shard %s is that of a Service of the chart: give it a name other than metrics, without -headless at its end" .name) }}
+{{- end }}
+{{- end }}
 {{- if ne (len $names) (len (uniq $names)) }}
 {{- fail "two shards have the same name" }}
 {{- end }}

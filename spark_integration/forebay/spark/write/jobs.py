@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
 from pyspark.sql.types import StructType
 
@@ -30,6 +30,8 @@ BEGIN_S: Final = 5.0
 _AWAY: Final = (errors.BrokerUnavailable, errors.DeadlineExceeded)
 _GONE: Final = (errors.SinkReplaced, errors.SinkNotFound)
 
+Job = TypeVar("Job", bound=WriteJob | UnbegunJob)
+
 log = logging.getLogger(__name__)
 
 
@@ -39,24 +41,30 @@ def batch_job(options: WriteOptions, plan: RowPlan, rows: StructType) -> WriteJo
 
 
 def stream_job(options: WriteOptions, plan: RowPlan, rows: StructType) -> WriteJob | UnbegunJob:
-    """Return the job of a micro-batch; one that begins later if a known broker is unavailable.
+    """Return the job of a micro-batch; one that begins later if the broker of a known sink is unavailable.
 
-    It is waited for up to `BEGIN_S`. Raises `ForebaySparkError`.
+    The ticket of a known sink is waited for up to `BEGIN_S`. The facts of an unknown one are required at once, for up
+    to `connect_timeout_s`. Raises `ForebaySparkError`.
     """
-
-    def begin(patience_s: float) -> WriteJob:
-        return _retried_if_recreated(
-            options, lambda: _stream_job(options, plan, rows, SINKS.look_up(options), patience_s)
-        )
-
     at_once_s = min(BEGIN_S, options.delivery_timeout_s)
-    try:
-        return begin(at_once_s)
-    except ForebaySparkError as error:
-        later_s = options.delivery_timeout_s - at_once_s
-        if not isinstance(error.__cause__, _AWAY) or later_s <= 0:
-            raise
-        return UnbegunJob(options, lambda: begin(later_s))
+    later_s = options.delivery_timeout_s - at_once_s
+
+    def begin(facts: SinkFacts, patience_s: float) -> WriteJob:
+        return _stream_job(options, plan, rows, facts, patience_s)
+
+    def begin_later() -> WriteJob:
+        return _retried_if_recreated(options, lambda: begin(SINKS.look_up(options), later_s))
+
+    def begin_or_defer() -> WriteJob | UnbegunJob:
+        facts = SINKS.look_up(options)  # outside of the try: without facts the write fails now
+        try:
+            return begin(facts, at_once_s)
+        except ForebaySparkError as error:
+            if not isinstance(error.__cause__, _AWAY) or later_s <= 0:
+                raise
+            return UnbegunJob(options, begin_later)
+
+    return _retried_if_recreated(options, begin_or_defer)
 
 
 def _batch_job(options: WriteOptions, plan: RowPlan, rows: StructType, facts: SinkFacts) -> WriteJob:
@@ -71,7 +79,7 @@ def _stream_job(
     return WriteJob(options, plan, facts, run, schema_of_write(options, plan, rows, facts.incarnation))
 
 
-def _retried_if_recreated(options: WriteOptions, resolve: Callable[[], WriteJob]) -> WriteJob:
+def _retried_if_recreated(options: WriteOptions, resolve: Callable[[], Job]) -> Job:
     """Return the result of ``resolve``, repeated if the sink was recreated; nothing is written before."""
     for _ in range(TRIES - 1):
         try:

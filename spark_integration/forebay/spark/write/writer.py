@@ -53,7 +53,10 @@ class WriteJob:
 
 @dataclass(frozen=True, slots=True)
 class UnbegunJob:
-    """Job of a micro-batch whose broker was unavailable at first: commit and abort do not need it."""
+    """Job of a micro-batch whose sink is known and whose broker is unavailable.
+
+    Commit and abort do not need the broker.
+    """
 
     options: WriteOptions
     begin: Callable[[], WriteJob]

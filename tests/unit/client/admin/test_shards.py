@@ -29,6 +29,23 @@ def test_shards_with_different_names_have_no_sink_twice() -> None:
         assert client.shards.repeated() == []
 
 
+def test_a_dead_letter_sink_without_its_origin_is_not_taken_for_the_origin() -> None:
+    with fleet_of({"a": ["orders.dlq"], "b": ["orders"]}) as owners, owners["a"].client() as client:
+        assert client.shards.repeated() == []
+
+
+@pytest.mark.parametrize("origins", [["a"], ["b"], []])
+def test_dead_letter_sinks_of_one_name_are_reported_under_it_if_their_origin_is_in_one_shard(
+    origins: list[str],
+) -> None:
+    sinks = {shard: ["orders.dlq", *(["orders"] if shard in origins else [])] for shard in "ab"}
+    with fleet_of(sinks) as owners, owners["a"].client() as client:
+        [found] = client.shards.repeated()
+
+    assert (found.name, [one.name for one in found.shards]) == ("orders.dlq", ranked("orders", "ab"))
+    assert "forebay sink delete orders.dlq --endpoint " in found.advice
+
+
 def test_an_owner_that_does_not_answer_is_not_taken_for_one_without_sinks() -> None:
     with fleet_of({"a": ["orders"], "b": ["orders"]}) as owners, owners["a"].client() as client:
         owners["b"].stop()

@@ -7,15 +7,18 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from forebay.client import Client, arrow
+from forebay.client import BrokerUnavailable, Client, ForebayError, arrow
 from forebay.client.testing import TestBroker
+from forebay.spark.connection.broker import SINKS
 from forebay.spark.errors import ForebaySparkError
-from forebay.spark.options.write import Rows, WriteOptions, write_options
-from forebay.spark.write import transaction
+from forebay.spark.options.write import Rows, Target, WriteOptions, write_options
+from forebay.spark.write import jobs, transaction
+from forebay.spark.write.epochs import WriteRun
 from forebay.spark.write.jobs import batch_job, stream_job
 from forebay.spark.write.record_schema import RowPlan, plan_rows
 from forebay.spark.write.schema_registration import register
 from forebay.spark.write.writer import UnbegunJob, WriteJob, write_rows
+from tests.support.proxies.tcp import TcpProxy
 
 ROWS = StructType([StructField("price", IntegerType()), StructField("quantity", IntegerType())])
 SWAPPED = StructType([StructField("quantity", IntegerType()), StructField("price", IntegerType())])
@@ -37,6 +40,12 @@ def begun(broker: TestBroker, resolve: Resolve, **given: str) -> WriteJob:
     job = resolve(options, plan_rows(ROWS, Rows.AUTO), ROWS)
     assert isinstance(job, WriteJob)
     return job
+
+
+def streamed(endpoint: str, **given: str) -> WriteJob | UnbegunJob:
+    """Begin a micro-batch of price and quantity."""
+    values = {"endpoint": endpoint, "sink": "orders", "connect_timeout_s": "1", "delivery_timeout_s": "30", **given}
+    return stream_job(write_options(values, {}, is_stream=True), plan_rows(ROWS, Rows.AUTO), ROWS)
 
 
 def made_anew(client: Client, broker: TestBroker, rows: StructType = SWAPPED, **settings: int) -> str:
@@ -131,3 +140,54 @@ def test_a_sink_that_a_stream_has_seen_and_that_is_gone_is_reported_with_advice(
 
     with pytest.raises(ForebaySparkError, match="SINK_NOT_FOUND"):
         begun(orders, stream_job)
+
+
+@pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
+def test_a_stream_whose_broker_was_never_known_fails_at_once(orders: TestBroker, delivery: str) -> None:
+    with TcpProxy(orders.endpoint) as proxy:
+        proxy.close()
+
+        with pytest.raises(ForebaySparkError, match="Could not ask for sink 'orders'") as refused:
+            streamed(proxy.endpoint, delivery=delivery)
+
+    assert isinstance(refused.value.__cause__, BrokerUnavailable)
+
+
+def test_a_stream_whose_broker_is_unavailable_after_its_sink_was_seen_begins_later(
+    orders: TestBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+
+    def begin(options: WriteOptions, incarnation: str, *, patience_s: float) -> WriteRun | None:
+        waits.append(patience_s)
+        if len(waits) == 1:
+            raise ForebaySparkError("The broker is away.", "Wait.") from BrokerUnavailable("away")
+        return transaction.begin_stream(options, incarnation, patience_s=patience_s)
+
+    monkeypatch.setattr(jobs, "begin_stream", begin)
+
+    deferred = streamed(orders.endpoint)
+
+    assert isinstance(deferred, UnbegunJob)
+    with orders.client() as client:
+        assert deferred.begin().facts.incarnation == client.sinks.get("orders").incarnation
+    assert waits == [5.0, 25.0]
+
+
+def test_a_stream_whose_sink_was_recreated_and_whose_broker_is_lost_then_fails_at_once(
+    orders: TestBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with TcpProxy(orders.endpoint) as proxy:
+        streamed(proxy.endpoint)
+        with orders.client() as client:
+            made_anew(client, orders)
+        forget = SINKS.invalidate
+
+        def lose(target: Target, gone: ForebayError) -> bool:
+            proxy.close()
+            return forget(target, gone)
+
+        monkeypatch.setattr(SINKS, "invalidate", lose)
+
+        with pytest.raises(ForebaySparkError, match="Could not ask for sink 'orders'"):
+            streamed(proxy.endpoint)

@@ -244,8 +244,16 @@ class Gap:
         return replace(self, since_us=self.at_us, merged=((int(self.reason), records),))
 
     def cut(self, position: int) -> Gap:
-        """Return the gap as seen from ``position``; the counts of a merged gap stay those of the whole."""
-        return self if position <= self.first else replace(self, first=position)
+        """Return the gap as seen from ``position``.
+
+        The counts of several reasons stay those of the whole gap; that of one is capped at the size of the part.
+        """
+        if position <= self.first:
+            return self
+        if len(self.merged) != 1:
+            return replace(self, first=position)
+        [(reason, records)] = self.merged
+        return replace(self, first=position, merged=((reason, min(records, self.end - position)),))
 
     def below(self, offset: int) -> Gap:
         """Return the part below ``offset`` of a gap with one reason; its count is capped at its size."""

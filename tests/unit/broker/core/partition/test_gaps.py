@@ -37,9 +37,12 @@ def test_a_gap_over_settled_records_says_how_many_were_dropped() -> None:
     assert (found.first, found.end, found.records, found.whole) == (0, 10, 4, False)
 
 
-def test_a_cut_gap_is_a_part_of_one_drop_or_all_of_several() -> None:
+def test_a_cut_gap_counts_no_more_than_its_size_for_one_reason_and_all_for_several() -> None:
     assert gap(0, 10).cut(4).counts == ((OVERFLOW, 6),)
-    assert gap(0, 5).joined(gap(5, 10)).cut(4).counts == ((OVERFLOW, 10),)
+    assert gap(0, 5).joined(gap(5, 10)).cut(4).counts == ((OVERFLOW, 6),)
+    assert gap(0, 5).joined(gap(5, 10, reason=PURGED)).cut(4).counts == ((OVERFLOW, 5), (PURGED, 5))
+    assert gap(0, 100).counting(50).cut(20).counts == ((OVERFLOW, 50),)
+    assert gap(0, 100).counting(50).cut(90).counts == ((OVERFLOW, 10),)
 
 
 def test_few_gaps_stay_apart_though_they_touch() -> None:

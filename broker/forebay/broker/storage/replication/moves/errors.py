@@ -6,6 +6,8 @@ StoreError
 ├── JournalInUse           stop the brokers of the shard
 ├── ShardMissing           name a shard of the fleet
 ├── ShardNotEmpty          deliver or delete its records
+├── JournalNeeded          keep the journal of an export
+├── JournalMissing         mount the journal, or delete the object of the shard by hand
 ├── DirectoryUnsuitable    name another directory
 ├── ImportFailed           remove the cause, and run it again
 └── RemovalFailed          remove the cause, and run it again
@@ -73,6 +75,30 @@ class ShardNotEmpty(StoreError):
         )
         self.shard: Final = shard
         self.unsettled: Final = dict(unsettled)
+
+
+class JournalNeeded(StoreError):
+    """The journal is to be deleted, and its store was exported with unsettled records."""
+
+    def __init__(self, journal: str, directory: str) -> None:
+        """Name the journal, and the directory of the export."""
+        super().__init__(
+            f"journal {journal} was exported to {directory} with unsettled records, and an export that was interrupted "
+            "needs it; nothing was changed: remove the shard without --delete-journal"
+        )
+        self.journal: Final = journal
+
+
+class JournalMissing(StoreError):
+    """The shard has a journal, which is not there, so nothing can be checked."""
+
+    def __init__(self, shard: str, journal: str) -> None:
+        """Name the shard, and the common address of the fleet."""
+        super().__init__(
+            f"the journal of shard {shard!r} is not below {journal}: it may not be mounted here; nothing was changed. "
+            f"If it was deleted, delete directory/{shard} there by hand"
+        )
+        self.shard: Final = shard
 
 
 class DirectoryUnsuitable(StoreError):

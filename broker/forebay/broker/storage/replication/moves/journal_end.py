@@ -62,6 +62,11 @@ class JournalEnd:
         return self._reader.place
 
     @property
+    def exported_to(self) -> str:
+        """Directory in which the store continues, empty if it was not exported."""
+        return self._reader.exported_to
+
+    @property
     def journal(self) -> str:
         """Identity of the journal, as hex."""
         return self._replica.journal
@@ -125,6 +130,20 @@ class JournalEnd:
             if isinstance(fenced.__cause__, RecordDamaged):
                 raise ReplicaUnusable(str(fenced)) from fenced
             raise JournalInUse(self._engine.address, "a broker that has taken it over meanwhile") from fenced
+        finally:
+            limit.cancel()
+
+    def release(self, owner: Owner) -> None:
+        """Return the journal to the brokers of its shard.
+
+        Without an answer, or behind another owner, they take it over after their silence.
+        """
+        limit = threading.Timer(END_S, owner.end)
+        limit.start()
+        try:
+            owner.release()
+        except Fenced:
+            return
         finally:
             limit.cancel()
 

@@ -6,6 +6,8 @@
     4   the object of the shard in the directory of the fleet is deleted: clients find the shard no more
     5   on demand the checkpoint of an empty store is made in front of that record, which trims everything else
 
+A shard that was exported continues in a directory, with its records: of 1 to 3 nothing is left to do.
+
 What is left behind 5 are fences and the last record, a few hundred bytes each: they stop former owners and brokers that
 are started again. A removal that was interrupted is run again, and so is one behind which a broker that was frozen has
 written its hint once more.
@@ -22,6 +24,7 @@ from typing import Final
 
 from forebay.broker.core.partition.cursor import Cursor
 from forebay.broker.core.partition.log import Tail
+from forebay.broker.core.partition.ranges import Range
 from forebay.broker.storage.backup.errors import TargetFailed
 from forebay.broker.storage.backup.transfer import Pace
 from forebay.broker.storage.errors import StoreFailed
@@ -34,8 +37,15 @@ from forebay.broker.storage.records.sinks.subscription import SUBSCRIPTION
 from forebay.broker.storage.replication.checkpoints.job import CheckpointJob, Origin, load_manifest, trim_journal
 from forebay.broker.storage.replication.checkpoints.loading import load_newest
 from forebay.broker.storage.replication.checkpoints.mark import Marks
-from forebay.broker.storage.replication.engine import Engine, EngineAway
-from forebay.broker.storage.replication.moves.errors import JournalInUse, RemovalFailed, ShardMissing, ShardNotEmpty
+from forebay.broker.storage.replication.engine import Engine, EngineAway, EngineError
+from forebay.broker.storage.replication.moves.errors import (
+    JournalInUse,
+    JournalMissing,
+    JournalNeeded,
+    RemovalFailed,
+    ShardMissing,
+    ShardNotEmpty,
+)
 from forebay.broker.storage.replication.moves.journal_end import JournalEnd
 from forebay.broker.storage.replication.probe import probe
 from forebay.broker.storage.replication.reader import Trimmed
@@ -93,6 +103,8 @@ class ShardRemoval:
         """Address of the journal of the shard."""
         self.sinks = 0
         """Sinks of the shard."""
+        self._waiting: dict[str, int] = {}
+        """Unsettled records by sink; those of an exported shard are in its directory."""
 
     def check(self) -> None:
         """Raise ``ShardNotEmpty`` for unsettled records, ``JournalInUse`` for an owner that appends.
@@ -107,12 +119,14 @@ class ShardRemoval:
     def remove(self, *, deletes_journal: bool) -> Removed:
         """Take the journal over, end it, and delete the object of the shard in the directory. Blocks.
 
-        Raises as ``check`` does, and ``DirectoryAway``.
+        Raises as ``check`` does, ``DirectoryAway``, and ``JournalNeeded`` where the journal is that of an export.
         """
         was_removed = self._end.place.exported and not self._directory.has(self._shard)
         if not self._end.place.exported:
             probe(self._engine)
             self._take_over()
+        if deletes_journal and self._waiting and self._end.exported_to:
+            raise JournalNeeded(self.journal, self._end.exported_to)
         self._directory.remove(self._shard)
         if deletes_journal:
             self._trim(self._end)
@@ -122,13 +136,14 @@ class ShardRemoval:
         """Fence the owner, and append the last record, unless a record was published before the fence."""
         try:
             owner = self._end.take_over(ENDPOINT)
-            if owner is None:
-                return  # another removal has ended it
+            if owner is None:  # another removal, or an export, has ended it
+                self._check_settled()
+                return
             with closing(owner):
                 try:
                     self._check_settled()
                 except ShardNotEmpty:
-                    owner.release()
+                    self._end.release(owner)
                     raise
                 self._end.append(owner, "")
             self._end.read()
@@ -141,8 +156,9 @@ class ShardRemoval:
         except Undecodable as damage:
             raise StoreFailed("remove the shard", f"{self.journal}: {damage}") from damage
         self.sinks = len(found)
-        if waiting := {sink: records for sink, records in found.items() if records}:
-            raise ShardNotEmpty(self._shard, waiting)
+        self._waiting = {sink: records for sink, records in found.items() if records}
+        if self._waiting and not self._end.exported_to:
+            raise ShardNotEmpty(self._shard, self._waiting)
 
 
 class HintRemoval:
@@ -159,7 +175,7 @@ class HintRemoval:
     def remove(self, *, deletes_journal: bool) -> Removed:
         """Delete the object of the shard in the directory. Raises ``DirectoryAway``."""
         self._directory.remove(self._shard)
-        return Removed(self._shard, "", 0, False, deletes_journal)
+        return Removed(self._shard, "", 0, was_removed=False, journal_deleted=False)
 
 
 @contextmanager
@@ -187,6 +203,8 @@ def checked_removal(
     if engine is None or engine.peek(0) is None:
         if not directory.has(shard):
             raise ShardMissing(shard, fleet)
+        if any(hint.shard == shard and hint.journal for hint in directory.read()):
+            raise JournalMissing(shard, fleet)
         yield HintRemoval(directory, shard)
         return
     marks = Marks(engine)
@@ -208,6 +226,8 @@ def checked_removal(
 def unsettled_records(store: Store) -> Iterator[tuple[str, int]]:
     """Yield each sink of a store, and the unsettled records of its subscription that has most of them.
 
+    Behind the stored end of a partition there may be settled ones, which were only in memory.
+
     Raises ``Undecodable`` and ``StoreError``.
     """
     for _, value in scan_all(store, Family.META, *SINK.under()):
@@ -226,7 +246,11 @@ def unsettled_records(store: Store) -> Iterator[tuple[str, int]]:
         yield (
             sink.name,
             max(
-                sum(cursors.get((each, name), Cursor()).pending(tail.next_offset) for each, tail in tails.items())
+                sum(
+                    part.size
+                    for each, tail in tails.items()
+                    for part in cursors.get((each, name), Cursor()).unsettled(Range(0, tail.next_offset))
+                )
                 for name in names
             ),
         )
@@ -245,7 +269,12 @@ def _trim(
     newest = marks.refresh()
     if newest is not None and newest.position >= end.position:
         files = engine.files()
-        trim_journal(engine, files, marks, newest, load_manifest(files, newest), threading.Event())
+        try:
+            trim_journal(engine, files, marks, newest, load_manifest(files, newest), threading.Event())
+        except EngineAway:
+            raise
+        except EngineError as failure:
+            raise RemovalFailed(f"the journal {engine.address} could not be trimmed: {failure}") from failure
         return
     with closing(RocksStore(directory)) as store:
         position = JournalPosition(journal, end.position, end.epoch, end.owner.hex(), end.group)

@@ -9,6 +9,7 @@ import pytest
 
 from forebay.broker.core.partition.cursor import Cursor
 from forebay.broker.core.partition.log import Tail
+from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.shards import ShardHint
 from forebay.broker.storage.errors import StoreFailed
 from forebay.broker.storage.records.partitions.cursor import CURSOR
@@ -16,7 +17,14 @@ from forebay.broker.storage.records.partitions.tail import TAIL
 from forebay.broker.storage.replication.engine import EngineAway
 from forebay.broker.storage.replication.engines.directory import DirectoryEngine
 from forebay.broker.storage.replication.engines.memory import MemoryEngine
-from forebay.broker.storage.replication.moves.errors import JournalInUse, RemovalFailed, ShardMissing, ShardNotEmpty
+from forebay.broker.storage.replication.moves.errors import (
+    JournalInUse,
+    JournalMissing,
+    JournalNeeded,
+    RemovalFailed,
+    ShardMissing,
+    ShardNotEmpty,
+)
 from forebay.broker.storage.replication.moves.shard_removal import Removed, unsettled_records
 from forebay.broker.storage.replication.record import RecordKind, decode_header
 from forebay.broker.storage.replication.replica import ReplicaUnusable
@@ -85,6 +93,33 @@ def test_unsettled_records_are_refused_with_their_sinks_before_anything_is_chang
         assert engine.records == before
     assert found.value.unsettled == dict.fromkeys(NAMES, 240)
     assert shards_in(fleet) == ["a", "b"]
+
+
+def test_records_that_were_settled_in_memory_hide_no_unsettled_ones(
+    engine: MemoryEngine, fleet: ShardDirectory, tmp_path: Path
+) -> None:
+    """The stored end of a partition may be below its cursors after a kill."""
+    with closing(Checkpointed(engine, tmp_path / "a").store) as store:
+        settle(store)
+        beyond = Cursor(watermark=END - 50, beyond=(Range(END, END + 50),))
+        store.commit([], [CURSOR.put(CURSOR.key(1, 0, "default"), beyond)])
+        store.commit([], [CURSOR.put(CURSOR.key(2, 0, "default"), Cursor(watermark=END + 99))])
+
+        assert dict(unsettled_records(store)) == {**dict.fromkeys(NAMES, 0), "first": 50}
+
+
+def test_a_shard_that_was_exported_with_its_records_is_removed_and_its_journal_kept(
+    engine: MemoryEngine, fleet: ShardDirectory, tmp_path: Path
+) -> None:
+    Checkpointed(engine, tmp_path / "a").store.close()
+    moved_out(engine, tmp_path / "out")
+
+    with pytest.raises(JournalNeeded, match="without --delete-journal"):
+        removed(fleet, engine, tmp_path / "work", deletes_journal=True)
+    assert shards_in(fleet) == ["a", "b"]
+    removed(fleet, engine, tmp_path / "again")
+
+    assert shards_in(fleet) == ["a"]
 
 
 def test_the_sinks_that_are_named_are_bounded() -> None:
@@ -233,10 +268,21 @@ def test_a_hint_that_a_former_owner_wrote_once_more_is_removed(
 def test_a_hint_without_a_journal_is_removed(
     fleet: ShardDirectory, tmp_path: Path, journal: MemoryEngine | None
 ) -> None:
-    made = removed(fleet, journal, tmp_path / "work")
+    made = removed(fleet, journal, tmp_path / "work", deletes_journal=True)
 
-    assert (made.journal, made.sinks) == ("", 0)
+    assert (made.journal, made.sinks, made.journal_deleted) == ("", 0, False)
     assert shards_in(fleet) == ["a"]
+
+
+def test_a_shard_whose_journal_is_not_there_is_refused_since_it_may_not_be_mounted(
+    fleet: ShardDirectory, tmp_path: Path
+) -> None:
+    fleet.put(ShardHint("b", "h:1", 2, journal="0f"))
+
+    with pytest.raises(JournalMissing, match="may not be mounted here"):
+        removed(fleet, None, tmp_path / "work")
+
+    assert shards_in(fleet) == ["a", "b"]
 
 
 def test_a_name_that_the_fleet_does_not_have_is_missing(fleet: ShardDirectory, tmp_path: Path) -> None:
