@@ -20,7 +20,7 @@ TOKEN_VARIABLE = "FOREBAY_TESTS_TOKEN"
 TOKEN = "the-token-of-the-tests-with-spark"
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Its best compiler takes longer than it saves in a few minutes."""
-TIMEOUT_S = 300
+TIMEOUT_S = 600
 """Of one test: Spark is slow on a loaded machine, and a job that is cut off spoils the session for the other tests."""
 
 

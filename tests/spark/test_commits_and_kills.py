@@ -16,7 +16,7 @@ from tests.support.processes.stops import Stop
 from tests.support.proxies.commits import CommitProxy, Moment
 
 ONE_BATCH_S = 240.0
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture

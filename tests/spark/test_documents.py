@@ -59,7 +59,7 @@ def test_the_spark_example_of_a_document_runs(
     example = re.sub(r"broker(?:-1)?:7461", broker.endpoint, EXAMPLES[place])
     example = re.sub(r'"/(?:data/)?checkpoints', f'"{tmp_path}/checkpoints', example)
     if "local_session(" in example:  # a program of its own, which ends its session
-        subprocess.run([sys.executable, "-c", example], check=True, timeout=240)
+        subprocess.run([sys.executable, "-c", example], check=True, timeout=500)
         return
     monkeypatch.setenv("FOREBAY_ENDPOINT", broker.endpoint)
     with broker.client() as client:

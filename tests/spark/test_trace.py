@@ -79,7 +79,7 @@ def test_the_way_of_a_record_is_one_story_from_its_micro_batch_to_its_settlement
             with Client(first.ready()) as client:
                 client.sinks.create("orders", retry_backoff_min_s=0.1, retry_backoff_max_s=0.2)
             words = [sys.executable, "-c", JOB, listen, str(tmp_path / "input"), str(tmp_path / "checkpoint")]
-            subprocess.run(words, env=workers, check=True, timeout=200, stdout=subprocess.DEVNULL)
+            subprocess.run(words, env=workers, check=True, timeout=500, stdout=subprocess.DEVNULL)
             with delivering(listen, remote.url, env) as deliverer:
                 until(lambda: len(remote.requests) >= 3, timeout_s=60)
                 assert first.kill() == -signal.SIGKILL
