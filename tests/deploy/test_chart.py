@@ -284,7 +284,7 @@ def served(spec: dict[str, Any], pod: str, file: Path) -> BrokerSettings:
 
 
 def test_the_brokers_of_a_shard_start_and_are_replaced_without_waiting_for_followers() -> None:
-    """A follower is never ready: a step that waits until it is would wait for ever."""
+    """A follower is never ready: a step that waits until it is would never end."""
     for spec in sets_of(rendered(CHART / "ci" / "fleet-values.yaml")).values():
         assert spec["podManagementPolicy"] == "Parallel"
         assert spec["updateStrategy"] == {"type": "OnDelete"}

@@ -93,7 +93,7 @@ class Services:
         return (self._folder / f"{name}.log").read_text(encoding="utf-8")
 
     def await_log(self, name: str, text: str, times: int = 1) -> None:
-        """Wait until a service has written a text as often as told."""
+        """Wait until a service has written a text a given number of times."""
         until(lambda: self.log(name).count(text) >= times, timeout_s=WAIT_S)
 
     def lose_volume(self, name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from forebay.client.errors import InvalidArgument
@@ -69,7 +70,7 @@ class ShardCalls:
                     found.setdefault(one.name, {})[shard.name] = shard
         repeated = {name: holders for name, holders in found.items() if len(holders) > 1}
         return [
-            RepeatedSink(name, tuple(holders[shard] for shard in ranked(name, holders)))
+            RepeatedSink(name, tuple(holders[shard] for shard in _in_use_first(name, found)))
             for name, holders in sorted(repeated.items())
             if not name.endswith(DLQ_SUFFIX) or name.removesuffix(DLQ_SUFFIX) not in repeated
         ]
@@ -97,6 +98,15 @@ class ShardCalls:
                 f"shard = {shard!r}: must be one of {known}", reason=Reason.INVALID_SETTING, facts={"field": "shard"}
             )
         return owners[shard]
+
+
+def _in_use_first(name: str, holders: Mapping[str, Collection[str]]) -> builtins.list[str]:
+    """Return the shards that have a sink, the one in use first.
+
+    That of a dead-letter sink is the shard of its origin.
+    """
+    origin = holders.get(name.removesuffix(DLQ_SUFFIX), ())
+    return sorted(ranked(name, holders[name]), key=lambda shard: shard not in origin)
 
 
 class Shards(ShardCalls, Blocking):

@@ -27,9 +27,22 @@ def client(broker: TestBroker) -> Iterator[Client]:
         yield client
 
 
+STARTED: list[SavedPositions] = []
+"""Positions that the running test has used."""
+
+
+@pytest.fixture(autouse=True)
+def closed(broker: TestBroker) -> Iterator[None]:
+    """Close them, so that no thread is left to other tests."""
+    yield
+    while STARTED:
+        STARTED.pop().close()
+
+
 def saved(store: str = "broker:", *, accepts_loss: bool = False) -> SavedPositions:
     """Return the positions of a query that starts."""
-    return SavedPositions(CheckpointOptions(store, "billing"), "orders", accepts_loss=accepts_loss)
+    STARTED.append(SavedPositions(CheckpointOptions(store, "billing"), "orders", accepts_loss=accepts_loss))
+    return STARTED[-1]
 
 
 def begun(query: SavedPositions, client: Client, default: dict[int, int]) -> dict[int, int]:

@@ -210,8 +210,8 @@ def check_open(reader: Reader, header: Header) -> None:
         raise ReplicaUnusable(f"an import into {reader.engine.address} is not complete; run it again")
     if reader.place.exported and not reader.exported_to:
         raise ReplicaUnusable(
-            f"the shard of {reader.engine.address} was removed from its fleet; `forebay journal export` makes a data "
-            "directory of what it had, and a new shard needs another name"
+            f"the shard of {reader.engine.address} was removed from its fleet; a new one needs another name. "
+            "`forebay journal export` makes a data directory of what it had, unless its journal was deleted"
         )
     if reader.place.exported:
         raise ReplicaUnusable(

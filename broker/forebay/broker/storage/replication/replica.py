@@ -17,7 +17,7 @@ from forebay.broker.storage.replication.batch import Batch
 from forebay.broker.storage.replication.engine import Engine
 from forebay.broker.storage.replication.history import ReaderPosition
 from forebay.broker.storage.replication.record import RecordDamaged, decode
-from forebay.broker.storage.store.contract import Family, Store
+from forebay.broker.storage.store.contract import Family, Operation, Store
 from forebay.broker.storage.store.rocks.store import RocksStore
 
 
@@ -68,10 +68,14 @@ class Replica:
 
     def apply(self, batch: Batch, place: ReaderPosition) -> None:
         """Apply the next batch of the journal, which ends at ``place``. Raises ``StoreError``."""
-        position = JournalPosition(self.journal, place.position, place.epoch, place.owner.hex(), place.group)
-        noted = JOURNAL_POSITION.put(JOURNAL_POSITION.key(), position)
-        self.store.commit(batch.bulk, [*batch.operations, noted], sync=False)
+        self.store.commit(batch.bulk, [*batch.operations, put_position(self.journal, place)], sync=False)
         self.place = place
+
+
+def put_position(journal: str, place: ReaderPosition) -> Operation:
+    """Return the operation that stores a place in a journal, whose identity is given as hex."""
+    position = JournalPosition(journal, place.position, place.epoch, place.owner.hex(), place.group)
+    return JOURNAL_POSITION.put(JOURNAL_POSITION.key(), position)
 
 
 def check_identity(engine: Engine, replica: Replica) -> None:

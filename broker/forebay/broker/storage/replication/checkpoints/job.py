@@ -103,6 +103,17 @@ class CheckpointJob:
             self._target = self._engine.files()
         return self._target
 
+    def run(self, monotonic: Callable[[], float], on_progress: Callable[[], None]) -> None:
+        """Make the checkpoint of a store that nothing else writes. Blocks. Raises ``failed``."""
+        began = monotonic()
+        try:
+            self.prepare()
+            self.take()
+            self.copy_bulk(on_progress)
+            self.finish(lambda: monotonic() - began)
+        finally:
+            self.remove()
+
     def prepare(self) -> None:
         """See ``Job.prepare``; first completes the trim of the checkpoint before."""
         with self._copy.failing():

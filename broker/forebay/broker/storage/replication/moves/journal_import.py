@@ -27,7 +27,7 @@ from forebay.broker.storage.directory import SNAPSHOT
 from forebay.broker.storage.errors import StoreFormatUnsupported
 from forebay.broker.storage.formats import FORMATS
 from forebay.broker.storage.permissions import DIRECTORY_MODE
-from forebay.broker.storage.records.journal_position import JOURNAL_POSITION, JournalPosition
+from forebay.broker.storage.records.journal_position import JOURNAL_POSITION
 from forebay.broker.storage.recovery import Recovered, recover
 from forebay.broker.storage.repair.inspection import held, snapshot
 from forebay.broker.storage.replication.checkpoints.errors import CheckpointOvertaken
@@ -39,6 +39,7 @@ from forebay.broker.storage.replication.follower import IDENTITY_BYTES
 from forebay.broker.storage.replication.history import ReaderPosition
 from forebay.broker.storage.replication.moves.errors import DirectoryUnsuitable, ImportFailed, JournalOccupied
 from forebay.broker.storage.replication.record import Header, RecordDamaged, RecordKind, decode, encode
+from forebay.broker.storage.replication.replica import put_position
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.store.rocks.store import RocksStore
 from forebay.broker.storage.store.settings import RocksSettings
@@ -190,8 +191,7 @@ def _import(
 ) -> Mark:
     journal = _claim(engine, found.store_id)
     place = ReaderPosition(FIRST, found.start_count)
-    position = JournalPosition(journal, place.position, place.epoch, place.owner.hex(), place.group)
-    store.commit([], [JOURNAL_POSITION.put(JOURNAL_POSITION.key(), position)])
+    store.commit([], [put_position(journal, place)])
     job = CheckpointJob(
         engine,
         Origin(store, copy, lambda: place, lambda: journal),
@@ -200,17 +200,11 @@ def _import(
         clock_us=clock_us,
         failed=ImportFailed,
     )
-    began = monotonic()
     try:
-        job.prepare()
-        job.take()
-        job.copy_bulk(lambda: on_progress(job.progress))
-        job.finish(lambda: monotonic() - began)
+        job.run(monotonic, lambda: on_progress(job.progress))
     except ImportFailed as failure:
         if job.mark is None:
             raise _reason(engine, failure) from failure
-    finally:
-        job.remove()
     assert job.mark is not None
     return job.mark
 

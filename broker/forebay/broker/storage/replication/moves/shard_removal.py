@@ -28,7 +28,6 @@ from forebay.broker.core.partition.ranges import Range
 from forebay.broker.storage.backup.errors import TargetFailed
 from forebay.broker.storage.backup.transfer import Pace
 from forebay.broker.storage.errors import StoreFailed
-from forebay.broker.storage.records.journal_position import JOURNAL_POSITION, JournalPosition
 from forebay.broker.storage.records.partitions.cursor import CURSOR
 from forebay.broker.storage.records.partitions.tail import TAIL
 from forebay.broker.storage.records.sealed import Undecodable
@@ -49,6 +48,7 @@ from forebay.broker.storage.replication.moves.errors import (
 from forebay.broker.storage.replication.moves.journal_end import JournalEnd
 from forebay.broker.storage.replication.probe import probe
 from forebay.broker.storage.replication.reader import Trimmed
+from forebay.broker.storage.replication.replica import put_position
 from forebay.broker.storage.replication.shard_directory import ShardDirectory
 from forebay.broker.storage.scans import scan_all
 from forebay.broker.storage.store.contract import Family, Store
@@ -277,8 +277,7 @@ def _trim(
             raise RemovalFailed(f"the journal {engine.address} could not be trimmed: {failure}") from failure
         return
     with closing(RocksStore(directory)) as store:
-        position = JournalPosition(journal, end.position, end.epoch, end.owner.hex(), end.group)
-        store.commit([], [JOURNAL_POSITION.put(JOURNAL_POSITION.key(), position)])
+        store.commit([], [put_position(journal, end)])
         job = CheckpointJob(
             engine,
             Origin(store, directory, lambda: end, lambda: journal),
@@ -287,15 +286,9 @@ def _trim(
             clock_us=clock_us,
             failed=RemovalFailed,
         )
-        began = clock()
         try:
-            job.prepare()
-            job.take()
-            job.copy_bulk(lambda: None)
-            job.finish(lambda: clock() - began)
+            job.run(clock, lambda: None)
         except RemovalFailed as failure:
             if isinstance(failure.__cause__, (EngineAway, TargetFailed)):
                 raise EngineAway(str(failure)) from failure
             raise
-        finally:
-            job.remove()
