@@ -111,8 +111,11 @@ def _add_times(run: _RunBody, times: Sequence[int | None]) -> None:
 
 
 def _headers_fields(headers: Sequence[bytes]) -> list[bytes]:
-    """Return the fields of the headers of each record, as chunks."""
+    """Return the fields of the headers of each record, as chunks; as one where all are equally long."""
     sizes = list(map(len, headers))
+    if sizes.count(sizes[0]) == len(sizes):
+        head = b"\x32" + encoded(sizes[0])
+        return [head + head.join(headers)]
     if max(sizes) < len(_HEADERS_HEADS):
         return list(chain.from_iterable(zip(map(_HEADERS_HEADS.__getitem__, sizes), headers, strict=True)))
     return [b"\x32" + encoded(len(message)) + message for message in headers]

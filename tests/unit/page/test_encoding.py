@@ -74,3 +74,14 @@ def test_headers_of_more_than_a_kilobyte_are_written_as_others() -> None:
     page = record_pb2.RecordPage.FromString(encode_messages([b"v"] * len(messages), None, None, messages))
 
     assert [one.SerializeToString() for one in page.runs[0].headers] == messages
+
+
+@given(size=st.sampled_from([0, 1, 120, 121, 1_030]), count=st.integers(1, 5), other=st.none() | st.integers(0, 9))
+def test_headers_of_one_size_are_written_as_those_of_several(size: int, count: int, other: int | None) -> None:
+    values = [bytes([number]) * size for number in range(count)] + ([] if other is None else [bytes(other)])
+    headers = [[("n", value)] for value in values]
+    run = record_pb2.RecordRun(value_lengths=[0] * len(values), headers=[stored(pairs) for pairs in headers])
+
+    body = encode_messages([b""] * len(values), None, None, [encode_headers(pairs) for pairs in headers])
+
+    assert body == record_pb2.RecordPage(runs=[run]).SerializeToString()
