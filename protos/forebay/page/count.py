@@ -13,7 +13,18 @@ from typing import Final
 from google.protobuf.message import DecodeError
 
 from forebay.page import numbers
-from forebay.page.format import NO_KEY, NO_TIME, RUNS_MAX, SMALL_BYTES, TIMES_US, Bytes, MalformedPage
+from forebay.page.format import (
+    NO_KEY,
+    NO_TIME,
+    PAGE_BYTES_MAX,
+    PAGE_FRAMING_BYTES,
+    RUNS_MAX,
+    SMALL_BYTES,
+    TIMES_US,
+    Bytes,
+    MalformedPage,
+)
+from forebay.page.header_pairs import count_alike
 from forebay.page.headers import check_header_counts
 from forebay.page.runs import Run, usual_runs
 from forebay.v1 import record_pb2
@@ -31,18 +42,39 @@ def count_records(body: Bytes, *, check_size: Callable[[bytes], None] = lambda b
     Raises ``MalformedPage`` where the columns contradict each other.
     """
     runs = None if len(body) < SMALL_BYTES else usual_runs(body, runs_max=RUNS_MAX, headers=False)
-    if runs is None:
+    header_counts = None if runs is None else _header_counts(body, runs)
+    if runs is None or header_counts is None:
         return _general_count(bytes(body), check_size)
     total = 0
-    for run in runs:
-        lengths, _ = checked_lengths(run)
+    for run, header_count in zip(runs, header_counts, strict=True):
+        lengths, _ = checked_lengths(run, header_count)
         check_times(numbers.read(run.event_times_us, "q"))
         total += len(lengths)
     return total
 
 
-def checked_lengths(run: Run) -> tuple[array[int], array[int]]:
-    """Return the lengths of values and keys. Raises ``MalformedPage`` where columns contradict each other."""
+def _header_counts(body: Bytes, runs: Sequence[Run]) -> list[int] | None:
+    """Return the number of headers of each run, None where protobuf has to read them.
+
+    That is for headers of several layouts, and for those of a large record.
+    """
+    counts: list[int] = []
+    for run in runs:
+        count: int | None = 0
+        if run.header_fields:
+            small = len(body) <= PAGE_BYTES_MAX + PAGE_FRAMING_BYTES
+            count = count_alike(bytes(run.header_fields)) if small else None
+        if count is None:
+            return None
+        counts.append(count)
+    return counts
+
+
+def checked_lengths(run: Run, header_count: int | None = None) -> tuple[array[int], array[int]]:
+    """Return the lengths of values and keys. Raises ``MalformedPage`` where columns contradict each other.
+
+    ``header_count``: the number of records with headers, where the run holds them together.
+    """
     if run.value_lengths.nbytes % 4 or run.key_lengths.nbytes % 4:
         raise MalformedPage(_VALUES)
     lengths = numbers.read(run.value_lengths, "I")
@@ -55,7 +87,8 @@ def checked_lengths(run: Run) -> tuple[array[int], array[int]]:
             raise MalformedPage(_KEY_COUNT)
         if sum(key_lengths) - NO_KEY * key_lengths.count(NO_KEY) != run.keys.nbytes:
             raise MalformedPage(_KEYS)
-    if run.event_times_us.nbytes not in (0, 8 * count) or len(run.headers) not in (0, count):
+    header_count = len(run.headers) if header_count is None else header_count
+    if run.event_times_us.nbytes not in (0, 8 * count) or header_count not in (0, count):
         raise MalformedPage(_COLUMNS)
     return lengths, key_lengths
 
@@ -93,9 +126,10 @@ def _general_run(run: record_pb2.RecordRun) -> int:
     if run.key_lengths:
         if len(run.key_lengths) != count:
             raise MalformedPage(_KEY_COUNT)
-        if sum(length for length in run.key_lengths if length != NO_KEY) != len(run.keys):
+        key_lengths = run.key_lengths[:]
+        if sum(key_lengths) - NO_KEY * key_lengths.count(NO_KEY) != len(run.keys):
             raise MalformedPage(_KEYS)
     if len(run.event_times_us) not in (0, count) or len(run.headers) not in (0, count):
         raise MalformedPage(_COLUMNS)
-    check_times(run.event_times_us)
+    check_times(run.event_times_us[:])
     return count

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Final, TypeAlias
 
 from google.protobuf.message import DecodeError
 
-from forebay.page.format import Bytes, MalformedPage
+from forebay.page.format import HEADERS_MAX, HEADERS_TAG, Bytes, MalformedPage
 from forebay.page.varint import extent_at
 from forebay.v1 import record_pb2
 
@@ -25,6 +25,8 @@ _FIRST: Final = 0x0A
 """Tag of a header in its message, and of the name in a header."""
 _VALUE: Final = 0x12
 _LAYOUTS_MAX: Final = 256
+_HEADS_BYTES_MAX: Final = 512
+"""Most bytes around the values of a record that are compared with those of the other records."""
 _MESSAGE_BYTES_MAX: Final = 64 << 10
 """Largest message whose layout is kept."""
 
@@ -84,6 +86,33 @@ def pairs_of(messages: Sequence[Bytes]) -> list[Headers]:
                 layouts[size] = layout
         found.append(pairs or ())
     return found
+
+
+def count_alike(fields: bytes) -> int | None:
+    """Return the number of records in header fields that are valid and have one layout.
+
+    ``fields`` are those of a run, one per record. None says nothing about them. What surrounds the
+    values is compared a byte of all records at a time.
+    """
+    extent = extent_at(fields, 1) if fields[:1] == bytes((HEADERS_TAG,)) else None
+    if extent is None or len(fields) % extent[1]:
+        return None
+    first, step = extent
+    usual = _usual(fields[first:step])
+    if usual is None or len(usual[0]) > HEADERS_MAX:
+        return None
+    count, at = len(fields) // step, 0
+    heads: list[range] = []
+    for start, end in usual[1]:
+        heads.append(range(at, first + start))
+        at = first + end
+    heads.append(range(at, step))
+    if sum(map(len, heads)) > _HEADS_BYTES_MAX:
+        return None
+    for place in chain.from_iterable(heads):
+        if fields[place::step] != fields[place : place + 1] * count:
+            return None
+    return count
 
 
 def entries_of(message: Bytes) -> Sequence[record_pb2.Header]:

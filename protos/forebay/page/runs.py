@@ -36,6 +36,9 @@ class Run:
     headers: tuple[Bytes, ...]
     """A serialized ``Headers`` per record; empty when no record has any."""
 
+    header_fields: memoryview = _EMPTY
+    """The fields with the headers of all records, where they were left together."""
+
     def __len__(self) -> int:
         """Return the number of records."""
         return self.value_lengths.nbytes // 4
@@ -50,7 +53,8 @@ def runs_of(body: Bytes) -> list[Run]:
 def usual_runs(body: Bytes, *, runs_max: int | None = None, headers: bool = True) -> list[Run] | None:
     """Return the runs of a body in the usual form; None for every other one, damaged ones included.
 
-    More than ``runs_max`` runs raise ``MalformedPage``; without ``headers`` a run that has some is not usual.
+    More than ``runs_max`` runs raise ``MalformedPage``, unless headers are among them. Without ``headers``, all that
+    follows the columns of a run stays together, unread.
     """
     view = memoryview(body)
     found: list[Run] = []
@@ -64,6 +68,8 @@ def usual_runs(body: Bytes, *, runs_max: int | None = None, headers: bool = True
             return None
         found.append(run)
         if runs_max is not None and len(found) > runs_max:
+            if any(one.headers or one.header_fields for one in found):
+                return None
             raise MalformedPage(f"it has more than {runs_max} runs: join their columns")
         at = extent[1]
     return found
@@ -81,11 +87,15 @@ def general_runs(body: Bytes) -> list[Run]:
 def _usual_run(run: memoryview, *, headers: bool) -> Run | None:
     columns = [_EMPTY] * len(COLUMN_TAGS)
     entries: tuple[bytes, ...] = ()
+    together = _EMPTY
     at = last = 0
     size = len(run)
     while at < size:
         tag = run[at]
-        if tag == HEADERS_TAG and headers:
+        if tag == HEADERS_TAG and not headers:
+            together = run[at:]
+            break
+        if tag == HEADERS_TAG:
             found = _usual_headers(bytes(run[at:]))
             if found is None:
                 return None
@@ -99,7 +109,7 @@ def _usual_run(run: memoryview, *, headers: bool) -> Run | None:
     lengths, values, key_lengths, keys, times = columns
     if lengths.nbytes % 4 or key_lengths.nbytes % 4 or times.nbytes % 8:
         return None
-    return Run(lengths, values, key_lengths, keys, times, entries)
+    return Run(lengths, values, key_lengths, keys, times, entries, together)
 
 
 def _usual_headers(fields: bytes) -> tuple[bytes, ...] | None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.page.count import count_records
-from forebay.page.format import NO_KEY, NO_TIME, RUNS_MAX, SMALL_BYTES, TIMES_US
+from forebay.page.format import HEADERS_MAX, NO_KEY, NO_TIME, RUNS_MAX, SMALL_BYTES, TIMES_US
 from forebay.v1 import record_pb2
 
 PADDING = b"x" * SMALL_BYTES
@@ -133,3 +133,81 @@ def test_a_record_of_nothing_but_headers_is_refused_before_they_are_decoded(size
 
     with pytest.raises(ValueError, match=r"at most (64|1024)"):
         count_records(record_pb2.RecordPage(runs=[columns]).SerializeToString())
+
+
+def with_headers(*headers: record_pb2.Headers, runs: int = 1) -> bytes:
+    columns = record_pb2.RecordPage.FromString(run([PADDING] + [b"abc"] * (len(headers) - 1))).runs[0]
+    columns.headers.extend(headers)
+    return record_pb2.RecordPage(runs=[columns] * runs).SerializeToString()
+
+
+def named(*values: bytes) -> record_pb2.Headers:
+    return record_pb2.Headers(entries=[record_pb2.Header(key="name", value=value) for value in values])
+
+
+def test_a_page_whose_headers_have_one_layout_is_counted_without_protobuf() -> None:
+    body = with_headers(named(b"a", b"bc"), named(b"d", b"ef"), runs=2)
+
+    assert count_records(body, check_size=lambda _: pytest.fail("protobuf would read it")) == 4
+
+
+@pytest.mark.parametrize("other", [named(b"a"), named(b"a", b"bcd"), named(b"ab", b"c")], ids=["less", "more", "moved"])
+def test_a_page_with_headers_of_several_layouts_is_counted(other: record_pb2.Headers) -> None:
+    seen: list[bytes] = []
+    body = with_headers(named(b"a", b"bc"), other, named(b"d", b"ef"))
+
+    assert count_records(body, check_size=seen.append) == 3
+    assert seen == [body]
+
+
+@given(
+    sizes=st.lists(st.integers(0, 3), max_size=3),
+    count=st.integers(1, 4),
+    missing=st.integers(0, 1),
+    at=st.integers(0, 200),
+    byte=st.integers(0, 255),
+)
+def test_damaged_headers_of_one_layout_are_refused_or_counted_as_protobuf_would(
+    sizes: list[int], count: int, missing: int, at: int, byte: int
+) -> None:
+    page = record_pb2.RecordPage.FromString(with_headers(*[named(*map(bytes, sizes))] * count))
+    page.runs[0].headers.extend([named(*map(bytes, sizes))] * missing)
+    body = bytearray(page.SerializeToString())
+    body[-1 - at] = byte
+
+    found, expected = (counted(bytes(body)), counted(b"\x78\x01" + bytes(body)))
+
+    assert found == expected
+
+
+def counted(body: bytes) -> int | str:
+    try:
+        return count_records(body)
+    except ValueError as refusal:
+        return str(refusal)
+
+
+def test_one_header_too_many_is_refused_where_all_records_have_one_layout() -> None:
+    entries = [record_pb2.Header(key="n")] * (HEADERS_MAX + 1)
+
+    assert count_records(with_headers(*[record_pb2.Headers(entries=entries[1:])] * 3)) == 3
+    with pytest.raises(ValueError, match="a record has 65 headers: at most 64"):
+        count_records(with_headers(*[record_pb2.Headers(entries=entries)] * 3))
+
+
+def test_more_runs_than_are_allowed_are_left_to_the_check_of_the_size_where_one_has_headers() -> None:
+    body = with_headers(named(b"a")) + run([]) * RUNS_MAX
+    seen: list[bytes] = []
+
+    count_records(body, check_size=seen.append)
+
+    assert seen == [body]
+
+
+def test_a_large_record_with_headers_is_checked_for_its_size() -> None:
+    columns = record_pb2.RecordRun(value_lengths=[2 << 20], values=bytes(2 << 20), headers=[named(b"a")])
+    body = record_pb2.RecordPage(runs=[columns]).SerializeToString()
+    seen: list[bytes] = []
+
+    assert count_records(body, check_size=seen.append) == 1
+    assert seen == [body]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from forebay.page.columns import columns_of, records_at
 from forebay.page.encoding import encode_columns, encode_headers
-from forebay.page.format import MalformedPage
-from forebay.page.header_pairs import Headers, pairs_of
+from forebay.page.format import HEADERS_MAX, MalformedPage
+from forebay.page.header_pairs import Headers, count_alike, pairs_of
 from forebay.page.runs import general_runs, runs_of, usual_runs
 from forebay.v1 import record_pb2
 
@@ -141,3 +141,57 @@ def _columns(body: bytes, *, usual: bool) -> object:
 def test_headers_that_cannot_be_parsed_are_refused() -> None:
     with pytest.raises(MalformedPage, match="the headers of a record cannot be parsed"):
         pairs_of([b"\x0a\x06\x0a\x01n\x12\x01v", b"\x0a\x7f"])
+
+
+def fields_of(*messages: bytes) -> bytes:
+    return b"".join(b"\x32" + _length(one) + one for one in messages)
+
+
+@given(
+    pairs=PAIRS.filter(lambda pairs: all(0 < len(name) < 100 for name, _ in pairs)),
+    other=PAIRS,
+    count=st.integers(1, 9),
+)
+def test_headers_of_one_layout_are_counted_at_once_and_no_others(
+    pairs: list[tuple[str, bytes]], other: list[tuple[str, bytes]], count: int
+) -> None:
+    message, changed = encode_headers(pairs), encode_headers([(name, value[::-1]) for name, value in pairs])
+    strange = encode_headers(other)
+
+    assert count_alike(fields_of(*[message] * count, changed)) == count + 1
+    if [(name, len(value)) for name, value in other] != [(name, len(value)) for name, value in pairs]:
+        assert count_alike(fields_of(*[message] * count, strange, message)) is None
+
+
+@given(
+    pairs=st.lists(st.tuples(st.sampled_from(["n", "name"]), st.binary(max_size=3)), max_size=3),
+    count=st.integers(1, 5),
+    at=st.integers(0, 99),
+    byte=st.integers(0, 255),
+)
+def test_damaged_headers_are_counted_only_where_protobuf_reads_as_many(
+    pairs: list[tuple[str, bytes]], count: int, at: int, byte: int
+) -> None:
+    fields = bytearray(fields_of(*[encode_headers(pairs)] * count))
+    fields[at % len(fields)] = byte
+    counted = count_alike(bytes(fields))
+
+    if counted is not None:
+        run = record_pb2.RecordRun.FromString(bytes(fields))
+        assert len(run.headers) == counted
+        assert run.SerializeToString() == bytes(fields)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        encode_headers([("n", b"")] * (HEADERS_MAX + 1)),
+        encode_headers([("n" * 200, b"v")] * 3),
+        b"\x0a\x03\x0a\x01\xff",
+        b"\x78\x01",
+    ],
+    ids=["too many", "much to compare", "a name that is no text", "an unknown field"],
+)
+def test_headers_that_are_not_usual_are_left_to_protobuf(message: bytes) -> None:
+    assert count_alike(fields_of(message, message)) is None
+    assert count_alike(b"") is None
