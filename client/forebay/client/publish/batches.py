@@ -92,8 +92,8 @@ class Batch:
     ) -> None:
         """Append one record of ``size`` content bytes that takes ``held_bytes`` of memory."""
         count = len(self.values)
-        if not self.is_rich and (key is not None or event_time_us is not None or headers):
-            self._enrich()
+        if key is not None or event_time_us is not None or headers:
+            self.enrich()
         self.values.append(value)
         self.body_bytes += size + self.record_bytes
         self.held_bytes += held_bytes
@@ -113,18 +113,19 @@ class Batch:
             self.headers = [b""] * count
             self.headers.append(headers)
 
-    def _enrich(self) -> None:
-        """Count the columns for keys, times and headers for all records of the batch."""
-        self.is_rich = True
-        self.record_bytes = RICH_RECORD_BYTES
-        self.body_bytes += len(self.values) * RICH_BYTES
+    def enrich(self) -> None:
+        """Count the columns for keys, times and headers for all records of the batch. Idempotent."""
+        if not self.is_rich:
+            self.is_rich = True
+            self.record_bytes = RICH_RECORD_BYTES
+            self.body_bytes += len(self.values) * RICH_BYTES
 
     def extend(self, columns: SizedColumns, first: int, end: int) -> None:
         """Append the records ``[first, end)``, which have values and possibly keys only."""
         count = len(self.values)
         values, keys, _ = columns.part(first, end)
-        if keys is not None and not self.is_rich:
-            self._enrich()
+        if keys is not None:
+            self.enrich()
         self.values.extend(values)
         size = columns.size(first, end)
         self.body_bytes += size + len(values) * self.record_bytes

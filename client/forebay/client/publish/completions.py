@@ -118,40 +118,40 @@ class RecordFuture(PublishFuture):
     first wait or callback before the page is settled: most futures are dropped, or read afterwards.
     """
 
-    __slots__ = ("_index", "_page")
+    __slots__ = ("index", "page")
 
     WHOLE: Final = -1
     """Index for the receipt of the whole page."""
 
     def __init__(self, page: PageResult, index: int) -> None:
-        self._page = page
-        self._index = index
+        self.page = page
+        self.index = index
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the base class, which is built on first use."""
         if name not in _FUTURE_STATE:
             raise AttributeError(name)
-        self._page.build(self)
+        self.page.build(self)
         return vars(self)[name]
 
     def begin_wait(self) -> None:
         """Note that a caller begins to wait."""
-        self._page.begin_wait()
+        self.page.begin_wait()
 
     def done(self) -> bool:
         """Return True if the page is stored or has failed."""
-        return self._page.outcome is not None
+        return self.page.outcome is not None
 
     def result(self, timeout: float | None = None) -> Receipt:
         """Return the record's own receipt, or raise the failure of its page."""
-        outcome = self._page.outcome or self._page.wait(timeout)
+        outcome = self.page.outcome or self.page.wait(timeout)
         if isinstance(outcome, ForebayError):
             raise outcome
         return self._own(outcome)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Return the failure of the page, None if it is stored."""
-        outcome = self._page.outcome or self._page.wait(timeout)
+        outcome = self.page.outcome or self.page.wait(timeout)
         return outcome if isinstance(outcome, ForebayError) else None
 
     def complete(self, outcome: Receipt | ForebayError) -> None:
@@ -162,7 +162,7 @@ class RecordFuture(PublishFuture):
             self.set_result(self._own(outcome))
 
     def _own(self, receipt: Receipt) -> Receipt:
-        return receipt if self._index == self.WHOLE else _part(receipt, self._index, 1)
+        return receipt if self.index == self.WHOLE else _part(receipt, self.index, 1)
 
 
 class ManyFuture(PublishFuture):

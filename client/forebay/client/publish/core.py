@@ -142,28 +142,27 @@ class PublisherCore:
             self._check(partition)
         if type(value) is not bytes or (key is not None and type(key) is not bytes):
             raise InvalidPage("value must be bytes, key must be bytes or None")
-        size = len(value)
+        size, buffer = len(value), self._buffer
         if key is None and event_time is None and not headers:
-            if size > self._buffer.record_bytes_max:
+            if size > buffer.record_bytes_max:
                 self._check_size(size)
-            return self._buffer.put(partition, value, size, wait)
-        held_bytes = size + HELD_BYTES
-        stored, time_us = b"", None
+            return buffer.put(partition, value, size, wait)
+        overhead, stored, time_us = HELD_BYTES, b"", None
         if headers:
             stored = convert.headers_message(headers)
             size += len(stored)
-            held_bytes += len(stored) + HELD_BYTES
+            overhead += HELD_BYTES
         if key is not None:
             size += len(key)
-            held_bytes += len(key) + HELD_BYTES
+            overhead += HELD_BYTES
             if partition is None:
-                partition = crc32(key) % self._buffer.partitions
-        if size > self._buffer.record_bytes_max:
+                partition = crc32(key) % buffer.partitions
+        if size > buffer.record_bytes_max:
             self._check_size(size)
         if event_time is not None:
             time_us = convert.to_us(event_time)
-            held_bytes += HELD_BYTES
-        return self._buffer.put_rich(partition, value, key, time_us, stored, size, held_bytes, wait)
+            overhead += HELD_BYTES
+        return buffer.put_rich(partition, value, key, time_us, stored, size, size + overhead, wait)
 
     async def add_many(
         self, values: Sequence[bytes], keys: Sequence[bytes | None] | None, partition: int | None, future: ManyFuture

@@ -40,6 +40,16 @@ V = TypeVar("V")
 HEADER_NAME_BYTES_MAX: Final = 256
 _NO_HEADER: Final = (AttributeError, TypeError, ValueError)
 """Failures of what is no pair of a name and a value, and of text that cannot be encoded."""
+_NONE_YET: Final = object()
+_NO_FIELD: Final[tuple[object, bytes]] = (_NONE_YET, b"")
+LAST_FIELDS_MAX: Final = 1_024
+LAST_BYTES_MAX: Final = 64
+LAST_FIELDS: Final[dict[str, tuple[object, bytes]]] = {}
+"""Last short value of a header by name, and its field in a page.
+
+Many programs pass one object with every record. Only the same object counts as the same value, and only an
+immutable one is kept.
+"""
 _HEADER_TYPES: Final = "the name of a header must be text that can be encoded as UTF-8, its value bytes or text"
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
@@ -152,7 +162,10 @@ def to_us(event_time: datetime | int) -> int:
         return event_time
     if event_time.tzinfo is None:
         raise InvalidPage("event_time has no time zone; use datetime(..., tzinfo=UTC)")
-    return (event_time - EPOCH) // MICROSECOND
+    since = event_time - EPOCH
+    if type(since) is timedelta:  # a division would take twice as long
+        return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    return since // MICROSECOND
 
 
 def stamp(when: datetime | int) -> Timestamp:
@@ -182,15 +195,22 @@ def headers(given: HeadersLike | None) -> Headers:
 
 def headers_message(given: HeadersLike) -> bytes:
     """Return the headers of a record as they are in a page. Raises ``InvalidPage`` as ``headers``."""
-    pairs = _pairs(given)
-    fields: list[bytes] = []
+    pairs = given.items() if type(given) is dict and len(given) <= HEADERS_MAX else _pairs(given)
+    message = b""
     try:
         for name, value in pairs:
-            stored = value if type(value) is bytes else _text(value)
-            fields += (_header_head(name, len(stored)), stored)
+            known, field = LAST_FIELDS.get(name, _NO_FIELD)
+            if known is not value:
+                stored = value if type(value) is bytes else _text(value)
+                field = _header_head(name, len(stored)) + stored
+                if len(stored) <= LAST_BYTES_MAX and (type(value) is bytes or type(value) is str):
+                    if known is _NONE_YET and len(LAST_FIELDS) >= LAST_FIELDS_MAX:
+                        LAST_FIELDS.clear()
+                    LAST_FIELDS[name] = value, field
+            message += field
     except _NO_HEADER as failure:
         raise InvalidPage(_HEADER_TYPES) from failure
-    return b"".join(fields)
+    return message
 
 
 @lru_cache(maxsize=4096)
@@ -201,6 +221,8 @@ def _header_head(name: str, value_bytes: int) -> bytes:
 
 
 def _text(value: object) -> bytes:
+    if type(value) is str:
+        return value.encode()
     if not isinstance(value, str):
         raise TypeError(type(value).__name__)
     return value.encode()

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import grpc
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from forebay.client.publish.batches import Batch
 from forebay.client.publish.send_buffer import SendBuffer
 from forebay.client.publish.sender import PublishStreamState, Sender
+from forebay.client.publish.sized_columns import HELD_BYTES
 from forebay.client.settings import PublisherSettings
 from forebay.client.telemetry import Telemetry
 from forebay.client.transport.operations import blocked
@@ -68,3 +72,41 @@ def test_a_staged_publisher_ends_with_its_page_that_expired_although_another_pag
     error = sender.fatal_error()
     assert error is not None
     assert (error.reason, error.retryable) == (Reason.DELIVERY_TIMEOUT.name, False)
+
+
+@given(
+    records=st.lists(
+        st.tuples(
+            st.binary(max_size=5),
+            st.none() | st.binary(max_size=5),
+            st.none() | st.integers(0, 9),
+            st.sampled_from([b"", b"headers"]),
+        ),
+        min_size=1,
+        max_size=20,
+    ),
+    held_bytes=st.integers(1, 99),
+)
+def test_a_page_has_the_records_and_sizes_of_a_batch_that_they_are_added_to_one_by_one(
+    records: list[tuple[bytes, bytes | None, int | None, bytes]], held_bytes: int
+) -> None:
+    buffer, expected = SendBuffer(PublisherSettings(linger_ms=60_000), Telemetry("s"), lambda: 0.0), Batch(0, 0.0, 1)
+    buffer.partitions = 1
+    for number, (value, key, time, headers) in enumerate(records):
+        size = len(value) + len(key or b"") + len(headers)
+        if key is None and time is None and not headers:
+            future = buffer.put(0, value, size)
+            held = size + HELD_BYTES
+        else:
+            future = buffer.put_rich(0, value, key, time, headers, size, held_bytes)
+            held = held_bytes
+        expected.add(value, key, time, headers, size, held)
+        assert (future.page, future.index) == (buffer.batches.by_partition[0].result, number)
+
+    found = buffer.batches.by_partition[0]
+
+    assert (found.values, found.keys, found.event_times_us, found.headers) == (
+        *(expected.values, expected.keys, expected.event_times_us, expected.headers),
+    )
+    assert (found.body_bytes, found.held_bytes) == (expected.body_bytes, expected.held_bytes)
+    assert buffer.bytes == expected.held_bytes

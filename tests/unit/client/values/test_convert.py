@@ -6,10 +6,13 @@ from typing import Any
 import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
+from hypothesis import given
+from hypothesis import strategies as st
 
 from forebay.client import InvalidPage
+from forebay.client.values import convert
 from forebay.client.values.brokers import BrokerInfo
-from forebay.client.values.convert import from_us, to_us, value
+from forebay.client.values.convert import EPOCH, MICROSECOND, from_us, headers_message, to_us, value
 from forebay.client.values.dead_letters import DeadLetter
 from forebay.client.values.epochs import Epoch, EpochPart, Producer
 from forebay.client.values.explanations import Explanation, Purged, RecordFlight, RecordLease
@@ -23,6 +26,7 @@ from forebay.client.values.sinks import (
     SubscriptionPartitionStats,
     SubscriptionStats,
 )
+from forebay.page.encoding import encode_headers
 from forebay.v1 import (
     admin_service_pb2,
     buffer_service_pb2,
@@ -52,6 +56,73 @@ def test_a_time_round_trips_to_the_microsecond(when: datetime) -> None:
 def test_a_number_that_is_no_time_is_refused_before_it_is_stored(microseconds: int) -> None:
     with pytest.raises(InvalidPage, match="years 1 to 9999"):
         to_us(microseconds)
+
+
+@given(st.datetimes(timezones=st.timezones() | st.just(UTC)))
+def test_the_microseconds_of_a_time_are_counted_from_1970(when: datetime) -> None:
+    assert to_us(when) == (when - EPOCH) // MICROSECOND
+
+
+def test_a_time_of_a_kind_whose_differences_are_finer_is_rounded_down() -> None:
+    class Fine(timedelta):
+        def __floordiv__(self, other: Any) -> Any:
+            return -8 if other == MICROSECOND else NotImplemented
+
+    class Instant(datetime):
+        def __sub__(self, other: Any) -> Any:
+            return Fine(microseconds=-7)
+
+    assert to_us(Instant(1970, 1, 1, tzinfo=UTC)) == -8
+
+
+@given(
+    st.lists(
+        st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([b"", b"x", "x", "\xe4", b"l" * 70])), max_size=3),
+        max_size=6,
+    )
+)
+def test_headers_are_the_same_whatever_was_published_before(messages: list[list[tuple[str, Any]]]) -> None:
+    for pairs in messages:
+        assert headers_message(pairs) == encode_headers(pairs)
+        assert headers_message(dict(pairs)) == encode_headers(dict(pairs).items())
+
+
+@pytest.mark.parametrize("other", [bytearray(b"short"), memoryview(b"short"), None, 5])
+def test_a_header_of_another_type_is_refused_although_its_name_and_an_equal_value_were_published(other: Any) -> None:
+    headers_message({"name": b"short", "unused": b""})
+
+    for name in ("name", "a name that was never published"):
+        with pytest.raises(InvalidPage, match="its value bytes or text"):
+            headers_message({name: other})
+
+
+def test_text_of_another_class_is_encoded_each_time() -> None:
+    class Text(str):
+        __slots__ = ("form",)
+        form: bytes
+
+        def encode(self, *_: Any) -> bytes:
+            return self.form
+
+    text = Text("x")
+    text.form = b"1"
+    first = headers_message({"name": text})
+    text.form = b"2"
+
+    assert (first, headers_message({"name": text})) == tuple(encode_headers([("name", form)]) for form in (b"1", b"2"))
+
+
+def test_few_short_values_of_headers_are_kept() -> None:
+    for number in range(2 * convert.LAST_FIELDS_MAX):
+        headers_message({f"name-{number}": b"v", "long": bytes(convert.LAST_BYTES_MAX + 1)})
+
+    assert 0 < len(convert.LAST_FIELDS) <= convert.LAST_FIELDS_MAX
+    assert "long" not in convert.LAST_FIELDS
+
+
+def test_a_dict_of_too_many_headers_is_refused() -> None:
+    with pytest.raises(InvalidPage, match="65 headers: must be at most 64"):
+        headers_message({f"name-{number}": b"v" for number in range(65)})
 
 
 def test_a_time_without_a_zone_is_refused() -> None:
