@@ -71,8 +71,12 @@ class StoreServer(ABC):
 
     def start(self) -> None:
         """Start the server on its data; returns when it answers."""
-        log = self.folder / "server.log"
-        with log.open("ab") as output:
+        self.launch()
+        self.await_ready()
+
+    def launch(self) -> None:
+        """Start the process of the server on its data."""
+        with self._log.open("ab") as output:
             self._process = subprocess.Popen(
                 self.command(),
                 cwd=self.folder,
@@ -83,13 +87,21 @@ class StoreServer(ABC):
                 user=self.user(),
                 start_new_session=True,
             )
+
+    def await_ready(self) -> None:
+        """Return when the server that was launched answers."""
+        assert self._process is not None
         ends_at = time.monotonic() + START_S
         while not self.is_ready():
             if self._process.poll() is not None or time.monotonic() > ends_at:
                 self.kill()
-                text = log.read_text(errors="replace")[-3000:]
+                text = self._log.read_text(errors="replace")[-3000:]
                 raise AssertionError(f"{type(self).__name__} did not start within {START_S:g} s:\n{text}")
             time.sleep(0.05)
+
+    @property
+    def _log(self) -> Path:
+        return self.folder / "server.log"
 
     def user(self) -> str | None:
         """Return the user of the process; None is the user of the tests."""

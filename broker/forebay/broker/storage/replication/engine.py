@@ -33,12 +33,26 @@ class EngineUnsuitable(EngineError):
     """The engine cannot hold a journal: its address is wrong, or two writers both succeed at one position."""
 
 
+PROBE_RACES: Final = 500
+"""Races that find a service which ignores its conditions now and then."""
+
+
 class Engine(Protocol):
     """Records by position, from 0 on. Calls block, from any thread."""
 
     @property
     def address(self) -> str:
         """Address, without credentials."""
+        ...
+
+    @property
+    def durability(self) -> str:
+        """What the confirmation of a record means, in words."""
+        ...
+
+    @property
+    def races(self) -> int:
+        """Races of `probe` that show whether creations are atomic."""
         ...
 
     def create(self, position: int, pieces: Sequence[Piece]) -> bool:

@@ -13,16 +13,16 @@ from typing import Final
 
 from forebay.broker.storage.replication.engine import Engine, EngineAway, EngineUnsuitable
 
-RACES: Final = 500
 WRITERS: Final = 4
 
 
-def probe(engine: Engine, *, races: int = RACES) -> None:
-    """Race for new names.
+def probe(engine: Engine, *, races: int | None = None) -> None:
+    """Race for new names; by default as often as the engine says.
 
     Raises ``EngineUnsuitable``, or ``EngineAway`` where the engine does not answer, or a race had no winner: its answer
     was lost.
     """
+    races = engine.races if races is None else races
     names = [f"{secrets.token_hex(8)}-{number}" for number in range(races)]
 
     def race(pool: ThreadPoolExecutor, name: str) -> int:

@@ -17,7 +17,7 @@ from obstore.store import ObjectStore
 from forebay.broker.storage.backup.object_target import ObjectTarget
 from forebay.broker.storage.backup.target import Target
 from forebay.broker.storage.replication.batch import COPIED_BYTES_MAX, Piece
-from forebay.broker.storage.replication.engine import EngineAway, EngineFull, name_of
+from forebay.broker.storage.replication.engine import PROBE_RACES, EngineAway, EngineFull, name_of
 from forebay.broker.storage.replication.record import HEADER_BYTES
 
 RECORDS: Final = "records/"
@@ -40,6 +40,8 @@ class BucketEngine:
         """``objects`` has the prefix; ``address`` names both in messages."""
         self._objects: Final = objects
         self.address: Final = address
+        self.durability: Final = "stored by the service, as its storage class says"
+        self.races: Final = PROBE_RACES
 
     def create(self, position: int, pieces: Sequence[Piece]) -> bool:
         """See ``Engine.create``."""

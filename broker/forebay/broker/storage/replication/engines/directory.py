@@ -23,7 +23,7 @@ from forebay.broker.storage.backup.directory_target import DirectoryTarget
 from forebay.broker.storage.backup.target import Target
 from forebay.broker.storage.permissions import DIRECTORY_MODE
 from forebay.broker.storage.replication.batch import Piece
-from forebay.broker.storage.replication.engine import NAME_DIGITS, EngineAway, EngineFull, name_of
+from forebay.broker.storage.replication.engine import NAME_DIGITS, PROBE_RACES, EngineAway, EngineFull, name_of
 from forebay.broker.storage.replication.record import HEADER_BYTES
 
 TEMPORARY: Final = ".new-"
@@ -48,6 +48,8 @@ class DirectoryEngine:
         (directory / RACES).mkdir(DIRECTORY_MODE, parents=creates, exist_ok=True)
         self._directory: Final = directory
         self.address: Final = f"file://{directory.absolute()}"
+        self.durability: Final = "synced to the file system of the directory"
+        self.races: Final = PROBE_RACES
         self._handle: Final = os.open(directory, _DIRECTORY)
         weakref.finalize(self, os.close, self._handle).atexit = False
         opened = os.fstat(self._handle)

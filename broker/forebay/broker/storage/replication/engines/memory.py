@@ -8,7 +8,7 @@ from typing import Final
 
 from forebay.broker.storage.backup.target import Target
 from forebay.broker.storage.replication.batch import Piece
-from forebay.broker.storage.replication.engine import EngineAway, EngineFull
+from forebay.broker.storage.replication.engine import PROBE_RACES, EngineAway, EngineFull
 from forebay.broker.storage.replication.record import HEADER_BYTES
 
 
@@ -49,6 +49,8 @@ class MemoryEngine:
         """Start empty."""
         self.records: dict[int, bytes] = {}
         self.address = "memory://"
+        self.durability = "in memory"
+        self.races = PROBE_RACES
         self.atomic = True
         """False makes both of two writers at one position succeed, as stores without conditional creation do."""
         self.before_create: Callable[[int, bytes], None] = lambda position, record: None

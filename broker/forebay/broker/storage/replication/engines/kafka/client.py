@@ -1,0 +1,228 @@
+"""Log of a topic by Kafka's client: its one partition, appended to and read by offset."""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from forebay.broker.storage.replication.engine import EngineAway
+from forebay.broker.storage.replication.engines.kafka.address import KafkaAddress
+from forebay.broker.storage.replication.engines.kafka.log import Delivered, LogMessage, OffsetsGone
+from forebay.broker.storage.replication.engines.kafka.topic import MESSAGE_BYTES, OVERHEAD_BYTES, reason_of
+
+AHEAD_KIB: Final = 16 << 10
+"""Bytes that a cursor has read ahead at most, in KiB."""
+POLL_S: Final = 0.2
+RETRY_S: Final = 0.05
+READ_AT_ONCE: Final = 500
+_LEADER_CHANGES: Final = frozenset(
+    {
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+    }
+)
+_GONE: Final = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET})
+
+
+class Cursor:
+    """A ``LogCursor``."""
+
+    def __init__(self, settings: Mapping[str, Any], topic: str, timeout_s: float) -> None:
+        self._consumer: Final = Consumer({**settings, **_CURSOR})
+        self._topic: Final = topic
+        self._timeout_s: Final = timeout_s
+        self._next = -1
+        self._ahead: list[LogMessage] = []
+        """Messages that ``at`` has read, and not returned yet, the next one last."""
+
+    def read(self, offset: int) -> list[LogMessage]:
+        """See ``LogCursor.read``."""
+        if offset != self._next:
+            self._consumer.assign([TopicPartition(self._topic, 0, offset)])
+            self._next = offset
+        ends_at = time.monotonic() + self._timeout_s
+        found: list[LogMessage] = []
+        while not found and (left := ends_at - time.monotonic()) > 0:
+            first = self._consumer.poll(left)
+            if first is None:
+                break
+            read = (self._taken(one) for one in (first, *self._consumer.consume(READ_AT_ONCE, 0)))
+            found = [one for one in read if one is not None]
+        if found:
+            self._next = found[-1].offset + 1
+        return found
+
+    def at(self, offset: int) -> LogMessage | None:
+        """See ``LogCursor.at``."""
+        while self._ahead and self._ahead[-1].offset < offset:
+            self._ahead.pop()
+        if not self._ahead or self._ahead[-1].offset != offset:
+            self._ahead = self.read(offset)[::-1]
+        found = self._ahead.pop() if self._ahead else None
+        return found if found is not None and found.offset == offset else None
+
+    def _taken(self, found: Message) -> LogMessage | None:
+        """Return a message, None for an error that passes. Raises ``OffsetsGone``."""
+        error, offset = found.error(), found.offset()
+        if error is not None:
+            if error.code() in _GONE:
+                self._next = -1
+                raise OffsetsGone(error.str())
+            return None
+        assert offset is not None
+        key, value = found.key(), found.value()
+        return LogMessage(offset, _bytes(key) if key is not None else None, _bytes(value or b""))
+
+    def close(self) -> None:
+        """End the connections."""
+        self._consumer.close()
+
+
+class TopicLog:
+    """A ``Log``."""
+
+    def __init__(self, address: KafkaAddress, timeout_s: float) -> None:
+        """Nothing is sent before the first call."""
+        self._address: Final = address
+        self._timeout_s: Final = timeout_s
+        self._trouble: Final = _Trouble()
+        settings: dict[str, Any] = {
+            "bootstrap.servers": address.servers,
+            "error_cb": self._trouble.note,
+            "log_level": 0,
+            "reconnect.backoff.max.ms": 1_000,
+            **address.settings,
+        }
+        self.admin: Final = AdminClient(settings)
+        self._producer: Final = Producer({**settings, **_PRODUCER, "message.timeout.ms": int(timeout_s * 1_000)})
+        self._tail: Final = Cursor(settings, address.topic, timeout_s)
+        self._reader: Final = Cursor(settings, address.topic, timeout_s)
+        # A request of a cursor waits behind its fetch, which Kafka answers only once there is a message.
+        self._asker: Final = Consumer({**settings, **_CURSOR})
+        ended = threading.Event()
+        thread = threading.Thread(target=_serve, args=(self._producer, ended), name="forebay-kafka", daemon=True)
+        thread.start()
+        weakref.finalize(self, _close, thread, ended, (self._tail, self._reader, self._asker))
+
+    @property
+    def tail(self) -> Cursor:
+        """See ``Log.tail``."""
+        return self._tail
+
+    @property
+    def reader(self) -> Cursor:
+        """See ``Log.reader``."""
+        return self._reader
+
+    def append(self, key: bytes, value: bytes, delivered: Delivered) -> None:
+        """See ``Log.append``."""
+
+        def report(error: KafkaError | None, message: Message) -> None:
+            offset = message.offset()
+            delivered(error.str() if error is not None else None, offset if offset is not None else -1)
+
+        ends_at = time.monotonic() + self._timeout_s
+        with self._failing():
+            while True:
+                try:
+                    self._producer.produce(self._address.topic, value, key, partition=0, on_delivery=report)
+                except BufferError as full:
+                    if time.monotonic() > ends_at:
+                        raise self.away("its client has too many messages that are not confirmed") from full
+                    self._producer.poll(POLL_S)
+                else:
+                    return
+
+    def ends(self) -> tuple[int, int]:
+        """See ``Log.ends``."""
+        ends_at = time.monotonic() + self._timeout_s
+        while True:
+            left = max(POLL_S, ends_at - time.monotonic())
+            try:
+                return self._asker.get_watermark_offsets(TopicPartition(self._address.topic, 0), timeout=left)
+            except KafkaException as error:
+                # After a change of the leader the client asks the former one, until it hears of the new one.
+                if error.args[0].code() not in _LEADER_CHANGES or time.monotonic() > ends_at:
+                    raise self.away(reason_of(error)) from error
+            time.sleep(RETRY_S)
+
+    def delete_before(self, offset: int) -> None:
+        """See ``Log.delete_before``."""
+        place = TopicPartition(self._address.topic, 0, offset)
+        with self._failing():
+            limits = {"request_timeout": self._timeout_s, "operation_timeout": self._timeout_s}
+            self.admin.delete_records([place], **limits)[place].result()
+
+    def away(self, what: str) -> EngineAway:
+        """See ``Log.away``."""
+        return EngineAway(f"{self._address}: {what}{self._trouble.text()}")
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        try:
+            yield
+        except KafkaException as error:
+            raise self.away(reason_of(error)) from error
+
+
+class _Trouble:
+    """Last error that the client has reported beside an answer."""
+
+    def __init__(self) -> None:
+        self._last: KafkaError | None = None
+
+    def note(self, error: KafkaError) -> None:
+        self._last = error
+
+    def text(self) -> str:
+        return f" ({self._last.str()})" if self._last is not None else ""
+
+
+_PRODUCER: Final[dict[str, Any]] = {
+    "acks": "all",
+    "compression.type": "none",
+    "linger.ms": 0,
+    "message.max.bytes": MESSAGE_BYTES + OVERHEAD_BYTES,
+    "queue.buffering.max.kbytes": 256 << 10,
+    "retry.backoff.ms": 50,
+}
+"""A message that the client sends twice has no effect the second time, so idempotence is not needed."""
+_CURSOR: Final[dict[str, Any]] = {
+    "auto.offset.reset": "error",
+    "enable.auto.commit": False,
+    "fetch.error.backoff.ms": 50,
+    "fetch.message.max.bytes": MESSAGE_BYTES + OVERHEAD_BYTES,
+    "fetch.queue.backoff.ms": 2,
+    "group.id": "forebay",
+    "isolation.level": "read_uncommitted",
+    "queued.max.messages.kbytes": AHEAD_KIB,
+}
+"""The group is only named: nothing is subscribed or committed."""
+
+
+def _bytes(found: str | bytes) -> bytes:
+    return found.encode() if isinstance(found, str) else found
+
+
+def _serve(producer: Producer, ended: threading.Event) -> None:
+    """Call what waits for confirmations."""
+    while not ended.is_set():
+        producer.poll(POLL_S)
+
+
+def _close(thread: threading.Thread, ended: threading.Event, readers: tuple[Cursor | Consumer, ...]) -> None:
+    ended.set()
+    if thread is not threading.current_thread():
+        thread.join()
+    for reader in readers:
+        reader.close()

@@ -1,0 +1,114 @@
+"""Engine in a topic of Kafka with one partition, or of a system with its protocol.
+
+Records, named objects and files are objects whose messages are in the partition, see ``objects``: its order decides
+which of two writers succeeds. What is read comes from one log in one order. An answer may be late, but never mixes
+times: a reader that finds a record, and then no checkpoint above it, finds a state that the journal had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Final
+
+from forebay.broker.storage.backup.target import Target
+from forebay.broker.storage.replication.batch import Piece
+from forebay.broker.storage.replication.engine import name_of
+from forebay.broker.storage.replication.engines.kafka.address import KafkaAddress
+from forebay.broker.storage.replication.engines.kafka.client import TopicLog
+from forebay.broker.storage.replication.engines.kafka.objects import StoredObject
+from forebay.broker.storage.replication.engines.kafka.store import GARBAGE_BYTES, TIMEOUT_S, TopicStore
+from forebay.broker.storage.replication.engines.kafka.target import TopicTarget
+from forebay.broker.storage.replication.engines.kafka.topic import open_topic
+
+RECORDS: Final = "records/"
+RACES: Final = "races/"
+NAMED: Final = "named/"
+FILES: Final = "files/"
+PROBE_RACES: Final = 20
+"""The order of the partition decides, whatever Kafka does: so few show that it is read as it should be."""
+
+
+class KafkaEngine:
+    """``Engine`` in a topic."""
+
+    def __init__(self, address: KafkaAddress, *, creates: bool = True, garbage_bytes: int = GARBAGE_BYTES) -> None:
+        """Create the topic if it does not exist, unless ``creates`` is False.
+
+        Raises ``EngineUnsuitable`` for a topic that could lose records, ``EngineAway``, and ``FileNotFoundError``.
+        """
+        self.address: Final = str(address)
+        log = TopicLog(address, TIMEOUT_S)
+        topic = open_topic(address, log.admin, creates=creates, timeout_s=TIMEOUT_S)
+        self.durability: Final = topic.durability
+        self.races: Final = PROBE_RACES
+        self._store: Final = TopicStore(log, self.address, topic.message_bytes, garbage_bytes=garbage_bytes)
+
+    def create(self, position: int, pieces: Sequence[Piece]) -> bool:
+        """See ``Engine.create``."""
+        return self._store.create(RECORDS + name_of(position), pieces)
+
+    def read(self, position: int) -> bytes | None:
+        """See ``Engine.read``."""
+        return self._bytes(self._store.find_known(RECORDS + name_of(position)))
+
+    def peek(self, position: int) -> bytes | None:
+        """See ``Engine.peek``."""
+        found = self._store.find_known(RECORDS + name_of(position))
+        return found.begin if found is not None else None
+
+    def sizes(self, first: int, end: int) -> Iterator[tuple[int, int]]:
+        """See ``Engine.sizes``."""
+        found = ((int(each.name.removeprefix(RECORDS)), each.size) for each in self._store.below(RECORDS))
+        yield from sorted((position, size) for position, size in found if first <= position < end)
+
+    def replace(self, position: int, pieces: Sequence[Piece]) -> None:
+        """See ``Engine.replace``."""
+        self._store.put(RECORDS + name_of(position), pieces)
+
+    def delete(self, positions: Sequence[int]) -> None:
+        """See ``Engine.delete``."""
+        self._store.delete([RECORDS + name_of(position) for position in positions])
+        self._store.reclaim()
+
+    def create_named(self, name: str, content: bytes) -> bool:
+        """See ``Engine.create_named``."""
+        return self._store.create(NAMED + name, (content,))
+
+    def read_named(self, name: str) -> bytes | None:
+        """See ``Engine.read_named``."""
+        return self._bytes(self._store.find(NAMED + name))
+
+    def put_named(self, name: str, content: bytes) -> None:
+        """See ``Engine.put_named``."""
+        self._store.put(NAMED + name, (content,))
+
+    def delete_named(self, name: str) -> None:
+        """See ``Engine.delete_named``."""
+        self._store.delete([NAMED + name])
+
+    def names(self, folder: str) -> list[str]:
+        """See ``Engine.names``."""
+        return sorted(each.name.removeprefix(NAMED) for each in self._store.below(f"{NAMED}{folder}/"))
+
+    def files(self) -> Target:
+        """See ``Engine.files``."""
+        return TopicTarget(self._store, FILES)
+
+    def free_bytes(self) -> int | None:
+        """Return None: Kafka has no such number for clients; see ``Engine.free_bytes``."""
+        return None
+
+    def race(self, name: str) -> bool:
+        """See ``Engine.race``."""
+        return self._store.create(RACES + name, ())
+
+    def end_races(self, names: Sequence[str]) -> None:
+        """See ``Engine.end_races``."""
+        self._store.delete([RACES + name for name in names])
+
+    def _bytes(self, found: StoredObject | None) -> bytes | None:
+        if found is not None:
+            with suppress(FileNotFoundError):  # removed meanwhile
+                return b"".join(self._store.parts(found))
+        return None

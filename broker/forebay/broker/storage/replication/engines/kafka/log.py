@@ -1,0 +1,72 @@
+"""Contract of a log: messages by consecutive offsets, of which the first ones are deleted now and then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, TypeAlias
+
+from forebay.broker.storage.replication.engine import EngineAway
+
+
+class OffsetsGone(Exception):
+    """The offsets to read were deleted."""
+
+
+class LogMessage(NamedTuple):
+    """A message of the log."""
+
+    offset: int
+    key: bytes | None
+    value: bytes
+
+
+Delivered: TypeAlias = Callable[[str | None, int], None]
+"""Called with None and the offset of a message that is confirmed, or with the error."""
+
+
+class LogCursor(Protocol):
+    """Reader of a log. For one thread at a time."""
+
+    def read(self, offset: int) -> list[LogMessage]:
+        """Return messages from an offset on; none if there is none within the time limit of the log.
+
+        Raises ``OffsetsGone`` and ``EngineAway``.
+        """
+        ...
+
+    def at(self, offset: int) -> LogMessage | None:
+        """Return the message at an offset, None if it is not there within the time limit. Raises as ``read`` does.
+
+        The following ones are read with it, and returned without another request.
+        """
+        ...
+
+
+class Log(Protocol):
+    """Log of one topic. Its methods may be called by any thread."""
+
+    @property
+    def tail(self) -> LogCursor:
+        """Cursor for what was appended last."""
+        ...
+
+    @property
+    def reader(self) -> LogCursor:
+        """Cursor for what was appended at any time."""
+        ...
+
+    def ends(self) -> tuple[int, int]:
+        """Return the first offset, and the one behind the last message that is confirmed. Raises ``EngineAway``."""
+        ...
+
+    def append(self, key: bytes, value: bytes, delivered: Delivered) -> None:
+        """Append a message; ``delivered`` is called by another thread. Raises ``EngineAway``."""
+        ...
+
+    def delete_before(self, offset: int) -> None:
+        """Delete the messages below an offset. Raises ``EngineAway``."""
+        ...
+
+    def away(self, what: str) -> EngineAway:
+        """Return the error for a request that failed or has no answer."""
+        ...

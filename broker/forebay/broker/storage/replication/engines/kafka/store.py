@@ -1,0 +1,385 @@
+"""Store of objects in a topic: changes are appended, and what is read is as of the end of the topic.
+
+A change is confirmed by all replicas that are in sync. Whether it has an effect is known once everything below it in
+the partition is: own messages are known without a read, and what others wrote between them is read.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Final, TypeVar
+
+from forebay.broker.storage.replication.batch import Piece
+from forebay.broker.storage.replication.engine import EngineAway, EngineUnsuitable
+from forebay.broker.storage.replication.engines.kafka.carrying import best_cut
+from forebay.broker.storage.replication.engines.kafka.log import Log, LogMessage, OffsetsGone
+from forebay.broker.storage.replication.engines.kafka.message import Header, MessageKind, MessageUnknown, decode, encode
+from forebay.broker.storage.replication.engines.kafka.objects import SEPARATOR, Change, Objects, StoredObject
+from forebay.broker.storage.replication.record import HEADER_BYTES
+
+TIMEOUT_S: Final = 15.0
+"""Time limit of one request, and of a read without progress; the caller repeats it."""
+GARBAGE_BYTES: Final = 64 << 20
+"""Least bytes that are freed at once."""
+ABANDONED_S: Final = 60.0
+"""Time without a new part from which a change that is not complete has no writer."""
+CACHED_BYTES: Final = 64 << 20
+"""Bytes of messages that were read with the end, for a follower that reads them next."""
+FRESH_S: Final = 1.0
+"""Age of what is known from which it is read again, where it need not be as of now."""
+ORDER_S: Final = 0.005
+"""Wait for own messages below an offset, before they are read as those of others are."""
+SMALL_BYTES: Final = 64 << 10
+"""Largest own message that is kept as those of others are."""
+IN_FLIGHT_MAX: Final = 8
+"""Unconfirmed messages of one change."""
+READS_MAX: Final = 5
+"""Times that a read begins again because what it reads was carried meanwhile."""
+
+_T = TypeVar("_T")
+
+
+class _Pending:
+    """A change of this process."""
+
+    def __init__(self, number: int) -> None:
+        self.number: Final = number
+        self.sent = 0
+        self.confirmed = 0
+        self.end = 0
+        """Offset behind its last message that is confirmed."""
+        self.error: str | None = None
+        self.has_effect: bool | None = None
+        """None before everything below its last message is known."""
+
+
+class TopicStore:
+    """Objects by name. Calls block, from any thread; all raise ``EngineAway`` and ``EngineUnsuitable``."""
+
+    def __init__(
+        self,
+        log: Log,
+        name: str,
+        part_bytes: int,
+        *,
+        garbage_bytes: int = GARBAGE_BYTES,
+        abandoned_s: float = ABANDONED_S,
+        timeout_s: float = TIMEOUT_S,
+    ) -> None:
+        """``name`` is that of the topic in errors, ``part_bytes`` the largest value of a message."""
+        self._log: Final = log
+        self._name: Final = name
+        self._part_bytes: Final = part_bytes
+        self._garbage_bytes: Final = garbage_bytes
+        self._abandoned_s: Final = abandoned_s
+        self._timeout_s: Final = timeout_s
+        self._writer: Final = secrets.randbits(64)
+        self._number = 0
+        self._pending: dict[int, _Pending] = {}
+        self._in_flight = 0
+        self._own: dict[int, tuple[Header, int, bytes]] = {}
+        """Own messages by offset that are confirmed, and behind one that is not known yet."""
+        self._objects: Objects | None = None
+        self._refreshed_at = -FRESH_S
+        self._cache: OrderedDict[int, bytes] = OrderedDict()
+        self._cached_bytes = 0
+        self._noticed: dict[tuple[int, int], float] = {}
+        """Times at which changes that are not complete were noticed."""
+        self._changed: Final = threading.Condition()  # protects all of the above, held for look-ups
+        self._reads_end: Final = threading.Lock()  # held while the end of the log is read
+        self._reads: Final = threading.Lock()  # held while older messages are read
+        self._reclaims: Final = threading.Lock()
+
+    # -- changes
+
+    def create(self, name: str, pieces: Sequence[Piece]) -> bool:
+        """Add an object; returns False, without effect, if the name has one."""
+        return self._change(MessageKind.CREATE, name, pieces)
+
+    def put(self, name: str, pieces: Iterable[Piece]) -> None:
+        """Add or replace an object, as a whole."""
+        if not self._change(MessageKind.PUT, name, pieces):
+            raise EngineAway(f"{self._name}: {name} took too long, and was ended by another broker")
+
+    def delete(self, names: Sequence[str]) -> None:
+        """Remove objects; those that do not exist are left out."""
+        line: list[bytes] = []
+        for name in names:
+            line.append(name.encode())
+            if sum(map(len, line)) > self._part_bytes // 2:
+                self._change(MessageKind.DELETE, "", [SEPARATOR.join(line)])
+                line = []
+        if line:
+            self._change(MessageKind.DELETE, "", [SEPARATOR.join(line)])
+
+    def _change(self, kind: MessageKind, name: str, pieces: Iterable[Piece], *, base: int = 0, origin: int = 0) -> bool:
+        """Append a change; returns whether it has an effect."""
+        with self._changed:
+            pending = _Pending(self._number)
+            self._number += 1
+            self._pending[pending.number] = pending
+        try:
+            part, value = 0, None
+            for following in _cut(pieces, self._part_bytes):
+                if value is not None:
+                    self._append(
+                        pending, Header(kind, self._writer, pending.number, name, part, 0, base, origin), value
+                    )
+                    part += 1
+                value = following
+            header = Header(kind, self._writer, pending.number, name, part, part + 1, base, origin)
+            self._append(pending, header, value or b"")
+            return self._effect(pending)
+        finally:
+            with self._changed:
+                del self._pending[pending.number]
+
+    def _append(self, pending: _Pending, header: Header, value: bytes) -> None:
+        is_small = len(value) <= SMALL_BYTES or header.kind is MessageKind.DELETE
+        content = value if is_small else value[:HEADER_BYTES]
+        with self._changed:
+            if not self._changed.wait_for(
+                lambda: pending.error is not None or pending.sent - pending.confirmed < IN_FLIGHT_MAX, self._timeout_s
+            ):
+                raise self._log.away("no confirmation")
+            if pending.error is not None:
+                raise self._log.away(pending.error)
+            pending.sent += 1
+            self._in_flight += 1
+        try:
+            self._log.append(encode(header), value, partial(self._delivered, pending, header, len(value), content))
+        except EngineAway:
+            with self._changed:
+                self._in_flight -= 1
+            raise
+
+    def _delivered(
+        self, pending: _Pending, header: Header, size: int, content: bytes, error: str | None, offset: int
+    ) -> None:
+        """Note a confirmation, in the thread of the log."""
+        with self._changed:
+            self._in_flight -= 1
+            if error is not None:
+                pending.error = error
+            else:
+                pending.confirmed += 1
+                pending.end = max(pending.end, offset + 1)
+                if self._objects is None or offset >= self._objects.end:
+                    self._own[offset] = (header, size, content)
+                self._take_own()
+            self._changed.notify_all()
+
+    def _take_own(self) -> None:
+        """Take own messages that follow what is known."""
+        objects = self._objects
+        while objects is not None and (own := self._own.pop(objects.end, None)) is not None:
+            header, size, content = own
+            if len(content) == size:
+                self._keep(objects.end, content)
+            self._note(objects.take(header, size, content))
+
+    def _note(self, change: Change | None) -> None:
+        if change is not None and change.writer == self._writer:
+            pending = self._pending.get(change.number)
+            if pending is not None and pending.has_effect is None:  # the first one counts: the log may have it twice
+                pending.has_effect = change.has_effect
+
+    def _effect(self, pending: _Pending) -> bool:
+        """Wait until a change is confirmed, and everything below it is known."""
+        with self._changed:
+            if not self._changed.wait_for(
+                lambda: pending.error is not None or pending.confirmed == pending.sent, self._timeout_s
+            ):
+                raise self._log.away("no confirmation")
+            if pending.error is not None:
+                raise self._log.away(pending.error)
+            self._changed.wait_for(lambda: pending.has_effect is not None or not self._in_flight, ORDER_S)
+            if pending.has_effect is not None:
+                return pending.has_effect
+        self._read_end(pending.end)
+        return bool(pending.has_effect)  # None if another broker has ended it
+
+    # -- reads
+
+    def find(self, name: str) -> StoredObject | None:
+        """Return an object as of now, None for a name without one."""
+        self.refresh()
+        return self._known(lambda objects: objects.get(name))
+
+    def find_known(self, name: str) -> StoredObject | None:
+        """Return an object as it was within the last ``FRESH_S``, or None if there is none now."""
+        if self._refreshed_at + FRESH_S > time.monotonic():
+            found = self._known(lambda objects: objects.get(name))
+            if found is not None:
+                return found
+        return self.find(name)
+
+    def below(self, prefix: str) -> list[StoredObject]:
+        """Return the objects whose names begin with ``prefix`` as of now, in any order."""
+        self.refresh()
+        return self._known(lambda objects: list(objects.below(prefix)))
+
+    def parts(self, found: StoredObject) -> Iterator[bytes]:
+        """Yield the bytes of an object in parts.
+
+        Raises ``FileNotFoundError`` if it was removed meanwhile.
+        """
+        part, tries = 0, 0
+        while part < len(found.offsets):
+            try:
+                value = self._message(found.offsets[part])
+            except OffsetsGone:
+                again = self.find(found.name)
+                tries += 1
+                if again is None or again.origin != found.origin or tries > READS_MAX:
+                    raise FileNotFoundError(found.name) from None
+                found = again
+            else:
+                yield value
+                part += 1
+
+    def _known(self, look: Callable[[Objects], _T]) -> _T:
+        with self._changed:
+            assert self._objects is not None
+            return look(self._objects)
+
+    def _message(self, offset: int) -> bytes:
+        """Return the value of a message. Raises ``OffsetsGone``."""
+        with self._changed:
+            cached = self._cache.get(offset)
+        if cached is not None:
+            return cached
+        ends_at = time.monotonic() + self._timeout_s
+        with self._reads:
+            while time.monotonic() < ends_at:
+                found = self._log.reader.at(offset)
+                if found is not None:
+                    return found.value
+        raise self._log.away("no answer")
+
+    def refresh(self) -> None:
+        """Read the log to its end as of now."""
+        self._read_end(None)
+
+    def _read_end(self, end: int | None) -> None:
+        """Read the log up to an offset, None for its end as of now."""
+        with self._reads_end:
+            for _ in range(READS_MAX):
+                began = time.monotonic()
+                begin, last = self._log.ends()
+                objects = self._objects if self._objects is not None else Objects(begin)
+                if last < objects.end:
+                    raise self._log.away(f"the topic ends at {last}, and ended at {objects.end} before")
+                try:
+                    self._read_to(objects, last if end is None else end)
+                except OffsetsGone:  # a base was cut: what was carried is behind it
+                    with self._changed:
+                        self._objects, self._refreshed_at = None, -FRESH_S
+                    continue
+                with self._changed:
+                    objects.cut(begin)
+                    self._objects = objects
+                    self._take_own()
+                    if end is None:
+                        self._refreshed_at = began
+                return
+        raise self._log.away("the topic is cut again and again")
+
+    def _read_to(self, objects: Objects, end: int) -> None:
+        """Take the messages up to an offset. Raises ``OffsetsGone``."""
+        while True:
+            with self._changed:
+                at = objects.end
+                for offset in [offset for offset in self._own if offset < at]:
+                    del self._own[offset]
+            if at >= end:
+                return
+            found = self._log.tail.read(at)
+            if not found:
+                raise self._log.away(f"no message at {at} within {self._timeout_s:g} s")
+            with self._changed:
+                for message in found:
+                    self._take(objects, message)
+
+    def _take(self, objects: Objects, message: LogMessage) -> None:
+        offset, key, value = message
+        if offset < objects.end:
+            return  # an own one, known meanwhile
+        if offset > objects.end:
+            raise EngineUnsuitable(
+                f"journal {self._name}: the offsets {objects.end} to {offset - 1} are missing; the topic must not be "
+                "compacted, nor written to in transactions"
+            )
+        try:
+            header = decode(key)
+        except MessageUnknown as error:
+            raise EngineUnsuitable(
+                f"journal {self._name}: the message at {offset} cannot be read, a later version may have written it: "
+                f"{error}"
+            ) from error
+        content = value if header is not None and header.kind is MessageKind.DELETE else value[:HEADER_BYTES]
+        self._note(objects.take(header, len(value), content))
+        self._keep(offset, value)
+
+    def _keep(self, offset: int, value: bytes) -> None:
+        """Keep the value of a message that may be read soon."""
+        self._cached_bytes += len(value) - len(self._cache.pop(offset, b""))
+        self._cache[offset] = value
+        while self._cached_bytes > CACHED_BYTES:
+            self._cached_bytes -= len(self._cache.popitem(last=False)[1])
+
+    # -- space
+
+    def reclaim(self) -> int:
+        """Delete what is not needed at the begin of the log, if it is worth it; returns the bytes."""
+        if not self._reclaims.acquire(blocking=False):
+            return 0
+        try:
+            self._abandon()
+            self.refresh()
+            cut = self._known(lambda objects: best_cut(objects, garbage_bytes=self._garbage_bytes))
+            if cut is None:
+                return 0
+            for found in cut.carried:
+                try:
+                    self._change(MessageKind.CARRY, found.name, self.parts(found), base=cut.base, origin=found.origin)
+                except FileNotFoundError:
+                    continue  # removed meanwhile
+            self._log.delete_before(cut.base)
+            with self._changed:
+                if self._objects is not None:
+                    self._objects.cut(cut.base)
+            return cut.freed_bytes
+        finally:
+            self._reclaims.release()
+
+    def _abandon(self) -> None:
+        """End the changes of writers that are gone."""
+        self.refresh()
+        found, now = self._known(lambda objects: objects.incomplete()), time.monotonic()
+        self._noticed = {key: self._noticed.get(key, now) for key in found}
+        for (writer, number), since in self._noticed.items():
+            if now - since >= self._abandoned_s and (writer, number) in found:
+                self._change(MessageKind.ABANDON, "", (), base=writer, origin=number)
+
+
+def _cut(pieces: Iterable[Piece], size: int) -> Iterator[bytes]:
+    """Cut pieces into values of at most ``size`` bytes."""
+    parts: list[memoryview] = []
+    room = size
+    for piece in pieces:
+        rest = memoryview(piece)
+        while rest:
+            parts.append(rest[:room])
+            room -= len(parts[-1])
+            rest = rest[len(parts[-1]) :]
+            if not room:
+                yield b"".join(parts)
+                parts, room = [], size
+    if parts:
+        yield b"".join(parts)

@@ -1,0 +1,140 @@
+"""Topic of a journal: its creation, the test of its settings, and what a confirmation means with them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType  # type: ignore[attr-defined]
+
+from forebay.broker.storage.replication.engine import EngineAway, EngineUnsuitable
+from forebay.broker.storage.replication.engines.kafka.address import KafkaAddress
+
+REPLICAS_MIN: Final = 3
+IN_SYNC_MIN: Final = 2
+MESSAGE_BYTES: Final = 4 << 20
+"""Largest message of a topic that is created: large ones need fewer flushes."""
+MESSAGE_BYTES_MIN: Final = 64 << 10
+OVERHEAD_BYTES: Final = 4 << 10
+"""Room for the header and Kafka's own fields in a message."""
+SETTINGS: Final = {
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "retention.bytes": "-1",
+    "unclean.leader.election.enable": "false",
+}
+"""Settings without which records could be lost; a topic must have them."""
+FLUSH: Final = "flush.messages"
+"""Messages of which the last one makes a replica sync its files; 1 for each."""
+CREATED_WITH: Final = {
+    **SETTINGS,
+    "min.insync.replicas": str(IN_SYNC_MIN),
+    "max.message.bytes": str(MESSAGE_BYTES + OVERHEAD_BYTES),
+    "segment.bytes": str(128 << 20),
+    FLUSH: "1",
+}
+"""Settings of a topic that is created: synced before it is confirmed; and Kafka frees whole segments only."""
+POLL_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic that can hold a journal."""
+
+    message_bytes: int
+    """Largest value of a message."""
+
+    durability: str
+    """What a confirmation means, in words."""
+
+
+def open_topic(address: KafkaAddress, admin: AdminClient, *, creates: bool, timeout_s: float) -> Topic:
+    """Return a topic, created if it does not exist and ``creates`` is True.
+
+    Raises ``EngineUnsuitable`` for one that could lose records, ``EngineAway``, and ``FileNotFoundError``.
+    """
+    found = _described(address, admin, timeout_s)
+    if found is None:
+        if not creates:
+            raise FileNotFoundError(f"{address}: the topic does not exist")
+        _create(address, admin, timeout_s)
+    ends_at = time.monotonic() + timeout_s
+    while True:  # the nodes of Kafka hear of a new topic one after the other, and tell when they are asked
+        settings = _settings(address, admin, timeout_s) if found is not None and found[0] else None
+        if found is not None and settings is not None:
+            return _checked(address, *found, settings)
+        if time.monotonic() > ends_at:
+            raise EngineAway(f"{address}: the topic is not known yet")
+        time.sleep(POLL_S)
+        found = _described(address, admin, timeout_s)
+
+
+def _described(address: KafkaAddress, admin: AdminClient, timeout_s: float) -> tuple[int, int] | None:
+    """Return the number of partitions and of replicas, None for a missing topic."""
+    try:
+        topic = admin.list_topics(address.topic, timeout=timeout_s).topics[address.topic]
+    except KafkaException as error:
+        raise EngineAway(f"{address}: {reason_of(error)}") from error
+    if topic.error is not None:
+        if topic.error.code() in {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}:
+            return None
+        raise EngineAway(f"{address}: {topic.error.str()}")
+    return len(topic.partitions), min((len(each.replicas) for each in topic.partitions.values()), default=0)
+
+
+def _create(address: KafkaAddress, admin: AdminClient, timeout_s: float) -> None:
+    topic = NewTopic(address.topic, 1, REPLICAS_MIN, config=CREATED_WITH)
+    try:
+        admin.create_topics([topic], operation_timeout=timeout_s, request_timeout=timeout_s)[address.topic].result()
+    except KafkaException as error:
+        code = error.args[0].code()
+        if code == KafkaError.TOPIC_ALREADY_EXISTS:
+            return  # by another broker of the shard
+        if code in {KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.POLICY_VIOLATION, KafkaError.INVALID_CONFIG}:
+            raise EngineUnsuitable(
+                f"journal {address}: the topic cannot be created with {REPLICAS_MIN} replicas: {reason_of(error)}"
+            ) from error
+        raise EngineAway(f"{address}: the topic could not be created: {reason_of(error)}") from error
+
+
+def _settings(address: KafkaAddress, admin: AdminClient, timeout_s: float) -> dict[str, str] | None:
+    """Return the settings of a topic, None for a missing one."""
+    wanted = ConfigResource(ResourceType.TOPIC, address.topic)
+    try:
+        found: dict[str, Any] = admin.describe_configs([wanted], request_timeout=timeout_s)[wanted].result()
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return None
+        raise EngineAway(f"{address}: its settings cannot be read: {reason_of(error)}") from error
+    return {name: str(entry.value) for name, entry in found.items()}
+
+
+def _checked(address: KafkaAddress, partitions: int, replicas: int, settings: dict[str, str]) -> Topic:
+    """Return the topic. Raises ``EngineUnsuitable``."""
+    in_sync, size = int(settings["min.insync.replicas"]), int(settings["max.message.bytes"])
+    problems = [
+        f"{name} is {settings.get(name)!r}, must be {value!r}"
+        for name, value in SETTINGS.items()
+        if settings.get(name) != value
+    ]
+    if partitions != 1:
+        problems.append(f"it has {partitions} partitions, must have 1")
+    if replicas < REPLICAS_MIN:
+        problems.append(f"it has {replicas} replicas, must have at least {REPLICAS_MIN}")
+    if in_sync < IN_SYNC_MIN:
+        problems.append(f"min.insync.replicas is {in_sync}, must be at least {IN_SYNC_MIN}")
+    if size < MESSAGE_BYTES_MIN + OVERHEAD_BYTES:
+        problems.append(f"max.message.bytes is {size}, must be at least {MESSAGE_BYTES_MIN + OVERHEAD_BYTES}")
+    if problems:
+        raise EngineUnsuitable(f"journal {address}: the topic could lose records: {'; '.join(problems)}")
+    flush = int(settings.get(FLUSH, "0"))
+    where = "on disk" if flush == 1 else f"in memory, {FLUSH} is {flush}"
+    return Topic(min(size - OVERHEAD_BYTES, MESSAGE_BYTES), f"at least {in_sync} of {replicas} replicas, {where}")
+
+
+def reason_of(error: KafkaException) -> str:
+    """Return the text of an error of the client."""
+    found = error.args[0] if error.args else error
+    return str(found.str()) if isinstance(found, KafkaError) else str(found)

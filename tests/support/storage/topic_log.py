@@ -1,0 +1,93 @@
+"""Log of a topic in memory, shared by the writers of a test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from forebay.broker.storage.replication.engine import EngineAway
+from forebay.broker.storage.replication.engines.kafka.log import Delivered, LogMessage, OffsetsGone
+
+
+@dataclass
+class MemoryTopic:
+    """Messages of one partition, from ``begin`` on."""
+
+    begin: int = 0
+    messages: list[LogMessage] = field(default_factory=list)
+    twice: bool = False
+    """True while each message is appended twice, as a client does that has lost an answer."""
+    lost_answers: int = 0
+    """Number of next messages that are appended, and reported as failed."""
+    refused: int = 0
+    """Number of next messages that are not appended."""
+
+    @property
+    def end(self) -> int:
+        return self.begin + len(self.messages)
+
+    def add(self, key: bytes | None, value: bytes) -> int:
+        """Append a message; returns its offset."""
+        self.messages.append(LogMessage(self.end, key, value))
+        return self.end - 1
+
+    def cut(self, offset: int) -> None:
+        """Delete the messages below an offset."""
+        if offset > self.begin:
+            del self.messages[: offset - self.begin]
+            self.begin = offset
+
+
+class MemoryCursor:
+    """A ``LogCursor``, which returns few messages at once."""
+
+    def __init__(self, topic: MemoryTopic, at_once: int) -> None:
+        self._topic = topic
+        self._at_once = at_once
+        self.reads = 0
+
+    def read(self, offset: int) -> list[LogMessage]:
+        self.reads += 1
+        if offset < self._topic.begin:
+            raise OffsetsGone(f"{offset} is below {self._topic.begin}")
+        first = offset - self._topic.begin
+        return self._topic.messages[first : first + self._at_once]
+
+    def at(self, offset: int) -> LogMessage | None:
+        return next(iter(self.read(offset)), None)
+
+
+class MemoryLog:
+    """A ``Log`` of one writer. Messages are confirmed at once."""
+
+    def __init__(self, topic: MemoryTopic, *, at_once: int = 3) -> None:
+        self.topic = topic
+        self.tail = MemoryCursor(topic, at_once)
+        self.reader = MemoryCursor(topic, at_once)
+        self.silent = False
+        """True while no message is confirmed."""
+
+    def ends(self) -> tuple[int, int]:
+        return self.topic.begin, self.topic.end
+
+    def append(self, key: bytes, value: bytes, delivered: Delivered) -> None:
+        if self.silent:
+            return
+        topic = self.topic
+        if topic.refused:
+            topic.refused -= 1
+            delivered("it was refused", -1)
+            return
+        offset = topic.add(key, value)
+        if topic.twice:
+            topic.add(key, value)
+        if topic.lost_answers:
+            topic.lost_answers -= 1
+            delivered("the answer was lost", -1)
+        else:
+            delivered(None, offset)
+
+    def delete_before(self, offset: int) -> None:
+        self.topic.cut(offset)
+
+    def away(self, what: str) -> EngineAway:
+        return EngineAway(f"memory: {what}")

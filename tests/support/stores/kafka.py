@@ -1,0 +1,122 @@
+"""Kafka as a process per node: three nodes, each of which is broker and controller."""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import subprocess
+import uuid
+from pathlib import Path
+from typing import Final
+
+from tests.support.stores.server import TOOLS, StoreServer, answers, free_port, required
+
+JARS: Final = TOOLS / "kafka"
+NODES: Final = 3
+JVM: Final = ("-Xms256m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
+LOGGING: Final = """\
+status = error
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d %p %c{1}: %m%n
+rootLogger.level = warn
+rootLogger.appenderRef.out.ref = out
+"""
+
+
+class KafkaNode(StoreServer):
+    """One node."""
+
+    good: Final = {}
+    wrong: Final = {}
+
+    def __init__(self, folder: Path, node: int) -> None:
+        super().__init__(folder)
+        self.node: Final = node
+        self.controller_port: Final = free_port()
+
+    def configure(self, cluster: str, nodes: list[KafkaNode]) -> None:
+        """Write the settings, and format the folder."""
+        controllers = ",".join(f"{one.node}@127.0.0.1:{one.controller_port}" for one in nodes)
+        settings = {
+            "node.id": self.node,
+            "process.roles": "broker,controller",
+            "controller.quorum.voters": controllers,
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self.controller_port}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "log.dirs": self.folder / "logs",
+            "auto.create.topics.enable": "false",
+            "broker.session.timeout.ms": 3_000,
+            "broker.heartbeat.interval.ms": 500,
+            "log.cleaner.enable": "false",
+            "num.network.threads": 2,
+            "num.io.threads": 4,
+        }
+        self._settings.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        self._logging.write_text(LOGGING)
+        formats = ("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._settings))
+        done = subprocess.run([*self._java(), *formats], check=False, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def command(self) -> list[str]:
+        """See ``StoreServer.command``."""
+        return [*self._java(), "kafka.Kafka", str(self._settings)]
+
+    def is_ready(self) -> bool:
+        """See ``StoreServer.is_ready``: the port is open once the node is unfenced by the controllers."""
+        return answers(self.port)
+
+    def url(self, place: str, port: int | None = None) -> str:
+        """See ``StoreServer.url``."""
+        return f"kafka://127.0.0.1:{port or self.port}/{place}"
+
+    @property
+    def _settings(self) -> Path:
+        return self.folder / "server.properties"
+
+    @property
+    def _logging(self) -> Path:
+        return self.folder / "log4j2.properties"
+
+    def _java(self) -> list[str]:
+        java = shutil.which("java", path=f"{os.environ.get('JAVA_HOME', '')}/bin:{os.environ.get('PATH', os.defpath)}")
+        found = java if java is not None and (JARS / ".installed").exists() else None
+        return [required("Kafka", found), *JVM, f"-Dlog4j2.configurationFile={self._logging}", "-cp", f"{JARS}/*"]
+
+
+class KafkaCluster:
+    """Three nodes."""
+
+    def __init__(self, folder: Path) -> None:
+        """Create the folders of the nodes below ``folder``."""
+        self.folder: Final = folder
+        self.nodes: Final = [KafkaNode(_created(folder / f"node-{number}"), number) for number in range(1, NODES + 1)]
+        cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        for node in self.nodes:
+            node.configure(cluster, self.nodes)
+
+    def start(self) -> None:
+        """Start all nodes: none is ready before most of them are."""
+        for node in self.nodes:
+            node.launch()
+        for node in self.nodes:
+            node.await_ready()
+
+    def url(self, topic: str) -> str:
+        """Return the address of a topic."""
+        return f"kafka://{','.join(f'127.0.0.1:{node.port}' for node in self.nodes)}/{topic}"
+
+    def close(self) -> None:
+        """End the nodes and remove their data."""
+        for node in self.nodes:
+            node.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _created(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    return folder
