@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from forebay.broker.storage.replication.engine import EngineAway
@@ -20,6 +21,8 @@ class MemoryTopic:
     """Number of next messages that are appended, and reported as failed."""
     refused: int = 0
     """Number of next messages that are not appended."""
+    uncut: list[LogMessage] = field(default_factory=list)
+    """All messages from offset 0 on."""
 
     @property
     def end(self) -> int:
@@ -27,8 +30,10 @@ class MemoryTopic:
 
     def add(self, key: bytes | None, value: bytes) -> int:
         """Append a message; returns its offset."""
-        self.messages.append(LogMessage(self.end, key, value))
-        return self.end - 1
+        message = LogMessage(self.end, key, value)
+        self.messages.append(message)
+        self.uncut.append(message)
+        return message.offset
 
     def cut(self, offset: int) -> None:
         """Delete the messages below an offset."""
@@ -65,6 +70,8 @@ class MemoryLog:
         self.reader = MemoryCursor(topic, at_once)
         self.silent = False
         """True while no message is confirmed."""
+        self.between: Callable[[], None] = lambda: None
+        """Called behind each message, and before the first ones are deleted: others write meanwhile."""
 
     def ends(self) -> tuple[int, int]:
         return self.topic.begin, self.topic.end
@@ -85,8 +92,10 @@ class MemoryLog:
             delivered("the answer was lost", -1)
         else:
             delivered(None, offset)
+        self.between()
 
     def delete_before(self, offset: int) -> None:
+        self.between()
         self.topic.cut(offset)
 
     def away(self, what: str) -> EngineAway:
