@@ -122,9 +122,7 @@ def uncut(topic: MemoryTopic) -> dict[str, bytes]:
     objects = Objects(0)
     for _, key, value in topic.uncut:
         objects.take(decode(key), len(value), value)
-    return {
-        found.name: b"".join(topic.uncut[offset].value for offset in found.offsets) for found in objects.below("")
-    }
+    return {found.name: b"".join(topic.uncut[offset].value for offset in found.offsets) for found in objects.below("")}
 
 
 def after(objects: dict[str, bytes], simple: Simple) -> dict[str, bytes]:

@@ -40,22 +40,21 @@ def parse_address(text: str) -> KafkaAddress:
     url = urlsplit(text)
     topic = url.path.strip("/")
     servers = url.netloc.split(",")
+    shown = f"{SCHEME}://{url.netloc.rpartition('@')[2]}{url.path}"
     if not all(_SERVER.fullmatch(server) for server in servers):
         raise EngineUnsuitable(
-            f"journal {text!r}: must be {SCHEME}://HOST:PORT,HOST:PORT/TOPIC, with a port for each host and without "
+            f"journal {shown}: must be {SCHEME}://HOST:PORT,HOST:PORT/TOPIC, with a port for each host and without "
             "credentials"
         )
     if not _TOPIC.fullmatch(topic) or topic in {".", ".."}:
         raise EngineUnsuitable(
-            f"journal {text!r}: the topic is {topic!r}; 1 to 249 letters, digits, dots, underscores and hyphens are "
+            f"journal {shown}: the topic is {topic!r}; 1 to 249 letters, digits, dots, underscores and hyphens are "
             "allowed"
         )
     options = dict(parse_qsl(url.query, keep_blank_values=True))
     unknown = sorted(options.keys() - {"config"})
     if unknown:
-        raise EngineUnsuitable(
-            f"journal {SCHEME}://{url.netloc}/{topic}: the option {unknown[0]!r} is unknown; config is allowed"
-        )
+        raise EngineUnsuitable(f"journal {shown}: the option {unknown[0]!r} is unknown; config is allowed")
     settings = _settings(Path(options["config"])) if "config" in options else {}
     return KafkaAddress(url.netloc, topic, settings)
 

@@ -27,8 +27,10 @@ def best_cut(objects: Objects, *, garbage_bytes: int) -> Cut | None:
     best: tuple[int, int, int, int] | None = None
     carried_bytes = 0
     for count in range(len(by_offset) + 1):
-        base = by_offset[count].first if count < len(by_offset) else objects.end
-        if objects.carried_end <= base <= highest and base > objects.begin:
+        base = min(by_offset[count].first if count < len(by_offset) else objects.end, highest)
+        if count and by_offset[count - 1].first >= base:
+            break
+        if base >= objects.carried_end and base > objects.begin:
             freed = objects.bytes_before(base) - carried_bytes
             if freed >= max(garbage_bytes, 2 * carried_bytes) and (best is None or freed - carried_bytes > best[0]):
                 best = (freed - carried_bytes, base, count, freed)
