@@ -92,12 +92,11 @@ lock: ## resolve the dependencies again; UPGRADE=1 takes newer versions
 	$(COMPILE) --all-extras --output-file requirements.lock pyproject.toml
 	$(COMPILE) --output-file protos/requirements.lock protos/requirements.in
 	$(COMPILE) --output-file tests/browser/requirements.lock tests/browser/requirements.in
-	$(COMPILE) --output-file tests/bench/peers/requirements.lock tests/bench/peers/requirements.in
 	$(COMPILE) --output-file tests/deploy/requirements.lock tests/deploy/requirements.in
-	if grep -nE '://|(^|[[:space:]=])/' requirements.lock {protos,tests/browser,tests/bench/peers,tests/deploy}/requirements.lock; then
+	if grep -nE '://|(^|[[:space:]=])/' requirements.lock {protos,tests/browser,tests/deploy}/requirements.lock; then
 		echo "forebay: an address or a path got into a lock file, see above." >&2; exit 1
 	fi
-	echo "forebay: wrote requirements.lock and those of protos, tests/browser, tests/bench/peers and tests/deploy"
+	echo "forebay: wrote requirements.lock and those of protos, tests/browser and tests/deploy"
 
 java:
 	@.ci/need java
@@ -187,24 +186,23 @@ format: venv ## format and fix what ruff can fix
 bench: java venv ## measure; BENCH_ARGS are passed on
 	@$(BIN)/python -m tests.bench $(BENCH_ARGS)
 
-bench-peers: java venv .tools/peers/.installed ## measure small records beside Kafka, which it installs first where Maven is there; BENCH_ARGS are passed on
-	@PYTHONPATH="$(CURDIR)/.tools/peers/python" $(BIN)/python -m tests.bench.peers $(BENCH_ARGS)
+bench-peers: java venv .tools/kafka/.installed ## measure small records beside Kafka, which it installs first where Maven is there; BENCH_ARGS are passed on
+	@$(BIN)/python -m tests.bench.peers $(BENCH_ARGS)
 
-# The checksums are those of the jars that the versions in pom.xml resolved to; Maven alone compares with the repository only.
-.tools/peers/.installed: $(addprefix tests/bench/peers/,requirements.lock pom.xml jars.sha256) | venv
+# The checksums are those of the jars that the versions in the POM resolved to; Maven alone compares with the repository only.
+.tools/kafka/.installed: tests/support/stores/kafka-pom.xml tests/support/stores/kafka.sha256
 	@.ci/need maven "to fetch the jars of Kafka"
-	rm -rf .tools/peers
-	mkdir -p .tools/peers
-	echo "forebay: copying Kafka and its client into .tools/peers"
-	$(BIN)/python -m pip install --quiet --require-hashes --target .tools/peers/python -r tests/bench/peers/requirements.lock
-	mvn --quiet --batch-mode --file tests/bench/peers/pom.xml dependency:copy-dependencies -DincludeScope=runtime \
-		-DoutputDirectory="$(CURDIR)/.tools/peers/kafka"
-	cd .tools/peers/kafka
-	sha256sum --check --quiet --strict "$(CURDIR)/tests/bench/peers/jars.sha256"
-	ls | diff - <(awk '{ print $$2 }' "$(CURDIR)/tests/bench/peers/jars.sha256") || {
-		echo "forebay: these jars are not those of tests/bench/peers/jars.sha256." >&2; exit 1
+	rm -rf .tools/kafka
+	mkdir -p .tools/kafka
+	echo "forebay: copying Kafka into .tools/kafka"
+	mvn --quiet --batch-mode --file tests/support/stores/kafka-pom.xml dependency:copy-dependencies -DincludeScope=runtime \
+		-DoutputDirectory="$(CURDIR)/.tools/kafka"
+	cd .tools/kafka
+	sha256sum --check --quiet --strict "$(CURDIR)/tests/support/stores/kafka.sha256"
+	ls | diff - <(awk '{ print $$2 }' "$(CURDIR)/tests/support/stores/kafka.sha256") || {
+		echo "forebay: these jars are not those of tests/support/stores/kafka.sha256." >&2; exit 1
 	}
-	touch ../.installed
+	touch .installed
 
 bench-spark: java venv ## measure exactly once from Spark; BENCH_ARGS are passed on
 	@$(BIN)/python -m tests.bench.exactly_once $(BENCH_ARGS)
@@ -309,6 +307,7 @@ stores:
 		mvn --quiet --batch-mode --file tests/support/stores/cassandra-pom.xml -Dcassandra.version=$(CASSANDRA_VERSION) \
 			dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/.tools/cassandra"
 	}
+	! .ci/need maven "to fetch the jars of Kafka" || $(MAKE) --no-print-directory .tools/kafka/.installed
 	.ci/need java && .ci/need postgresql || true
 
 clean: ## remove what builds, tests and runs left behind

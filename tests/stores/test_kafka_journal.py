@@ -9,12 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.storage.replication.engine import Engine
+from forebay.broker.storage.replication.engine import Engine, EngineAway, EngineUnsuitable
 from forebay.broker.storage.replication.engines.addresses import open_engine
+from forebay.broker.storage.replication.engines.kafka.address import parse_address
+from forebay.broker.storage.replication.engines.kafka.client import TopicLog
+from forebay.broker.storage.replication.engines.kafka.engine import KafkaEngine
 from forebay.client import Client, ReplayedRecord
 from tests.support.calls.eventually import until
 from tests.support.processes.broker import serve_command
 from tests.support.storage.engine_conformance import EngineConformance
+from tests.support.storage.journals import batch_of, read_all, take_over
 from tests.support.stores.kafka import KafkaCluster
 
 
@@ -38,6 +42,100 @@ class TestKafkaEngine(EngineConformance):
         return open_engine(cluster.url(topic()))
 
 
+@pytest.mark.parametrize(
+    ("partitions", "replicas", "settings", "problem"),
+    [
+        (2, 3, {}, "it has 2 partitions, must have 1"),
+        (1, 1, {"min.insync.replicas": "1"}, "it has 1 replicas, must have at least 3; min.insync.replicas is 1"),
+        (1, 3, {"min.insync.replicas": "1"}, "min.insync.replicas is 1, must be at least 2"),
+        (1, 3, {"cleanup.policy": "compact"}, "cleanup.policy is 'compact', must be 'delete'"),
+        (1, 3, {"retention.ms": "1000"}, "retention.ms is '1000', must be '-1'"),
+        (1, 3, {"retention.bytes": "1000"}, "retention.bytes is '1000', must be '-1'"),
+        (1, 3, {"unclean.leader.election.enable": "true"}, "unclean.leader.election.enable is 'true', must be 'false'"),
+        (1, 3, {"max.message.bytes": "2000"}, "max.message.bytes is 2000, must be at least"),
+    ],
+)
+def test_a_topic_that_could_lose_records_is_refused(
+    cluster: KafkaCluster, partitions: int, replicas: int, settings: dict[str, str], problem: str
+) -> None:
+    name = topic()
+    created_with = {"retention.ms": "-1", "min.insync.replicas": "2", **settings}
+    cluster.create_topic(name, partitions, replicas, created_with)
+
+    with pytest.raises(EngineUnsuitable) as error:
+        open_engine(cluster.url(name))
+
+    assert problem in str(error.value)
+
+
+def test_an_existing_topic_is_used_as_it_is_and_told(cluster: KafkaCluster) -> None:
+    name = topic()
+    cluster.create_topic(name, 1, 3, {"retention.ms": "-1", "min.insync.replicas": "2"})
+    large = bytes(range(256)) * 8_192
+
+    engine = open_engine(cluster.url(name))
+
+    assert engine.durability.startswith("at least 2 of 3 replicas, in memory, flush.messages is 9")
+    assert engine.create(0, [large])
+    assert engine.read(0) == large
+
+
+def test_a_topic_of_a_shard_is_created_with_a_sync_before_each_confirmation(cluster: KafkaCluster) -> None:
+    with pytest.raises(FileNotFoundError, match="the topic does not exist"):
+        open_engine(cluster.url("missing"), creates=False)
+
+    engine = open_engine(cluster.url(topic()))
+
+    assert engine.durability == "at least 2 of 3 replicas, on disk"
+    assert open_engine(engine.address, creates=False).address == engine.address
+
+
+def test_a_kafka_that_does_not_answer_is_away() -> None:
+    with pytest.raises(
+        EngineAway, match=r"kafka://127\.0\.0\.1:1/journal: .*(refused|timed out|Transport|resolve|transport)"
+    ):
+        open_engine("kafka://127.0.0.1:1/journal")
+
+
+def test_an_owner_continues_when_the_leader_of_the_topic_is_killed(cluster: KafkaCluster) -> None:
+    name = topic()
+    engine = open_engine(cluster.url(name))
+    owner = take_over(engine, b"a")
+    owner.append(batch_of(1))
+    leader = cluster.leader(name)
+
+    leader.kill()
+    try:
+        owner.append(batch_of(2))
+        owner.append(batch_of(3))
+    finally:
+        leader.start()
+
+    assert read_all(open_engine(cluster.url(name))) == [1, 2, 3]
+    owner.close()
+
+
+def test_what_is_not_needed_is_deleted_at_the_begin_of_the_topic(cluster: KafkaCluster) -> None:
+    address = parse_address(cluster.url(topic()))
+    engine = KafkaEngine(address, garbage_bytes=1 << 20)
+    other = KafkaEngine(address)
+    owner = take_over(engine, b"a")
+    for number in range(30):
+        engine.create(100 + number, [b"%d" % number * 100_000])
+    assert other.read(100) is not None
+
+    engine.delete(range(100, 129))
+
+    assert TopicLog(address, 30.0).ends()[0] > 20
+    for reader in (engine, other, KafkaEngine(address)):
+        assert reader.read(129) == b"29" * 100_000
+        assert [position for position, _ in reader.sizes(0, 1 << 63)] == [0, 129]
+        assert read_all(reader) == []
+    owner.append(batch_of(1))
+    assert read_all(other) == [1]
+    owner.close()
+
+
 def test_a_follower_serves_what_the_owner_gave_receipts_for(cluster: KafkaCluster, tmp_path: Path) -> None:
     environment = {"FOREBAY_JOURNAL": cluster.url(topic()), "FOREBAY_TAKEOVER_AFTER_S": "2"}
     values = [b"%d" % number * 1_000 for number in range(500)]
@@ -46,6 +144,7 @@ def test_a_follower_serves_what_the_owner_gave_receipts_for(cluster: KafkaCluste
             client.sinks.create("orders")
             with client.publisher("orders") as publisher:
                 publisher.send_many(values)
+            assert client.info().journal_durability == "at least 2 of 3 replicas, on disk"
         with serve_command(tmp_path / "b", environment=environment) as follower:
             owner.kill()
             with Client(follower.ready(60.0)) as client:

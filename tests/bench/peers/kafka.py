@@ -41,6 +41,7 @@ PRODUCER: Final[dict[str, Any]] = {
     "queue.buffering.max.kbytes": 262_144,
     "queue.buffering.max.messages": 1_000_000,
 }
+_HEADERS: Final[list[tuple[str, str | bytes | None]]] = list(HEADERS.items())
 CONSUMER: Final[dict[str, Any]] = {
     "enable.auto.commit": False,
     "fetch.max.bytes": 16 << 20,
@@ -202,7 +203,7 @@ def _rich(producer: Producer, topic: str, count: int, failures: Failures) -> Non
             try:
                 producer.produce(
                     topic, VALUES[number % POOL], KEYS[number % len(KEYS)],
-                    on_delivery=failures, timestamp=time.time_ns() // 1_000_000, headers=HEADERS,
+                    on_delivery=failures, timestamp=time.time_ns() // 1_000_000, headers=_HEADERS,
                 )  # fmt: skip
                 break
             except BufferError:
@@ -228,7 +229,7 @@ def _consumed(consumer: Consumer, topic: str, count: int) -> Sample:
         for message in messages:
             if message.error():
                 raise KafkaException(message.error())
-            seen += len(message.value())
+            seen += len(message.value() or b"")
         calls += 1
         if not calls % COMMITTED:
             consumer.commit(asynchronous=True)

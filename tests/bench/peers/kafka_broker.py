@@ -1,6 +1,6 @@
 """One Kafka broker, as a process on loopback, and its topics.
 
-The jars and the client are in ``.tools/peers``: ``make bench-peers`` puts them there. A topic syncs every batch before
+The jars are in ``.tools/kafka``: ``make bench-peers`` puts them there. A topic syncs every batch before
 it is confirmed (``flush.messages``), as Forebay syncs before a receipt.
 """
 
@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from tests.bench.processes import ROOT, STOP_S
 from tests.support.processes.broker import free_port
 
-JARS: Final = ROOT / ".tools" / "peers" / "kafka"
+JARS: Final = ROOT / ".tools" / "kafka"
 START_S: Final = 60.0
 CALL_S: Final = 30.0
 JVM: Final = (

@@ -109,6 +109,12 @@ RULES: Final[dict[str, Rule]] = {
     "forebay.broker.storage.replication.engines.bucket": Rule(
         frozenset({"forebay.broker.storage"}), third_party=frozenset({"obstore"})
     ),
+    **{
+        f"forebay.broker.storage.replication.engines.kafka.{module}": Rule(
+            frozenset({"forebay.broker.storage"}), third_party=frozenset({"confluent_kafka"})
+        )
+        for module in ("client", "topic")
+    },
     "forebay.broker.storage.repair.inspection": Rule(
         frozenset({"forebay.broker.core", "forebay.broker.storage"}), third_party=frozenset({"rocksdict"})
     ),

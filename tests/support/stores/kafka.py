@@ -7,10 +7,14 @@ import os
 import shutil
 import subprocess
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from tests.support.stores.server import TOOLS, StoreServer, answers, free_port, required
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from tests.support.calls.eventually import until
+from tests.support.stores.server import START_S, TOOLS, StoreServer, answers, free_port, required
 
 JARS: Final = TOOLS / "kafka"
 NODES: Final = 3
@@ -29,8 +33,8 @@ rootLogger.appenderRef.out.ref = out
 class KafkaNode(StoreServer):
     """One node."""
 
-    good: Final = {}
-    wrong: Final = {}
+    good: Mapping[str, str] = {}
+    wrong: Mapping[str, str] = {}
 
     def __init__(self, folder: Path, node: int) -> None:
         super().__init__(folder)
@@ -109,6 +113,20 @@ class KafkaCluster:
     def url(self, topic: str) -> str:
         """Return the address of a topic."""
         return f"kafka://{','.join(f'127.0.0.1:{node.port}' for node in self.nodes)}/{topic}"
+
+    def create_topic(self, name: str, partitions: int, replicas: int, settings: dict[str, str]) -> None:
+        """Create a topic; returns when its partitions have leaders."""
+        admin = self._admin()
+        admin.create_topics([NewTopic(name, partitions, replicas, config=settings)])[name].result(START_S)
+        until(lambda: len(admin.list_topics(name, timeout=START_S).topics[name].partitions) == partitions)
+
+    def leader(self, name: str) -> KafkaNode:
+        """Return the leader of a topic of one partition."""
+        leader = self._admin().list_topics(name, timeout=START_S).topics[name].partitions[0].leader
+        return next(node for node in self.nodes if node.node == leader)
+
+    def _admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.url("").split("/")[2], "log_level": 0})
 
     def close(self) -> None:
         """End the nodes and remove their data."""

@@ -63,6 +63,7 @@ def _shard(broker: Broker) -> dict[str, Any]:
         "journal_outage": outage.reason.name if outage is not None else "",
         "journal_outage_cause": outage.cause[:OUTAGE_CAUSE_MAX] if outage is not None else "",
         "journal": broker.checkpoints.journal,
+        "journal_durability": broker.checkpoints.journal_durability,
         "owner_epoch": broker.checkpoints.owner_epoch,
         "journal_position": broker.checkpoints.journal_position,
         "journal_bytes": broker.checkpoints.journal_bytes or 0,

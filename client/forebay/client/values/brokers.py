@@ -91,6 +91,8 @@ class BrokerInfo:
     """``JOURNAL_AWAY`` or ``JOURNAL_FULL`` while the journal does not answer or is full; else empty."""
     journal_outage_cause: str = ""
     """Error of the last request to the journal; empty without an outage."""
+    journal_durability: str = ""
+    """What a confirmation of the journal means, in words; empty from an older broker, and without a journal."""
 
 
 @dataclass(frozen=True, slots=True)

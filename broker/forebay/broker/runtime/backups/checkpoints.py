@@ -43,6 +43,11 @@ class Checkpoints:
         return self._source.journal
 
     @property
+    def journal_durability(self) -> str:
+        """What a confirmation of the journal means, in words."""
+        return self._source.durability
+
+    @property
     def journal_position(self) -> int:
         """Next position of the journal."""
         return self._source.position

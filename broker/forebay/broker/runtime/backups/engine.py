@@ -61,6 +61,11 @@ class Checkpointing(Protocol):
         ...
 
     @property
+    def durability(self) -> str:
+        """What a confirmation of the journal means, in words."""
+        ...
+
+    @property
     def position(self) -> int:
         """Next position of the journal. Any thread."""
         ...

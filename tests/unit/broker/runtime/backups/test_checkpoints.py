@@ -27,6 +27,7 @@ class DueEngine:
         self.steps = ScriptedEngine()
         self.size_bytes: int | None = None
         self.journal, self.position, self.epoch = "file:///journal", 7, 2
+        self.durability = "synced"
 
     def is_due(self) -> bool:
         """See ``Checkpointing.is_due``."""

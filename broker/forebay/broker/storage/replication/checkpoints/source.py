@@ -44,6 +44,11 @@ class CheckpointSource:
         return self._engine.address
 
     @property
+    def durability(self) -> str:
+        """What a confirmation of the journal means, in words."""
+        return self._engine.durability
+
+    @property
     def position(self) -> int:
         """Next position of the journal. Any thread."""
         return self._origin.place().position

@@ -26,6 +26,7 @@ def test_an_object_store_is_named_without_its_options() -> None:
         ("s3://", "must be s3://BUCKET/PREFIX"),
         ("s3://key:secret@bucket/x", "without credentials"),
         ("s3://bucket/x?color=red", "'color' is unknown"),
+        ("kafka://host/topic", "with a port for each host"),
     ],
 )
 def test_an_address_that_names_no_engine_is_refused(text: str, problem: str) -> None:
@@ -44,6 +45,7 @@ def test_an_address_that_names_no_engine_is_refused(text: str, problem: str) -> 
             "s3://bucket/x/?endpoint=http://minio:9000&region=y",
             "s3://bucket/x/shards/a?endpoint=http://minio:9000&region=y",
         ),
+        ("kafka://a:1,b:2/journal?config=/c", "kafka://a:1,b:2/journal.shards.a?config=/c"),
     ],
 )
 def test_a_folder_below_an_address_keeps_the_options_of_the_address(text: str, found: str) -> None:

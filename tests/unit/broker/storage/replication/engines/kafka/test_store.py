@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from forebay.broker.storage.replication.engine import EngineAway, EngineUnsuitable
+from forebay.broker.storage.replication.engines.kafka.message import MAGIC
+from forebay.broker.storage.replication.engines.kafka.store import TopicStore
+from tests.support.storage.topic_log import MemoryLog, MemoryTopic
+
+
+def opened(topic: MemoryTopic, *, garbage_bytes: int = 1 << 20) -> tuple[TopicStore, MemoryLog]:
+    log = MemoryLog(topic)
+    return TopicStore(log, "topic", 8, garbage_bytes=garbage_bytes, abandoned_s=0.0, timeout_s=0.05), log
+
+
+def content(store: TopicStore, name: str) -> bytes | None:
+    found = store.find(name)
+    return b"".join(store.parts(found)) if found is not None else None
+
+
+def test_own_messages_are_known_without_a_read_and_those_of_others_are_read() -> None:
+    topic = MemoryTopic()
+    (store, log), (other, _) = opened(topic), opened(topic)
+    store.refresh()
+
+    assert store.create("a", [b"first"])
+    assert log.tail.reads == 0
+    other.put("b", [b"x" * 20])
+    assert store.create("c", [b"third"])
+    assert log.tail.reads > 0
+    assert not store.create("b", [b"too late"])
+
+
+def test_an_object_of_several_messages_is_read_back() -> None:
+    store, _ = opened(MemoryTopic())
+
+    assert store.create("a", [b"", b"12345", memoryview(b"6789012345")[1:], b""])
+
+    assert content(store, "a") == b"12345789012345"
+    assert store.create("empty", [])
+    assert content(store, "empty") == b""
+
+
+def test_a_change_whose_answer_is_lost_may_have_taken_effect() -> None:
+    topic = MemoryTopic()
+    store, _ = opened(topic)
+    topic.lost_answers = 1
+
+    with pytest.raises(EngineAway, match="the answer was lost"):
+        store.create("a", [b"first"])
+
+    assert not store.create("a", [b"again"])
+    assert content(store, "a") == b"first"
+
+
+def test_a_log_that_confirms_nothing_is_away() -> None:
+    store, log = opened(MemoryTopic())
+    log.silent = True
+
+    with pytest.raises(EngineAway, match="no confirmation"):
+        store.create("a", [b"first"])
+    with pytest.raises(EngineAway, match="no confirmation"):
+        store.put("a", [b"x" * 200])
+
+
+def test_many_names_are_deleted_with_messages_of_a_bounded_size() -> None:
+    topic = MemoryTopic()
+    store, _ = opened(topic)
+    names = [f"n{number}" for number in range(10)]
+    for name in names:
+        store.create(name, [])
+
+    store.delete([*names, "missing"])
+    store.delete([])
+
+    assert store.below("") == []
+    assert max(len(message.value) for message in topic.messages) <= 8
+
+
+def test_a_message_of_a_later_version_makes_the_topic_unsuitable() -> None:
+    topic = MemoryTopic()
+    topic.add(MAGIC + b"\x63" * 50, b"")
+    store, _ = opened(topic)
+
+    with pytest.raises(EngineUnsuitable, match="the message at 0 cannot be read, a later version may have written it"):
+        store.refresh()
+
+
+def test_offsets_that_are_missing_make_the_topic_unsuitable() -> None:
+    topic = MemoryTopic()
+    topic.add(None, b"first")
+    topic.messages.append(topic.messages[0]._replace(offset=4))
+    store, _ = opened(topic)
+
+    with pytest.raises(EngineUnsuitable, match="the offsets 1 to 3 are missing; the topic must not be compacted"):
+        store.refresh()
+
+
+def test_a_topic_that_has_lost_its_end_is_away() -> None:
+    topic = MemoryTopic()
+    store, _ = opened(topic)
+    store.create("a", [b"first"])
+    topic.messages.clear()
+
+    with pytest.raises(EngineAway, match="the topic ends at 0, and ended at 1 before"):
+        store.refresh()
+
+
+def test_garbage_is_cut_and_what_is_in_the_way_is_carried() -> None:
+    topic = MemoryTopic()
+    (store, _), (other, _) = opened(topic, garbage_bytes=100), opened(topic)
+    store.create("fence", [b"first"])
+    for number in range(40):
+        store.put("hint", [b"%d" % number])
+    assert other.find("fence") is not None
+    for number in range(40):
+        store.put("hint", [b"%d" % number * 2])
+
+    assert store.reclaim() > 100
+    assert topic.begin > 0
+    for reader in (store, other, opened(topic)[0]):
+        assert content(reader, "fence") == b"first"
+        assert content(reader, "hint") == b"3939"
+    assert not opened(topic)[0].create("fence", [b"of a former owner"])
+    assert store.reclaim() == 0
+
+
+def test_an_object_that_is_carried_while_it_is_read_is_read_to_its_end() -> None:
+    topic = MemoryTopic()
+    (store, _), (reader, _) = opened(topic, garbage_bytes=1), opened(topic)
+    store.create("file", [b"1234567812345678"])
+    found = reader.find("file")
+    assert found is not None
+    reader._cache.clear()  # as after much else was read
+    parts = reader.parts(found)
+    first = next(parts)
+    for _ in range(10):
+        store.put("hint", [b"12345678"])
+    assert store.reclaim() > 0
+
+    assert first + b"".join(parts) == b"1234567812345678"
+
+
+def test_an_object_that_was_removed_while_it_is_read_is_missing() -> None:
+    topic = MemoryTopic()
+    (store, _), (reader, _) = opened(topic, garbage_bytes=1), opened(topic)
+    store.create("file", [b"1234567812345678"])
+    found = reader.find("file")
+    assert found is not None
+    reader._cache.clear()
+    parts = reader.parts(found)
+    next(parts)
+    store.delete(["file"])
+    for _ in range(10):
+        store.put("hint", [b"12345678"])
+    assert store.reclaim() > 0
+
+    with pytest.raises(FileNotFoundError, match="file"):
+        next(parts)
+
+
+def test_a_change_that_its_writer_left_is_ended_before_a_cut_and_has_no_effect_then() -> None:
+    topic = MemoryTopic()
+    (store, _), (other, _) = opened(topic, garbage_bytes=1), opened(topic)
+
+    def pieces() -> Iterator[bytes]:
+        yield b"12345678" * 2
+        for _ in range(10):
+            store.put("hint", [b"12345678"])
+        assert store.reclaim() > 0
+        yield b"rest"
+
+    with pytest.raises(EngineAway, match="file took too long, and was ended by another broker"):
+        other.put("file", pieces())
+
+    for reader in (store, other, opened(topic)[0]):
+        assert [found.name for found in reader.below("")] == ["hint"]
