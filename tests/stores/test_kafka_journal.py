@@ -68,7 +68,7 @@ def test_a_topic_that_could_lose_records_is_refused(
     assert problem in str(error.value)
 
 
-def test_an_existing_topic_is_used_as_it_is_and_told(cluster: KafkaCluster) -> None:
+def test_an_existing_topic_is_used_as_it_is(cluster: KafkaCluster) -> None:
     name = topic()
     cluster.create_topic(name, 1, 3, {"retention.ms": "-1", "min.insync.replicas": "2"})
     large = bytes(range(256)) * 8_192
@@ -115,7 +115,7 @@ def test_an_owner_continues_when_the_leader_of_the_topic_is_killed(cluster: Kafk
     owner.close()
 
 
-def test_what_is_not_needed_is_deleted_at_the_begin_of_the_topic(cluster: KafkaCluster) -> None:
+def test_garbage_is_deleted_at_the_begin_of_the_topic(cluster: KafkaCluster) -> None:
     address = parse_address(cluster.url(topic()))
     engine = KafkaEngine(address, garbage_bytes=1 << 20)
     other = KafkaEngine(address)

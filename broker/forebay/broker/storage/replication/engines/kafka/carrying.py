@@ -1,4 +1,7 @@
-"""Where a topic can be cut: Kafka deletes from the begin only, so objects in the way are carried to the end first."""
+"""Cuts of a topic.
+
+Kafka deletes from the begin only, so the objects in the way are carried to the end first.
+"""
 
 from __future__ import annotations
 

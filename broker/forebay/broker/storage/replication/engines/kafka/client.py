@@ -110,9 +110,9 @@ class TopicLog:
         # A request of a cursor waits behind its fetch, which Kafka answers only once there is a message.
         self._asker: Final = Consumer({**settings, **_CURSOR})
         ended = threading.Event()
-        thread = threading.Thread(target=_serve, args=(self._producer, ended), name="forebay-kafka", daemon=True)
-        thread.start()
-        weakref.finalize(self, _close, thread, ended, (self._tail, self._reader, self._asker))
+        self._thread = threading.Thread(target=_serve, args=(self._producer, ended), name="forebay-kafka", daemon=True)
+        self._thread.start()
+        weakref.finalize(self, _close, self._thread, ended, (self._tail, self._reader, self._asker))
 
     @property
     def tail(self) -> Cursor:
@@ -131,6 +131,8 @@ class TopicLog:
             offset = message.offset()
             delivered(error.str() if error is not None else None, offset if offset is not None else -1)
 
+        if not self._thread.is_alive():
+            raise RuntimeError("the thread that takes confirmations has failed")
         ends_at = time.monotonic() + self._timeout_s
         with self._failing():
             while True:

@@ -1,4 +1,4 @@
-"""Contract of a log: messages by consecutive offsets, of which the first ones are deleted now and then."""
+"""Contract of a log: messages by consecutive offsets, the first of which are deleted now and then."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class LogCursor(Protocol):
         ...
 
     def at(self, offset: int) -> LogMessage | None:
-        """Return the message at an offset, None if it is not there within the time limit. Raises as ``read`` does.
+        """Return the message at an offset, None if it is not there within the time limit.
 
-        The following ones are read with it, and returned without another request.
+        Raises as ``read`` does. The following ones are read with it, and returned without another request.
         """
         ...
 
@@ -56,7 +56,7 @@ class Log(Protocol):
         ...
 
     def ends(self) -> tuple[int, int]:
-        """Return the first offset, and the one behind the last message that is confirmed. Raises ``EngineAway``."""
+        """Return the first offset, and the one behind the last confirmed message. Raises ``EngineAway``."""
         ...
 
     def append(self, key: bytes, value: bytes, delivered: Delivered) -> None:

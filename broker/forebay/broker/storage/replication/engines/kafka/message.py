@@ -1,4 +1,4 @@
-"""Messages of a topic that holds objects: a header as the key of a Kafka record, and bytes as its value.
+"""Messages of a topic that holds objects: a header as the key of a record, bytes as its value.
 
     magic 4 bytes "FBK1"
     kind 1 byte      CREATE, PUT, DELETE, CARRY or ABANDON
@@ -73,7 +73,7 @@ def encode(header: Header) -> bytes:
 
 
 def decode(key: bytes | None) -> Header | None:
-    """Return the header in a key, None for the record of somebody else.
+    """Return the header in a key, None for a record of another program.
 
     Raises ``MessageUnknown``.
     """

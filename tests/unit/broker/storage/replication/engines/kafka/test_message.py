@@ -18,12 +18,12 @@ def test_a_header_is_read_as_it_was_written(
     assert decode(encode(header)) == header
 
 
-@pytest.mark.parametrize("key", [None, b"", b"key of somebody else"])
-def test_the_message_of_somebody_else_has_no_header(key: bytes | None) -> None:
+@pytest.mark.parametrize("key", [None, b"", b"key of another program"])
+def test_the_message_of_another_program_has_no_header(key: bytes | None) -> None:
     assert decode(key) is None
 
 
-def test_a_kind_of_a_later_version_is_told() -> None:
+def test_a_kind_of_a_later_version_is_refused() -> None:
     key = bytearray(encode(Header(MessageKind.PUT, 1, 2, "x")))
     key[4] = 99
 
@@ -31,11 +31,11 @@ def test_a_kind_of_a_later_version_is_told() -> None:
         decode(bytes(key))
 
 
-def test_a_header_that_is_cut_off_is_told() -> None:
+def test_a_header_that_is_cut_off_is_refused() -> None:
     with pytest.raises(MessageUnknown, match="its header has 9 bytes"):
         decode(encode(Header(MessageKind.PUT, 1, 2, "x"))[:9])
 
 
-def test_a_name_that_is_no_text_is_told() -> None:
+def test_a_name_that_is_no_text_is_refused() -> None:
     with pytest.raises(MessageUnknown, match=r"its name is no UTF-8"):
         decode(encode(Header(MessageKind.PUT, 1, 2)) + b"\xff")

@@ -48,7 +48,7 @@ def test_a_change_of_several_parts_has_an_effect_with_its_last_message_in_whatev
     assert objects.take(Header(PUT, 7, 1, "a", 2, 3), 2, b"33") is None
     assert objects.take(Header(PUT, 7, 1, "a", 0, 0), 2, b"11") is None
     assert objects.take(Header(PUT, 7, 1, "a", 0, 0), 2, b"11") is None  # twice
-    assert objects.take(None, 9, b"") is None  # by somebody else
+    assert objects.take(None, 9, b"") is None  # of another program
     assert objects.get("a") is None
     assert objects.take(Header(PUT, 7, 1, "a", 1, 0), 2, b"22") == Change(7, 1, True)
 
