@@ -90,7 +90,7 @@ def test_a_topic_of_a_shard_is_created_with_a_sync_before_each_confirmation(clus
     assert open_engine(engine.address, creates=False).address == engine.address
 
 
-def test_a_kafka_that_does_not_answer_is_away() -> None:
+def test_a_kafka_that_does_not_answer_is_an_engine_that_is_unreachable() -> None:
     with pytest.raises(
         EngineAway, match=r"kafka://127\.0\.0\.1:1/journal: .*(refused|timed out|Transport|resolve|transport)"
     ):

@@ -134,7 +134,7 @@ class BrokerSettings(BaseSettings):
     """Backend of the store. `rocksdb` is the only one."""
 
     journal: str = ""
-    """Directory or address (`s3://`, `gs://`, `az://`, `kafka://`) of the journal that every batch is appended to.
+    """Directory or address (`s3://`, `gs://`, `az://`, `kafka://`) of the journal of every batch.
 
     Brokers with the same journal form a shard: one owns it and serves, the others follow it and take over. Each has a
     directory of its own. Empty for a broker that stores its data in its directory alone.

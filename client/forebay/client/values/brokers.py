@@ -92,7 +92,7 @@ class BrokerInfo:
     journal_outage_cause: str = ""
     """Error of the last request to the journal; empty without an outage."""
     journal_durability: str = ""
-    """What a confirmation of the journal means, in words; empty from an older broker, and without a journal."""
+    """Meaning of a confirmation of the journal, in words; empty without one, and from an older broker."""
 
 
 @dataclass(frozen=True, slots=True)

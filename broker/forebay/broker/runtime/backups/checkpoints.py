@@ -44,7 +44,7 @@ class Checkpoints:
 
     @property
     def journal_durability(self) -> str:
-        """What a confirmation of the journal means, in words."""
+        """Meaning of a confirmation of the journal, in words."""
         return self._source.durability
 
     @property

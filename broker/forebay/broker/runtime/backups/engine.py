@@ -62,7 +62,7 @@ class Checkpointing(Protocol):
 
     @property
     def durability(self) -> str:
-        """What a confirmation of the journal means, in words."""
+        """Meaning of a confirmation of the journal, in words."""
         ...
 
     @property

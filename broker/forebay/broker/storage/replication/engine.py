@@ -47,7 +47,7 @@ class Engine(Protocol):
 
     @property
     def durability(self) -> str:
-        """What the confirmation of a record means, in words."""
+        """Meaning of the confirmation of a record, in words."""
         ...
 
     @property

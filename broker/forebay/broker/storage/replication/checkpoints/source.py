@@ -45,7 +45,7 @@ class CheckpointSource:
 
     @property
     def durability(self) -> str:
-        """What a confirmation of the journal means, in words."""
+        """Meaning of a confirmation of the journal, in words."""
         return self._engine.durability
 
     @property

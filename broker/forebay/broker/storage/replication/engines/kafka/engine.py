@@ -26,7 +26,7 @@ RACES: Final = "races/"
 NAMED: Final = "named/"
 FILES: Final = "files/"
 PROBE_RACES: Final = 20
-"""The order of the partition decides, whatever Kafka does: so few show that it is read as it should be."""
+"""Few: the order of the partition decides, whatever a node answers."""
 
 
 class KafkaEngine:

@@ -28,7 +28,7 @@ SEPARATOR: Final = b"\n"
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """Where the bytes of an object are."""
+    """Place of an object."""
 
     name: str
     origin: int

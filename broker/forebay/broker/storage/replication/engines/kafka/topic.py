@@ -35,7 +35,10 @@ CREATED_WITH: Final = {
     "segment.bytes": str(128 << 20),
     FLUSH: "1",
 }
-"""Settings of a topic that is created: synced before it is confirmed; and Kafka frees whole segments only."""
+"""Settings of a topic that is created.
+
+Each message is synced before it is confirmed. Segments are small because Kafka frees whole ones only.
+"""
 POLL_S: Final = 0.05
 
 
@@ -47,7 +50,7 @@ class Topic:
     """Largest value of a message."""
 
     durability: str
-    """What a confirmation means, in words."""
+    """Meaning of a confirmation, in words."""
 
 
 def open_topic(address: KafkaAddress, admin: AdminClient, *, creates: bool, timeout_s: float) -> Topic:

@@ -55,7 +55,7 @@ def test_a_change_whose_answer_is_lost_may_have_taken_effect() -> None:
     assert content(store, "a") == b"first"
 
 
-def test_a_log_that_confirms_nothing_is_away() -> None:
+def test_a_log_that_confirms_nothing_is_unreachable() -> None:
     store, log = opened(MemoryTopic())
     log.silent = True
 
@@ -98,7 +98,7 @@ def test_offsets_that_are_missing_make_the_topic_unsuitable() -> None:
         store.refresh()
 
 
-def test_a_topic_that_has_lost_its_end_is_away() -> None:
+def test_a_topic_that_has_lost_its_end_is_unreachable() -> None:
     topic = MemoryTopic()
     store, _ = opened(topic)
     store.create("a", [b"first"])
