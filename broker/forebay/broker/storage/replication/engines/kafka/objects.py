@@ -129,8 +129,8 @@ class Objects:
     def take(self, header: Header | None, size: int, content: bytes) -> Change | None:
         """Take the next message; returns the change that it completes.
 
-        ``header`` is None for the message of another program. ``content`` are the names of DELETE, else the begin of the
-        value, whose size is ``size``.
+        ``header`` is None for the message of another program. ``content`` are the names of DELETE, else the begin of
+        the value, whose size is ``size``.
         """
         at = self.end
         self._sizes.append(self._sizes[-1] + size)
