@@ -33,7 +33,10 @@ _REMEDIES: Final[Mapping[Reason, str]] = {
     Reason.SCHEMA_NOT_FOUND: (
         "The sink was recreated meanwhile, or its store was damaged: run this again, or read from a later offset on."
     ),
-    Reason.INVALID_SCHEMA: "Write fewer columns, or to another sink: its schemas together have reached their bound.",
+    Reason.INVALID_SCHEMA: (
+        "Write fewer columns, or shorter names. If all versions of the sink's schema together have reached the bound, "
+        "write to another sink."
+    ),
     Reason.DISK_FULL: "Free room on the broker's disk; then run this again.",
     Reason.JOURNAL_AWAY: "See that the journal of the broker's shard answers; then run this again.",
     Reason.JOURNAL_FULL: "Make room for the journal of the broker's shard; then run this again.",

@@ -34,6 +34,7 @@ def advice(error: errors.ForebayError) -> str:
         (Reason.HANDSHAKE_FAILED, ["tls_ca_file", "tls_server_name", "cluster_options"]),
         (Reason.CREDENTIALS_UNUSABLE, ["cluster_options", "absolute path", "before Spark starts"]),
         (Reason.PERMISSION_DENIED, ["allowed"]),
+        (Reason.INVALID_SCHEMA, ["fewer columns", "If all versions", "another sink"]),
         (Reason.TOO_MANY_SINKS, ["Delete a sink", "raise the limit"]),
     ],
 )
