@@ -50,6 +50,9 @@ class Work:
     """For what Spark writes besides."""
 
     sink: str = "orders"
+    source: str = ""
+    """Sink that the query copies, as a subscription of the name of its own sink; empty for the numbers."""
+
     master: str = "local[2]"
     delivery: str = "exactly_once"
     rows: int = 1_000
@@ -113,13 +116,20 @@ def main(work: Work) -> int:
 
 def start(spark: SparkSession, work: Work) -> StreamingQuery:
     """Start the query."""
+    rows = copied(spark, work) if work.source else numbers(spark, work)
     writer = (
-        numbers(spark, work)
-        .writeStream.format("forebay")
+        rows.writeStream.format("forebay")
         .options(endpoint=work.endpoint, sink=work.sink, delivery=work.delivery, page_bytes="4096", linger_ms="0")
         .option("checkpointLocation", work.checkpoint)
     )
     return (writer.trigger(availableNow=True) if work.to_the_end else writer).start()
+
+
+def copied(spark: SparkSession, work: Work) -> DataFrame:
+    """The records of another sink, a few of its batches at a time."""
+    source = spark.readStream.format("forebay").options(endpoint=work.endpoint, sink=work.source)
+    some = source.options(subscription=work.sink, maxRecordsPerTrigger=str(3 * work.rows))
+    return some.load().select("value", "key")
 
 
 def numbers(spark: SparkSession, work: Work) -> DataFrame:

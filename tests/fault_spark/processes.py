@@ -1,7 +1,7 @@
 """The processes of a Spark: started here, told apart by what they are for, killed one by one.
 
 Spark's own processes change their groups and parents, so all that descend from one start carry a mark of their own in
-their environment, and nothing without that mark is ever killed.
+their environment, and nothing without that mark is ever killed or frozen.
 """
 
 from __future__ import annotations
@@ -71,13 +71,21 @@ class Marked:
 
     def kill(self, *found: Found) -> int:
         """End them as ``kill -9`` does; returns how many there were left to end."""
-        return sum(self._kill(one.pid) for one in found)
+        return sum(self._send(one.pid, signal.SIGKILL) for one in found)
+
+    def freeze(self, one: Found, seconds: float) -> bool:
+        """Stop a process for a while; returns False if it had ended before."""
+        if not self._send(one.pid, signal.SIGSTOP):
+            return False
+        time.sleep(seconds)
+        self._send(one.pid, signal.SIGCONT)
+        return True
 
     def kill_all(self) -> None:
         """End whatever still runs, and what it starts meanwhile."""
         while left := self._all():
             for pid in left:
-                self._kill(pid)
+                self._send(pid, signal.SIGKILL)
 
     def _all(self) -> list[int]:
         return [int(one.name) for one in Path("/proc").iterdir() if one.name.isdecimal() and self._is_ours(one)]
@@ -89,13 +97,13 @@ class Marked:
         except OSError:
             return False
 
-    def _kill(self, pid: int) -> bool:
+    def _send(self, pid: int, what: signal.Signals) -> bool:
         """Hold on to the process before it is looked at once more: its number may be another's by now."""
         with suppress(ProcessLookupError):
             handle = os.pidfd_open(pid)
             try:
                 if self._is_ours(Path(f"/proc/{pid}")):
-                    signal.pidfd_send_signal(handle, signal.SIGKILL)
+                    signal.pidfd_send_signal(handle, what)
                     return True
             finally:
                 os.close(handle)

@@ -94,3 +94,24 @@ def test_two_queries_with_one_id_fence_each_other_and_write_every_batch_once(
 
     with written_once(serving, ahead):
         to_the_end(marked, ahead)
+
+
+def test_two_drivers_with_one_checkpoint_folder_write_every_batch_once(
+    serving: Serving, marked: Marked, tmp_path: Path
+) -> None:
+    wanted = work(serving.endpoint, tmp_path)
+    checkpoint = Path(wanted.checkpoint)
+
+    with written_once(serving, wanted):
+        with DriverProcess(marked, wanted) as first, DriverProcess(marked, wanted) as second:
+            for driver in (first, second):
+                driver.expect("started", START_S)
+            until = time.monotonic() + ONE_BATCH_S
+            while not (first.has_told(0.1) or second.has_told(0.1)):
+                assert time.monotonic() < until, "neither of the two was refused"
+            # Its driver has started the loser again by now; both have a part in the batches that follow.
+            last = committed(checkpoint) + 3
+            while committed(checkpoint) < last:
+                assert time.monotonic() < until, f"no batch {last} within {ONE_BATCH_S:g} s"
+                time.sleep(0.1)
+        to_the_end(marked, wanted)
