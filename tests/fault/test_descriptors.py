@@ -23,7 +23,7 @@ TOKEN = "the-token-of-the-one-who-is-known-here"
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a broker demands of its clients, and what one of them has."""
+    """Demands of a broker on its clients, and the settings of one that meets them."""
 
     environment: dict[str, str] = field(default_factory=dict)
     own: ClientSettings = field(default_factory=ClientSettings)

@@ -1,4 +1,4 @@
-"""Frames that no one expects: odd names, extreme values, thousands of columns or none."""
+"""Unusual frames: odd names, extreme values, thousands of columns or none."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def odd(spark: SparkSession) -> DataFrame:
     return spark.range(3).select(*[(F.col("id") + n).alias(name) for n, name in enumerate(ODD_NAMES)])
 
 
-def test_columns_of_any_name_come_back(spark: SparkSession, broker: TestBroker) -> None:
+def test_columns_of_any_name_round_trip(spark: SparkSession, broker: TestBroker) -> None:
     rows = odd(spark)
     write(rows, broker, partition_by="a.b,größe")
 
@@ -75,7 +75,7 @@ def test_a_column_whose_name_no_option_can_hold_is_chosen_by_a_schema(spark: Spa
     assert sorted(map(tuple, source.schema(some).load().collect())) == [(2, 5), (3, 6), (4, 7)]
 
 
-def test_values_at_the_ends_of_their_types_come_back(spark: SparkSession, broker: TestBroker) -> None:
+def test_values_at_the_ends_of_their_types_round_trip(spark: SparkSession, broker: TestBroker) -> None:
     # As text: Python has no time so early or late.
     as_text = [F.col(name).cast("string") for name in spark.sql(ENDS).columns]
     rows = spark.sql(ENDS)
@@ -87,7 +87,7 @@ def test_values_at_the_ends_of_their_types_come_back(spark: SparkSession, broker
     assert back.select(as_text).collect() == rows.select(as_text).collect()
 
 
-def test_frames_of_two_thousand_columns_come_back(spark: SparkSession, broker: TestBroker) -> None:
+def test_frames_of_two_thousand_columns_round_trip(spark: SparkSession, broker: TestBroker) -> None:
     rows = spark.range(3).select(
         *[(F.col("id") + n).cast("string" if n % 2 else "double").alias(f"c{n}") for n in range(2_000)]
     )
