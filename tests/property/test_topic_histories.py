@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from threading import Event
 from typing import Any, TypeAlias
 
 from hypothesis import given, settings
@@ -98,7 +99,7 @@ class Histories:
             case "delete":
                 store.delete(name)
             case "reclaim":
-                store.reclaim()
+                store.reclaim(Event())
             case "read":
                 found = store.find(name)
                 if fault:  # all others are still

@@ -6,6 +6,7 @@ import secrets
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -71,13 +72,32 @@ def test_a_topic_that_could_lose_records_is_refused(
 def test_an_existing_topic_is_used_as_it_is(cluster: KafkaCluster) -> None:
     name = topic()
     cluster.create_topic(name, 1, 3, {"retention.ms": "-1", "min.insync.replicas": "2"})
-    large = bytes(range(256)) * 8_192
-
     engine = open_engine(cluster.url(name))
 
     assert engine.durability.startswith("at least 2 of 3 replicas, in memory, flush.messages is 9")
+
+
+def test_a_topic_of_small_messages_takes_large_records(cluster: KafkaCluster) -> None:
+    name = topic()
+    settings = {"retention.ms": "-1", "min.insync.replicas": "2", "max.message.bytes": "69632"}
+    cluster.create_topic(name, 1, 3, settings)
+    engine, large = open_engine(cluster.url(name)), bytes(range(256)) * 8_192
+
     assert engine.create(0, [large])
     assert engine.read(0) == large
+
+
+def test_a_topic_that_is_deleted_is_not_created_again_by_an_owner(cluster: KafkaCluster) -> None:
+    name = topic()
+    engine = open_engine(cluster.url(name))
+    engine.create(0, [b"first"])
+    cluster.delete_topic(name)
+
+    with pytest.raises(EngineAway):
+        engine.create(1, [b"second"])
+
+    with pytest.raises(FileNotFoundError):
+        open_engine(cluster.url(name), creates=False)
 
 
 def test_a_topic_of_a_shard_is_created_with_a_sync_before_each_confirmation(cluster: KafkaCluster) -> None:
@@ -125,6 +145,7 @@ def test_garbage_is_deleted_at_the_begin_of_the_topic(cluster: KafkaCluster) -> 
     assert other.read(100) is not None
 
     engine.delete(range(100, 129))
+    engine.reclaim(Event())
 
     assert TopicLog(address, 30.0).ends()[0] > 20
     for reader in (engine, other, KafkaEngine(address)):

@@ -90,7 +90,12 @@ def own_shard(settings: BrokerSettings, *, handed_over: bool = False) -> Replica
                 raise EngineAway(str(error)) from error
 
         _patiently(open_, settings.journal, stop)
-        return _Candidate(settings, engine, stop, progress, handed_over).own() if engine is not None else None
+        if engine is None:
+            return None
+        try:
+            return _Candidate(settings, engine, stop, progress, handed_over).own()
+        except EngineUnsuitable as error:
+            raise SettingsError(str(error)) from error
 
 
 def _check_names(common: Engine, settings: BrokerSettings) -> None:
@@ -189,10 +194,7 @@ class _Candidate:
         return None
 
     def _probe(self) -> None:
-        try:
-            probe(self._engine)
-        except EngineUnsuitable as error:
-            raise SettingsError(str(error)) from error
+        probe(self._engine)
 
     def _fill(self) -> None:
         """Load the newest checkpoint where the directory has no store, or a replica that is behind it."""

@@ -26,7 +26,7 @@ class MemoryTopic:
 
     @property
     def end(self) -> int:
-        return self.begin + len(self.messages)
+        return self.messages[-1].offset + 1 if self.messages else self.begin
 
     def add(self, key: bytes | None, value: bytes) -> int:
         """Append a message; returns its offset."""
@@ -38,7 +38,7 @@ class MemoryTopic:
     def cut(self, offset: int) -> None:
         """Delete the messages below an offset."""
         if offset > self.begin:
-            del self.messages[: offset - self.begin]
+            self.messages[:] = [message for message in self.messages if message.offset >= offset]
             self.begin = offset
 
 
@@ -54,8 +54,7 @@ class MemoryCursor:
         self.reads += 1
         if offset < self._topic.begin:
             raise OffsetsGone(f"{offset} is below {self._topic.begin}")
-        first = offset - self._topic.begin
-        return self._topic.messages[first : first + self._at_once]
+        return [message for message in self._topic.messages if message.offset >= offset][: self._at_once]
 
     def at(self, offset: int) -> LogMessage | None:
         return next(iter(self.read(offset)), None)

@@ -53,7 +53,7 @@ class KafkaNode(StoreServer):
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "log.dirs": self.folder / "logs",
-            "auto.create.topics.enable": "false",
+            "auto.create.topics.enable": "true",  # Kafka's default, which no broker may use
             "broker.session.timeout.ms": 3_000,
             "broker.heartbeat.interval.ms": 500,
             "log.cleaner.enable": "false",
@@ -119,6 +119,11 @@ class KafkaCluster:
         admin = self._admin()
         admin.create_topics([NewTopic(name, partitions, replicas, config=settings)])[name].result(START_S)
         until(lambda: len(admin.list_topics(name, timeout=START_S).topics[name].partitions) == partitions)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic; returns when no node knows it."""
+        self._admin().delete_topics([name])[name].result(START_S)
+        until(lambda: name not in self._admin().list_topics(timeout=START_S).topics)
 
     def leader(self, name: str) -> KafkaNode:
         """Return the leader of a topic of one partition."""

@@ -10,6 +10,7 @@ are, and never replaced; ``put_named`` is for those that only inform.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
@@ -85,6 +86,13 @@ class Engine(Protocol):
         """Delete records; those that do not exist are left out.
 
         Raises ``EngineAway``, after which some may be deleted.
+        """
+        ...
+
+    def reclaim(self, stop: threading.Event) -> None:
+        """Release the space of what was deleted, where a deletion does not; ends early once ``stop`` is set.
+
+        Raises ``EngineAway``.
         """
         ...
 

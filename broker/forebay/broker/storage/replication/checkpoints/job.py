@@ -249,6 +249,7 @@ def trim_journal(
     before = marks.read(mark.number - 1) if mark.number else None
     deleted = trim(engine, before.place if before is not None else ReaderPosition(), mark, stop)
     swept = sweep(files, mark, manifest)
+    engine.reclaim(stop)
     if deleted or swept:
         _log.info(
             "journal was trimmed journal=%s checkpoint=%d position=%d records=%d files=%d",

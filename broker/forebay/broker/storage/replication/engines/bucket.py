@@ -6,6 +6,7 @@ durable once its creation is answered. Credentials come from the environment, as
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
@@ -109,6 +110,9 @@ class BucketEngine:
                     for name in names:  # a service that reports missing names may have left out the rest
                         with suppress(FileNotFoundError):
                             obstore.delete(self._objects, name)
+
+    def reclaim(self, stop: threading.Event) -> None:
+        """Do nothing: a deletion releases the space; see ``Engine.reclaim``."""
 
     def create_named(self, name: str, content: bytes) -> bool:
         """See ``Engine.create_named``."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import threading
 import time
 import weakref
 from collections.abc import Iterator, Sequence
@@ -133,6 +134,9 @@ class DirectoryEngine:
             for position in positions:
                 self._remove(name_of(position))
             self._sync(_HERE)
+
+    def reclaim(self, stop: threading.Event) -> None:
+        """Do nothing: a deletion releases the space; see ``Engine.reclaim``."""
 
     def create_named(self, name: str, content: bytes) -> bool:
         """See ``Engine.create_named``."""

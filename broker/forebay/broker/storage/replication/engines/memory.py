@@ -119,6 +119,9 @@ class MemoryEngine:
             with self._lock:
                 self.records.pop(position, None)
 
+    def reclaim(self, stop: threading.Event) -> None:
+        """Do nothing: a deletion releases the space; see ``Engine.reclaim``."""
+
     def create_named(self, name: str, content: bytes) -> bool:
         """See ``Engine.create_named``."""
         self._answer()

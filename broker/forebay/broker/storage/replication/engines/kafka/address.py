@@ -37,10 +37,13 @@ class KafkaAddress:
 
 def parse_address(text: str) -> KafkaAddress:
     """Return the topic of an address. Raises ``EngineUnsuitable``."""
-    url = urlsplit(text)
+    try:
+        url = urlsplit(text)
+    except ValueError as error:
+        raise EngineUnsuitable(f"journal: the address is no URL: {error}") from error
     topic = url.path.strip("/")
     servers = url.netloc.split(",")
-    shown = f"{SCHEME}://{url.netloc.rpartition('@')[2]}{url.path}"
+    shown = f"{SCHEME}://{url.netloc}{url.path}" if "@" not in text else f"{SCHEME}://…@{text.rpartition('@')[2]}"
     if not all(_SERVER.fullmatch(server) for server in servers):
         raise EngineUnsuitable(
             f"journal {shown}: must be {SCHEME}://HOST:PORT,HOST:PORT/TOPIC, with a port for each host and without "

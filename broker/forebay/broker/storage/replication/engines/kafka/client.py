@@ -12,10 +12,15 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from forebay.broker.storage.replication.engine import EngineAway
+from forebay.broker.storage.replication.engine import EngineAway, EngineUnsuitable
 from forebay.broker.storage.replication.engines.kafka.address import KafkaAddress
 from forebay.broker.storage.replication.engines.kafka.log import Delivered, LogMessage, OffsetsGone
-from forebay.broker.storage.replication.engines.kafka.topic import MESSAGE_BYTES, OVERHEAD_BYTES, reason_of
+from forebay.broker.storage.replication.engines.kafka.topic import (
+    MESSAGE_BYTES,
+    MESSAGE_BYTES_MIN,
+    OVERHEAD_BYTES,
+    reason_of,
+)
 
 AHEAD_KIB: Final = 16 << 10
 """Bytes that a cursor has read ahead at most, in KiB."""
@@ -29,6 +34,14 @@ _LEADER_CHANGES: Final = frozenset(
         KafkaError.OFFSET_NOT_AVAILABLE,
         KafkaError.REPLICA_NOT_AVAILABLE,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
+    }
+)
+_REFUSALS: Final = frozenset(
+    {
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.UNSUPPORTED_VERSION,
     }
 )
 _GONE: Final = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET})
@@ -48,7 +61,10 @@ class Cursor:
     def read(self, offset: int) -> list[LogMessage]:
         """See ``LogCursor.read``."""
         if offset != self._next:
-            self._consumer.assign([TopicPartition(self._topic, 0, offset)])
+            try:
+                self._consumer.assign([TopicPartition(self._topic, 0, offset)])
+            except KafkaException as error:
+                raise EngineAway(f"topic {self._topic}: {reason_of(error)}") from error
             self._next = offset
         ends_at = time.monotonic() + self._timeout_s
         found: list[LogMessage] = []
@@ -92,23 +108,31 @@ class TopicLog:
     """A ``Log``."""
 
     def __init__(self, address: KafkaAddress, timeout_s: float) -> None:
-        """Nothing is sent before the first call."""
+        """Nothing is sent before the first call. Raises ``EngineUnsuitable`` for settings of the address."""
         self._address: Final = address
         self._timeout_s: Final = timeout_s
         self._trouble: Final = _Trouble()
         settings: dict[str, Any] = {
             "bootstrap.servers": address.servers,
+            "allow.auto.create.topics": False,
             "error_cb": self._trouble.note,
             "log_level": 0,
             "reconnect.backoff.max.ms": 1_000,
             **address.settings,
         }
-        self.admin: Final = AdminClient(settings)
-        self._producer: Final = Producer({**settings, **_PRODUCER, "message.timeout.ms": int(timeout_s * 1_000)})
-        self._tail: Final = Cursor(settings, address.topic, timeout_s)
-        self._reader: Final = Cursor(settings, address.topic, timeout_s)
-        # A request of a cursor waits behind its fetch, which Kafka answers only once there is a message.
-        self._asker: Final = Consumer({**settings, **_CURSOR})
+        try:
+            self.admin: Final = AdminClient(settings)
+            self._producer: Final = Producer({**settings, **_PRODUCER, "message.timeout.ms": int(timeout_s * 1_000)})
+            self._tail: Final = Cursor(settings, address.topic, timeout_s)
+            self._reader: Final = Cursor(settings, address.topic, timeout_s)
+            # A request of a cursor waits behind its fetch, which Kafka answers only once there is a message.
+            self._asker: Final = Consumer({**settings, **_CURSOR})
+        except KafkaException as error:  # its text may quote a value, which may be a secret
+            names = ", ".join(sorted(address.settings)) or "none"
+            code = error.args[0].name() if error.args and isinstance(error.args[0], KafkaError) else "unknown"
+            raise EngineUnsuitable(
+                f"journal {address}: its config is refused by Kafka's client ({code}); its settings are: {names}"
+            ) from None
         ended = threading.Event()
         self._thread = threading.Thread(target=_serve, args=(self._producer, ended), name="forebay-kafka", daemon=True)
         self._thread.start()
@@ -129,6 +153,8 @@ class TopicLog:
 
         def report(error: KafkaError | None, message: Message) -> None:
             offset = message.offset()
+            if error is None:
+                self._trouble.clear()
             delivered(error.str() if error is not None else None, offset if offset is not None else -1)
 
         if not self._thread.is_alive():
@@ -142,6 +168,10 @@ class TopicLog:
                     if time.monotonic() > ends_at:
                         raise self.away("its client has too many messages that are not confirmed") from full
                     self._producer.poll(POLL_S)
+                except KafkaException as error:
+                    if error.args[0].fatal():
+                        raise RuntimeError(f"{self._address}: {reason_of(error)}") from error
+                    raise
                 else:
                     return
 
@@ -163,7 +193,14 @@ class TopicLog:
         place = TopicPartition(self._address.topic, 0, offset)
         with self._failing():
             limits = {"request_timeout": self._timeout_s, "operation_timeout": self._timeout_s}
-            self.admin.delete_records([place], **limits)[place].result()
+            try:
+                self.admin.delete_records([place], **limits)[place].result()
+            except KafkaException as error:
+                if error.args[0].code() in _REFUSALS:
+                    raise EngineUnsuitable(
+                        f"journal {self._address}: records cannot be deleted: {reason_of(error)}"
+                    ) from error
+                raise
 
     def away(self, what: str) -> EngineAway:
         """See ``Log.away``."""
@@ -186,19 +223,24 @@ class _Trouble:
     def note(self, error: KafkaError) -> None:
         self._last = error
 
+    def clear(self) -> None:
+        self._last = None
+
     def text(self) -> str:
         return f" ({self._last.str()})" if self._last is not None else ""
 
 
 _PRODUCER: Final[dict[str, Any]] = {
     "acks": "all",
+    "batch.size": MESSAGE_BYTES_MIN,
     "compression.type": "none",
+    "enable.idempotence": True,
     "linger.ms": 0,
     "message.max.bytes": MESSAGE_BYTES + OVERHEAD_BYTES,
     "queue.buffering.max.kbytes": 256 << 10,
     "retry.backoff.ms": 50,
 }
-"""A message that the client sends twice has no effect the second time, so idempotence is not needed."""
+"""The bound of a topic holds for a batch, so small messages share small ones, and a large one has its own."""
 _CURSOR: Final[dict[str, Any]] = {
     "auto.offset.reset": "error",
     "enable.auto.commit": False,

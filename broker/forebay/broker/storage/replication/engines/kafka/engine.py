@@ -7,6 +7,7 @@ times: a reader that finds a record, and then no checkpoint above it, finds a st
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final
@@ -40,6 +41,7 @@ class KafkaEngine:
         self.address: Final = str(address)
         log = TopicLog(address, TIMEOUT_S)
         topic = open_topic(address, log.admin, creates=creates, timeout_s=TIMEOUT_S)
+        log.delete_before(log.ends()[0])  # deletes nothing, and needs the right to
         self.durability: Final = topic.durability
         self.races: Final = PROBE_RACES
         self._store: Final = TopicStore(log, self.address, topic.message_bytes, garbage_bytes=garbage_bytes)
@@ -69,7 +71,10 @@ class KafkaEngine:
     def delete(self, positions: Sequence[int]) -> None:
         """See ``Engine.delete``."""
         self._store.delete([RECORDS + name_of(position) for position in positions])
-        self._store.reclaim()
+
+    def reclaim(self, stop: threading.Event) -> None:
+        """See ``Engine.reclaim``."""
+        self._store.reclaim(stop)
 
     def create_named(self, name: str, content: bytes) -> bool:
         """See ``Engine.create_named``."""

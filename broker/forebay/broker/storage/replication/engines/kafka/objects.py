@@ -74,7 +74,8 @@ class Objects:
 
     def __init__(self, begin: int) -> None:
         """``begin`` is the first offset of the topic."""
-        self._base: Final = begin
+        self._base = begin
+        """Least base of a carry that has an effect: of a lower one, others may have cut more than this reader knows."""
         self._objects: dict[str, StoredObject] = {}
         self._changed: dict[str, int] = {}
         """Offset of the last PUT or DELETE by name, which an older CARRY does not undo."""
@@ -113,6 +114,15 @@ class Objects:
         """Return the first offset of each change that is not complete, by writer and number."""
         return {key: min(one.offsets.values()) for key, one in self._incomplete.items()}
 
+    def parts_so_far(self) -> dict[tuple[int, int], int]:
+        """Return the number of parts of each change that is not complete, by writer and number."""
+        return {key: len(one.offsets) for key, one in self._incomplete.items()}
+
+    def lowest(self) -> int:
+        """Return the lowest offset of all parts of objects and of changes that are not complete."""
+        firsts = (found.first for found in self._objects.values())
+        return min((self.end, *firsts, *self.incomplete().values()))
+
     def bytes_before(self, offset: int) -> int:
         """Return the bytes of the messages from the begin up to an offset."""
         return self._sizes[offset - self._sizes_begin] - self._sizes[0]
@@ -121,6 +131,7 @@ class Objects:
         """Forget what was needed for the messages below an offset, which are deleted."""
         if offset <= self._sizes_begin:
             return
+        self._base = offset
         self._sizes = self._sizes[offset - self._sizes_begin :]
         self._sizes_begin = offset
         self._changed = {name: at for name, at in self._changed.items() if at >= offset}

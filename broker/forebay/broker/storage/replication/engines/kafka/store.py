@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from forebay.broker.storage.replication.batch import Piece
-from forebay.broker.storage.replication.engine import EngineAway, EngineUnsuitable
+from forebay.broker.storage.replication.engine import EngineUnsuitable
 from forebay.broker.storage.replication.engines.kafka.carrying import best_cut
 from forebay.broker.storage.replication.engines.kafka.log import Log, LogMessage, OffsetsGone
 from forebay.broker.storage.replication.engines.kafka.message import Header, MessageKind, MessageUnknown, decode, encode
@@ -30,6 +30,7 @@ ABANDONED_S: Final = 60.0
 """Time without a new part from which a change that is not complete has no writer."""
 CACHED_BYTES: Final = 64 << 20
 """Bytes of messages that were read with the end, for a follower that reads them next."""
+LOST_END: Final = "it lost its end or was made anew; restart the broker when it is restored"
 FRESH_S: Final = 1.0
 """Age of what is known from which it is read again, where it need not be as of now."""
 ORDER_S: Final = 0.005
@@ -53,9 +54,15 @@ class _Pending:
         self.confirmed = 0
         self.end = 0
         """Offset behind its last message that is confirmed."""
+        self.known_end = 0
+        """End of the topic as it was known when its first message was sent; no message of it can be below."""
         self.error: str | None = None
         self.has_effect: bool | None = None
         """None before everything below its last message is known."""
+
+
+class _Stopped(Exception):
+    """A carry was stopped."""
 
 
 class TopicStore:
@@ -88,8 +95,10 @@ class TopicStore:
         self._refreshed_at = -FRESH_S
         self._cache: OrderedDict[int, bytes] = OrderedDict()
         self._cached_bytes = 0
-        self._noticed: dict[tuple[int, int], float] = {}
-        """Times at which changes that are not complete were noticed."""
+        self._noticed: dict[tuple[int, int], tuple[int, float]] = {}
+        """Parts of the changes that are not complete, and the times at which so many were noticed first."""
+        self._broken = ""
+        """Error of every later call, empty while there is none: the topic is not what it was."""
         self._changed: Final = threading.Condition()  # protects all of the above, held for look-ups
         self._reads_end: Final = threading.Lock()  # held while the end of the log is read
         self._reads: Final = threading.Lock()  # held while older messages are read
@@ -103,23 +112,28 @@ class TopicStore:
 
     def put(self, name: str, pieces: Iterable[Piece]) -> None:
         """Add or replace an object, as a whole."""
-        if not self._change(MessageKind.PUT, name, pieces):
-            raise EngineAway(f"{self._name}: {name} took too long, and was ended by another broker")
+        self._change(MessageKind.PUT, name, pieces)
 
     def delete(self, names: Sequence[str]) -> None:
         """Remove objects; those that do not exist are left out."""
         line: list[bytes] = []
+        size = 0
         for name in names:
             line.append(name.encode())
-            if sum(map(len, line)) > self._part_bytes // 2:
+            size += len(line[-1])
+            if size > self._part_bytes // 2:
                 self._change(MessageKind.DELETE, "", [SEPARATOR.join(line)])
-                line = []
+                line, size = [], 0
         if line:
             self._change(MessageKind.DELETE, "", [SEPARATOR.join(line)])
 
     def _change(self, kind: MessageKind, name: str, pieces: Iterable[Piece], *, base: int = 0, origin: int = 0) -> bool:
         """Append a change; returns whether it has an effect."""
+        if self._objects is None:
+            self.refresh()
         with self._changed:
+            if self._broken:
+                raise self._log.away(self._broken)
             pending = _Pending(self._number)
             self._number += 1
             self._pending[pending.number] = pending
@@ -149,11 +163,14 @@ class TopicStore:
                 raise self._log.away("no confirmation")
             if pending.error is not None:
                 raise self._log.away(pending.error)
+            assert self._objects is not None
             pending.sent += 1
+            if pending.sent == 1:
+                pending.known_end = self._objects.end
             self._in_flight += 1
         try:
             self._log.append(encode(header), value, partial(self._delivered, pending, header, len(value), content))
-        except EngineAway:
+        except BaseException:
             with self._changed:
                 self._in_flight -= 1
             raise
@@ -166,6 +183,9 @@ class TopicStore:
             self._in_flight -= 1
             if error is not None:
                 pending.error = error
+            elif offset < pending.known_end:
+                self._broken = f"the topic ended at {pending.known_end}, and has a new message at {offset}: {LOST_END}"
+                pending.error = self._broken
             else:
                 pending.confirmed += 1
                 pending.end = max(pending.end, offset + 1)
@@ -202,7 +222,16 @@ class TopicStore:
             if pending.has_effect is not None:
                 return pending.has_effect
         self._read_end(pending.end)
-        return bool(pending.has_effect)  # None if another broker has ended it
+        return self._verdict(pending)
+
+    def _verdict(self, pending: _Pending) -> bool:
+        """Return whether a change has an effect, once everything below it is known."""
+        with self._changed:
+            if pending.error is not None:
+                raise self._log.away(pending.error)
+            if pending.has_effect is None:
+                raise self._log.away("another broker has ended what took too long, or the topic was cut meanwhile")
+            return pending.has_effect
 
     # -- reads
 
@@ -229,19 +258,24 @@ class TopicStore:
 
         Raises ``FileNotFoundError`` if it was removed meanwhile.
         """
-        part, tries = 0, 0
-        while part < len(found.offsets):
+        done, tries = 0, 0
+        while True:
+            at = 0
             try:
-                value = self._message(found.offsets[part])
-            except OffsetsGone:
+                for offset in found.offsets:
+                    value = self._message(offset)
+                    if at + len(value) > done:
+                        yield value[done - at :]
+                        done = at + len(value)
+                    at += len(value)
+            except OffsetsGone:  # it was carried, perhaps in parts of another size
                 again = self.find(found.name)
                 tries += 1
                 if again is None or again.origin != found.origin or tries > READS_MAX:
                     raise FileNotFoundError(found.name) from None
                 found = again
             else:
-                yield value
-                part += 1
+                return
 
     def _known(self, look: Callable[[Objects], _T]) -> _T:
         with self._changed:
@@ -267,54 +301,72 @@ class TopicStore:
         self._read_end(None)
 
     def _read_end(self, end: int | None) -> None:
-        """Read the log up to an offset, None for its end as of now."""
+        """Read the log up to an offset, None for its end as of now.
+
+        A table that begins anew is read to the end in any case: what it finds before does not count.
+        """
         with self._reads_end:
+            objects = self._objects
             for _ in range(READS_MAX):
                 began = time.monotonic()
+                known_end = objects.end if objects is not None else 0
                 begin, last = self._log.ends()
-                objects = self._objects if self._objects is not None else Objects(begin)
-                if last < objects.end:
-                    raise self._log.away(f"the topic ends at {last}, and ended at {objects.end} before")
+                if last < known_end:
+                    self._broken = f"the topic ends at {last}, and ended at {known_end} before: {LOST_END}"
+                if self._broken:
+                    raise self._log.away(self._broken)
                 try:
-                    self._read_to(objects, last if end is None else end)
+                    if objects is None:
+                        objects = self._read_anew(begin, last)
+                    else:
+                        self._read_to(objects, last if end is None else end)
                 except OffsetsGone:  # a base was cut: what was carried is behind it
-                    with self._changed:
-                        self._objects, self._refreshed_at = None, -FRESH_S
+                    objects = None
                     continue
                 with self._changed:
                     objects.cut(begin)
-                    self._objects = objects
                     self._take_own()
                     if end is None:
                         self._refreshed_at = began
                 return
         raise self._log.away("the topic is cut again and again")
 
-    def _read_to(self, objects: Objects, end: int) -> None:
+    def _read_anew(self, begin: int, end: int) -> Objects:
+        """Return a table that begins at the begin of the log, in place of the one before. Raises ``OffsetsGone``.
+
+        Own changes that have been sent meanwhile, and are not known to have an effect, end with an error: what they met
+        may have been cut.
+        """
+        objects = Objects(begin)
+        self._read_to(objects, end, notes=False)
+        with self._changed:
+            for pending in self._pending.values():
+                if pending.sent and pending.has_effect is None and self._objects is not None:
+                    pending.error = "its outcome is unknown, since the topic was cut meanwhile"
+            self._objects = objects
+            self._changed.notify_all()
+        return objects
+
+    def _read_to(self, objects: Objects, end: int, *, notes: bool = True) -> None:
         """Take the messages up to an offset. Raises ``OffsetsGone``."""
-        while True:
-            with self._changed:
-                at = objects.end
-                for offset in [offset for offset in self._own if offset < at]:
-                    del self._own[offset]
-            if at >= end:
-                return
+        while objects.end < end:
+            at = objects.end
             found = self._log.tail.read(at)
             if not found:
                 raise self._log.away(f"no message at {at} within {self._timeout_s:g} s")
             with self._changed:
                 for message in found:
-                    self._take(objects, message)
+                    self._take(objects, message, notes=notes)
+        with self._changed:
+            for offset in [offset for offset in self._own if offset < objects.end]:
+                del self._own[offset]
 
-    def _take(self, objects: Objects, message: LogMessage) -> None:
+    def _take(self, objects: Objects, message: LogMessage, *, notes: bool) -> None:
         offset, key, value = message
         if offset < objects.end:
             return  # an own one, known meanwhile
-        if offset > objects.end:
-            raise EngineUnsuitable(
-                f"journal {self._name}: the offsets {objects.end} to {offset - 1} are missing; the topic must not be "
-                "compacted, nor written to in transactions"
-            )
+        while offset > objects.end:
+            objects.take(None, 0, b"")  # the end of a transaction of another program has no message
         try:
             header = decode(key)
         except MessageUnknown as error:
@@ -323,7 +375,9 @@ class TopicStore:
                 f"{error}"
             ) from error
         content = value if header is not None and header.kind is MessageKind.DELETE else value[:HEADER_BYTES]
-        self._note(objects.take(header, len(value), content))
+        change = objects.take(header, len(value), content)
+        if notes:
+            self._note(change)
         self._keep(offset, value)
 
     def _keep(self, offset: int, value: bytes) -> None:
@@ -335,8 +389,11 @@ class TopicStore:
 
     # -- space
 
-    def reclaim(self) -> int:
-        """Delete what is not needed at the begin of the log, if it is worth it; returns the bytes."""
+    def reclaim(self, stop: threading.Event) -> int:
+        """Delete what is not needed at the begin of the log, if it is worth it; returns the bytes.
+
+        When ``stop`` is set, what was carried stays, and nothing is deleted.
+        """
         if not self._reclaims.acquire(blocking=False):
             return 0
         try:
@@ -347,24 +404,45 @@ class TopicStore:
                 return 0
             for found in cut.carried:
                 try:
-                    self._change(MessageKind.CARRY, found.name, self.parts(found), base=cut.base, origin=found.origin)
-                except FileNotFoundError:
+                    pieces = self._until(stop, self.parts(found))
+                    self._change(MessageKind.CARRY, found.name, pieces, base=cut.base, origin=found.origin)
+                except (FileNotFoundError, _Stopped):
                     continue  # removed meanwhile
+            self.refresh()
+            # A carry may have had no effect, because another broker has ended it: then the object is where it was.
+            if stop.is_set() or self._known(lambda objects: objects.lowest()) < cut.base:
+                return 0
             self._log.delete_before(cut.base)
-            with self._changed:
-                if self._objects is not None:
-                    self._objects.cut(cut.base)
+            self._known(lambda objects: objects.cut(cut.base))
             return cut.freed_bytes
         finally:
             self._reclaims.release()
 
+    @staticmethod
+    def _until(stop: threading.Event, parts: Iterator[bytes]) -> Iterator[bytes]:
+        for part in parts:
+            if stop.is_set():
+                raise _Stopped
+            yield part
+
     def _abandon(self) -> None:
-        """End the changes of writers that are gone."""
+        """End the changes of writers that are gone: those that have got no part for a while."""
         self.refresh()
-        found, now = self._known(lambda objects: objects.incomplete()), time.monotonic()
-        self._noticed = {key: self._noticed.get(key, now) for key in found}
-        for (writer, number), since in self._noticed.items():
-            if now - since >= self._abandoned_s and (writer, number) in found:
+        now = time.monotonic()
+        with self._changed:
+            assert self._objects is not None
+            found = {
+                (writer, number): parts
+                for (writer, number), parts in self._objects.parts_so_far().items()
+                if writer != self._writer or number not in self._pending
+            }
+        before = self._noticed
+        self._noticed = {
+            key: before[key] if key in before and before[key][0] == parts else (parts, now)
+            for key, parts in found.items()
+        }
+        for (writer, number), (_, since) in self._noticed.items():
+            if now - since >= self._abandoned_s:
                 self._change(MessageKind.ABANDON, "", (), base=writer, origin=number)
 
 

@@ -42,7 +42,6 @@ class TopicTarget:
         """See ``Target.delete``."""
         with _failing():
             self._store.delete([self._folder + name for name in names])
-            self._store.reclaim()
 
     def sync(self) -> None:
         """See ``Target.sync``: an object is durable once it is confirmed."""

@@ -116,7 +116,7 @@ def _settings(address: KafkaAddress, admin: AdminClient, timeout_s: float) -> di
 
 def _checked(address: KafkaAddress, partitions: int, replicas: int, settings: dict[str, str]) -> Topic:
     """Return the topic. Raises ``EngineUnsuitable``."""
-    in_sync, size = int(settings["min.insync.replicas"]), int(settings["max.message.bytes"])
+    in_sync, size = int(settings.get("min.insync.replicas", 0)), int(settings.get("max.message.bytes", 0))
     problems = [
         f"{name} is {settings.get(name)!r}, must be {value!r}"
         for name, value in SETTINGS.items()

@@ -26,6 +26,8 @@ def test_an_address_names_servers_and_a_topic() -> None:
         ("kafka:///topic", "with a port for each host"),
         ("kafka://a:1,,b:2/topic", "with a port for each host"),
         ("kafka://user:secret@a:9092/topic", "without credentials"),
+        ("kafka://user:sec/secret@a:9092/topic", "without credentials"),
+        ("kafka://[bad/topic", "the address is no URL"),
         ("kafka://a:9092/", "the topic is ''"),
         ("kafka://a:9092/one/two", "the topic is 'one/two'"),
         ("kafka://a:9092/..", "the topic is '..'"),

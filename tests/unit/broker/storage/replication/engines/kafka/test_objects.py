@@ -100,6 +100,19 @@ def test_a_carry_of_an_object_that_was_deleted_before_the_begin_does_not_bring_i
     assert objects.get("a") is None
 
 
+def test_a_carry_that_comes_behind_a_cut_at_a_higher_base_has_no_effect() -> None:
+    objects = Objects(0)
+    take(objects, PUT, "x", b"old")
+    take(objects, DELETE, "x")
+    take(objects, CREATE, "x", b"new")
+    objects.cut(2)
+
+    assert not take(objects, CARRY, "x", b"old", base=1, origin=0)
+    found = objects.get("x")
+    assert found is not None
+    assert found.begin == b"new"
+
+
 def test_bytes_are_counted_from_the_begin_that_is_left() -> None:
     objects = Objects(10)
     for size in (1, 2, 3):

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from threading import Event
 
 import pytest
 
 from forebay.broker.storage.replication.engine import EngineAway, EngineUnsuitable
-from forebay.broker.storage.replication.engines.kafka.message import MAGIC
+from forebay.broker.storage.replication.engines.kafka.message import MAGIC, Header, MessageKind, encode
 from forebay.broker.storage.replication.engines.kafka.store import TopicStore
 from tests.support.storage.topic_log import MemoryLog, MemoryTopic
 
@@ -88,24 +90,126 @@ def test_a_message_of_a_later_version_makes_the_topic_unsuitable() -> None:
         store.refresh()
 
 
-def test_offsets_that_are_missing_make_the_topic_unsuitable() -> None:
+def test_offsets_without_a_message_have_no_effect() -> None:
     topic = MemoryTopic()
-    topic.add(None, b"first")
-    topic.messages.append(topic.messages[0]._replace(offset=4))
     store, _ = opened(topic)
+    store.create("a", [b"first"])
+    topic.messages.append(topic.messages[0]._replace(key=None, offset=4))
 
-    with pytest.raises(EngineUnsuitable, match="the offsets 1 to 3 are missing; the topic must not be compacted"):
+    store.refresh()
+
+    assert content(store, "a") == b"first"
+
+
+def test_a_topic_that_has_lost_its_end_is_unreachable_from_then_on() -> None:
+    topic = MemoryTopic()
+    store, _ = opened(topic)
+    store.create("a", [b"first"])
+    lost = topic.messages.pop()
+
+    with pytest.raises(
+        EngineAway, match="the topic ends at 0, and ended at 1 before: it lost its end or was made anew"
+    ):
+        store.refresh()
+    topic.messages += [lost, lost._replace(offset=1)]
+    with pytest.raises(EngineAway, match="it lost its end or was made anew"):
         store.refresh()
 
 
-def test_a_topic_that_has_lost_its_end_is_unreachable() -> None:
+def test_a_confirmation_below_the_known_end_is_none() -> None:
     topic = MemoryTopic()
     store, _ = opened(topic)
     store.create("a", [b"first"])
     topic.messages.clear()
 
-    with pytest.raises(EngineAway, match="the topic ends at 0, and ended at 1 before"):
-        store.refresh()
+    for _ in range(3):
+        with pytest.raises(EngineAway, match=r"the topic ended at 1, and has a new message at 0: it lost its end"):
+            store.create("b", [b"into the hole"])
+
+
+def test_an_owner_that_was_frozen_during_a_cut_confirms_nothing_behind_the_fence() -> None:
+    topic = MemoryTopic()
+    (frozen, its_log), (other, others_log) = opened(topic), opened(topic, garbage_bytes=1)
+    frozen.refresh()
+    other.create("records/3", [b"fence"])
+    for number in range(20):
+        other.put("hint", [b"%07d" % number])
+    sent: list[Exception | bool] = []
+
+    def wake() -> None:
+        others_log.between = lambda: None
+        its_log.between = finish
+        try:
+            sent.append(frozen.create("records/3", [b"of the former owner"]))
+        except EngineAway as away:
+            sent.append(away)
+
+    def finish() -> None:
+        its_log.between = lambda: None
+        fence = other.find("records/3")
+        assert fence is not None
+        base = topic.end - 3
+        header = Header(MessageKind.CARRY, 1, 1, "records/3", base=base, origin=fence.origin)
+        topic.add(encode(header), b"fence")
+        topic.cut(base)
+
+    wake()
+
+    assert isinstance(sent[0], EngineAway)
+    assert "its outcome is unknown" in str(sent[0])
+    assert not frozen.create("records/3", [b"of the former owner"])
+    assert content(frozen, "records/3") == b"fence"
+
+
+def test_nothing_is_cut_while_an_object_below_the_base_was_not_carried() -> None:
+    topic = MemoryTopic()
+    (store, log), (other, _) = opened(topic, garbage_bytes=1), opened(topic)
+    store.create("file", [b"1234567812345678"])
+    for _ in range(10):
+        store.put("hint", [b"12345678"])
+
+    def end_the_carry() -> None:
+        log.between = lambda: None
+        other.reclaim(Event())
+        other.reclaim(Event())
+
+    log.between = end_the_carry
+
+    with pytest.raises(EngineAway, match="another broker has ended what took too long"):
+        store.reclaim(Event())
+
+    assert topic.begin == 0
+    assert content(opened(topic)[0], "file") == b"1234567812345678"
+
+
+def test_a_change_that_gets_parts_is_not_ended() -> None:
+    topic = MemoryTopic()
+    store, _ = opened(topic)
+    other = TopicStore(MemoryLog(topic), "topic", 8, abandoned_s=0.05, timeout_s=0.05)
+
+    def pieces() -> Iterator[bytes]:
+        for _ in range(4):
+            other.reclaim(Event())
+            time.sleep(0.03)
+            yield b"12345678"
+
+    store.put("file", pieces())
+
+    assert content(other, "file") == b"12345678" * 4
+
+
+def test_a_stop_ends_a_carry_and_deletes_nothing() -> None:
+    topic = MemoryTopic()
+    store, _ = opened(topic, garbage_bytes=1)
+    store.create("file", [b"1234567812345678"])
+    for _ in range(10):
+        store.put("hint", [b"12345678"])
+    stop = Event()
+    stop.set()
+
+    assert store.reclaim(stop) == 0
+    assert topic.begin == 0
+    assert store.reclaim(Event()) > 0
 
 
 def test_garbage_is_cut_and_what_is_in_the_way_is_carried() -> None:
@@ -118,13 +222,13 @@ def test_garbage_is_cut_and_what_is_in_the_way_is_carried() -> None:
     for number in range(40):
         store.put("hint", [b"%d" % number * 2])
 
-    assert store.reclaim() > 100
+    assert store.reclaim(Event()) > 100
     assert topic.begin > 0
     for reader in (store, other, opened(topic)[0]):
         assert content(reader, "fence") == b"first"
         assert content(reader, "hint") == b"3939"
     assert not opened(topic)[0].create("fence", [b"of a former owner"])
-    assert store.reclaim() == 0
+    assert store.reclaim(Event()) == 0
 
 
 def test_an_object_that_is_carried_while_it_is_read_is_read_to_its_end() -> None:
@@ -138,7 +242,7 @@ def test_an_object_that_is_carried_while_it_is_read_is_read_to_its_end() -> None
     first = next(parts)
     for _ in range(10):
         store.put("hint", [b"12345678"])
-    assert store.reclaim() > 0
+    assert store.reclaim(Event()) > 0
 
     assert first + b"".join(parts) == b"1234567812345678"
 
@@ -155,7 +259,7 @@ def test_an_object_that_was_removed_while_it_is_read_is_missing() -> None:
     store.delete(["file"])
     for _ in range(10):
         store.put("hint", [b"12345678"])
-    assert store.reclaim() > 0
+    assert store.reclaim(Event()) > 0
 
     with pytest.raises(FileNotFoundError, match="file"):
         next(parts)
@@ -169,10 +273,10 @@ def test_a_change_that_its_writer_left_is_ended_before_a_cut_and_has_no_effect_t
         yield b"12345678" * 2
         for _ in range(10):
             store.put("hint", [b"12345678"])
-        assert store.reclaim() > 0
+        assert store.reclaim(Event()) > 0
         yield b"rest"
 
-    with pytest.raises(EngineAway, match="file took too long, and was ended by another broker"):
+    with pytest.raises(EngineAway, match="its outcome is unknown, since the topic was cut meanwhile"):
         other.put("file", pieces())
 
     for reader in (store, other, opened(topic)[0]):
