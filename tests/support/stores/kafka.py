@@ -122,8 +122,9 @@ class KafkaCluster:
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic; returns when no node knows it."""
-        self._admin().delete_topics([name])[name].result(START_S)
-        until(lambda: name not in self._admin().list_topics(timeout=START_S).topics)
+        admin = self._admin()
+        admin.delete_topics([name])[name].result(START_S)
+        until(lambda: name not in admin.list_topics(timeout=START_S).topics)
 
     def leader(self, name: str) -> KafkaNode:
         """Return the leader of a topic of one partition."""

@@ -34,6 +34,7 @@ _LEADER_CHANGES: Final = frozenset(
         KafkaError.OFFSET_NOT_AVAILABLE,
         KafkaError.REPLICA_NOT_AVAILABLE,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_PARTITION,
     }
 )
 _REFUSALS: Final = frozenset(
