@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -29,8 +29,10 @@ _LEADER_CHANGES: Final = frozenset(
         KafkaError.OFFSET_NOT_AVAILABLE,
         KafkaError.REPLICA_NOT_AVAILABLE,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_PARTITION,
     }
 )
+"""Also of a topic that was created just now."""
 _GONE: Final = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET})
 
 
@@ -95,7 +97,7 @@ class TopicLog:
         """Nothing is sent before the first call."""
         self._address: Final = address
         self._timeout_s: Final = timeout_s
-        self._trouble: Final = _Trouble()
+        self._trouble: Final = Trouble(2 * timeout_s)
         settings: dict[str, Any] = {
             "bootstrap.servers": address.servers,
             "error_cb": self._trouble.note,
@@ -177,17 +179,23 @@ class TopicLog:
             raise self.away(reason_of(error)) from error
 
 
-class _Trouble:
-    """Last error that the client has reported beside an answer."""
+class Trouble:
+    """Last error that the client has reported beside an answer, while it may be the cause of one that is missing."""
 
-    def __init__(self) -> None:
-        self._last: KafkaError | None = None
+    def __init__(self, recent_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._recent_s: Final = recent_s
+        self._clock: Final = clock
+        self._last: tuple[float, KafkaError] | None = None
 
     def note(self, error: KafkaError) -> None:
-        self._last = error
+        """Note an error, in a thread of the client."""
+        self._last = self._clock(), error
 
     def text(self) -> str:
-        return f" ({self._last.str()})" if self._last is not None else ""
+        """Return what to add to the message of an error."""
+        if self._last is None or self._clock() - self._last[0] > self._recent_s:
+            return ""
+        return f" ({self._last[1].str()})"
 
 
 _PRODUCER: Final[dict[str, Any]] = {
