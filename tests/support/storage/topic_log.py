@@ -72,9 +72,13 @@ class MemoryLog:
         """True while no message is confirmed."""
         self.between: Callable[[], None] = lambda: None
         """Called behind each message, and before the first ones are deleted: others write meanwhile."""
+        self.answering: Callable[[], None] = lambda: None
+        """Called while the ends are on their way back: they are of the time before."""
 
     def ends(self) -> tuple[int, int]:
-        return self.topic.begin, self.topic.end
+        ends = self.topic.begin, self.topic.end
+        self.answering()
+        return ends
 
     def append(self, key: bytes, value: bytes, delivered: Delivered) -> None:
         if self.silent:

@@ -113,6 +113,10 @@ class Objects:
         """Return the first offset of each change that is not complete, by writer and number."""
         return {key: min(one.offsets.values()) for key, one in self._incomplete.items()}
 
+    def last_parts(self) -> dict[tuple[int, int], int]:
+        """Return the last offset of each change that is not complete, by writer and number."""
+        return {key: max(one.offsets.values()) for key, one in self._incomplete.items()}
+
     def bytes_before(self, offset: int) -> int:
         """Return the bytes of the messages from the begin up to an offset."""
         return self._sizes[offset - self._sizes_begin] - self._sizes[0]

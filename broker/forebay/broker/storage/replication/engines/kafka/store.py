@@ -70,14 +70,19 @@ class TopicStore:
         garbage_bytes: int = GARBAGE_BYTES,
         abandoned_s: float = ABANDONED_S,
         timeout_s: float = TIMEOUT_S,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``name`` is that of the topic in errors, ``part_bytes`` the largest value of a message."""
+        """``name`` is that of the topic in errors, ``part_bytes`` the largest value of a message.
+
+        ``clock`` tells the age of changes that are not complete, in seconds.
+        """
         self._log: Final = log
         self._name: Final = name
         self._part_bytes: Final = part_bytes
         self._garbage_bytes: Final = garbage_bytes
         self._abandoned_s: Final = abandoned_s
         self._timeout_s: Final = timeout_s
+        self._clock: Final = clock
         self._writer: Final = secrets.randbits(64)
         self._number = 0
         self._pending: dict[int, _Pending] = {}
@@ -88,8 +93,8 @@ class TopicStore:
         self._refreshed_at = -FRESH_S
         self._cache: OrderedDict[int, bytes] = OrderedDict()
         self._cached_bytes = 0
-        self._noticed: dict[tuple[int, int], float] = {}
-        """Times at which changes that are not complete were noticed."""
+        self._noticed: dict[tuple[int, int], tuple[int, float]] = {}
+        """Last offsets of changes that are not complete, and times at which they were noticed."""
         self._changed: Final = threading.Condition()  # protects all of the above, held for look-ups
         self._reads_end: Final = threading.Lock()  # held while the end of the log is read
         self._reads: Final = threading.Lock()  # held while older messages are read
@@ -269,17 +274,19 @@ class TopicStore:
     def _read_end(self, end: int | None) -> None:
         """Read the log up to an offset, None for its end as of now."""
         with self._reads_end:
+            known = self._objects
             for _ in range(READS_MAX):
                 began = time.monotonic()
+                with self._changed:  # before the end is asked for: own messages that are confirmed meanwhile raise it
+                    known_end = known.end if known is not None else 0
                 begin, last = self._log.ends()
-                objects = self._objects if self._objects is not None else Objects(begin)
-                if last < objects.end:
-                    raise self._log.away(f"the topic ends at {last}, and ended at {objects.end} before")
+                objects = known if known is not None else Objects(begin)
+                if last < known_end:
+                    raise self._log.away(f"the topic ends at {last}, and ended at {known_end} before")
                 try:
                     self._read_to(objects, last if end is None else end)
                 except OffsetsGone:  # a base was cut: what was carried is behind it
-                    with self._changed:
-                        self._objects, self._refreshed_at = None, -FRESH_S
+                    known, self._refreshed_at = None, -FRESH_S
                     continue
                 with self._changed:
                     objects.cut(begin)
@@ -350,6 +357,8 @@ class TopicStore:
                     self._change(MessageKind.CARRY, found.name, self.parts(found), base=cut.base, origin=found.origin)
                 except FileNotFoundError:
                     continue  # removed meanwhile
+            if self._known(lambda objects: any(found.first < cut.base for found in objects.all())):
+                return 0  # a carry was ended by another broker, which took this one for dead
             self._log.delete_before(cut.base)
             with self._changed:
                 if self._objects is not None:
@@ -361,10 +370,12 @@ class TopicStore:
     def _abandon(self) -> None:
         """End the changes of writers that are gone."""
         self.refresh()
-        found, now = self._known(lambda objects: objects.incomplete()), time.monotonic()
-        self._noticed = {key: self._noticed.get(key, now) for key in found}
-        for (writer, number), since in self._noticed.items():
-            if now - since >= self._abandoned_s and (writer, number) in found:
+        found, now, before = self._known(lambda objects: objects.last_parts()), self._clock(), self._noticed
+        self._noticed = {
+            key: before[key] if key in before and before[key][0] == last else (last, now) for key, last in found.items()
+        }
+        for (writer, number), (_, since) in self._noticed.items():
+            if now - since >= self._abandoned_s:
                 self._change(MessageKind.ABANDON, "", (), base=writer, origin=number)
 
 

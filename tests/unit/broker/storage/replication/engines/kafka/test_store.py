@@ -1,6 +1,9 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -8,6 +11,8 @@ from forebay.broker.storage.replication.engine import EngineAway, EngineUnsuitab
 from forebay.broker.storage.replication.engines.kafka.message import MAGIC
 from forebay.broker.storage.replication.engines.kafka.store import TopicStore
 from tests.support.storage.topic_log import MemoryLog, MemoryTopic
+
+PART_BYTES = 4
 
 
 def opened(topic: MemoryTopic, *, garbage_bytes: int = 1 << 20) -> tuple[TopicStore, MemoryLog]:
@@ -177,3 +182,115 @@ def test_a_change_that_its_writer_left_is_ended_before_a_cut_and_has_no_effect_t
 
     for reader in (store, other, opened(topic)[0]):
         assert [found.name for found in reader.below("")] == ["hint"]
+
+
+def store_on(log: MemoryLog, *, abandoned_s: float = 0.0, clock: Callable[[], float] = time.monotonic) -> TopicStore:
+    return TopicStore(log, "memory", PART_BYTES, garbage_bytes=1, abandoned_s=abandoned_s, timeout_s=0.05, clock=clock)
+
+
+def test_own_messages_that_are_confirmed_while_the_end_is_asked_for_do_not_make_the_topic_look_shorter() -> None:
+    log = MemoryLog(MemoryTopic())
+    store = store_on(log)
+    store.create("records/1", [b"a"])
+
+    def create() -> None:
+        log.answering = lambda: None
+        store.create("records/2", [b"b"])
+
+    log.answering = create
+
+    assert [found.name for found in store.below("records/1")] == ["records/1"]
+    assert {found.name for found in store.below("records/")} == {"records/1", "records/2"}
+
+
+def test_nothing_is_cut_whose_carry_was_ended_by_another_broker_meanwhile() -> None:
+    topic = MemoryTopic()
+    log = MemoryLog(topic)
+    store, other = store_on(log), TopicStore(MemoryLog(topic), "memory", PART_BYTES, abandoned_s=0.0, timeout_s=0.05)
+    store.put("files/kept", [b"three parts."])
+    fill(store)
+
+    def end_carry() -> None:
+        log.between = lambda: None
+        other.reclaim()
+
+    log.between = end_carry
+
+    assert store.reclaim() == 0
+    assert contents_of(topic, "files/kept") == b"three parts."
+
+    assert store.reclaim() > 0
+    assert contents_of(topic, "files/kept") == b"three parts."
+
+
+def test_a_change_is_not_ended_while_it_gets_new_parts() -> None:
+    topic, now = MemoryTopic(), [0.0]
+    store, other = store_on(MemoryLog(topic)), store_on(MemoryLog(topic), abandoned_s=60.0, clock=lambda: now[0])
+
+    def pieces() -> Iterator[bytes]:
+        for _ in range(6):
+            yield b"1234"
+            now[0] += 30.0
+            other.reclaim()
+
+    store.put("files/large", pieces())
+
+    assert contents_of(topic, "files/large") == b"1234" * 6
+
+
+def test_a_change_without_a_new_part_is_ended() -> None:
+    topic = MemoryTopic()
+    store, other = store_on(MemoryLog(topic)), store_on(MemoryLog(topic))
+
+    def pieces() -> Iterator[bytes]:
+        yield b"1234" * 2
+        other.reclaim()
+        yield b"5678"
+
+    with pytest.raises(EngineAway, match="took too long"):
+        store.put("files/large", pieces())
+
+
+def test_a_reader_that_begins_again_behind_a_cut_leaves_what_is_known_to_the_others() -> None:
+    topic = MemoryTopic()
+    log, begins_again, goes_on = MemoryLog(topic), threading.Event(), threading.Event()
+    store, other = store_on(log), store_on(MemoryLog(topic))
+    reader = threading.Thread(target=store.refresh)
+    ends_asked = itertools.count()
+
+    def answering() -> None:
+        if next(ends_asked) == 1:  # the offsets were gone, and the first one of all is asked for again
+            begins_again.set()
+            goes_on.wait(30.0)
+
+    def read_behind_a_cut() -> None:
+        log.between = lambda: None
+        fill(other)
+        assert other.reclaim() > 0
+        log.answering = answering
+        reader.start()
+        assert begins_again.wait(30.0)
+
+    store.put("files/kept", [b"kept"])
+    fill(store)
+    log.between = read_behind_a_cut
+    try:
+        assert store.reclaim() > 0
+    finally:
+        goes_on.set()
+        reader.join()
+
+    assert contents_of(topic, "files/kept") == b"kept"
+
+
+def fill(store: TopicStore) -> None:
+    """Append garbage."""
+    for _ in range(20):
+        store.put("files/replaced", [b"1234"])
+
+
+def contents_of(topic: MemoryTopic, name: str) -> bytes | None:
+    """What a new reader finds."""
+    store = store_on(MemoryLog(topic))
+    found = store.find(name)
+    return b"".join(store.parts(found)) if found is not None else None
