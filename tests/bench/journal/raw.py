@@ -12,12 +12,13 @@ from confluent_kafka.admin import AdminClient
 
 from forebay.broker.storage.replication.engine import Engine
 from forebay.broker.storage.replication.engines.kafka.address import parse_address
-from forebay.broker.storage.replication.engines.kafka.topic import MESSAGE_BYTES, OVERHEAD_BYTES, open_topic
+from forebay.broker.storage.replication.engines.kafka.topic import open_topic
 from tests.bench.values import MIB
 
 GROUP_PAGES: Final = 16
 GROUP_BYTES: Final = GROUP_PAGES * MIB
 OBJECT_BYTES: Final = 8 * MIB
+MESSAGE_BYTES: Final = 4 * MIB
 AT_ONCE: Final = 4
 """Objects, or messages, that are created at the same time."""
 SMALL_BYTES: Final = 4_096
@@ -69,7 +70,7 @@ class Messages:
 
     def __init__(self, address: str) -> None:
         topic = parse_address(address)
-        servers = {"bootstrap.servers": topic.servers}
+        servers: dict[str, str | int | float | bool] = {"bootstrap.servers": topic.servers, "log_level": 0}
         open_topic(topic, AdminClient(servers), creates=True, timeout_s=TIMEOUT_S)
         self._topic = topic.topic
         self._chunk = os.urandom(MESSAGE_BYTES)
@@ -80,7 +81,7 @@ class Messages:
                 "acks": "all",
                 "compression.type": "none",
                 "linger.ms": 0,
-                "message.max.bytes": MESSAGE_BYTES + OVERHEAD_BYTES,
+                "message.max.bytes": 2 * MESSAGE_BYTES,
                 "queue.buffering.max.kbytes": 256 << 10,
             }
         )
