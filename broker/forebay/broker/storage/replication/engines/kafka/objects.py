@@ -4,7 +4,7 @@ Every reader applies the same rule, so that of two writers who create one name a
 
 - CREATE has an effect unless its name has an object. PUT replaces, DELETE removes.
 - CARRY moves an object to later offsets, so that everything before its *base* can be deleted. It has an effect unless
-  the object has changed since it came to be, or the reader begins behind the base.
+  the object has changed since it came to be, or what is before the base, and more, is cut.
 - ABANDON ends a change that is not complete, which otherwise would keep everything behind its first part.
 
 A topic that is cut at a base begins with messages whose effect depended on what was cut: a creation that failed then
@@ -74,7 +74,8 @@ class Objects:
 
     def __init__(self, begin: int) -> None:
         """``begin`` is the first offset of the topic."""
-        self._base: Final = begin
+        self._base = begin
+        """First offset that counts for a carry: that of a reader that would begin now."""
         self._objects: dict[str, StoredObject] = {}
         self._changed: dict[str, int] = {}
         """Offset of the last PUT or DELETE by name, which an older CARRY does not undo."""
@@ -126,7 +127,7 @@ class Objects:
         if offset <= self._sizes_begin:
             return
         self._sizes = self._sizes[offset - self._sizes_begin :]
-        self._sizes_begin = offset
+        self._sizes_begin = self._base = offset
         self._changed = {name: at for name, at in self._changed.items() if at >= offset}
         self._incomplete = {key: one for key, one in self._incomplete.items() if max(one.offsets.values()) >= offset}
 
