@@ -114,11 +114,13 @@ class TopicStore:
     def delete(self, names: Sequence[str]) -> None:
         """Remove objects; those that do not exist are left out."""
         line: list[bytes] = []
-        for name in names:
-            line.append(name.encode())
-            if sum(map(len, line)) > self._part_bytes // 2:
+        size = 0
+        for name in map(str.encode, names):
+            if line and size + len(name) > self._part_bytes:
                 self._change(MessageKind.DELETE, "", [SEPARATOR.join(line)])
-                line = []
+                line, size = [], 0
+            line.append(name)
+            size += len(name) + len(SEPARATOR)
         if line:
             self._change(MessageKind.DELETE, "", [SEPARATOR.join(line)])
 
@@ -128,9 +130,11 @@ class TopicStore:
             pending = _Pending(self._number)
             self._number += 1
             self._pending[pending.number] = pending
+        # A deletion is one message: a reader behind a cut between its parts would not see it.
+        values = map(bytes, pieces) if kind is MessageKind.DELETE else _cut(pieces, self._part_bytes)
         try:
             part, value = 0, None
-            for following in _cut(pieces, self._part_bytes):
+            for following in values:
                 if value is not None:
                     self._append(
                         pending, Header(kind, self._writer, pending.number, name, part, 0, base, origin), value

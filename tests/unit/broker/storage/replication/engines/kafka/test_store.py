@@ -223,6 +223,16 @@ def test_nothing_is_cut_whose_carry_was_ended_by_another_broker_meanwhile() -> N
     assert contents_of(topic, "files/kept") == b"three parts."
 
 
+def test_a_deletion_is_one_message_that_no_cut_divides() -> None:
+    topic = MemoryTopic()
+    store = store_on(MemoryLog(topic))
+    store.create("records/1", [b"1"])
+
+    store.delete(["records/1", "records/2"])
+
+    assert [message.value for message in topic.messages] == [b"1", b"records/1", b"records/2"]
+
+
 def test_a_change_is_not_ended_while_it_gets_new_parts() -> None:
     topic, now = MemoryTopic(), [0.0]
     store, other = store_on(MemoryLog(topic)), store_on(MemoryLog(topic), abandoned_s=60.0, clock=lambda: now[0])
