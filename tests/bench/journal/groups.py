@@ -38,7 +38,7 @@ ENTRY_BYTES: Final = 100
 """Bytes of a page's entry in the index, about."""
 RAW, APPEND, COMMIT, LOCAL = "engine", "append", "commit", "local"
 WAYS: Final = (RAW, APPEND, COMMIT, LOCAL)
-"""What the engine does alone; append of groups to the journal; their commit, which applies them too; a local commit."""
+"""The engine alone; append of groups to the journal; their commit, which applies them too; a local commit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ class Place(Protocol):
 
     name: str
     thing: str
-    """What the engine creates, in the singular."""
+    """Name of an object of the engine, in the singular."""
 
     large: str
     """Size of such a thing in a large group."""
@@ -37,7 +37,7 @@ class Place(Protocol):
         """Address of a journal."""
 
     def raw(self, journal: str) -> Raw:
-        """What the engine does without a journal, in a place with the settings of one."""
+        """The engine without a journal, in a place with the settings of one."""
 
     def remove(self, journal: str) -> None:
         """Delete a journal that is not used any more, and wait until the disk is quiet."""

@@ -1,4 +1,4 @@
-"""What an engine does without a journal: bare objects, or for Kafka bare messages of a producer with its settings."""
+"""Engines without a journal: bare objects, and for Kafka bare messages of a producer with its settings."""
 
 from __future__ import annotations
 

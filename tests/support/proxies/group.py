@@ -45,4 +45,4 @@ class ProxyGroup:
 
 
 Way: TypeAlias = TcpProxy | ProxyGroup
-"""What is between a client and a system, however many nodes that has."""
+"""Proxies between a client and a system, however many nodes that has."""

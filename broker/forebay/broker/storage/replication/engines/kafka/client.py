@@ -180,7 +180,7 @@ class TopicLog:
 
 
 class Trouble:
-    """Last error that the client has reported beside an answer, while it may be the cause of one that is missing."""
+    """Last error of the client beside an answer, while it may be the cause of a missing one."""
 
     def __init__(self, recent_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._recent_s: Final = recent_s

@@ -300,7 +300,7 @@ def fill(store: TopicStore) -> None:
 
 
 def contents_of(topic: MemoryTopic, name: str) -> bytes | None:
-    """What a new reader finds."""
+    """Content of an object as a new reader finds it."""
     store = store_on(MemoryLog(topic))
     found = store.find(name)
     return b"".join(store.parts(found)) if found is not None else None
