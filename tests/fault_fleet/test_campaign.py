@@ -13,6 +13,7 @@ import pytest
 from tests.fault_fleet.campaign import Plan, run, unexplained
 from tests.fault_fleet.faults import KINDS
 from tests.fault_fleet.journals import ENGINES
+from tests.support.processes.broker import Launcher, serve_command
 from tests.support.storage.memory_folder import memory_folder
 
 
@@ -38,6 +39,15 @@ def test_no_receipt_is_lost_doubled_or_given_after_a_fence_by_a_kill_a_freeze_an
     assert report.total.takeovers >= 1
     assert report.total.receipts > 100
     assert report.epochs > 0
+
+
+def test_a_broker_whose_store_cannot_be_opened_ends_with_the_exit_code_of_the_command(folder: Path) -> None:
+    (folder / "store").write_bytes(b"no directory")
+
+    with Launcher() as launcher, serve_command(folder / "store") as command:
+        broker = launcher.start(folder / "store", "127.0.0.1:0")
+
+        assert broker.wait() == command.wait() == 1
 
 
 def test_a_plan_draws_each_fault_as_often_as_it_says_and_only_those_that_the_engine_has() -> None:
