@@ -232,7 +232,7 @@ fault-client: venv ## break wires, certificates, clocks, processes and the store
 fault-shard: venv ## kill the brokers of a shard KILLS times, each time another one takes over, and compare what is left with what was promised
 	@$(BIN)/python -m tests.fault.campaign --shard --kills $(KILLS)
 
-fault-fleet: venv ## kill, freeze and cut off the brokers of a shard over ENGINE (directory, minio): KILLS, FREEZES, PARTITIONS of each kind
+fault-fleet: venv ## kill, freeze and cut off the brokers of a shard over ENGINE (directory, minio, kafka): KILLS, FREEZES, PARTITIONS of each kind
 	@$(BIN)/python -m tests.fault_fleet.campaign --engine $(ENGINE) --kills $(KILLS) --freezes $(FREEZES) --partitions $(PARTITIONS) $(FLEET_ARGS)
 
 fault-positions: venv ## kill consumers with saved positions KILLS times, over three stores, and compare with what they processed

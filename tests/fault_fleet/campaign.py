@@ -1,6 +1,6 @@
 """Kills, freezes and partitions of a fleet at work, with an oracle outside of the brokers.
 
-    python -m tests.fault_fleet.campaign --engine directory|minio --kills K --freezes F --partitions P [--seed N]
+    python -m tests.fault_fleet.campaign --engine directory|minio|kafka --kills K --freezes F --partitions P [--seed N]
 
 Two brokers with one journal serve in turn. Publishers, consumers and a writer of epochs work through their doors, the
 witnesses at each broker itself. The faults of ``faults.KINDS`` come in random order, P partitions of each kind that the

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tests.fault_fleet.fleet import SETTLES_S, Fleet, Member
-from tests.support.proxies.tcp import TcpProxy
+from tests.support.proxies.group import Way
 
 AT_ONCE: Final = 0.25
 """Share of the killed brokers that are started again at once, the others once another one serves."""
@@ -24,7 +24,7 @@ RACE: Final = 0.4
 class Wire:
     """Ways to cut a connection, drawn for each fault, and their end."""
 
-    def __init__(self, proxy: TcpProxy, chance: random.Random) -> None:
+    def __init__(self, proxy: Way, chance: random.Random) -> None:
         self._proxy = proxy
         self.kind: Final = chance.choice(("hold", "refuse", "lose answers"))
 
@@ -126,7 +126,7 @@ ENGINE_ONLY: Final = frozenset({"owner to engine", "follower to engine"})
 """Partitions that need a journal behind connections."""
 
 
-def _wire(proxy: TcpProxy | None, scene: Scene) -> Wire:
+def _wire(proxy: Way | None, scene: Scene) -> Wire:
     assert proxy is not None, "the journal is not behind a connection"
     return Wire(proxy, scene.chance)
 

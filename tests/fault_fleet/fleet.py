@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from tests.fault_fleet.journals import Journal
+from tests.fault_fleet.journals import BROKERS, Journal
 from tests.support.campaigns.successors import Serving
 from tests.support.processes.broker import BrokerEnded, BrokerProcess, Launcher, free_port
 from tests.support.proxies.tcp import TcpProxy
@@ -59,7 +59,7 @@ class Member:
         self.metrics: Final = f"127.0.0.1:{free_port()}"
         self.door: Final = TcpProxy(self.endpoint)
         self.journal, self.way = journal.way()
-        """Address of the journal for this broker, and the proxy on the way there."""
+        """Address of the journal for this broker, and what is on the way there."""
         self.life = 0
         """Number of the process; any thread may read it."""
         self.served_at: float | None = None
@@ -121,7 +121,7 @@ class Fleet:
         fault: Callable[[str], None],
         *,
         takeover_after_s: float,
-        brokers: int = 2,
+        brokers: int = BROKERS,
     ) -> None:
         """``fault`` is called with what no broker should have done."""
         self._launcher, self._chance, self._fault = launcher, chance, fault

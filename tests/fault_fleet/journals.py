@@ -1,27 +1,32 @@
-"""Journals of a fleet: one in a directory, and one in a bucket that each broker reaches through a proxy of its own."""
+"""Journals of a fleet: in a directory, and in a bucket or a topic that each broker reaches through its own proxies."""
 
 from __future__ import annotations
 
+import itertools
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
+from tests.support.proxies.group import Way
 from tests.support.proxies.tcp import TcpProxy
 from tests.support.storage.memory_folder import memory_folder
+from tests.support.stores.kafka import KafkaCluster
 from tests.support.stores.minio import MinioServer
 from tests.support.stores.objects import running
 
-ENGINES: Final = ("directory", "minio")
+ENGINES: Final = ("directory", "minio", "kafka")
 PLACE: Final = "fleet"
+BROKERS: Final = 2
 
 
 class Journal(Protocol):
     """Journal of a fleet."""
 
-    def way(self) -> tuple[str, TcpProxy | None]:
-        """Return the address for one broker, and the proxy on its way, None where there is no connection."""
+    def way(self) -> tuple[str, Way | None]:
+        """Return the address for one broker, and what is on its way, None where there is no connection."""
         ...
 
 
@@ -31,7 +36,7 @@ class DirectoryJournal:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    def way(self) -> tuple[str, TcpProxy | None]:
+    def way(self) -> tuple[str, Way | None]:
         """See ``Journal.way``."""
         return str(self._directory), None
 
@@ -42,10 +47,22 @@ class BucketJournal:
     def __init__(self, server: MinioServer) -> None:
         self._server = server
 
-    def way(self) -> tuple[str, TcpProxy | None]:
+    def way(self) -> tuple[str, Way | None]:
         """See ``Journal.way``."""
         proxy = TcpProxy(f"127.0.0.1:{self._server.port}")
         return self._server.url(PLACE, int(proxy.endpoint.rpartition(":")[2])), proxy
+
+
+class TopicJournal:
+    """Journal in a Kafka of three nodes, each of which has a listener for each broker."""
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self._cluster = cluster
+        self._numbers = itertools.count()
+
+    def way(self) -> tuple[str, Way | None]:
+        """See ``Journal.way``: all nodes are cut off at once."""
+        return self._cluster.way(next(self._numbers), PLACE)
 
 
 @contextmanager
@@ -53,6 +70,14 @@ def opened(engine: str, directory: Path) -> Iterator[Journal]:
     """Open the journal of an engine; brokers that are started meanwhile have its credentials."""
     if engine == "directory":
         yield DirectoryJournal(directory / "journal")
+        return
+    if engine == "kafka":
+        cluster = KafkaCluster(Path(tempfile.mkdtemp(prefix="forebay-store-", dir=memory_folder())), ways=BROKERS)
+        try:
+            cluster.start()
+            yield TopicJournal(cluster)
+        finally:
+            cluster.close()
         return
     with running(MinioServer, memory_folder()) as server:  # the server itself is not killed
         assert isinstance(server, MinioServer)

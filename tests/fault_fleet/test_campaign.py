@@ -12,6 +12,8 @@ import pytest
 
 from tests.fault_fleet.campaign import Plan, run, unexplained
 from tests.fault_fleet.faults import KINDS
+from tests.fault_fleet.journals import ENGINES
+from tests.support.processes.broker import Launcher, serve_command
 from tests.support.storage.memory_folder import memory_folder
 
 
@@ -39,13 +41,22 @@ def test_no_receipt_is_lost_doubled_or_given_after_a_fence_by_a_kill_a_freeze_an
     assert report.epochs > 0
 
 
+def test_a_broker_whose_store_cannot_be_opened_ends_with_the_exit_code_of_the_command(folder: Path) -> None:
+    (folder / "store").write_bytes(b"no directory")
+
+    with Launcher() as launcher, serve_command(folder / "store") as command:
+        broker = launcher.start(folder / "store", "127.0.0.1:0")
+
+        assert broker.wait() == command.wait() == 1
+
+
 def test_a_plan_draws_each_fault_as_often_as_it_says_and_only_those_that_the_engine_has() -> None:
     plan = Plan(3, 2, 1)
 
-    directory, bucket = (Counter(plan.drawn(engine, random.Random(1))) for engine in ("directory", "minio"))
+    directory, bucket, topic = (Counter(plan.drawn(engine, random.Random(1))) for engine in ENGINES)
 
     assert directory == {"kill": 3, "freeze": 2, "client to owner": 1}
-    assert bucket == {"kill": 3, "freeze": 2} | dict.fromkeys(set(KINDS) - {"kill", "freeze"}, 1)
+    assert bucket == topic == {"kill": 3, "freeze": 2} | dict.fromkeys(set(KINDS) - {"kill", "freeze"}, 1)
 
 
 def test_errors_of_a_log_are_explained_by_an_unreachable_engine_and_by_a_fence_until_the_next_ownership() -> None:

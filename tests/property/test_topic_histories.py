@@ -1,4 +1,4 @@
-"""Random histories of several writers on one topic: creations, replacements, deletions, cuts, crashes, new readers.
+"""Random histories of several writers on one topic: creations, replacements, deletions, cuts, crashes, late messages.
 
 Whatever was cut, every reader finds the same objects with the same bytes, and exactly one of several creations of one
 name has succeeded.
@@ -34,11 +34,12 @@ SIMPLE = st.one_of(
     st.tuples(st.just("read"), NAMES, st.none()),
     st.tuples(st.just("reopen"), st.none(), st.none()),
     st.tuples(st.just("foreign"), st.none(), CONTENTS),
+    st.tuples(st.just("release"), st.none(), st.none()),
 )
 STEPS = st.tuples(
     st.integers(0, WRITERS - 1),
     SIMPLE,
-    st.sampled_from(["plain", "plain", "twice", "lost", "refused", "crash", "amid", "amid"]),
+    st.sampled_from(["plain", "plain", "twice", "lost", "refused", "held", "crash", "amid", "amid"]),
     st.lists(st.tuples(st.integers(0, WRITERS - 1), SIMPLE), max_size=4),
 )
 
@@ -61,6 +62,7 @@ class Histories:
     def step(self, writer: int, simple: Simple, fault: str, amid: list[tuple[int, Simple]]) -> None:
         self.topic.twice = fault == "twice"
         self.topic.lost_answers, self.topic.refused = int(fault == "lost"), int(fault == "refused")
+        self.topic.held = int(fault == "held")
         waiting = list(amid) if fault == "amid" else []
 
         def between() -> None:
@@ -75,9 +77,9 @@ class Histories:
             pass
         finally:
             self.logs[writer].between = lambda: None
-            self.topic.twice, self.topic.lost_answers, self.topic.refused = False, 0, 0
+            self.topic.twice, self.topic.lost_answers, self.topic.refused, self.topic.held = False, 0, 0, 0
         self.objects = uncut(self.topic)
-        if fault in {"plain", "twice"}:
+        if fault in {"plain", "twice"} and simple[0] != "release":
             assert self.objects == after(before, simple)
 
     def do(self, writer: int, simple: Simple, fault: str) -> None:
@@ -106,6 +108,8 @@ class Histories:
                     assert (b"".join(store.parts(found)) if found is not None else None) == self.objects.get(name)
             case "reopen":
                 self.stores[writer] = opened(self.logs[writer])
+            case "release":
+                self.topic.release()
             case "foreign":
                 self.topic.add(None, content)
 

@@ -1,4 +1,4 @@
-"""A broker of a shard that is cut off its bucket; ``make fault-fleet ENGINE=minio`` has more."""
+"""A broker of a shard that is cut off its bucket or its topic; ``make fault-fleet ENGINE=minio`` has more."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from tests.fault_fleet.campaign import Plan, run
 
 
 @pytest.mark.timeout(900)
-def test_no_receipt_is_lost_doubled_or_given_after_a_fence_by_partitions_from_the_bucket(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["minio", "kafka"])
+def test_no_receipt_is_lost_doubled_or_given_after_a_fence_by_partitions_from_the_engine(
+    engine: str, tmp_path: Path
+) -> None:
     messages: list[str] = []
 
-    report = run("minio", Plan(0, 0, 1), 7, tmp_path, messages.append)
+    report = run(engine, Plan(0, 0, 1), 7, tmp_path, messages.append)
 
     assert report.ok, "\n".join([report.table(), report.line(), *messages])
     assert {kind: row.faults for kind, row in report.rows.items() if row.faults} == {

@@ -9,6 +9,8 @@ from pathlib import Path
 from threading import Event
 
 import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 
 from forebay.broker.storage.replication.engine import Engine, EngineAway, EngineUnsuitable
 from forebay.broker.storage.replication.engines.addresses import open_engine
@@ -25,7 +27,7 @@ from tests.support.stores.kafka import KafkaCluster
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[KafkaCluster]:
-    one = KafkaCluster(Path(tempfile.mkdtemp(prefix="forebay-store-")))
+    one = KafkaCluster(Path(tempfile.mkdtemp(prefix="forebay-store-")), ways=2)
     try:
         one.start()
         yield one
@@ -155,6 +157,29 @@ def test_garbage_is_deleted_at_the_begin_of_the_topic(cluster: KafkaCluster) -> 
     owner.append(batch_of(1))
     assert read_all(other) == [1]
     owner.close()
+
+
+def nodes_told(servers: str) -> set[str]:
+    """The addresses that clients connect to, as the cluster tells them to those who ask at ``servers``."""
+    client = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+    return {f"{node.host}:{node.port}" for node in client.list_topics(timeout=5.0).brokers.values()}
+
+
+def test_a_client_of_one_way_is_cut_off_from_all_nodes_alone(cluster: KafkaCluster) -> None:
+    ways = [cluster.way(number, "any")[1] for number in range(2)]
+    endpoints = [{proxy.endpoint for proxy in way.proxies} for way in ways]
+    servers = [",".join(each) for each in endpoints]
+    assert [nodes_told(each) for each in servers] == endpoints
+
+    ways[0].refuse()
+    try:
+        with pytest.raises(KafkaException):
+            nodes_told(servers[0])
+        assert nodes_told(servers[1]) == endpoints[1]
+    finally:
+        ways[0].release()
+
+    assert nodes_told(servers[0]) == endpoints[0]
 
 
 def test_a_follower_serves_what_the_owner_gave_receipts_for(cluster: KafkaCluster, tmp_path: Path) -> None:

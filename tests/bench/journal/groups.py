@@ -1,18 +1,17 @@
-"""Groups of one owner in this process, beside objects of the same size that the engine creates, and a local store.
+"""Groups of one owner in this process, beside as many bytes that the engine gets without a journal, and a local store.
 
 A large group has 16 pages of 1 MiB, as the broker commits it under load; the engine gets as many bytes as objects
-of 8 MiB, four at once. A small group has one page of 4 KiB; the engine gets one object of that size.
+of 8 MiB, Kafka as messages of 4 MiB, four at once. A small group has one page of 4 KiB; the engine gets one object, or
+message, of that size.
 """
 
 from __future__ import annotations
 
-import itertools
 import os
 import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,7 +22,6 @@ from forebay.broker.shard import boot_time_s
 from forebay.broker.storage.records.header import HEADER_BYTES
 from forebay.broker.storage.records.pages.page import key_of
 from forebay.broker.storage.replication.batch import Batch, encode
-from forebay.broker.storage.replication.engine import Engine
 from forebay.broker.storage.replication.engines.addresses import open_engine
 from forebay.broker.storage.replication.follower import Follower, Takeover
 from forebay.broker.storage.replication.reader import Reader
@@ -32,19 +30,15 @@ from forebay.broker.storage.replication.store import ReplicatedStore
 from forebay.broker.storage.store.contract import Family, Put
 from forebay.broker.storage.store.rocks.store import RocksStore
 from tests.bench.journal.places import Place
+from tests.bench.journal.raw import GROUP_BYTES, GROUP_PAGES, SMALL_BYTES
 from tests.bench.processes import own_cost, own_cost_since
 from tests.bench.values import MIB, Sample
 
-GROUP_PAGES: Final = 16
-GROUP_BYTES: Final = GROUP_PAGES * MIB
-OBJECT_BYTES: Final = 8 * MIB
-OBJECTS_AT_ONCE: Final = 4
-SMALL_BYTES: Final = 4_096
 ENTRY_BYTES: Final = 100
 """Bytes of a page's entry in the index, about."""
 RAW, APPEND, COMMIT, LOCAL = "engine", "append", "commit", "local"
 WAYS: Final = (RAW, APPEND, COMMIT, LOCAL)
-"""Bare creation of objects; append of groups to the journal; their commit, which applies them too; a local commit."""
+"""The engine alone; append of groups to the journal; their commit, which applies them too; a local commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +49,7 @@ class Round:
     """Large groups, by way."""
 
     put_s: list[float] = field(default_factory=list)
-    """Seconds of each small object, one at a time."""
+    """Seconds of each small object or message, one at a time."""
 
     group_s: list[float] = field(default_factory=list)
     """Seconds of each small group, committed one at a time."""
@@ -86,37 +80,10 @@ class Batches:
         return self._number
 
 
-class Raw:
-    """Objects that the engine creates, without a journal."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._positions = itertools.count()
-        self._chunk = memoryview(os.urandom(OBJECT_BYTES))
-        self._pool = ThreadPoolExecutor(OBJECTS_AT_ONCE)
-
-    def large(self, groups: int) -> None:
-        """Create the bytes of so many groups, `OBJECTS_AT_ONCE` objects at once."""
-        list(self._pool.map(lambda _: self._create(self._chunk), range(groups * GROUP_BYTES // OBJECT_BYTES)))
-
-    def small(self) -> None:
-        """Create a small object."""
-        self._create(self._chunk[:SMALL_BYTES])
-
-    def _create(self, content: memoryview) -> None:
-        position = next(self._positions)
-        if not self._engine.create(position, [content]):
-            raise RuntimeError(f"position {position} was taken")
-
-    def close(self) -> None:
-        """End the threads."""
-        self._pool.shutdown()
-
-
 def measure(place: Place, folder: Path, *, groups: int, smalls: int, number: int) -> Round:
     """Measure all ways in one journal, which is deleted afterwards; ``number`` turns the order of the ways."""
     journals = (f"groups-{number}", f"raw-{number}")
-    raw, batches = Raw(open_engine(place.address(journals[1]))), Batches()
+    raw, batches = place.raw(journals[1]), Batches()
     with owned(place.address(journals[0]), folder / journals[0]) as store, _local(folder / f"local-{number}") as local:
 
         def large(commit: Callable[[Batch], object]) -> None:
@@ -169,7 +136,7 @@ def _local(directory: Path) -> Iterator[RocksStore]:
 
 def raw_rate(place: Place, journal: str, groups: int) -> Sample:
     """Create the bytes of so many groups in a place of its own, and delete them."""
-    raw = Raw(open_engine(place.address(journal)))
+    raw = place.raw(journal)
     found = _sample(lambda: raw.large(groups), groups)
     raw.close()
     place.remove(journal)

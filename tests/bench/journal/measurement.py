@@ -13,9 +13,10 @@ from typing import Final
 
 from tests.bench import latency
 from tests.bench.journal import groups, publishing, takeovers
-from tests.bench.journal.groups import APPEND, COMMIT, LOCAL, RAW, SMALL_BYTES, Round
-from tests.bench.journal.places import DirectoryPlace, Place, has_minio, minio
+from tests.bench.journal.groups import APPEND, COMMIT, LOCAL, RAW, Round
+from tests.bench.journal.places import DirectoryPlace, Place, has_kafka, has_minio, kafka, minio
 from tests.bench.journal.publishing import RECORD_BYTES, Trio
+from tests.bench.journal.raw import SMALL_BYTES
 from tests.bench.journal.takeovers import Found
 from tests.bench.values import MIB, Bar, Row, Sample, Sense, row_of
 
@@ -42,11 +43,16 @@ def measure(
     """Measure each engine that is there."""
     place = DirectoryPlace(folder / "journals")
     _measure(place, folder / "directory", rounds=rounds, quick=quick, rows=rows, bars=bars, say=say)
-    if not has_minio():
+    if has_minio():
+        with minio(folder / "minio") as bucket:
+            _measure(bucket, folder / "bucket", rounds=rounds, quick=quick, rows=rows, bars=bars, say=say)
+    else:
         say("MinIO is not installed, make test-stores does it: no bucket is measured")
-        return
-    with minio(folder / "minio") as bucket:
-        _measure(bucket, folder / "bucket", rounds=rounds, quick=quick, rows=rows, bars=bars, say=say)
+    if has_kafka():
+        with kafka(folder / "kafka") as topics:
+            _measure(topics, folder / "topics", rounds=rounds, quick=quick, rows=rows, bars=bars, say=say)
+    else:
+        say("Kafka is not installed, make test-stores does it: no topic is measured")
 
 
 def _measure(
@@ -68,14 +74,15 @@ def _measure(
         grouped.append(groups.measure(place, folder, groups=GROUPS[quick], smalls=SMALLS[quick], number=number))
         published.append(publishing.measure(place, folder, size=PUBLISHED_BYTES[quick], number=number))
     shard = takeovers.measure(place, folder, size=PUBLISHED_BYTES[quick], takeovers=TAKEOVERS[quick], say=say)
-    rows += rows_of(place.name, grouped, published, shard)
-    bars += bars_of(place.name, grouped, published, shard)
+    rows += rows_of(place, grouped, published, shard)
+    bars += bars_of(place, grouped, published, shard)
 
 
-def rows_of(engine: str, grouped: list[Round], published: list[Trio], shard: Found) -> list[Row]:
+def rows_of(place: Place, grouped: list[Round], published: list[Trio], shard: Found) -> list[Row]:
     """The rows of one engine."""
+    engine, things = place.name, f"{place.thing}s of {place.large}"
     names = {
-        RAW: f"{engine}: objects of 8 MiB, four at once",
+        RAW: f"{engine}: {things}, four at once",
         APPEND: f"{engine}: append of groups of 16 MiB",
         COMMIT: f"{engine}: commit of groups of 16 MiB",
         LOCAL: f"{engine}: beside it, commit without a journal",
@@ -83,11 +90,11 @@ def rows_of(engine: str, grouped: list[Round], published: list[Trio], shard: Fou
     rows = [row_of(name, [one.large[way] for one in grouped]) for way, name in names.items()]
     puts, small = ([second for one in grouped for second in taken(one)] for taken in (_puts, _smalls))
     rows += [
-        latency.row_of(f"{engine}: one object", puts, SMALL_BYTES),
+        latency.row_of(f"{engine}: one {place.thing}", puts, SMALL_BYTES),
         latency.row_of(f"{engine}: commit of one page", small, SMALL_BYTES),
         row_of(f"{engine}: publish with a journal", [one.journaled for one in published], record_bytes=RECORD_BYTES),
         row_of(f"{engine}: beside it, without a journal", [one.local for one in published], record_bytes=RECORD_BYTES),
-        row_of(f"{engine}: beside it, objects of 8 MiB", [one.raw for one in published]),
+        row_of(f"{engine}: beside it, {things}", [one.raw for one in published]),
         _times(f"{engine}: lag of a follower meanwhile", shard.lag_s),
         _times(f"{engine}: takeover to first receipt", shard.takeover_s),
         _times(f"{engine}: kill to first receipt, without the silence", shard.silent_s),
@@ -95,17 +102,18 @@ def rows_of(engine: str, grouped: list[Round], published: list[Trio], shard: Fou
     return rows
 
 
-def bars_of(engine: str, grouped: list[Round], published: list[Trio], shard: Found) -> list[Bar]:
+def bars_of(place: Place, grouped: list[Round], published: list[Trio], shard: Found) -> list[Bar]:
     """The bars of one engine."""
+    engine, things = place.name, f"{place.thing}s of {place.large}"
     appended = median(one.large[APPEND].bytes_per_s / one.large[RAW].bytes_per_s for one in grouped)
     reached = median(one.journaled.bytes_per_s / one.raw.bytes_per_s for one in published)
     small = median(median(one.group_s) / (PUT_FACTOR * median(one.put_s) + PUT_ADDED_S) for one in grouped)
     committing = median(added_s_per_gb(one.large[COMMIT], one.large[LOCAL]) for one in grouped)
     serving = median(added_s_per_gb(one.journaled, one.local) for one in published)
     return [
-        Bar(f"{engine}: append of 16 MiB / objects of 8 MiB", appended, JOURNAL_BAR),
-        Bar(f"{engine}: publisher / objects of 8 MiB", reached, PUBLISHER_BAR),
-        Bar(f"{engine}: p50 of 4 KiB / (1.3 x object + 2 ms)", small, 1.0, Sense.AT_MOST),
+        Bar(f"{engine}: append of 16 MiB / {things}", appended, JOURNAL_BAR),
+        Bar(f"{engine}: publisher / {things}", reached, PUBLISHER_BAR),
+        Bar(f"{engine}: p50 of 4 KiB / (1.3 x {place.thing} + 2 ms)", small, 1.0, Sense.AT_MOST),
         Bar(f"{engine}: processor s/GB of a commit, added", committing, PROCESSOR_BAR, Sense.AT_MOST),
         Bar(f"{engine}: processor s/GB of the broker, added", serving, PROCESSOR_BAR, Sense.AT_MOST),
         Bar(f"{engine}: longest takeover to first receipt in s", max(shard.takeover_s), TAKEOVER_BAR_S, Sense.AT_MOST),

@@ -1,4 +1,4 @@
-"""Places of journals: a directory of this disk, and MinIO on this disk where it is installed."""
+"""Places of journals: a directory of this disk, and MinIO and a Kafka of three nodes on this disk where installed."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ from pathlib import Path
 from typing import Protocol
 
 import obstore
+from confluent_kafka.admin import AdminClient
 
 from forebay.broker.storage.object_stores import open_objects
+from forebay.broker.storage.replication.engines.addresses import open_engine
+from tests.bench.journal.raw import Messages, Objects, Raw
+from tests.support.stores.kafka import JARS, KafkaCluster
 from tests.support.stores.minio import MinioServer
 from tests.support.stores.server import TOOLS
 
@@ -20,11 +24,20 @@ class Place(Protocol):
     """An engine that has journals by name."""
 
     name: str
+    thing: str
+    """Name of an object of the engine, in the singular."""
+
+    large: str
+    """Size of such a thing in a large group."""
+
     environment: Mapping[str, str]
     """Credentials, as environment variables."""
 
     def address(self, journal: str) -> str:
         """Address of a journal."""
+
+    def raw(self, journal: str) -> Raw:
+        """The engine without a journal, in a place with the settings of one."""
 
     def remove(self, journal: str) -> None:
         """Delete a journal that is not used any more, and wait until the disk is quiet."""
@@ -33,7 +46,7 @@ class Place(Protocol):
 class DirectoryPlace:
     """Directories of this disk."""
 
-    name = "directory"
+    name, thing, large = "directory", "object", "8 MiB"
     environment: Mapping[str, str] = {}
 
     def __init__(self, folder: Path) -> None:
@@ -41,6 +54,9 @@ class DirectoryPlace:
 
     def address(self, journal: str) -> str:
         return str(self._folder / journal)
+
+    def raw(self, journal: str) -> Raw:
+        return Objects(open_engine(self.address(journal)))
 
     def remove(self, journal: str) -> None:
         shutil.rmtree(self._folder / journal)
@@ -50,7 +66,7 @@ class DirectoryPlace:
 class MinioPlace:
     """Prefixes of a bucket."""
 
-    name = "MinIO"
+    name, thing, large = "MinIO", "object", "8 MiB"
 
     def __init__(self, server: MinioServer) -> None:
         self._server = server
@@ -59,10 +75,34 @@ class MinioPlace:
     def address(self, journal: str) -> str:
         return self._server.url(journal)
 
+    def raw(self, journal: str) -> Raw:
+        return Objects(open_engine(self.address(journal)))
+
     def remove(self, journal: str) -> None:
         objects, _ = open_objects(self.address(journal))
         for listed in obstore.list(objects):
             obstore.delete(objects, [each["path"] for each in listed])
+        os.sync()
+
+
+class KafkaPlace:
+    """Topics of a Kafka."""
+
+    name, thing, large = "Kafka", "message", "4 MiB"
+    environment: Mapping[str, str] = {}
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self._cluster = cluster
+        self._admin = AdminClient({"bootstrap.servers": cluster.servers})
+
+    def address(self, journal: str) -> str:
+        return self._cluster.url(journal)
+
+    def raw(self, journal: str) -> Raw:
+        return Messages(self.address(journal))
+
+    def remove(self, journal: str) -> None:
+        self._admin.delete_topics([journal])[journal].result()
         os.sync()
 
 
@@ -88,3 +128,19 @@ def minio(folder: Path) -> Iterator[MinioPlace]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+def has_kafka() -> bool:
+    """Return whether Kafka is installed."""
+    return (JARS / ".installed").exists() and shutil.which("java") is not None
+
+
+@contextmanager
+def kafka(folder: Path) -> Iterator[KafkaPlace]:
+    """Run three nodes of Kafka."""
+    cluster = KafkaCluster(folder)
+    try:
+        cluster.start()
+        yield KafkaPlace(cluster)
+    finally:
+        cluster.close()

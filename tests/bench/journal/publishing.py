@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from forebay.client import Client
-from tests.bench.journal.groups import GROUP_BYTES, raw_rate
+from tests.bench.journal.groups import raw_rate
 from tests.bench.journal.places import Place
+from tests.bench.journal.raw import GROUP_BYTES
 from tests.bench.processes import broker
 from tests.bench.publish import publish
 from tests.bench.values import MIB, Load, Sample

@@ -4,7 +4,8 @@ Run as ``python -m tests.support.processes.launcher DESCRIPTOR``, the descriptor
 line of JSON:
 ``{"start": {settings}}``, with the two descriptors that become the broker's standard output and error, is answered by
 its process id; ``{"wait": pid}`` by its exit code, negative for a signal. A broker is a process of its own that serves
-as ``forebay serve`` does. When the socket closes, whoever asked is gone, and the brokers that are left are killed.
+as ``forebay serve`` does, and ends with its exit codes. When the socket closes, whoever asked is gone, and the brokers
+that are left are killed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from typing import Any, Final
 import forebay.broker.storage.store.rocks.store  # noqa: F401 - imported before the fork
 from forebay.broker.serve import serve
 from forebay.broker.settings import load
+from forebay.broker.storage.errors import StoreError
+from forebay.cli.report import exit_code
 
 REQUEST_BYTES_MAX: Final = 65_536
 
@@ -55,6 +58,9 @@ def main(descriptor: int) -> None:
                     code = 70
                     try:
                         code = become_broker(request["start"], *passed)
+                    except StoreError as error:  # such as a fence while it takes over
+                        traceback.print_exc()
+                        code = exit_code(error)
                     except BaseException:
                         traceback.print_exc()
                         raise

@@ -21,6 +21,10 @@ class MemoryTopic:
     """Number of next messages that are appended, and reported as failed."""
     refused: int = 0
     """Number of next messages that are not appended."""
+    held: int = 0
+    """Number of next messages that are reported as failed, and appended by ``release``."""
+    late: list[tuple[bytes, bytes]] = field(default_factory=list)
+    """Keys and values of the messages that are held."""
     uncut: list[LogMessage] = field(default_factory=list)
     """All messages from offset 0 on."""
 
@@ -34,6 +38,12 @@ class MemoryTopic:
         self.messages.append(message)
         self.uncut.append(message)
         return message.offset
+
+    def release(self) -> None:
+        """Append what is held: the network was slow, or a process asleep."""
+        late, self.late = self.late, []
+        for key, value in late:
+            self.add(key, value)
 
     def cut(self, offset: int) -> None:
         """Delete the messages below an offset."""
@@ -71,9 +81,13 @@ class MemoryLog:
         """True while no message is confirmed."""
         self.between: Callable[[], None] = lambda: None
         """Called behind each message, and before the first ones are deleted: others write meanwhile."""
+        self.answering: Callable[[], None] = lambda: None
+        """Called while the ends are on their way back: they are of the time before."""
 
     def ends(self) -> tuple[int, int]:
-        return self.topic.begin, self.topic.end
+        ends = self.topic.begin, self.topic.end
+        self.answering()
+        return ends
 
     def append(self, key: bytes, value: bytes, delivered: Delivered) -> None:
         if self.silent:
@@ -82,6 +96,11 @@ class MemoryLog:
         if topic.refused:
             topic.refused -= 1
             delivered("it was refused", -1)
+            return
+        if topic.held:
+            topic.held -= 1
+            topic.late.append((key, value))
+            delivered("no answer", -1)
             return
         offset = topic.add(key, value)
         if topic.twice:

@@ -1,4 +1,8 @@
-"""Kafka as a process per node: three nodes, each of which is broker and controller."""
+"""Kafka as a process per node: three nodes, each of which is broker and controller.
+
+Clients connect to the addresses that the nodes tell them. A *way* is a listener of its own on each node, whose told
+address is a proxy: a client of one way can be cut off from all nodes, and the clients of the other ways are not.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,8 @@ from typing import Final
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from tests.support.calls.eventually import until
+from tests.support.proxies.group import ProxyGroup
+from tests.support.proxies.tcp import TcpProxy
 from tests.support.stores.server import START_S, TOOLS, StoreServer, answers, free_port, required
 
 JARS: Final = TOOLS / "kafka"
@@ -30,28 +36,43 @@ rootLogger.appenderRef.out.ref = out
 """
 
 
+class Listener:
+    """Listener of a node behind a proxy."""
+
+    def __init__(self) -> None:
+        self.port: Final = free_port()
+        self.proxy: Final = TcpProxy(f"127.0.0.1:{self.port}")
+
+
 class KafkaNode(StoreServer):
     """One node."""
 
     good: Mapping[str, str] = {}
     wrong: Mapping[str, str] = {}
 
-    def __init__(self, folder: Path, node: int) -> None:
+    def __init__(self, folder: Path, node: int, ways: int = 0) -> None:
         super().__init__(folder)
         self.node: Final = node
+        self.ways: Final = [Listener() for _ in range(ways)]
         self.controller_port: Final = free_port()
 
     def configure(self, cluster: str, nodes: list[KafkaNode]) -> None:
         """Write the settings, and format the folder."""
         controllers = ",".join(f"{one.node}@127.0.0.1:{one.controller_port}" for one in nodes)
+        ways = {f"WAY{number}": listener for number, listener in enumerate(self.ways)}
+        plain = f"PLAINTEXT://127.0.0.1:{self.port}"
+        listeners = [f"{name}://127.0.0.1:{way.port}" for name, way in ways.items()]
+        advertised = [f"{name}://{way.proxy.endpoint}" for name, way in ways.items()]
+        protocols = [f"{name}:PLAINTEXT" for name in ("PLAINTEXT", "CONTROLLER", *ways)]
         settings = {
             "node.id": self.node,
             "process.roles": "broker,controller",
             "controller.quorum.voters": controllers,
             "controller.listener.names": "CONTROLLER",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self.controller_port}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "listeners": ",".join([plain, f"CONTROLLER://127.0.0.1:{self.controller_port}", *listeners]),
+            "advertised.listeners": ",".join([plain, *advertised]),
+            "listener.security.protocol.map": ",".join(protocols),
             "log.dirs": self.folder / "logs",
             "auto.create.topics.enable": "true",  # Kafka's default, which no broker may use
             "broker.session.timeout.ms": 3_000,
@@ -95,10 +116,12 @@ class KafkaNode(StoreServer):
 class KafkaCluster:
     """Three nodes."""
 
-    def __init__(self, folder: Path) -> None:
-        """Create the folders of the nodes below ``folder``."""
+    def __init__(self, folder: Path, ways: int = 0) -> None:
+        """Create the folders of the nodes below ``folder``; ``ways`` are those that clients can be cut off on."""
         self.folder: Final = folder
-        self.nodes: Final = [KafkaNode(_created(folder / f"node-{number}"), number) for number in range(1, NODES + 1)]
+        self.nodes: Final = [
+            KafkaNode(_created(folder / f"node-{number}"), number, ways) for number in range(1, NODES + 1)
+        ]
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         for node in self.nodes:
             node.configure(cluster, self.nodes)
@@ -112,7 +135,17 @@ class KafkaCluster:
 
     def url(self, topic: str) -> str:
         """Return the address of a topic."""
-        return f"kafka://{','.join(f'127.0.0.1:{node.port}' for node in self.nodes)}/{topic}"
+        return f"kafka://{self.servers}/{topic}"
+
+    @property
+    def servers(self) -> str:
+        """Addresses of the nodes, for clients that are not cut off."""
+        return ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+
+    def way(self, number: int, topic: str) -> tuple[str, ProxyGroup]:
+        """Return the address of a topic for the clients of a way, and the proxies on it."""
+        proxies = ProxyGroup([node.ways[number].proxy for node in self.nodes])
+        return f"kafka://{','.join(proxy.endpoint for proxy in proxies.proxies)}/{topic}", proxies
 
     def create_topic(self, name: str, partitions: int, replicas: int, settings: dict[str, str]) -> None:
         """Create a topic; returns when its partitions have leaders."""
@@ -132,11 +165,13 @@ class KafkaCluster:
         return next(node for node in self.nodes if node.node == leader)
 
     def _admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self.url("").split("/")[2], "log_level": 0})
+        return AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
 
     def close(self) -> None:
-        """End the nodes and remove their data."""
+        """End the proxies and the nodes, and remove their data."""
         for node in self.nodes:
+            for listener in node.ways:
+                listener.proxy.close()
             node.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -37,6 +37,7 @@ _LEADER_CHANGES: Final = frozenset(
         KafkaError._UNKNOWN_PARTITION,
     }
 )
+"""Also of a topic that was created just now."""
 _REFUSALS: Final = frozenset(
     {
         KafkaError.CLUSTER_AUTHORIZATION_FAILED,
@@ -112,7 +113,7 @@ class TopicLog:
         """Nothing is sent before the first call. Raises ``EngineUnsuitable`` for settings of the address."""
         self._address: Final = address
         self._timeout_s: Final = timeout_s
-        self._trouble: Final = _Trouble()
+        self._trouble: Final = Trouble(2 * timeout_s)
         settings: dict[str, Any] = {
             "bootstrap.servers": address.servers,
             "allow.auto.create.topics": False,
@@ -215,20 +216,27 @@ class TopicLog:
             raise self.away(reason_of(error)) from error
 
 
-class _Trouble:
-    """Last error that the client has reported beside an answer."""
+class Trouble:
+    """Last error of the client beside an answer, while it may be the cause of a missing one."""
 
-    def __init__(self) -> None:
-        self._last: KafkaError | None = None
+    def __init__(self, recent_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._recent_s: Final = recent_s
+        self._clock: Final = clock
+        self._last: tuple[float, KafkaError] | None = None
 
     def note(self, error: KafkaError) -> None:
-        self._last = error
+        """Note an error, in a thread of the client."""
+        self._last = self._clock(), error
 
     def clear(self) -> None:
+        """Forget it: the client works."""
         self._last = None
 
     def text(self) -> str:
-        return f" ({self._last.str()})" if self._last is not None else ""
+        """Return what to add to the message of an error."""
+        if self._last is None or self._clock() - self._last[0] > self._recent_s:
+            return ""
+        return f" ({self._last[1].str()})"
 
 
 _PRODUCER: Final[dict[str, Any]] = {

@@ -4,7 +4,7 @@ Every reader applies the same rule, so that of two writers who create one name a
 
 - CREATE has an effect unless its name has an object. PUT replaces, DELETE removes.
 - CARRY moves an object to later offsets, so that everything before its *base* can be deleted. It has an effect unless
-  the object has changed since it came to be, or the reader begins behind the base.
+  the object has changed since it came to be, or what is before the base, and more, is cut.
 - ABANDON ends a change that is not complete, which otherwise would keep everything behind its first part.
 
 A topic that is cut at a base begins with messages whose effect depended on what was cut: a creation that failed then
@@ -114,9 +114,9 @@ class Objects:
         """Return the first offset of each change that is not complete, by writer and number."""
         return {key: min(one.offsets.values()) for key, one in self._incomplete.items()}
 
-    def parts_so_far(self) -> dict[tuple[int, int], int]:
-        """Return the number of parts of each change that is not complete, by writer and number."""
-        return {key: len(one.offsets) for key, one in self._incomplete.items()}
+    def last_parts(self) -> dict[tuple[int, int], int]:
+        """Return the last offset of each change that is not complete, by writer and number."""
+        return {key: max(one.offsets.values()) for key, one in self._incomplete.items()}
 
     def lowest(self) -> int:
         """Return the lowest offset of all parts of objects and of changes that are not complete."""
@@ -131,9 +131,8 @@ class Objects:
         """Forget what was needed for the messages below an offset, which are deleted."""
         if offset <= self._sizes_begin:
             return
-        self._base = offset
         self._sizes = self._sizes[offset - self._sizes_begin :]
-        self._sizes_begin = offset
+        self._sizes_begin = self._base = offset
         self._changed = {name: at for name, at in self._changed.items() if at >= offset}
         self._incomplete = {key: one for key, one in self._incomplete.items() if max(one.offsets.values()) >= offset}
 

@@ -77,14 +77,19 @@ class TopicStore:
         garbage_bytes: int = GARBAGE_BYTES,
         abandoned_s: float = ABANDONED_S,
         timeout_s: float = TIMEOUT_S,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``name`` is that of the topic in errors, ``part_bytes`` the largest value of a message."""
+        """``name`` is that of the topic in errors, ``part_bytes`` the largest value of a message.
+
+        ``clock`` tells the age of changes that are not complete, in seconds.
+        """
         self._log: Final = log
         self._name: Final = name
         self._part_bytes: Final = part_bytes
         self._garbage_bytes: Final = garbage_bytes
         self._abandoned_s: Final = abandoned_s
         self._timeout_s: Final = timeout_s
+        self._clock: Final = clock
         self._writer: Final = secrets.randbits(64)
         self._number = 0
         self._pending: dict[int, _Pending] = {}
@@ -96,7 +101,7 @@ class TopicStore:
         self._cache: OrderedDict[int, bytes] = OrderedDict()
         self._cached_bytes = 0
         self._noticed: dict[tuple[int, int], tuple[int, float]] = {}
-        """Parts of the changes that are not complete, and the times at which so many were noticed first."""
+        """Last offsets of changes that are not complete, and times at which they were noticed."""
         self._broken = ""
         """Error of every later call, empty while there is none: the topic is not what it was."""
         self._changed: Final = threading.Condition()  # protects all of the above, held for look-ups
@@ -118,12 +123,12 @@ class TopicStore:
         """Remove objects; those that do not exist are left out."""
         line: list[bytes] = []
         size = 0
-        for name in names:
-            line.append(name.encode())
-            size += len(line[-1])
-            if size > self._part_bytes // 2:
+        for name in map(str.encode, names):
+            if line and size + len(name) > self._part_bytes:
                 self._change(MessageKind.DELETE, "", [SEPARATOR.join(line)])
                 line, size = [], 0
+            line.append(name)
+            size += len(name) + len(SEPARATOR)
         if line:
             self._change(MessageKind.DELETE, "", [SEPARATOR.join(line)])
 
@@ -137,9 +142,11 @@ class TopicStore:
             pending = _Pending(self._number)
             self._number += 1
             self._pending[pending.number] = pending
+        # A deletion is one message: a reader behind a cut between its parts would not see it.
+        values = map(bytes, pieces) if kind is MessageKind.DELETE else _cut(pieces, self._part_bytes)
         try:
             part, value = 0, None
-            for following in _cut(pieces, self._part_bytes):
+            for following in values:
                 if value is not None:
                     self._append(
                         pending, Header(kind, self._writer, pending.number, name, part, 0, base, origin), value
@@ -309,12 +316,13 @@ class TopicStore:
             objects = self._objects
             for _ in range(READS_MAX):
                 began = time.monotonic()
-                known_end = objects.end if objects is not None else 0
+                with self._changed:  # before the end is asked for: own messages that are confirmed meanwhile raise it
+                    known_end = objects.end if objects is not None else 0
+                    if self._broken:
+                        raise self._log.away(self._broken)
                 begin, last = self._log.ends()
                 if last < known_end:
-                    self._broken = f"the topic ends at {last}, and ended at {known_end} before: {LOST_END}"
-                if self._broken:
-                    raise self._log.away(self._broken)
+                    raise self._log.away(f"the topic ends at {last}, and ended at {known_end} before: {LOST_END}")
                 try:
                     if objects is None:
                         objects = self._read_anew(begin, last)
@@ -428,18 +436,16 @@ class TopicStore:
     def _abandon(self) -> None:
         """End the changes of writers that are gone: those that have got no part for a while."""
         self.refresh()
-        now = time.monotonic()
+        now, before = self._clock(), self._noticed
         with self._changed:
             assert self._objects is not None
             found = {
-                (writer, number): parts
-                for (writer, number), parts in self._objects.parts_so_far().items()
+                (writer, number): last
+                for (writer, number), last in self._objects.last_parts().items()
                 if writer != self._writer or number not in self._pending
             }
-        before = self._noticed
         self._noticed = {
-            key: before[key] if key in before and before[key][0] == parts else (parts, now)
-            for key, parts in found.items()
+            key: before[key] if key in before and before[key][0] == last else (last, now) for key, last in found.items()
         }
         for (writer, number), (_, since) in self._noticed.items():
             if now - since >= self._abandoned_s:

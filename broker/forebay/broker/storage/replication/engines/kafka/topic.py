@@ -14,8 +14,8 @@ from forebay.broker.storage.replication.engines.kafka.address import KafkaAddres
 
 REPLICAS_MIN: Final = 3
 IN_SYNC_MIN: Final = 2
-MESSAGE_BYTES: Final = 4 << 20
-"""Largest message of a topic that is created: large ones need fewer flushes."""
+MESSAGE_BYTES: Final = (9 << 20) // 2 + (4 << 10)
+"""Largest message of a topic that is created. Each needs a flush; the largest record takes two."""
 MESSAGE_BYTES_MIN: Final = 64 << 10
 OVERHEAD_BYTES: Final = 4 << 10
 """Room for the header and Kafka's own fields in a message."""

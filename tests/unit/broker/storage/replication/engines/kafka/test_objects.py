@@ -123,3 +123,14 @@ def test_bytes_are_counted_from_the_begin_that_is_left() -> None:
     assert (objects.begin, objects.end, objects.bytes_before(13)) == (12, 13, 3)
     objects.cut(11)
     assert objects.begin == 12
+
+
+def test_a_late_carry_of_an_object_that_was_removed_and_cut_has_no_effect_for_any_reader() -> None:
+    old, new = Objects(0), Objects(2)
+    take(old, PUT, "a")
+    take(old, DELETE, "a")
+    old.cut(2)
+
+    assert not take(old, CARRY, "a", base=1, origin=0)
+    assert not take(new, CARRY, "a", base=1, origin=0)
+    assert old.get("a") is new.get("a") is None
