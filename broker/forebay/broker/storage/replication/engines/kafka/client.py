@@ -249,7 +249,7 @@ _PRODUCER: Final[dict[str, Any]] = {
     "queue.buffering.max.kbytes": 256 << 10,
     "retry.backoff.ms": 50,
 }
-"""The bound of a topic holds for a batch, so small messages share small ones, and a large one has its own."""
+"""The bound of a topic holds for a batch: small messages share small batches."""
 _CURSOR: Final[dict[str, Any]] = {
     "auto.offset.reset": "error",
     "enable.auto.commit": False,

@@ -75,7 +75,7 @@ class Objects:
     def __init__(self, begin: int) -> None:
         """``begin`` is the first offset of the topic."""
         self._base = begin
-        """Least base of a carry that has an effect: of a lower one, others may have cut more than this reader knows."""
+        """Least base of a carry that has an effect: others have cut what is needed for lower ones."""
         self._objects: dict[str, StoredObject] = {}
         self._changed: dict[str, int] = {}
         """Offset of the last PUT or DELETE by name, which an older CARRY does not undo."""

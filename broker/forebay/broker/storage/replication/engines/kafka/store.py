@@ -30,7 +30,7 @@ ABANDONED_S: Final = 60.0
 """Time without a new part from which a change that is not complete has no writer."""
 CACHED_BYTES: Final = 64 << 20
 """Bytes of messages that were read with the end, for a follower that reads them next."""
-LOST_END: Final = "it lost its end or was made anew; restart the broker when it is restored"
+LOST_END: Final = "it lost its end or was recreated; restart the broker when it is restored"
 FRESH_S: Final = 1.0
 """Age of what is known from which it is read again, where it need not be as of now."""
 ORDER_S: Final = 0.005
@@ -310,7 +310,7 @@ class TopicStore:
     def _read_end(self, end: int | None) -> None:
         """Read the log up to an offset, None for its end as of now.
 
-        A table that begins anew is read to the end in any case: what it finds before does not count.
+        A new table is read to the end in any case: what it finds before does not count.
         """
         with self._reads_end:
             objects = self._objects
@@ -325,7 +325,7 @@ class TopicStore:
                     raise self._log.away(f"the topic ends at {last}, and ended at {known_end} before: {LOST_END}")
                 try:
                     if objects is None:
-                        objects = self._read_anew(begin, last)
+                        objects = self._read_all(begin, last)
                     else:
                         self._read_to(objects, last if end is None else end)
                 except OffsetsGone:  # a base was cut: what was carried is behind it
@@ -339,8 +339,10 @@ class TopicStore:
                 return
         raise self._log.away("the topic is cut again and again")
 
-    def _read_anew(self, begin: int, end: int) -> Objects:
-        """Return a table that begins at the begin of the log, in place of the one before. Raises ``OffsetsGone``.
+    def _read_all(self, begin: int, end: int) -> Objects:
+        """Replace the table by one that begins at the begin of the log, and return it.
+
+        Raises ``OffsetsGone``.
 
         Own changes that have been sent meanwhile, and are not known to have an effect, end with an error: what they met
         may have been cut.

@@ -112,7 +112,7 @@ def test_a_topic_that_has_lost_its_end_is_unreachable() -> None:
     topic.messages.pop()
 
     with pytest.raises(
-        EngineAway, match="the topic ends at 0, and ended at 1 before: it lost its end or was made anew"
+        EngineAway, match="the topic ends at 0, and ended at 1 before: it lost its end or was recreated"
     ):
         store.refresh()
 
