@@ -19,6 +19,8 @@ class MemoryTopic:
     """True while each message is appended twice, as a client does that has lost an answer."""
     lost_answers: int = 0
     """Number of next messages that are appended, and reported as failed."""
+    unknown_offsets: int = 0
+    """Number of next messages that are confirmed without their offset."""
     refused: int = 0
     """Number of next messages that are not appended."""
     held: int = 0
@@ -108,6 +110,9 @@ class MemoryLog:
         if topic.lost_answers:
             topic.lost_answers -= 1
             delivered("the answer was lost", -1)
+        elif topic.unknown_offsets:
+            topic.unknown_offsets -= 1
+            delivered(None, -1)
         else:
             delivered(None, offset)
         self.between()

@@ -21,7 +21,10 @@ class LogMessage(NamedTuple):
 
 
 Delivered: TypeAlias = Callable[[str | None, int], None]
-"""Called with None and the offset of a message that is confirmed, or with the error."""
+"""Called with None and the offset of a message that is confirmed, or with the error.
+
+The offset is below 0 where it is not known, as of a message that was sent twice.
+"""
 
 
 class LogCursor(Protocol):

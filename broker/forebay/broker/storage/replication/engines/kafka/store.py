@@ -190,6 +190,8 @@ class TopicStore:
             self._in_flight -= 1
             if error is not None:
                 pending.error = error
+            elif offset < 0:
+                pending.error = "its offset is unknown"
             elif offset < pending.known_end:
                 self._broken = f"the topic ended at {pending.known_end}, and has a new message at {offset}: {LOST_END}"
                 pending.error = self._broken

@@ -61,6 +61,19 @@ def test_a_change_whose_answer_is_lost_may_have_taken_effect() -> None:
     assert content(store, "a") == b"first"
 
 
+def test_a_change_whose_offset_is_unknown_is_repeated_by_the_caller() -> None:
+    topic = MemoryTopic()
+    store, _ = opened(topic)
+    store.create("a", [b"first"])
+    topic.unknown_offsets = 1
+
+    with pytest.raises(EngineAway, match="its offset is unknown"):
+        store.create("b", [b"second"])
+
+    assert not store.create("b", [b"second"])
+    assert content(store, "b") == b"second"
+
+
 def test_a_log_that_confirms_nothing_is_unreachable() -> None:
     store, log = opened(MemoryTopic())
     log.silent = True
@@ -337,19 +350,16 @@ def test_a_reader_that_begins_again_behind_a_cut_leaves_what_is_known_to_the_oth
             begins_again.set()
             goes_on.wait(30.0)
 
-    def read_behind_a_cut() -> None:
-        log.between = lambda: None
-        fill(other)
-        assert other.reclaim(Event()) > 0
-        log.answering = answering
-        reader.start()
-        assert begins_again.wait(30.0)
-
     store.put("files/kept", [b"kept"])
-    fill(store)
-    log.between = read_behind_a_cut
+    store.refresh()
+    fill(other)
+    assert other.reclaim(Event()) > 0
+    log.answering = answering
+
+    reader.start()
     try:
-        assert store.reclaim(Event()) > 0
+        assert begins_again.wait(30.0)
+        assert store.find_known("files/kept") is not None
     finally:
         goes_on.set()
         reader.join()
