@@ -68,9 +68,6 @@ class MemoryCursor:
             raise OffsetsGone(f"{offset} is below {self._topic.begin}")
         return [message for message in self._topic.messages if message.offset >= offset][: self._at_once]
 
-    def at(self, offset: int) -> LogMessage | None:
-        return next(iter(self.read(offset)), None)
-
 
 class MemoryLog:
     """A ``Log`` of one writer. Messages are confirmed at once."""

@@ -57,8 +57,6 @@ class Cursor:
         self._topic: Final = topic
         self._timeout_s: Final = timeout_s
         self._next = -1
-        self._ahead: list[LogMessage] = []
-        """Messages that ``at`` has read, and not returned yet, the next one last."""
 
     def read(self, offset: int) -> list[LogMessage]:
         """See ``LogCursor.read``."""
@@ -79,15 +77,6 @@ class Cursor:
         if found:
             self._next = found[-1].offset + 1
         return found
-
-    def at(self, offset: int) -> LogMessage | None:
-        """See ``LogCursor.at``."""
-        while self._ahead and self._ahead[-1].offset < offset:
-            self._ahead.pop()
-        if not self._ahead or self._ahead[-1].offset != offset:
-            self._ahead = self.read(offset)[::-1]
-        found = self._ahead.pop() if self._ahead else None
-        return found if found is not None and found.offset == offset else None
 
     def _taken(self, found: Message) -> LogMessage | None:
         """Return a message, None for an error that passes. Raises ``OffsetsGone``."""
@@ -256,11 +245,16 @@ _CURSOR: Final[dict[str, Any]] = {
     "fetch.error.backoff.ms": 50,
     "fetch.message.max.bytes": MESSAGE_BYTES + OVERHEAD_BYTES,
     "fetch.queue.backoff.ms": 2,
+    "fetch.wait.max.ms": 20,
     "group.id": "forebay",
     "isolation.level": "read_uncommitted",
     "queued.max.messages.kbytes": AHEAD_KIB,
 }
-"""The group is only named: nothing is subscribed or committed."""
+"""The group is only named: nothing is subscribed or committed.
+
+A cursor that is moved waits until Kafka has answered the fetch before, which takes ``fetch.wait.max.ms`` where nothing
+is new. With the half second that is usual a follower would not catch up with an owner that appends meanwhile.
+"""
 
 
 def _bytes(found: str | bytes) -> bytes:

@@ -37,13 +37,6 @@ class LogCursor(Protocol):
         """
         ...
 
-    def at(self, offset: int) -> LogMessage | None:
-        """Return the message at an offset, None if it is not there within the time limit.
-
-        Raises as ``read`` does. The following ones are read with it, and returned without another request.
-        """
-        ...
-
 
 class Log(Protocol):
     """Log of one topic. Its methods may be called by any thread."""

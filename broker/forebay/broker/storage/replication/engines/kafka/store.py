@@ -297,13 +297,18 @@ class TopicStore:
             cached = self._cache.get(offset)
         if cached is not None:
             return cached
-        ends_at = time.monotonic() + self._timeout_s
         with self._reads:
-            while time.monotonic() < ends_at:
-                found = self._log.reader.at(offset)
-                if found is not None:
-                    return found.value
-        raise self._log.away("no answer")
+            with self._changed:  # another thread may have read it with an earlier one
+                cached = self._cache.get(offset)
+            if cached is not None:
+                return cached
+            found = self._log.reader.read(offset)
+            with self._changed:
+                for message in found:
+                    self._keep(message.offset, message.value)
+        if not found or found[0].offset != offset:
+            raise self._log.away(f"no message at {offset}")
+        return found[0].value
 
     def refresh(self) -> None:
         """Read the log to its end as of now."""
