@@ -219,7 +219,7 @@ def test_an_object_that_is_carried_while_it_is_read_is_read_to_its_end() -> None
     reader._cache.clear()  # as after much else was read
     parts = reader.parts(found)
     first = next(parts)
-    for _ in range(10):
+    for _ in range(20):
         store.put("hint", [b"12345678"])
     assert store.reclaim(Event()) > 0
 
