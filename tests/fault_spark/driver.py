@@ -4,7 +4,7 @@
 
 The source is Spark's ``rate-micro-batch``: micro-batch *n* is always the numbers from ``n * rows`` on, also when it is
 run again. The query has Spark's own id from its checkpoint. When it fails it is started again here, as a supervisor
-would; what ended it is told. Every line that this process prints is a JSON object, an ``Event``. It ends when its
+would; an event says what ended it. Every line that this process prints is a JSON object, an ``Event``. It ends when its
 standard input does, so that it never outlives a test that was killed.
 """
 
@@ -66,7 +66,7 @@ class Work:
     """Of the first task the first attempt gets so far that it stages something, and ends when it is killed."""
 
     to_the_end: bool = False
-    """Run what is unfinished and one micro-batch more, then end; otherwise go on for ever."""
+    """Run what is unfinished and one micro-batch more, then end; otherwise continue until killed."""
 
     restarts: bool = True
     """Start a query that failed again, after telling."""

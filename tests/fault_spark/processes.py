@@ -1,4 +1,4 @@
-"""The processes of a Spark: started here, told apart by what they are for, killed one by one.
+"""The processes of a Spark: started here, distinguished by their role, killed one by one.
 
 Spark's own processes change their groups and parents, so all that descend from one start carry a mark of their own in
 their environment, and nothing without that mark is ever killed or frozen.
@@ -91,7 +91,7 @@ class Marked:
         return [int(one.name) for one in Path("/proc").iterdir() if one.name.isdecimal() and self._is_ours(one)]
 
     def _is_ours(self, process: Path) -> bool:
-        """An ended process that nobody waited for has no environment any more."""
+        """A process that has ended, and was not waited for, has no environment any more."""
         try:
             return f"{MARK}={self.mark}\0".encode() in (process / "environ").read_bytes()
         except OSError:
@@ -164,9 +164,9 @@ class DriverProcess:
         try:
             event = self.events.get(timeout=timeout_s)
         except queue.Empty:
-            raise AssertionError(f"the driver told nothing within {timeout_s:g} s: {self._last_words()}") from None
+            raise AssertionError(f"the driver reported nothing within {timeout_s:g} s: {self._last_words()}") from None
         if event.what != what:
-            raise AssertionError(f"the driver told {event} where {what} was expected: {self._last_words()}")
+            raise AssertionError(f"the driver reported {event} where {what} was expected: {self._last_words()}")
         return event
 
     def kill(self) -> None:

@@ -84,7 +84,7 @@ def test_two_queries_with_one_id_fence_each_other_and_write_every_batch_once(
     ):
         for driver in (first, second):
             driver.expect("started", START_S)
-        # Whoever began a batch last is the newer run; a commit of the other one is refused then.
+        # The driver that began a batch last is the newer run; a commit of the other one is refused then.
         until = time.monotonic() + ONE_BATCH_S
         loser = first
         while not loser.has_told(0.1) and time.monotonic() < until:

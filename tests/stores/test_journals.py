@@ -10,11 +10,12 @@ import pytest
 
 from forebay.broker.storage.replication.engine import Engine, EngineAway
 from forebay.broker.storage.replication.engines.addresses import open_engine
-from forebay.client import Client, ReplayedRecord
-from tests.support.calls.eventually import until
-from tests.support.processes.broker import serve_command
 from tests.support.storage.engine_conformance import EngineConformance
 from tests.support.stores.conformance import secrets_of
+from tests.support.stores.journal_cases import (
+    check_a_follower_serves_what_the_owner_gave_receipts_for,
+    check_an_empty_disk_gets_everything_from_checkpoint_and_journal,
+)
 from tests.support.stores.objects import OBJECT_SERVERS, address, running
 from tests.support.stores.server import StoreServer
 
@@ -51,46 +52,16 @@ def test_credentials_that_are_refused_are_an_engine_that_is_unreachable_and_are_
 
 
 def test_a_follower_serves_what_the_owner_gave_receipts_for(server: StoreServer, tmp_path: Path) -> None:
-    environment = {
-        **server.good,
-        "FOREBAY_JOURNAL": address(server, f"journal-{secrets.token_hex(4)}"),
-        "FOREBAY_TAKEOVER_AFTER_S": "2",
-    }
-    values = [b"%d" % number * 1_000 for number in range(500)]
-    with serve_command(tmp_path / "a", environment=environment) as owner:
-        with Client(owner.ready(60.0)) as client:
-            client.sinks.create("orders")
-            with client.publisher("orders") as publisher:
-                publisher.send_many(values)
-        with serve_command(tmp_path / "b", environment=environment) as follower:
-            owner.kill()
-            with Client(follower.ready(60.0)) as client:
-                found = list(client.replay("orders"))
-    assert [record.value for record in found if isinstance(record, ReplayedRecord)] == values
+    environment = {**server.good, "FOREBAY_JOURNAL": address(server, f"journal-{secrets.token_hex(4)}")}
+
+    info = check_a_follower_serves_what_the_owner_gave_receipts_for(environment, tmp_path)
+
+    assert info.journal_durability == "stored by the service, as its storage class says"
 
 
 def test_a_broker_on_an_empty_disk_gets_everything_from_checkpoint_and_journal(
     server: StoreServer, tmp_path: Path
 ) -> None:
-    environment = {
-        **server.good,
-        "FOREBAY_JOURNAL": address(server, f"journal-{secrets.token_hex(4)}"),
-        "FOREBAY_TAKEOVER_AFTER_S": "2",
-        "FOREBAY_JOURNAL_GARBAGE_BYTES": str(1 << 20),
-    }
-    engine = open_engine(environment["FOREBAY_JOURNAL"])
-    values = [b"%d" % number * 50_000 for number in range(100)]
-    with serve_command(tmp_path / "a", environment=environment) as owner:
-        with Client(owner.ready(60.0)) as client:
-            client.sinks.create("orders")
-            with client.publisher("orders") as publisher:
-                publisher.send_many(values)
-            until(lambda: engine.read(1) is None, timeout_s=60.0)
-            with client.publisher("orders") as publisher:
-                publisher.send(b"last")
-        owner.kill()
-    with serve_command(tmp_path / "b", environment=environment) as other:
-        with Client(other.ready(60.0)) as client:
-            found = list(client.replay("orders"))
-        assert "loaded a checkpoint" in other.log.read_text()
-    assert [record.value for record in found if isinstance(record, ReplayedRecord)] == [*values, b"last"]
+    environment = {**server.good, "FOREBAY_JOURNAL": address(server, f"journal-{secrets.token_hex(4)}")}
+
+    check_an_empty_disk_gets_everything_from_checkpoint_and_journal(environment, tmp_path)

@@ -17,11 +17,12 @@ from forebay.broker.storage.replication.engines.addresses import open_engine
 from forebay.broker.storage.replication.engines.kafka.address import parse_address
 from forebay.broker.storage.replication.engines.kafka.client import TopicLog
 from forebay.broker.storage.replication.engines.kafka.engine import KafkaEngine
-from forebay.client import Client, ReplayedRecord
-from tests.support.calls.eventually import until
-from tests.support.processes.broker import serve_command
 from tests.support.storage.engine_conformance import EngineConformance
 from tests.support.storage.journals import batch_of, read_all, take_over
+from tests.support.stores.journal_cases import (
+    check_a_follower_serves_what_the_owner_gave_receipts_for,
+    check_an_empty_disk_gets_everything_from_checkpoint_and_journal,
+)
 from tests.support.stores.kafka import KafkaCluster
 
 
@@ -159,8 +160,8 @@ def test_garbage_is_deleted_at_the_begin_of_the_topic(cluster: KafkaCluster) -> 
     owner.close()
 
 
-def nodes_told(servers: str) -> set[str]:
-    """The addresses that clients connect to, as the cluster tells them to those who ask at ``servers``."""
+def nodes_of(servers: str) -> set[str]:
+    """The addresses that the cluster advertises to the clients of some servers."""
     client = AdminClient({"bootstrap.servers": servers, "log_level": 0})
     return {f"{node.host}:{node.port}" for node in client.list_topics(timeout=5.0).brokers.values()}
 
@@ -169,56 +170,28 @@ def test_a_client_of_one_way_is_cut_off_from_all_nodes_alone(cluster: KafkaClust
     ways = [cluster.way(number, "any")[1] for number in range(2)]
     endpoints = [{proxy.endpoint for proxy in way.proxies} for way in ways]
     servers = [",".join(each) for each in endpoints]
-    assert [nodes_told(each) for each in servers] == endpoints
+    assert [nodes_of(each) for each in servers] == endpoints
 
     ways[0].refuse()
     try:
         with pytest.raises(KafkaException):
-            nodes_told(servers[0])
-        assert nodes_told(servers[1]) == endpoints[1]
+            nodes_of(servers[0])
+        assert nodes_of(servers[1]) == endpoints[1]
     finally:
         ways[0].release()
 
-    assert nodes_told(servers[0]) == endpoints[0]
+    assert nodes_of(servers[0]) == endpoints[0]
 
 
 def test_a_follower_serves_what_the_owner_gave_receipts_for(cluster: KafkaCluster, tmp_path: Path) -> None:
-    environment = {"FOREBAY_JOURNAL": cluster.url(topic()), "FOREBAY_TAKEOVER_AFTER_S": "2"}
-    values = [b"%d" % number * 1_000 for number in range(500)]
-    with serve_command(tmp_path / "a", environment=environment) as owner:
-        with Client(owner.ready(60.0)) as client:
-            client.sinks.create("orders")
-            with client.publisher("orders") as publisher:
-                publisher.send_many(values)
-            assert client.info().journal_durability == "at least 2 of 3 replicas, on disk"
-        with serve_command(tmp_path / "b", environment=environment) as follower:
-            owner.kill()
-            with Client(follower.ready(60.0)) as client:
-                found = list(client.replay("orders"))
-    assert [record.value for record in found if isinstance(record, ReplayedRecord)] == values
+    environment = {"FOREBAY_JOURNAL": cluster.url(topic())}
+
+    info = check_a_follower_serves_what_the_owner_gave_receipts_for(environment, tmp_path)
+
+    assert info.journal_durability == "at least 2 of 3 replicas, on disk"
 
 
 def test_a_broker_on_an_empty_disk_gets_everything_from_checkpoint_and_journal(
     cluster: KafkaCluster, tmp_path: Path
 ) -> None:
-    environment = {
-        "FOREBAY_JOURNAL": cluster.url(topic()),
-        "FOREBAY_TAKEOVER_AFTER_S": "2",
-        "FOREBAY_JOURNAL_GARBAGE_BYTES": str(1 << 20),
-    }
-    values = [b"%d" % number * 50_000 for number in range(100)]
-    with serve_command(tmp_path / "a", environment=environment) as owner:
-        with Client(owner.ready(60.0)) as client:
-            client.sinks.create("orders")
-            with client.publisher("orders") as publisher:
-                publisher.send_many(values)
-            engine = open_engine(environment["FOREBAY_JOURNAL"], creates=False)
-            until(lambda: engine.read(1) is None, timeout_s=60.0)
-            with client.publisher("orders") as publisher:
-                publisher.send(b"last")
-        owner.kill()
-    with serve_command(tmp_path / "b", environment=environment) as other:
-        with Client(other.ready(60.0)) as client:
-            found = list(client.replay("orders"))
-        assert "loaded a checkpoint" in other.log.read_text()
-    assert [record.value for record in found if isinstance(record, ReplayedRecord)] == [*values, b"last"]
+    check_an_empty_disk_gets_everything_from_checkpoint_and_journal({"FOREBAY_JOURNAL": cluster.url(topic())}, tmp_path)

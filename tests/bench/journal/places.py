@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Protocol
 
 import obstore
-from confluent_kafka.admin import AdminClient
 
 from forebay.broker.storage.object_stores import open_objects
 from forebay.broker.storage.replication.engines.addresses import open_engine
@@ -93,7 +92,6 @@ class KafkaPlace:
 
     def __init__(self, cluster: KafkaCluster) -> None:
         self._cluster = cluster
-        self._admin = AdminClient({"bootstrap.servers": cluster.servers})
 
     def address(self, journal: str) -> str:
         return self._cluster.url(journal)
@@ -102,7 +100,7 @@ class KafkaPlace:
         return Messages(self.address(journal))
 
     def remove(self, journal: str) -> None:
-        self._admin.delete_topics([journal])[journal].result()
+        self._cluster.delete_topic(journal)
         os.sync()
 
 

@@ -4,8 +4,8 @@ Run as ``python -m tests.support.processes.launcher DESCRIPTOR``, the descriptor
 line of JSON:
 ``{"start": {settings}}``, with the two descriptors that become the broker's standard output and error, is answered by
 its process id; ``{"wait": pid}`` by its exit code, negative for a signal. A broker is a process of its own that serves
-as ``forebay serve`` does, and ends with its exit codes. When the socket closes, whoever asked is gone, and the brokers
-that are left are killed.
+as ``forebay serve`` does, and ends with its exit codes. When the socket closes, its other end has ended, and the
+brokers that are left are killed.
 """
 
 from __future__ import annotations
