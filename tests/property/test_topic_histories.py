@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from threading import Event
 from typing import Any, TypeAlias
 
 from hypothesis import given, settings
@@ -18,7 +17,7 @@ from forebay.broker.storage.replication.engine import EngineAway
 from forebay.broker.storage.replication.engines.kafka.message import decode
 from forebay.broker.storage.replication.engines.kafka.objects import Objects
 from forebay.broker.storage.replication.engines.kafka.store import TopicStore
-from tests.support.storage.topic_log import MemoryLog, MemoryTopic
+from tests.support.storage.topic_log import MemoryLog, MemoryTopic, reclaim
 
 Simple: TypeAlias = tuple[str, Any, Any]
 WRITERS = 3
@@ -101,7 +100,7 @@ class Histories:
             case "delete":
                 store.delete(name)
             case "reclaim":
-                store.reclaim(Event())
+                reclaim(store, GARBAGE_BYTES)
             case "read":
                 found = store.find(name)
                 if fault:  # all others are still
@@ -119,7 +118,7 @@ class Histories:
 
 
 def opened(log: MemoryLog) -> TopicStore:
-    return TopicStore(log, "memory", PART_BYTES, garbage_bytes=GARBAGE_BYTES, abandoned_s=0.0, timeout_s=0.05)
+    return TopicStore(log, "memory", PART_BYTES, timeout_s=0.05)
 
 
 def uncut(topic: MemoryTopic) -> dict[str, bytes]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from threading import Event
 
 from forebay.broker.storage.replication.engine import EngineAway
 from forebay.broker.storage.replication.engines.kafka.log import Delivered, LogMessage, OffsetsGone
+from forebay.broker.storage.replication.engines.kafka.reclaiming import Reclaiming
+from forebay.broker.storage.replication.engines.kafka.store import TopicStore
 
 
 @dataclass
@@ -120,3 +123,20 @@ class MemoryLog:
 
     def away(self, what: str) -> EngineAway:
         return EngineAway(f"memory: {what}")
+
+
+def opened(topic: MemoryTopic, part_bytes: int = 8) -> tuple[TopicStore, MemoryLog]:
+    """Open a store of a topic, with small messages and a short time limit."""
+    log = MemoryLog(topic)
+    return TopicStore(log, "topic", part_bytes, timeout_s=0.05), log
+
+
+def content_of(store: TopicStore, name: str) -> bytes | None:
+    """Content of an object, None for a missing one."""
+    found = store.find(name)
+    return b"".join(store.parts(found)) if found is not None else None
+
+
+def reclaim(store: TopicStore, garbage_bytes: int = 1) -> int:
+    """Reclaim what is worth it; a change that is not complete counts as abandoned at once."""
+    return Reclaiming(store, garbage_bytes=garbage_bytes, abandoned_s=0.0).run(Event())

@@ -18,7 +18,8 @@ from forebay.broker.storage.replication.engine import name_of
 from forebay.broker.storage.replication.engines.kafka.address import KafkaAddress
 from forebay.broker.storage.replication.engines.kafka.client import TopicLog
 from forebay.broker.storage.replication.engines.kafka.objects import StoredObject
-from forebay.broker.storage.replication.engines.kafka.store import GARBAGE_BYTES, TIMEOUT_S, TopicStore
+from forebay.broker.storage.replication.engines.kafka.reclaiming import GARBAGE_BYTES, Reclaiming
+from forebay.broker.storage.replication.engines.kafka.store import TIMEOUT_S, TopicStore
 from forebay.broker.storage.replication.engines.kafka.target import TopicTarget
 from forebay.broker.storage.replication.engines.kafka.topic import open_topic
 
@@ -44,7 +45,8 @@ class KafkaEngine:
         log.delete_before(log.ends()[0])  # deletes nothing, and needs the right to
         self.durability: Final = topic.durability
         self.races: Final = PROBE_RACES
-        self._store: Final = TopicStore(log, self.address, topic.message_bytes, garbage_bytes=garbage_bytes)
+        self._store: Final = TopicStore(log, self.address, topic.message_bytes)
+        self._reclaiming: Final = Reclaiming(self._store, garbage_bytes=garbage_bytes)
 
     def create(self, position: int, pieces: Sequence[Piece]) -> bool:
         """See ``Engine.create``."""
@@ -74,7 +76,7 @@ class KafkaEngine:
 
     def reclaim(self, stop: threading.Event) -> None:
         """See ``Engine.reclaim``."""
-        self._store.reclaim(stop)
+        self._reclaiming.run(stop)
 
     def create_named(self, name: str, content: bytes) -> bool:
         """See ``Engine.create_named``."""

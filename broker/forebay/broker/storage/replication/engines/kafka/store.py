@@ -9,14 +9,13 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
 from forebay.broker.storage.replication.batch import Piece
 from forebay.broker.storage.replication.engine import EngineUnsuitable
-from forebay.broker.storage.replication.engines.kafka.carrying import best_cut
+from forebay.broker.storage.replication.engines.kafka.cache import MessageCache
 from forebay.broker.storage.replication.engines.kafka.log import Log, LogMessage, OffsetsGone
 from forebay.broker.storage.replication.engines.kafka.message import Header, MessageKind, MessageUnknown, decode, encode
 from forebay.broker.storage.replication.engines.kafka.objects import SEPARATOR, Change, Objects, StoredObject
@@ -24,12 +23,6 @@ from forebay.broker.storage.replication.record import HEADER_BYTES
 
 TIMEOUT_S: Final = 15.0
 """Time limit of one request, and of a read without progress; the caller repeats it."""
-GARBAGE_BYTES: Final = 64 << 20
-"""Least bytes that are freed at once."""
-ABANDONED_S: Final = 60.0
-"""Time without a new part from which a change that is not complete has no writer."""
-CACHED_BYTES: Final = 64 << 20
-"""Bytes of messages that were read with the end, for a follower that reads them next."""
 LOST_END: Final = "it lost its end or was recreated; restart the broker when it is restored"
 FRESH_S: Final = 1.0
 """Age of what is known from which it is read again, where it need not be as of now."""
@@ -61,10 +54,6 @@ class _Pending:
         """None before everything below its last message is known."""
 
 
-class _Stopped(Exception):
-    """A carry was stopped."""
-
-
 class TopicStore:
     """Objects by name. Calls block, from any thread; all raise ``EngineAway`` and ``EngineUnsuitable``."""
 
@@ -74,22 +63,13 @@ class TopicStore:
         name: str,
         part_bytes: int,
         *,
-        garbage_bytes: int = GARBAGE_BYTES,
-        abandoned_s: float = ABANDONED_S,
         timeout_s: float = TIMEOUT_S,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``name`` is that of the topic in errors, ``part_bytes`` the largest value of a message.
-
-        ``clock`` tells the age of changes that are not complete, in seconds.
-        """
+        """``name`` is that of the topic in errors, ``part_bytes`` the largest value of a message."""
         self._log: Final = log
         self._name: Final = name
         self._part_bytes: Final = part_bytes
-        self._garbage_bytes: Final = garbage_bytes
-        self._abandoned_s: Final = abandoned_s
         self._timeout_s: Final = timeout_s
-        self._clock: Final = clock
         self._writer: Final = secrets.randbits(64)
         self._number = 0
         self._pending: dict[int, _Pending] = {}
@@ -98,16 +78,13 @@ class TopicStore:
         """Own messages by offset that are confirmed, and behind one that is not known yet."""
         self._objects: Objects | None = None
         self._refreshed_at = -FRESH_S
-        self._cache: OrderedDict[int, bytes] = OrderedDict()
-        self._cached_bytes = 0
-        self._noticed: dict[tuple[int, int], tuple[int, float]] = {}
-        """Last offsets of changes that are not complete, and times at which they were noticed."""
+        self.cache: Final = MessageCache()
+        """Values of messages; under the lock."""
         self._broken = ""
         """Error of every later call, empty while there is none: the topic is not what it was."""
         self._changed: Final = threading.Condition()  # protects all of the above, held for look-ups
         self._reads_end: Final = threading.Lock()  # held while the end of the log is read
         self._reads: Final = threading.Lock()  # held while older messages are read
-        self._reclaims: Final = threading.Lock()
 
     # -- changes
 
@@ -209,7 +186,7 @@ class TopicStore:
         while objects is not None and (own := self._own.pop(objects.end, None)) is not None:
             header, size, content = own
             if len(content) == size:
-                self._keep(objects.end, content)
+                self.cache.keep(objects.end, content)
             self._note(objects.take(header, size, content))
 
     def _note(self, change: Change | None) -> None:
@@ -246,8 +223,7 @@ class TopicStore:
 
     def find(self, name: str) -> StoredObject | None:
         """Return an object as of now, None for a name without one."""
-        self.refresh()
-        return self._known(lambda objects: objects.get(name))
+        return self.look(lambda objects: objects.get(name))
 
     def find_known(self, name: str) -> StoredObject | None:
         """Return an object as it was within the last ``FRESH_S``, or None if there is none now."""
@@ -259,8 +235,12 @@ class TopicStore:
 
     def below(self, prefix: str) -> list[StoredObject]:
         """Return the objects whose names begin with ``prefix`` as of now, in any order."""
+        return self.look(lambda objects: list(objects.below(prefix)))
+
+    def look(self, look: Callable[[Objects], _T]) -> _T:
+        """Return what is found among the objects as of now. ``look`` is called under the lock."""
         self.refresh()
-        return self._known(lambda objects: list(objects.below(prefix)))
+        return self._known(look)
 
     def parts(self, found: StoredObject) -> Iterator[bytes]:
         """Yield the bytes of an object in parts.
@@ -294,18 +274,18 @@ class TopicStore:
     def _message(self, offset: int) -> bytes:
         """Return the value of a message. Raises ``OffsetsGone``."""
         with self._changed:
-            cached = self._cache.get(offset)
+            cached = self.cache.get(offset)
         if cached is not None:
             return cached
         with self._reads:
             with self._changed:  # another thread may have read it with an earlier one
-                cached = self._cache.get(offset)
+                cached = self.cache.get(offset)
             if cached is not None:
                 return cached
             found = self._log.reader.read(offset)
             with self._changed:
                 for message in found:
-                    self._keep(message.offset, message.value)
+                    self.cache.keep(message.offset, message.value)
         if not found or found[0].offset != offset:
             raise self._log.away(f"no message at {offset}")
         return found[0].value
@@ -395,70 +375,32 @@ class TopicStore:
         change = objects.take(header, len(value), content)
         if notes:
             self._note(change)
-        self._keep(offset, value)
-
-    def _keep(self, offset: int, value: bytes) -> None:
-        """Keep the value of a message that may be read soon."""
-        self._cached_bytes += len(value) - len(self._cache.pop(offset, b""))
-        self._cache[offset] = value
-        while self._cached_bytes > CACHED_BYTES:
-            self._cached_bytes -= len(self._cache.popitem(last=False)[1])
+        self.cache.keep(offset, value)
 
     # -- space
 
-    def reclaim(self, stop: threading.Event) -> int:
-        """Delete what is not needed at the begin of the log, if it is worth it; returns the bytes.
+    def incomplete(self) -> dict[tuple[int, int], int]:
+        """Return the last offsets of changes that are not complete as of now, by writer and number.
 
-        When ``stop`` is set, what was carried stays, and nothing is deleted.
+        Those of this process are left out.
         """
-        if not self._reclaims.acquire(blocking=False):
-            return 0
-        try:
-            self._abandon()
-            self.refresh()
-            cut = self._known(lambda objects: best_cut(objects, garbage_bytes=self._garbage_bytes))
-            if cut is None:
-                return 0
-            for found in cut.carried:
-                try:
-                    pieces = self._until(stop, self.parts(found))
-                    self._change(MessageKind.CARRY, found.name, pieces, base=cut.base, origin=found.origin)
-                except (FileNotFoundError, _Stopped):
-                    continue  # removed meanwhile
-            self.refresh()
-            # A carry may have had no effect, because another broker has ended it: then the object is where it was.
-            if stop.is_set() or self._known(lambda objects: objects.lowest()) < cut.base:
-                return 0
-            self._log.delete_before(cut.base)
-            self._known(lambda objects: objects.cut(cut.base))
-            return cut.freed_bytes
-        finally:
-            self._reclaims.release()
-
-    @staticmethod
-    def _until(stop: threading.Event, parts: Iterator[bytes]) -> Iterator[bytes]:
-        for part in parts:
-            if stop.is_set():
-                raise _Stopped
-            yield part
-
-    def _abandon(self) -> None:
-        """End the changes of writers that are gone: those that have got no part for a while."""
-        self.refresh()
-        now, before = self._clock(), self._noticed
+        found = self.look(lambda objects: objects.last_parts())
         with self._changed:
-            assert self._objects is not None
-            found = {
-                (writer, number): last
-                for (writer, number), last in self._objects.last_parts().items()
-                if writer != self._writer or number not in self._pending
-            }
-        self._noticed = {
-            key: before[key] if key in before and before[key][0] == last else (last, now) for key, last in found.items()
-        }
-        for (writer, number), (_, since) in self._noticed.items():
-            if now - since >= self._abandoned_s:
-                self._change(MessageKind.ABANDON, "", (), base=writer, origin=number)
+            own = {(self._writer, number) for number in self._pending}
+        return {key: last for key, last in found.items() if key not in own}
+
+    def abandon(self, writer: int, number: int) -> None:
+        """End a change that is not complete."""
+        self._change(MessageKind.ABANDON, "", (), base=writer, origin=number)
+
+    def carry(self, found: StoredObject, base: int, pieces: Iterable[Piece]) -> None:
+        """Repeat an object, so that everything before a base can be deleted."""
+        self._change(MessageKind.CARRY, found.name, pieces, base=base, origin=found.origin)
+
+    def cut(self, base: int) -> None:
+        """Delete everything before a base. All objects before it must have been carried."""
+        self._log.delete_before(base)
+        self._known(lambda objects: objects.cut(base))
 
 
 def _cut(pieces: Iterable[Piece], size: int) -> Iterator[bytes]:

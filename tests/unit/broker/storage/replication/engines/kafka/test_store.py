@@ -2,30 +2,14 @@ from __future__ import annotations
 
 import itertools
 import threading
-import time
-from collections.abc import Callable, Iterator
-from threading import Event
 
 import pytest
 
 from forebay.broker.storage.replication.engine import EngineAway, EngineUnsuitable
 from forebay.broker.storage.replication.engines.kafka.message import MAGIC, Header, MessageKind, encode
-from forebay.broker.storage.replication.engines.kafka.store import TopicStore
-from tests.support.storage.topic_log import MemoryLog, MemoryTopic
+from tests.support.storage.topic_log import MemoryTopic, content_of, opened, reclaim
 
 PART_BYTES = 4
-CONTENT = bytes(range(40))
-"""Of five messages, more than are read at once."""
-
-
-def opened(topic: MemoryTopic, *, garbage_bytes: int = 1 << 20) -> tuple[TopicStore, MemoryLog]:
-    log = MemoryLog(topic)
-    return TopicStore(log, "topic", 8, garbage_bytes=garbage_bytes, abandoned_s=0.0, timeout_s=0.05), log
-
-
-def content(store: TopicStore, name: str) -> bytes | None:
-    found = store.find(name)
-    return b"".join(store.parts(found)) if found is not None else None
 
 
 def test_own_messages_are_known_without_a_read_and_those_of_others_are_read() -> None:
@@ -46,9 +30,9 @@ def test_an_object_of_several_messages_is_read_back() -> None:
 
     assert store.create("a", [b"", b"12345", memoryview(b"6789012345")[1:], b""])
 
-    assert content(store, "a") == b"12345789012345"
+    assert content_of(store, "a") == b"12345789012345"
     assert store.create("empty", [])
-    assert content(store, "empty") == b""
+    assert content_of(store, "empty") == b""
 
 
 def test_a_change_whose_answer_is_lost_may_have_taken_effect() -> None:
@@ -60,7 +44,7 @@ def test_a_change_whose_answer_is_lost_may_have_taken_effect() -> None:
         store.create("a", [b"first"])
 
     assert not store.create("a", [b"again"])
-    assert content(store, "a") == b"first"
+    assert content_of(store, "a") == b"first"
 
 
 def test_a_change_whose_offset_is_unknown_is_repeated_by_the_caller() -> None:
@@ -73,7 +57,7 @@ def test_a_change_whose_offset_is_unknown_is_repeated_by_the_caller() -> None:
         store.create("b", [b"second"])
 
     assert not store.create("b", [b"second"])
-    assert content(store, "b") == b"second"
+    assert content_of(store, "b") == b"second"
 
 
 def test_a_log_that_confirms_nothing_is_unreachable() -> None:
@@ -117,7 +101,7 @@ def test_offsets_without_a_message_have_no_effect() -> None:
 
     store.refresh()
 
-    assert content(store, "a") == b"first"
+    assert content_of(store, "a") == b"first"
 
 
 def test_a_topic_that_has_lost_its_end_is_unreachable() -> None:
@@ -145,7 +129,7 @@ def test_a_confirmation_below_the_known_end_is_none() -> None:
 
 def test_an_owner_that_was_frozen_during_a_cut_confirms_nothing_behind_the_fence() -> None:
     topic = MemoryTopic()
-    (frozen, its_log), (other, others_log) = opened(topic), opened(topic, garbage_bytes=1)
+    (frozen, its_log), (other, others_log) = opened(topic), opened(topic)
     frozen.refresh()
     other.create("records/3", [b"fence"])
     for number in range(20):
@@ -174,56 +158,7 @@ def test_an_owner_that_was_frozen_during_a_cut_confirms_nothing_behind_the_fence
     assert isinstance(sent[0], EngineAway)
     assert "its outcome is unknown" in str(sent[0])
     assert not frozen.create("records/3", [b"of the former owner"])
-    assert content(frozen, "records/3") == b"fence"
-
-
-def test_a_stop_ends_a_carry_and_deletes_nothing() -> None:
-    topic = MemoryTopic()
-    store, _ = opened(topic, garbage_bytes=1)
-    store.create("file", [b"1234567812345678"])
-    for _ in range(10):
-        store.put("hint", [b"12345678"])
-    stop = Event()
-    stop.set()
-
-    assert store.reclaim(stop) == 0
-    assert topic.begin == 0
-    assert store.reclaim(Event()) > 0
-
-
-def test_garbage_is_cut_and_what_is_in_the_way_is_carried() -> None:
-    topic = MemoryTopic()
-    (store, _), (other, _) = opened(topic, garbage_bytes=100), opened(topic)
-    store.create("fence", [b"first"])
-    for number in range(40):
-        store.put("hint", [b"%d" % number])
-    assert other.find("fence") is not None
-    for number in range(40):
-        store.put("hint", [b"%d" % number * 2])
-
-    assert store.reclaim(Event()) > 100
-    assert topic.begin > 0
-    for reader in (store, other, opened(topic)[0]):
-        assert content(reader, "fence") == b"first"
-        assert content(reader, "hint") == b"3939"
-    assert not opened(topic)[0].create("fence", [b"of a former owner"])
-    assert store.reclaim(Event()) == 0
-
-
-def test_an_object_that_is_carried_while_it_is_read_is_read_to_its_end() -> None:
-    topic = MemoryTopic()
-    (store, _), (reader, _) = opened(topic, garbage_bytes=1), opened(topic)
-    store.create("file", [CONTENT])
-    found = reader.find("file")
-    assert found is not None
-    reader._cache.clear()  # as after much else was read
-    parts = reader.parts(found)
-    first = next(parts)
-    for _ in range(20):
-        store.put("hint", [b"12345678"])
-    assert store.reclaim(Event()) > 0
-
-    assert first + b"".join(parts) == CONTENT
+    assert content_of(frozen, "records/3") == b"fence"
 
 
 def test_messages_that_are_read_with_an_earlier_one_are_not_read_again() -> None:
@@ -232,55 +167,14 @@ def test_messages_that_are_read_with_an_earlier_one_are_not_read_again() -> None
     for name in "abc":
         store.create(name, [name.encode()])
     reader.refresh()
-    reader._cache.clear()  # as after much else was read
+    reader.cache.clear()  # as after much else was read
 
-    assert [content(reader, name) for name in "acb"] == [b"a", b"c", b"b"]
+    assert [content_of(reader, name) for name in "acb"] == [b"a", b"c", b"b"]
     assert log.reader.reads == 1
 
 
-def test_an_object_that_was_removed_while_it_is_read_is_missing() -> None:
-    topic = MemoryTopic()
-    (store, _), (reader, _) = opened(topic, garbage_bytes=1), opened(topic)
-    store.create("file", [CONTENT])
-    found = reader.find("file")
-    assert found is not None
-    reader._cache.clear()
-    parts = reader.parts(found)
-    next(parts)
-    store.delete(["file"])
-    for _ in range(10):
-        store.put("hint", [b"12345678"])
-    assert store.reclaim(Event()) > 0
-
-    with pytest.raises(FileNotFoundError, match="file"):
-        list(parts)
-
-
-def test_a_change_that_its_writer_left_is_ended_before_a_cut_and_has_no_effect_then() -> None:
-    topic = MemoryTopic()
-    (store, _), (other, _) = opened(topic, garbage_bytes=1), opened(topic)
-
-    def pieces() -> Iterator[bytes]:
-        yield b"12345678" * 2
-        for _ in range(10):
-            store.put("hint", [b"12345678"])
-        assert store.reclaim(Event()) > 0
-        yield b"rest"
-
-    with pytest.raises(EngineAway, match="its outcome is unknown, since the topic was cut meanwhile"):
-        other.put("file", pieces())
-
-    for reader in (store, other, opened(topic)[0]):
-        assert [found.name for found in reader.below("")] == ["hint"]
-
-
-def store_on(log: MemoryLog, *, abandoned_s: float = 0.0, clock: Callable[[], float] = time.monotonic) -> TopicStore:
-    return TopicStore(log, "memory", PART_BYTES, garbage_bytes=1, abandoned_s=abandoned_s, timeout_s=0.05, clock=clock)
-
-
 def test_own_messages_that_are_confirmed_while_the_end_is_asked_for_do_not_make_the_topic_look_shorter() -> None:
-    log = MemoryLog(MemoryTopic())
-    store = store_on(log)
+    store, log = opened(MemoryTopic())
     store.create("records/1", [b"a"])
 
     def create() -> None:
@@ -293,30 +187,9 @@ def test_own_messages_that_are_confirmed_while_the_end_is_asked_for_do_not_make_
     assert {found.name for found in store.below("records/")} == {"records/1", "records/2"}
 
 
-def test_nothing_is_cut_whose_carry_was_ended_by_another_broker_meanwhile() -> None:
-    topic = MemoryTopic()
-    log = MemoryLog(topic)
-    store, other = store_on(log), TopicStore(MemoryLog(topic), "memory", PART_BYTES, abandoned_s=0.0, timeout_s=0.05)
-    store.put("files/kept", [b"three parts."])
-    fill(store)
-
-    def end_carry() -> None:
-        log.between = lambda: None
-        other.reclaim(Event())
-
-    log.between = end_carry
-
-    with pytest.raises(EngineAway, match="another broker has ended what took too long"):
-        store.reclaim(Event())
-    assert contents_of(topic, "files/kept") == b"three parts."
-
-    assert store.reclaim(Event()) > 0
-    assert contents_of(topic, "files/kept") == b"three parts."
-
-
 def test_a_deletion_is_one_message_that_no_cut_divides() -> None:
     topic = MemoryTopic()
-    store = store_on(MemoryLog(topic))
+    store = opened(topic, PART_BYTES)[0]
     store.create("records/1", [b"1"])
 
     store.delete(["records/1", "records/2"])
@@ -324,38 +197,10 @@ def test_a_deletion_is_one_message_that_no_cut_divides() -> None:
     assert [message.value for message in topic.messages] == [b"1", b"records/1", b"records/2"]
 
 
-def test_a_change_is_not_ended_while_it_gets_new_parts() -> None:
-    topic, now = MemoryTopic(), [0.0]
-    store, other = store_on(MemoryLog(topic)), store_on(MemoryLog(topic), abandoned_s=60.0, clock=lambda: now[0])
-
-    def pieces() -> Iterator[bytes]:
-        for _ in range(6):
-            yield b"1234"
-            now[0] += 30.0
-            other.reclaim(Event())
-
-    store.put("files/large", pieces())
-
-    assert contents_of(topic, "files/large") == b"1234" * 6
-
-
-def test_a_change_without_a_new_part_is_ended() -> None:
-    topic = MemoryTopic()
-    store, other = store_on(MemoryLog(topic)), store_on(MemoryLog(topic))
-
-    def pieces() -> Iterator[bytes]:
-        yield b"1234" * 2
-        other.reclaim(Event())
-        yield b"5678"
-
-    with pytest.raises(EngineAway, match=r"another broker has ended|outcome is unknown"):
-        store.put("files/large", pieces())
-
-
 def test_a_reader_that_begins_again_behind_a_cut_leaves_what_is_known_to_the_others() -> None:
     topic = MemoryTopic()
-    log, begins_again, goes_on = MemoryLog(topic), threading.Event(), threading.Event()
-    store, other = store_on(log), store_on(MemoryLog(topic))
+    begins_again, goes_on = threading.Event(), threading.Event()
+    (store, log), (other, _) = opened(topic, PART_BYTES), opened(topic, PART_BYTES)
     reader = threading.Thread(target=store.refresh)
     ends_asked = itertools.count()
 
@@ -366,8 +211,9 @@ def test_a_reader_that_begins_again_behind_a_cut_leaves_what_is_known_to_the_oth
 
     store.put("files/kept", [b"kept"])
     store.refresh()
-    fill(other)
-    assert other.reclaim(Event()) > 0
+    for _ in range(20):
+        other.put("files/replaced", [b"1234"])
+    assert reclaim(other) > 0
     log.answering = answering
 
     reader.start()
@@ -378,17 +224,4 @@ def test_a_reader_that_begins_again_behind_a_cut_leaves_what_is_known_to_the_oth
         goes_on.set()
         reader.join()
 
-    assert contents_of(topic, "files/kept") == b"kept"
-
-
-def fill(store: TopicStore) -> None:
-    """Append garbage."""
-    for _ in range(20):
-        store.put("files/replaced", [b"1234"])
-
-
-def contents_of(topic: MemoryTopic, name: str) -> bytes | None:
-    """Content of an object as a new reader finds it."""
-    store = store_on(MemoryLog(topic))
-    found = store.find(name)
-    return b"".join(store.parts(found)) if found is not None else None
+    assert content_of(opened(topic)[0], "files/kept") == b"kept"
