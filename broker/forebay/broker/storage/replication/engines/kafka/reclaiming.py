@@ -1,4 +1,4 @@
-"""Reclaiming of the begin of a topic: objects in the way are carried, and what is before the base is deleted."""
+"""Reclaiming of the begin of a topic: what is in the way is carried, what is before it deleted."""
 
 from __future__ import annotations
 
