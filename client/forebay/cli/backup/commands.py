@@ -164,7 +164,7 @@ def verify(
     work_dir: WorkDir = None,
     output: OutputForm = Output.TABLE,
 ) -> None:
-    """Restore a backup into a temporary directory, read everything and compare the accounts.
+    """Restore a backup into a temporary directory, read everything and compare it with the manifest.
 
     Exit code 0 clean, 1 damaged.
     """

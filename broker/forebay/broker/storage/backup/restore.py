@@ -239,7 +239,7 @@ def _write_sparse(path: Path, piece: Piece, chunks: Iterable[bytes]) -> None:
 
 
 def verify_backup(target: Target, manifest: Manifest, *, work_dir: Path | None = None) -> VerifyReport:
-    """Restore a backup into a temporary directory, read everything, and compare the accounts.
+    """Restore a backup into a temporary directory, read everything, and compare it with the manifest.
 
     Raises ``BackupError``.
     """
