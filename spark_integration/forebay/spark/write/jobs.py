@@ -21,7 +21,7 @@ from forebay.spark.options.write import WriteOptions
 from forebay.spark.write.record_schema import RowPlan
 from forebay.spark.write.schema_registration import schema_of_write
 from forebay.spark.write.transaction import begin_batch, begin_stream
-from forebay.spark.write.writer import UnbegunJob, WriteJob
+from forebay.spark.write.writer import DeferredJob, WriteJob
 
 TRIES: Final = 3
 """Number of attempts to begin a write while its sink is deleted and recreated."""
@@ -30,7 +30,7 @@ BEGIN_S: Final = 5.0
 _AWAY: Final = (errors.BrokerUnavailable, errors.DeadlineExceeded)
 _GONE: Final = (errors.SinkReplaced, errors.SinkNotFound)
 
-Job = TypeVar("Job", bound=WriteJob | UnbegunJob)
+Job = TypeVar("Job", bound=WriteJob | DeferredJob)
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ def batch_job(options: WriteOptions, plan: RowPlan, rows: StructType) -> WriteJo
     return _retried_if_recreated(options, lambda: _batch_job(options, plan, rows, look_up(options)))
 
 
-def stream_job(options: WriteOptions, plan: RowPlan, rows: StructType) -> WriteJob | UnbegunJob:
+def stream_job(options: WriteOptions, plan: RowPlan, rows: StructType) -> WriteJob | DeferredJob:
     """Return the job of a micro-batch; one that begins later if the broker of a known sink is unavailable.
 
     The ticket of a known sink is waited for up to `BEGIN_S`. The facts of an unknown one are required at once, for up
@@ -55,14 +55,14 @@ def stream_job(options: WriteOptions, plan: RowPlan, rows: StructType) -> WriteJ
     def begin_later() -> WriteJob:
         return _retried_if_recreated(options, lambda: begin(SINKS.look_up(options), later_s))
 
-    def begin_or_defer() -> WriteJob | UnbegunJob:
+    def begin_or_defer() -> WriteJob | DeferredJob:
         facts = SINKS.look_up(options)  # outside of the try: without facts the write fails now
         try:
             return begin(facts, at_once_s)
         except ForebaySparkError as error:
             if not isinstance(error.__cause__, _AWAY) or later_s <= 0:
                 raise
-            return UnbegunJob(options, begin_later)
+            return DeferredJob(options, begin_later)
 
     return _retried_if_recreated(options, begin_or_defer)
 

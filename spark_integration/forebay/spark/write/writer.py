@@ -1,11 +1,11 @@
-"""Writer of Spark's tasks to a sink: exactly once, or at least once.
+"""Writers of the rows of Spark tasks to a sink, exactly once or at least once.
 
-A task has one publisher and ends when every page has its receipt. With exactly once, pages are staged under a token of
-the attempt. They become visible atomically when the driver commits the tokens of the attempts that Spark accepted. With
-at least once, pages are visible immediately, and rows of a failed attempt stay.
+A task has one publisher and ends when every page has its receipt. With exactly once, the pages of an attempt are staged
+under its token. They become visible atomically when the driver commits the tokens of the attempts that Spark accepted.
+With at least once, pages are visible immediately, and the rows of a failed attempt remain.
 
-The end of ``write`` proves nothing: Spark ends the input of a killed attempt early and without an error. Nothing of
-gRPC is part of the objects that Spark pickles: the client is made inside the task.
+A ``write`` that returns does not prove that the attempt succeeded, because Spark ends the input of a killed attempt
+early and without an error. The client is created inside the task, because gRPC objects cannot be pickled.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from forebay.spark.write.valid_rows import ValidRows
 
 @dataclass(frozen=True, slots=True)
 class WriteJob:
-    """Parameters of a write for its tasks. Pickled."""
+    """Parameters of a write, pickled for its tasks."""
 
     options: WriteOptions
     plan: RowPlan
@@ -48,19 +48,19 @@ class WriteJob:
     run: WriteRun | None = None
     """Run of an exactly-once write; None writes at least once."""
     rows: RowSchema | None = None
-    """Schema of the rows, if they are written with one."""
+    """Schema of the rows; None if they are written as records."""
 
 
 @dataclass(frozen=True, slots=True)
-class UnbegunJob:
-    """Job of a micro-batch whose sink is known and whose broker is unavailable.
+class DeferredJob:
+    """Job of a micro-batch that begins later, because the broker of a known sink is unavailable.
 
-    Commit and abort do not need the broker.
+    Commit and abort need only its options.
     """
 
     options: WriteOptions
     begin: Callable[[], WriteJob]
-    """Begin the write, waiting for the broker as long as a task does. Raises `ForebaySparkError`."""
+    """Begin the write, and wait for the broker as long as a task does. Raises `ForebaySparkError`."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class WrittenTask(WriterCommitMessage):
     """Number of pages."""
 
     duplicates: int
-    """Number of pages that were resent after a lost answer and detected as duplicates."""
+    """Number of pages that were resent after a lost response and detected as duplicates."""
 
     staged: StagedAttempt | None = None
     """Stage that awaits the commit; None for at least once."""
@@ -84,7 +84,7 @@ class ForebayWriter(DataSourceArrowWriter):
     """Writer of a batch."""
 
     def __init__(self, job: WriteJob) -> None:
-        """Write ``job``, which has been checked at the broker."""
+        """Write ``job``, which was checked against the broker."""
         self.job = job
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -92,11 +92,14 @@ class ForebayWriter(DataSourceArrowWriter):
         return run_task(self.job, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Commit the staged rows. Raises `ForebaySparkError`; then none of them is visible."""
+        """Commit the staged rows.
+
+        Raises `ForebaySparkError`; then none of them is visible, or all of them if the outcome is unknown.
+        """
         commit_job(self.job.options, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Discard staged rows. Also ends an independent batch for attempts that still write."""
+        """Discard the staged rows. Also close the epoch of an independent batch, so that late attempts fail."""
         run = self.job.run
         if run is not None and run.batch is not None:
             transaction.close(self.job.options.target, run)
@@ -107,22 +110,23 @@ class ForebayWriter(DataSourceArrowWriter):
 class ForebayStreamWriter(DataSourceStreamArrowWriter):
     """Writer of micro-batches. Spark creates one for the tasks, and another for commit or abort.
 
-    Only that of the tasks is pickled. During an outage it begins then, so that an abort does not wait for the broker.
+    Only the one for the tasks is pickled. A deferred job begins at that point, so that an abort never waits for the
+    broker.
     """
 
-    def __init__(self, job: WriteJob | UnbegunJob) -> None:
-        """Write ``job``, which has been checked at the broker, or is when it is needed."""
+    def __init__(self, job: WriteJob | DeferredJob) -> None:
+        """Write ``job``, which was checked against the broker; a deferred one is checked when it begins."""
         self._job = job
 
     @property
     def job(self) -> WriteJob:
-        """The job, begun if it was not. Raises `ForebaySparkError`."""
-        if isinstance(self._job, UnbegunJob):
+        """The job; a deferred one begins now. Raises `ForebaySparkError`."""
+        if isinstance(self._job, DeferredJob):
             self._job = self._job.begin()
         return self._job
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for the tasks, which have one run. Raises `ForebaySparkError`."""
+        """Return the state to pickle, with a begun job: all tasks share its run. Raises `ForebaySparkError`."""
         return {**self.__dict__, "_job": self.job}
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -130,11 +134,11 @@ class ForebayStreamWriter(DataSourceStreamArrowWriter):
         return run_task(self.job, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Commit the micro-batch. Raises `ForebaySparkError`; Spark repeats it after a restart."""
+        """Commit the micro-batch. Raises `ForebaySparkError`; Spark repeats the batch after a restart."""
         commit_job(self._job.options, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Discard the known staged rows; Spark calls this after a failed commit, too."""
+        """Discard the staged rows of the tasks that ended; Spark calls this also after a failed commit."""
         transaction.abort(self._job.options.target, staged_by(messages))
 
 
@@ -142,12 +146,12 @@ def commit_job(options: WriteOptions, messages: Sequence[WriterCommitMessage | N
     """Commit the stages in the messages of a write; an at-least-once write has none."""
     staged = staged_by(messages)
     if staged and staged[0].stage.takeover and not options.takeover:
-        _stage(options, staged[0].stage)  # another query may have replaced this one since the task asked
+        _stage(options, staged[0].stage)  # another query may have replaced this one since the task checked
     transaction.commit([(options.target, staged)], patience_s=options.delivery_timeout_s)
 
 
 def staged_by(messages: Sequence[WriterCommitMessage | None]) -> list[StagedAttempt]:
-    """Return the stages of tasks. A task that has not ended has no message."""
+    """Return the stages of the tasks that ended. The others have no message."""
     written = (message for message in messages if isinstance(message, WrittenTask))
     return [message.staged for message in written if message.staged is not None]
 
@@ -168,9 +172,9 @@ def run_task(job: WriteJob, batches: Iterator[pa.RecordBatch]) -> WrittenTask:
 
 
 def _stage(options: WriteOptions, stage: Stage) -> Stage:
-    """Return the stage of an attempt, which may take over the name of a query before it.
+    """Return the stage of an attempt, which takes over the write name if its query may.
 
-    Raises `ForebaySparkError` for a query that was replaced itself.
+    Raises `ForebaySparkError` if this query was itself replaced.
     """
     checkpoint = options.checkpoint
     if checkpoint is None:
@@ -182,7 +186,7 @@ def _stage(options: WriteOptions, stage: Stage) -> Stage:
 
 
 def _stage_rows(job: WriteJob, batches: CountedBatches, task_partition: int, stage: Stage, trace: str) -> WrittenTask:
-    """Stage a task's rows; if the epoch is already committed, only count them for the comparison."""
+    """Stage a task's rows; if the epoch is already committed, only count them for a comparison."""
     try:
         written = write_rows(job, iter(batches), task_partition=task_partition, clock=time.monotonic, stage=stage)
     except errors.AlreadyCommitted:
@@ -197,7 +201,7 @@ def _stage_rows(job: WriteJob, batches: CountedBatches, task_partition: int, sta
 
 @contextmanager
 def _discarded_on_failure(job: WriteJob, stage: Stage | None) -> Iterator[None]:
-    """Discard the staged pages of a failed attempt, because the next one needs their room."""
+    """Discard the staged pages of a failed attempt, because the next attempt needs the space."""
     ended = False
     try:
         yield
@@ -277,7 +281,7 @@ class _Receipts:
         self._duplicates = 0
 
     def expect(self, ready: CompletePage, future: Future[Receipt]) -> None:
-        """Record a sent page, and process available answers."""
+        """Record a sent page, and process the receipts that have arrived."""
         self._expected.append(future)
         self._records += ready.page.record_count
         self._pages += 1

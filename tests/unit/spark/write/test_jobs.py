@@ -17,12 +17,12 @@ from forebay.spark.write.epochs import WriteRun
 from forebay.spark.write.jobs import batch_job, stream_job
 from forebay.spark.write.record_schema import RowPlan, plan_rows
 from forebay.spark.write.schema_registration import register
-from forebay.spark.write.writer import UnbegunJob, WriteJob, write_rows
+from forebay.spark.write.writer import DeferredJob, WriteJob, write_rows
 from tests.support.proxies.tcp import TcpProxy
 
 ROWS = StructType([StructField("price", IntegerType()), StructField("quantity", IntegerType())])
 SWAPPED = StructType([StructField("quantity", IntegerType()), StructField("price", IntegerType())])
-Resolve = Callable[[WriteOptions, RowPlan, StructType], WriteJob | UnbegunJob]
+Resolve = Callable[[WriteOptions, RowPlan, StructType], WriteJob | DeferredJob]
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def begun(broker: TestBroker, resolve: Resolve, **given: str) -> WriteJob:
     return job
 
 
-def streamed(endpoint: str, **given: str) -> WriteJob | UnbegunJob:
+def streamed(endpoint: str, **given: str) -> WriteJob | DeferredJob:
     """Begin a micro-batch of price and quantity."""
     values = {"endpoint": endpoint, "sink": "orders", "connect_timeout_s": "1", "delivery_timeout_s": "30", **given}
     return stream_job(write_options(values, {}, is_stream=True), plan_rows(ROWS, Rows.AUTO), ROWS)
@@ -168,7 +168,7 @@ def test_a_stream_whose_broker_is_unavailable_after_its_sink_was_seen_begins_lat
 
     deferred = streamed(orders.endpoint)
 
-    assert isinstance(deferred, UnbegunJob)
+    assert isinstance(deferred, DeferredJob)
     with orders.client() as client:
         assert deferred.begin().facts.incarnation == client.sinks.get("orders").incarnation
     assert waits == [5.0, 25.0]
