@@ -92,7 +92,7 @@ def publish(client: Client, sink: str, *values: str) -> None:
 
 
 def streams(client: Client) -> dict[str, tuple[str, datetime]]:
-    """Consumer and begin of the delivery of each sink."""
+    """Consumer and beginning of the delivery of each sink."""
     return {
         stream.sink: (stream.client_id, stream.opened_at)
         for connection in client.connections()
@@ -116,7 +116,7 @@ def test_targets_that_fail_hold_back_no_other_delivery(deliveries: Deliveries, c
 
     with deliveries.running():
         until(lambda: len(deliveries.lines("good")) == len(deliveries.lines("fine")) == 2, timeout_s=WAIT_S)
-        until(lambda: deliveries.logged("delivery starts again name=refused"), timeout_s=WAIT_S)
+        until(lambda: deliveries.logged("delivery restart was scheduled name=refused"), timeout_s=WAIT_S)
         before = streams(client)
         (tmp_path / "later").mkdir()
         until(lambda: len(deliveries.lines("refused", "later/refused-0.jsonl")) == 2, timeout_s=WAIT_S)
@@ -170,7 +170,7 @@ def test_a_reload_of_a_wrong_file_is_refused_as_a_whole(deliveries: Deliveries, 
         good = deliveries.file.read_text()
         deliveries.file.write_text(good.replace("path", "paht"))
         process.send_signal(signal.SIGHUP)
-        until(lambda: deliveries.logged("all continue as before"), timeout_s=WAIT_S)
+        until(lambda: deliveries.logged("and continue unchanged"), timeout_s=WAIT_S)
         client.publish("orders", [Record(b"second")])
         until(lambda: deliveries.lines("orders") == ["first", "second"], timeout_s=WAIT_S)
         deliveries.file.write_text(good)

@@ -1,6 +1,6 @@
-"""HTTP connections to the console, with a time limit of the arrival of a request.
+"""HTTP connections to the console, with a time limit for receiving a request.
 
-uvicorn has a time limit between two requests only, so connections that send nothing would stay open.
+uvicorn limits only the idle time between two requests, so a connection that never sends one would stay open.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 REQUEST_S: Final = 10.0
-"""Time limit of a TLS handshake, and of the arrival of a request.
+"""Time limit for a TLS handshake, and for receiving a complete request.
 
-It begins with the connection, for a later request with its first byte.
+It starts with the connection for the first request, and with the first byte for each later one.
 """
 
 
@@ -29,19 +29,19 @@ class BoundedConnection(H11Protocol):
         self._request_s = request_s
         self._deadline: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        """Start the time limit of the first request."""
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn types it
+        """Start the time limit for the first request."""
         super().connection_made(transport)
         self._await_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End the time limit, and report the loss."""
+        """Cancel the time limit, and report that the connection was lost."""
         self._end_deadline()
         self._on_lost()
         super().connection_lost(exc)
 
     def handle_events(self) -> None:
-        """Process requests; a complete one ends the time limit, part of the next one starts it."""
+        """Process received data: a complete request cancels the time limit, a partial one starts it."""
         super().handle_events()
         if self._is_awaited():
             self._await_request()
@@ -49,7 +49,7 @@ class BoundedConnection(H11Protocol):
             self._end_deadline()
 
     def _is_awaited(self) -> bool:
-        """Return True if part of a request is missing, of a later one only after its first byte."""
+        """Return True while a request is incomplete; a later one counts only from its first byte."""
         cycle: RequestResponseCycle | None = self.cycle
         if cycle is None or cycle.more_body:
             return True

@@ -1,6 +1,6 @@
-"""Listening socket of the console, which closes connections above a bound as it accepts them.
+"""Listening socket of the console, which closes connections above a limit as soon as it accepts them.
 
-The server of a loop has no bound, and passes a connection on only after its TLS handshake.
+A server of asyncio has no such limit, and reports a connection only after its TLS handshake.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 _log: Final = logging.getLogger(__name__)
 
 RETRY_S: Final = 1.0
-"""Time to the next attempt where the system cannot accept a connection, such as without a descriptor."""
+"""Delay after a failed accept, for example because no file descriptor was free."""
 
 
 class Listener:
@@ -36,8 +36,8 @@ class Listener:
     ) -> None:
         """Accept connections until ``close``.
 
-        ``connection`` creates a protocol; its argument is to be called when the connection is lost. With a ``context``
-        each connection has ``handshake_s`` for its TLS handshake.
+        ``connection`` creates a protocol; the protocol calls the function passed to it when its connection is lost.
+        With a TLS ``context``, each handshake must complete within ``handshake_s``.
         """
         self._listening = listening
         self._connection = connection
@@ -50,29 +50,29 @@ class Listener:
         self._work = self._run(self._accept())
 
     def check(self) -> None:
-        """Raise the error that ended the acceptance of connections, if one did."""
+        """Raise the error that stopped the accept loop, if there was one."""
         if self._work.done() and not self._work.cancelled():
             self._work.result()
 
     def close(self) -> None:
-        """Accept no further connections, and end those in their TLS handshake."""
+        """Stop accepting connections, and close those that are still in their TLS handshake."""
         for task in self._tasks:
             task.cancel()
 
     async def wait_closed(self) -> None:
-        """Return when nothing is accepted any more."""
+        """Wait until the accept loop and all TLS handshakes have ended."""
         if self._tasks:
             await asyncio.wait(self._tasks)
 
     async def _accept(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(0)  # a connection that waits already is accepted without a turn of the loop
+            await asyncio.sleep(0)  # sock_accept does not yield to the loop while connections are waiting
             try:
                 accepted, _ = await loop.sock_accept(self._listening)
             except OSError as error:
                 _log.warning("console cannot accept connections error=%s retry_s=%g", error, self._retry_s)
-                await asyncio.sleep(self._retry_s)  # no event says that there is room again
+                await asyncio.sleep(self._retry_s)  # no event signals that a descriptor is free again
                 continue
             if len(self._open) >= self._connections_max:
                 accepted.close()

@@ -1,4 +1,4 @@
-"""DeadLetterService: list, redrive and purge dead letters. It translates; it decides nothing."""
+"""DeadLetterService: list, redrive and purge dead letters. Only converts and delegates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PositionService: saved positions of consumers. It translates; it decides nothing."""
+"""PositionService: saved positions of consumers. Only converts and delegates."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from forebay.v1 import position_service_pb2 as pb
 from forebay.v1 import position_service_pb2_grpc as pb_grpc
 
 LIST: Final = (100, 1_000)
+"""Default and maximum number of positions in one response."""
 
 
 class PositionServicer(pb_grpc.PositionServiceServicer):

@@ -1,4 +1,4 @@
-"""ResendService: leases of the retry queue as sets. It translates; it decides nothing."""
+"""ResendService: leases of the retry queue as sets. Only converts and delegates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SchemaService: versions of the schemas of rows. It translates; it decides nothing."""
+"""SchemaService: versions of the schemas of rows. Only converts and delegates."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class Exporters:
             try:
                 end()
             except Exception as error:  # noqa: BLE001 - the SDK raises nothing narrower; the others end all the same
-                _log.warning("an exporter did not end in order error=%s", type(error).__name__)
+                _log.warning("an exporter did not stop gracefully error=%s", type(error).__name__)
 
 
 def export(exporting: ExporterSelection, *, service: str, instance: str = "") -> Exporters:

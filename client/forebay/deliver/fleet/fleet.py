@@ -1,7 +1,7 @@
 """Deliveries of one process: started, restarted after a failure, replaced when their plan changes.
 
-One thread owns all state: that of `Fleet.run`. Deliverers, which have threads of their own, and signal handlers only
-put events into its queue. A delivery that fails is started again after a delay, and does not affect the others.
+The thread of `Fleet.run` owns all state. Deliverers, which have threads of their own, and signal handlers only put
+events into its queue. A failed delivery is restarted after a delay, and does not affect the others.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from forebay.text import visible
 _log = logging.getLogger("forebay.run")
 
 RESTART_DELAYS_S: Final = (1.0, 5.0, 15.0, 60.0)
-"""Delay before a failed delivery starts again, by the number of failures in a row; then the last one."""
+"""Delay before a restart after 1, 2, ... consecutive failures; the last value applies from then on."""
 
 HEALTHY_S: Final = 60.0
-"""Time after which a delivery that ran counts as one that had not failed before."""
+"""Running time after which the earlier failures of a delivery no longer count."""
 
 
 class Runnable(Protocol):
-    """Deliverer, as the fleet uses it."""
+    """Part of the deliverer that the fleet uses."""
 
     def run(self) -> None:
-        """Deliver until `stop`. An exception is a failure."""
+        """Deliver until `stop`. An exception counts as a failure."""
 
     def stop(self) -> bool:
-        """End `run` in order; returns at once."""
+        """Stop `run` gracefully, without waiting for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,25 +47,25 @@ class _Reload:
 
 
 class _Delivery:
-    """A delivery that runs, or is about to end."""
+    """Delivery that is running or stopping."""
 
     def __init__(self, plan: DeliveryPlan, begun: float, failures: int) -> None:
         self.plan = plan
         self.begun = begun
         self.failures = failures
-        """Failures in a row before this start."""
+        """Consecutive failures before this start."""
         self.is_stopping = False
         self._deliverer: Runnable | None = None
 
     def run(self, make: Callable[[DeliveryPlan], Runnable]) -> None:
-        """Deliver, in a thread of its own."""
+        """Build the deliverer and deliver until `stop`, on a thread of this delivery."""
         self._deliverer = make(self.plan)
-        if self.is_stopping:  # `stop` found no deliverer
+        if self.is_stopping:  # `stop` was called before there was a deliverer
             return
         self._deliverer.run()
 
     def stop(self) -> None:
-        """End it in order."""
+        """Stop the deliverer gracefully, without waiting for it."""
         self.is_stopping = True
         if self._deliverer is not None:
             self._deliverer.stop()
@@ -81,7 +81,7 @@ class _Ended:
 
 @dataclass(frozen=True, slots=True)
 class _Restart:
-    """A failed delivery that starts again."""
+    """Scheduled restart of a failed delivery."""
 
     plan: DeliveryPlan
     due: float
@@ -99,18 +99,18 @@ class Fleet:
         clock: Callable[[], float] = time.monotonic,
         restart_delays_s: tuple[float, ...] = RESTART_DELAYS_S,
     ) -> None:
-        """``load`` reads the plan; ``make`` builds a deliverer, and may fail as the deliverer may."""
+        """``load`` reads the plan; ``make`` builds a deliverer; its exceptions are failures of the delivery."""
         self._load, self._make, self._clock = load, make, clock
         self._restart_delays_s = restart_delays_s
         self._events: SimpleQueue[_Stop | _Reload | _Ended] = SimpleQueue()
         self._wanted: dict[str, DeliveryPlan] = {}
-        """Plans by name; empty from a stop on."""
+        """Plans by delivery name; empty once a stop was requested."""
         self._running: dict[str, _Delivery] = {}
         self._restarts: dict[str, _Restart] = {}
         self._threads = ThreadPoolExecutor(DELIVERIES_MAX, thread_name_prefix="forebay-run")
 
     def stop(self) -> None:
-        """End `run`, once the sends in progress are settled."""
+        """Stop `run`, which ends once the sends in progress are settled."""
         self._events.put(_Stop())
 
     def reload(self) -> None:
@@ -138,7 +138,7 @@ class Fleet:
             self._threads.shutdown()
 
     def _next(self) -> _Stop | _Reload | _Ended | None:
-        """Return the next event, or None when a delivery is due to start again."""
+        """Return the next event, or None when a restart is due."""
         due = min((restart.due for restart in self._restarts.values()), default=None)
         try:
             return self._events.get(timeout=None if due is None else max(0.0, due - self._clock()))
@@ -149,7 +149,7 @@ class Fleet:
         try:
             plan = self._load()
         except Exception as error:  # noqa: BLE001 - it may come from user code, such as a target's module
-            _log.error("deliveries were not reloaded, all continue as before: %s", visible(_text(error)))
+            _log.error("deliveries were not reloaded and continue unchanged: %s", visible(_text(error)))
             return
         self._apply(plan)
 
@@ -163,7 +163,7 @@ class Fleet:
             if name in self._running:
                 self._running[name].stop()
         for name in added | changed:
-            if name not in self._running:  # else its end starts it
+            if name not in self._running:  # otherwise it is restarted when it has stopped
                 self._start(after[name], 0)
         if before and after:
             _log.info(
@@ -202,7 +202,7 @@ class Fleet:
         now = self._clock()
         failures = 1 if now - ended.delivery.begun >= HEALTHY_S else ended.delivery.failures + 1
         delay_s = self._restart_delays_s[min(failures, len(self._restart_delays_s)) - 1]
-        _log.warning("delivery starts again name=%s in_s=%g failures=%d", plan.name, delay_s, failures)
+        _log.warning("delivery restart was scheduled name=%s in_s=%g failures=%d", plan.name, delay_s, failures)
         self._restarts[plan.name] = _Restart(plan, now + delay_s, failures)
 
 

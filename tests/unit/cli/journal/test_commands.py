@@ -95,7 +95,7 @@ def test_an_import_of_a_replica_is_wrong_usage(commands: Commands, tmp_path: Pat
         store.commit([], [Put(Family.META, b"key", b"1")])
 
     assert commands.code("import", tmp_path / "shard") == ExitCode.USAGE
-    assert "follows a journal already" in commands.error()
+    assert "already follows a journal" in commands.error()
 
 
 def test_an_export_into_a_directory_with_files_is_wrong_usage(commands: Commands, tmp_path: Path) -> None:

@@ -212,7 +212,7 @@ def test_a_reload_of_a_wrong_file_changes_nothing(caplog: pytest.LogCaptureFixtu
         bench.delivered("orders")
         bench.problem = "deliveries.orders.target: must be text"
         fleet.reload()
-        until(lambda: "all continue as before" in caplog.text)
+        until(lambda: "and continue unchanged" in caplog.text)
         bench.problem = ""
         bench.want("events")
         fleet.reload()
@@ -228,7 +228,7 @@ def test_a_reload_that_fails_in_the_module_of_a_target_changes_nothing(caplog: p
         bench.delivered("orders")
         bench.error = SyntaxError("of another's module")
         fleet.reload()
-        until(lambda: "all continue as before: of another's module" in caplog.text)
+        until(lambda: "and continue unchanged: of another's module" in caplog.text)
         bench.error = None
         bench.want("events")
         fleet.reload()

@@ -1,4 +1,4 @@
-"""Schema versions of a sink, two of them side by side."""
+"""Console page with the schema versions of a sink, and a comparison of two of them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from forebay.text.spark_schema import spark_fields
 from forebay.v1 import schema_service_pb2 as pb
 
 VERSIONS: Final = 1_000
-"""Versions on the page."""
+"""Maximum number of versions on the page."""
 
 FIELDS_MAX: Final = 2_000
-"""Fields of a version on the page."""
+"""Maximum number of fields per version on the page."""
 
 ERROR_MAX: Final = 300
 
@@ -30,23 +30,24 @@ class FieldPair:
     """One field in two versions."""
 
     name: str
-    """Path of a nested field, with dots."""
+    """Name; a nested field has its path, separated by dots."""
 
     left: str
-    """Type; empty where the version lacks the field."""
+    """Type in the left version; empty if that version does not have the field."""
 
     right: str
+    """The same for the right version."""
 
     @property
     def change(self) -> str:
-        """Return ``added``, ``removed``, ``changed``, or nothing."""
+        """Return ``added``, ``removed``, ``changed``, or an empty string if the types are equal."""
         if self.left == self.right:
             return ""
         return "added" if not self.left else "removed" if not self.right else "changed"
 
 
 async def schemas(source: PageSource, request: Request) -> Page:
-    """Return the versions of the schema of a sink, and the fields of two of them."""
+    """Return the page with all schema versions of a sink, and the fields of two of them side by side."""
     name = source.named(request)
     service = SchemaServicer(source.broker)
     try:
@@ -82,9 +83,10 @@ async def schemas(source: PageSource, request: Request) -> Page:
 
 
 def fields_of(schema: pb.Schema) -> dict[str, str]:
-    """Return the types of the fields by name; the parts of a nested one have names with dots.
+    """Return the type of each field by name; a nested field is named by its path, separated by dots.
 
-    The broker stores schemas as they come: content that is no schema is one field without a name, with the error.
+    The broker does not parse a schema when it stores it. An invalid one is returned as one field with an empty name,
+    whose type is the error.
     """
     try:
         found = _read(schema)
@@ -101,6 +103,6 @@ def _read(schema: pb.Schema) -> Iterator[tuple[str, str]]:
 
 
 def paired(left: Mapping[str, str], right: Mapping[str, str]) -> Iterator[FieldPair]:
-    """Yield the fields of two versions, in the order of the right one; removed ones are last."""
+    """Yield the fields of two versions, in the order of the right version; removed fields are last."""
     for name in [*right, *(name for name in left if name not in right)]:
         yield FieldPair(name, left.get(name, ""), right.get(name, ""))

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Progress:
-    """Progress of one backup. Written by the thread that transfers, read by any."""
+    """Progress of a backup or checkpoint. Written by the transferring thread, read by any thread."""
 
     backup: str = ""
     parent: str = ""
-    """Backup that it is incremental to; empty for a full one."""
+    """Backup that this one is incremental to; empty for a full backup."""
 
     files: int = 0
     """Files to transfer."""
@@ -22,7 +22,7 @@ class Progress:
 
     bytes_done: int = 0
     reused_bytes: int = 0
-    """Bytes that an earlier backup has transferred already."""
+    """Bytes of files that are reused from earlier backups, and not transferred again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +31,10 @@ class BackupSummary:
 
     id: str
     parent: str
-    """Backup that it is incremental to; empty for a full one."""
+    """Backup that this one is incremental to; empty for a full backup."""
 
     taken_at_us: int
-    """Instant of its snapshot, by the wall clock."""
+    """Wall-clock time of its snapshot."""
 
     size: int
     """Bytes that a restore reads."""
@@ -44,24 +44,24 @@ class BackupSummary:
     sinks: int
     seconds: float
     stall_s: float = 0.0
-    """Time for which the snapshot held back the commits; 0 where it is not known."""
+    """Time for which the snapshot blocked commits; 0 if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """Restore that a store comes from."""
+    """Restore from which a store was created."""
 
     store_id: str
-    """Identity of the store since then. Pages carry that of the store that was backed up."""
+    """Identity of the restored store. Its older pages carry the identity of the store that was backed up."""
 
     backup: str
     taken_at_us: int
-    """Instant of the backup, by the wall clock."""
+    """Wall-clock time of the backup."""
 
     restored_at_us: int
 
     first_start: int = 0
-    """Start of the broker that made the backup."""
+    """Start count of the broker when it made the backup."""
 
     last_start: int = 0
-    """Last of the starts that are left out: those after the backup, of which nothing is known."""
+    """Last start count that is skipped, because the broker may have used it after the backup."""

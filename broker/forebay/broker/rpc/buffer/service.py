@@ -1,4 +1,4 @@
-"""BufferService: the data path. It translates; it decides nothing."""
+"""BufferService: the data path. Only converts and delegates."""
 
 from __future__ import annotations
 

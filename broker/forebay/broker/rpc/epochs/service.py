@@ -1,4 +1,4 @@
-"""EpochService: tickets, commits and their queries. It translates; it decides nothing."""
+"""EpochService: tickets, commits and their queries. Only converts and delegates."""
 
 from __future__ import annotations
 

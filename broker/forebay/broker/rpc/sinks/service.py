@@ -1,4 +1,4 @@
-"""SinkService: create, change and observe sinks. It translates; it decides nothing."""
+"""SinkService: create, change and observe sinks. Only converts and delegates."""
 
 from __future__ import annotations
 

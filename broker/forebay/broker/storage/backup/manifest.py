@@ -103,7 +103,7 @@ class Manifest:
 
     start_count: int
     taken_at_us: int
-    """Instant of the snapshot, by the wall clock."""
+    """Wall-clock time of the snapshot."""
 
     pieces: tuple[Piece, ...]
     sinks: tuple[SinkAccount, ...]

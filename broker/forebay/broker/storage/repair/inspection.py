@@ -88,7 +88,7 @@ def _link(path: Path, copy: Path) -> None:
 
 
 def opened(copy: Path, *, repair: bool) -> tuple[RocksStore, bool]:
-    """Yield the store of a snapshot, and True if its database had to be repaired.
+    """Return the store of a snapshot, and True if its database had to be repaired.
 
     Raises ``StoreCorrupt`` if a repair was needed and not requested, or did not help.
     """

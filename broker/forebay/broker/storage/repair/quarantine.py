@@ -1,4 +1,4 @@
-"""Inspection of quarantined pages, even beside a running broker: it reads a copy of the database."""
+"""Inspection of quarantined pages in a copy of the database, so that the broker may be running."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from forebay.broker.storage.store.rocks.store import RocksStore
 
 @dataclass(frozen=True, slots=True)
 class Quarantined:
-    """Damaged page in quarantine."""
+    """Page in quarantine."""
 
     sink: str
     partition: int
@@ -29,17 +29,17 @@ class Quarantined:
     last_offset: int
     records: int
     number: int
-    """Number of the page."""
+    """Page number, unique within the partition."""
 
     size: int
-    """Remaining bytes; none if its file is gone."""
+    """Size of the stored page in bytes; 0 if its bytes are missing."""
 
     cause: str
-    """Cause of the damage."""
+    """Cause of the damage, or a note that the page is readable now."""
 
 
 def quarantined(directory: Path) -> Iterator[tuple[Quarantined, bytes]]:
-    """Yield every quarantined page, and its bytes as found. Raises ``StoreError``."""
+    """Yield each quarantined page with its stored bytes, unchanged. Raises ``StoreError``."""
     with tempfile.TemporaryDirectory(prefix=".quarantine-", dir=directory.parent) as folder:
         copy = Path(folder) / "copy"
         snapshot(directory, copy)
@@ -74,9 +74,9 @@ def _found(store: RocksStore) -> Iterator[tuple[Quarantined, bytes]]:
 
 def _cause(stored: bytes | None, store_id: bytes, sink: int, partition: int, entry: Entry) -> str:
     if stored is None:
-        return "its bytes are missing"
+        return "the bytes are missing"
     try:
         body_of(stored, Header(store_id, sink, partition, entry.number, entry.base, entry.count, entry.encoding, 0))
     except Damaged as damage:
         return str(damage)
-    return "it is readable now"
+    return "the page is readable now"

@@ -1,13 +1,14 @@
-"""Import of a data directory into an empty journal, whose first checkpoint it becomes.
+"""Import of a data directory into an empty journal, as its first checkpoint.
 
-    1   a copy of the database is opened and recovered, as by a start; the directory itself is not changed
-    2   record 0 claims the journal, with the identity of the store: no other process appends a record
-    3   the copy gets the position behind record 0, is transferred, inspected and read back, as every checkpoint
+    1   a copy of the database is opened and recovered, as at a start; the directory itself is not changed
+    2   record 0 claims the journal for the store, by its identity: no other process appends a record
+    3   the copy gets the position after record 0, and is transferred, inspected and read back, like every checkpoint
     4   the mark of the checkpoint completes the import
 
-The epoch at that position is the start count of the copy, so the first owner gets a higher one than every start on the
-directory. A broker refuses a journal that has 2 and not 4: it would serve an empty store. An import that was
-interrupted is run again: it finds its claim by the identity of the store, and its mark by the start count.
+The epoch at that position is the start count of the copy, so the epoch of the first owner is above every start count of
+the directory. A broker rejects a journal after step 2 and before step 4, because it would serve an empty store. An
+import that was interrupted can be run again: it recognizes its claim by the identity of the store, and its mark by the
+start count.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ REMEDY: Final = (
     "serve the directory without a journal, or save it with `forebay repair --data-dir DIR --into NEW`; then import it"
 )
 FIRST: Final = 1
-"""Position behind the claim."""
+"""Position after the claim."""
 _SETTINGS: Final = RocksSettings(opens_damaged=False)
 
 
@@ -59,17 +60,17 @@ class Imported:
     directory: str
     journal: str
     store_id: str
-    """Identity of the store, which it keeps."""
+    """Identity of the store, which the import does not change."""
 
     epoch: int
-    """Owner epochs of the journal are above it."""
+    """Epoch of the checkpoint; the owner epochs of the journal are higher."""
 
     sinks: int
     bytes: int
     """Bytes of the checkpoint."""
 
     was_complete: bool
-    """True if an earlier import of the same directory is complete, so that nothing was done."""
+    """True if an earlier import of the same directory was complete, so that this one did nothing."""
 
 
 def import_store(
@@ -80,14 +81,14 @@ def import_store(
     monotonic: Callable[[], float],
     on_progress: Callable[[Progress], None] = lambda _: None,
 ) -> Imported:
-    """Make the first checkpoint of a journal of a directory that no broker uses. Blocks.
+    """Import a directory that no broker uses as the first checkpoint of an empty journal. Blocks.
 
     Raises ``JournalOccupied``, ``DirectoryUnsuitable``, ``StoreLocked``, ``ImportFailed``, ``EngineAway``, or another
     ``StoreError``.
     """
     with held(directory), _copied(directory) as copy, closing(_opened(copy, directory)) as store:
         if store.get_many(Family.META, [JOURNAL_POSITION.key()]) != [None]:
-            raise DirectoryUnsuitable(directory, "follows a journal already: use `forebay journal export` first")
+            raise DirectoryUnsuitable(directory, "already follows a journal: use `forebay journal export` first")
         found = recover(store)
         if found.repairs:
             lost = "; ".join(map(str, found.repairs))
@@ -103,9 +104,10 @@ def import_store(
 
 @contextmanager
 def _copied(directory: Path) -> Iterator[Path]:
-    """Yield a copy of the directory's database that can be opened in its place; tables are links.
+    """Yield a copy of the directory's database that can be opened in its place; tables are hard links.
 
-    It is inside of the directory, where files of pages can be linked too. A start removes what a kill leaves.
+    The copy is inside the directory, so that bulk files can be hard links, too. If the process is killed, the next
+    start removes the copy.
     """
     folder = directory / SNAPSHOT
     shutil.rmtree(folder, ignore_errors=True)
@@ -118,7 +120,7 @@ def _copied(directory: Path) -> Iterator[Path]:
 
 
 def _opened(copy: Path, directory: Path) -> RocksStore:
-    """Open a copy with the format of its directory, which is migrated as by a start.
+    """Open a copy in the format of its directory; the copy is migrated, as at a start.
 
     Raises ``StoreError``.
     """
@@ -134,9 +136,9 @@ def _opened(copy: Path, directory: Path) -> RocksStore:
 
 
 def _earlier(engine: Engine, found: Recovered) -> Mark | None:
-    """Return the first mark if it is that of this store as it is.
+    """Return the first mark if an import of this store in its present state made it; None without a mark.
 
-    Raises ``JournalOccupied`` for another one.
+    Raises ``JournalOccupied`` for any other mark.
     """
     marks = Marks(engine)
     if marks.refresh() is None:
@@ -174,9 +176,9 @@ def _claim(engine: Engine, store_id: str) -> str:
     engine.create(0, claim)
     record = engine.read(0)
     if record is None:
-        raise EngineAway(f"record 0 of {engine.address} was created, and cannot be read")
+        raise EngineAway(f"record 0 of {engine.address} was created but cannot be read")
     if _claimed_for(engine, record) != store_id:
-        raise JournalOccupied(engine.address, "the import of another store was begun")
+        raise JournalOccupied(engine.address, "an import of another store has begun")
     return _decoded(engine, record)[0].owner.hex()
 
 
@@ -215,5 +217,5 @@ def _reason(engine: Engine, failure: ImportFailed) -> Exception:
     if isinstance(cause, (EngineAway, TargetFailed)):
         return EngineAway(str(failure))
     if isinstance(cause, CheckpointOvertaken):
-        return JournalOccupied(engine.address, "another import has made its first checkpoint")
+        return JournalOccupied(engine.address, "another import has created its first checkpoint")
     return ImportFailed(f"{failure}; it was not imported: {REMEDY}") if isinstance(cause, BackupError) else failure

@@ -145,7 +145,7 @@ def test_a_directory_that_follows_a_journal_is_refused(engine: Engine, tmp_path:
     with closing(own(DirectoryEngine(tmp_path / "other"), tmp_path / "shard")) as store:
         store.commit([], [Put(Family.META, b"key", b"1")])
 
-    with pytest.raises(DirectoryUnsuitable, match="follows a journal already"):
+    with pytest.raises(DirectoryUnsuitable, match="already follows a journal"):
         moved_in(engine, tmp_path / "shard")
 
     assert list(engine.sizes(0, 100)) == []
@@ -221,7 +221,7 @@ def test_an_unfinished_import_keeps_the_journal_for_its_store(directory: Path, t
     with pytest.raises(Killed):
         moved_in(engine, directory)
 
-    with pytest.raises(JournalOccupied, match="the import of another store was begun"):
+    with pytest.raises(JournalOccupied, match="an import of another store has begun"):
         moved_in(engine, filled(tmp_path / "another"))
 
 
