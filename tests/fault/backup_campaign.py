@@ -72,7 +72,7 @@ REJECTED_EVERY: Final = 5
 LARGE_BYTES: Final = 90_000
 """Of every third record: groups of these go to bulk files."""
 DELAY_MAX_S: Final = 0.12
-"""Latest moment of a kill after the begin of a backup into a directory, which takes about as long."""
+"""Latest moment of a kill after the beginning of a backup into a directory, which takes about as long."""
 UPLOAD_DELAY_MAX_S: Final = 0.6
 """The same for a backup into a server of objects."""
 TRIALS_OF_A_BROKER: Final = 25

@@ -54,7 +54,7 @@ class Worker:
             )
         self._asked = False
         self.done = False
-        """True if it stopped in order."""
+        """True if it stopped gracefully."""
         self._reader = threading.Thread(target=self._read, name=f"reader-{role}", daemon=True)
         self._reader.start()
 

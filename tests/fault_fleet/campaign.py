@@ -52,7 +52,7 @@ CELLS: Final = ("reject-strict-disk", "reject-relaxed-disk", "drop-oldest-strict
 AWAY: Final = "journal does not answer"
 FENCED: Final = "store was fenced"
 OWNS: Final = "took over a journal"
-"""Lines of a log: an engine that is cut off, and the end and the begin of an ownership."""
+"""Lines of a log: an engine that is cut off, and the end and the beginning of an ownership."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ WAIT_S = 60.0
 
 @contextmanager
 def delivering(endpoint: str, to: str, stderr: int) -> Iterator[subprocess.Popen[bytes]]:
-    """Deliver `orders` until the block ends, in order."""
+    """Deliver `orders` until the block ends, then stop gracefully."""
     words = ["deliver", "orders", "--to", to, "-e", endpoint, "--summary-interval", "200ms"]
     process = subprocess.Popen([sys.executable, "-m", "forebay.cli", *words], stdout=subprocess.DEVNULL, stderr=stderr)
     try:

@@ -23,7 +23,7 @@ WAIT_S = 60.0
 
 @contextmanager
 def running(log: Path, *words: str, **environment: str) -> Iterator[None]:
-    """Run a command until the block ends, in order; its log goes to a file."""
+    """Run a command until the block ends, then stop it gracefully; its log goes to a file."""
     theirs = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
     with log.open("wb") as file:
         process = subprocess.Popen(

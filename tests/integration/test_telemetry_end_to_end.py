@@ -1,6 +1,6 @@
 """Broker, publisher, deliverer and a Spark task as processes that send OTLP to a receiver, and the Prometheus endpoint.
 
-Intervals are an hour, so that what came was sent because something ended in order.
+Intervals are an hour, so that what came was sent because something stopped gracefully.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Composition root: builds a broker from its parts, serves it over gRPC, and stops it in order.
+"""Composition root: builds a broker from its parts, serves it over gRPC, and stops it gracefully.
 
 Stop: reject new appends, make pending ones durable, end the streams, close the store. When the store is fenced the
 health service reports NOT_SERVING, and its process ends, so that a supervisor restarts it.

@@ -274,7 +274,7 @@ class BrokerSettings(BaseSettings):
     """Time limit of a new connection for TLS and the first frames of HTTP/2."""
 
     connection_idle_s: float = Field(default=300.0, ge=10.0, le=86_400.0)
-    """Time without an open call after which a connection is closed in order.
+    """Time without an open call after which a connection is closed gracefully.
 
     Clients reconnect by themselves.
     """

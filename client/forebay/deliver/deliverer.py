@@ -1,4 +1,4 @@
-"""Deliverer: reads a subscription, distributes deliveries to threads, stops in order.
+"""Deliverer: reads a subscription, distributes deliveries to threads, stops gracefully.
 
 Three parties meet in `run`: a thread that reads the subscription, the threads that send, and the caller of `stop`. They
 communicate through one queue, which is safe to use from a signal handler. Only delivered records are acked, so that all

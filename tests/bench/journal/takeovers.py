@@ -41,7 +41,7 @@ class Found:
     """Lag of the follower, sampled while all is published."""
 
     takeover_s: list[float] = field(default_factory=list)
-    """From the begin of each takeover to the first receipt of the next owner."""
+    """From the beginning of each takeover to the first receipt of the next owner."""
 
     silent_s: list[float] = field(default_factory=list)
     """From each kill to that receipt, without `TAKEOVER_AFTER_S`."""

@@ -63,7 +63,7 @@ async def running(
     instruments: Instruments | None = None,
     fleet: Fleet | None = None,
 ) -> AsyncIterator[Broker]:
-    """A broker that works, and stops in order at the end."""
+    """A broker that works, and stops gracefully at the end."""
     broker = begin(
         store if store is not None else MemoryStore(),
         clock if clock is not None else FakeClock(),

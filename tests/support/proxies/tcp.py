@@ -63,7 +63,7 @@ class TcpProxy:
         threading.Thread(target=self._accept, name="proxy-accept", daemon=True).start()
 
     def cut(self) -> int:
-        """End every connection in order; new ones work. Return the number of connections."""
+        """End every connection gracefully; new ones work. Return the number of connections."""
         ended = self._take_all()
         for connection in ended:
             connection.shut()

@@ -25,7 +25,7 @@ def batch_of(number: int) -> list[Piece]:
 
 
 def read_history(engine: Engine) -> tuple[History, list[int]]:
-    """Read a journal from its begin; returns the reader's state and the numbers of the batches."""
+    """Read a journal from its beginning; returns the reader's state and the numbers of the batches."""
     history, numbers = History(), []
     while (record := engine.read(history.place.position)) is not None:
         batch = history.take(*decode(record))

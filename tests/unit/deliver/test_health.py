@@ -1,4 +1,4 @@
-"""The health of a target: counts, and one event for the begin and the end of a failure."""
+"""The health of a target: counts, and one event for the beginning and the end of a failure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """`forebay deliver`: runs a deliverer in the foreground until SIGTERM or Ctrl-C.
 
-Both stop it in order: requests in progress are finished and settled. All other records stay in the buffer, without a
+Both stop it gracefully: requests in progress are finished and settled. All other records stay in the buffer, without a
 failed attempt. SIGHUP, such as from a closed terminal, does not stop it.
 """
 

@@ -1,6 +1,6 @@
 """`forebay run`: runs the deliveries of a file in one process until SIGTERM or Ctrl-C.
 
-Both stop all deliveries in order. SIGHUP reads the file again: deliveries that it does not change continue undisturbed.
+Both stop all deliveries gracefully. SIGHUP reads the file again: deliveries that it does not change continue.
 """
 
 from __future__ import annotations

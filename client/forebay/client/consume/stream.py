@@ -1,7 +1,7 @@
 """Deliver stream of a subscriber: opens, reads, and reconnects after a failure.
 
 One job (``forebay-subscriber-SINK``) opens and reads; its call requests the messages to send. Both end with ``close``,
-in order: pending answers are sent, the stream is half-closed, and the broker ends it. The broker then knows
+gracefully: pending answers are sent, the stream is half-closed, and the broker ends it. The broker then knows
 that nothing failed. On an event loop a further job fetches the schemas of rows: no ping or result waits for them.
 """
 
@@ -86,7 +86,7 @@ class SubscribeStream:
             self._job = self._channels.io.spawn(self._run, name=name, on_fault=self._failed)
 
     async def stop(self, timeout_s: float) -> None:
-        """End the stream and the job, in order if that succeeds in time. The state must be closed."""
+        """End the stream and the job, gracefully if that succeeds in time. The state must be closed."""
         if self._job is None:
             return
         is_other = not self._job.is_current()

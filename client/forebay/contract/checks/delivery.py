@@ -68,7 +68,7 @@ class Consumer:
         return self._outcomes()
 
     def close(self) -> None:
-        """End the stream in order."""
+        """End the stream gracefully."""
         self._stream.send(pb.DeliverRequest(close=pb.DeliverClose()))
         self._stream.finish()
 

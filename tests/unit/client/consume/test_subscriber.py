@@ -83,7 +83,7 @@ class Script:
         self.deaf = False
         """It does not end a stream that the client has ended."""
         self.goodbyes = 0
-        """Streams that the client ended in order."""
+        """Streams that the client ended gracefully."""
 
     def serve(self, requests: Iterator[pb.DeliverRequest], context: grpc.ServicerContext) -> Iterator[Any]:
         outgoing = self.to_client

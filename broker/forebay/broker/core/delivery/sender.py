@@ -69,7 +69,7 @@ class Sender:
         """Gap notices that are not confirmed."""
 
     def restart(self) -> None:
-        """Continue at the begin of the account without unconfirmed notices, for a new owner or after a seek."""
+        """Continue at the start of the account without unconfirmed notices, for a new owner or after a seek."""
         self.position, self.notices = self._progress.begin, GapNotices()
 
     @property

@@ -152,5 +152,5 @@ def _state_of(sink: Sink, subscription: Subscription) -> Flow:
 
 
 def _is_logged_by_control(before: Flow, state: Flow) -> bool:
-    """Return True for the begin and the end of a pause, which `SinkControl` logs when it is requested."""
+    """Return True for the beginning and the end of a pause, which `SinkControl` logs when it is requested."""
     return state is Flow.PAUSED or (before is Flow.PAUSED and not state.needs_attention)

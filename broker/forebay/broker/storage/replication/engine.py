@@ -68,7 +68,7 @@ class Engine(Protocol):
         ...
 
     def peek(self, position: int) -> bytes | None:
-        """Return the begin of a record: its header, and perhaps more. Otherwise as ``read``."""
+        """Return the beginning of a record: its header, and perhaps more. Otherwise as ``read``."""
         ...
 
     def sizes(self, first: int, end: int) -> Iterator[tuple[int, int]]:

@@ -36,7 +36,7 @@ class ReaderPosition:
     """Next group of the epoch."""
 
     released: bool = False
-    """True if the owner of the epoch has ended in order."""
+    """True if the owner of the epoch has stopped gracefully."""
 
     exported: bool = False
     """True if the store has left the journal: nothing counts from here on."""
@@ -58,7 +58,7 @@ class Verdict(Enum):
     """Last chunk of a group, which counts."""
 
     RELEASE = auto()
-    """The owner has ended in order."""
+    """The owner has stopped gracefully."""
 
     EXPORT = auto()
     """The store has left the journal."""

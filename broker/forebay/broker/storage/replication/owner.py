@@ -72,7 +72,7 @@ class Owner:
         self.free_bytes: int | None = None
         """Free bytes of the engine's device as of the last append, None if they are not known. Any thread."""
         self._append_began: float | None = None
-        """Begin of the append under way; None between two."""
+        """Beginning of the append under way; None between two."""
         self._away_lock = threading.Lock()  # protects ``away_since`` and its cause, set by the threads that put records
 
     @property

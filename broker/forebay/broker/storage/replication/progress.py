@@ -17,7 +17,7 @@ class FollowerProgress:
 
     @property
     def lag_s(self) -> float:
-        """Time since the begin of the last read that has found the end of the journal, in seconds.
+        """Time since the beginning of the last read that has found the end of the journal, in seconds.
 
         Before the first one, the time since the process follows.
         """

@@ -42,7 +42,7 @@ class RecordKind(IntEnum):
 
     CHUNK = 1
     FENCE = 2
-    """Begin of an owner epoch: records of lower ones behind it do not count."""
+    """Beginning of an owner epoch: records of lower ones behind it do not count."""
 
     RELEASE = 3
     """Orderly end of an owner: its successor need not wait for its silence."""

@@ -168,7 +168,7 @@ class JournalEnd:
         return self.place.position
 
     def _has_no_owner(self) -> bool:
-        """Return whether the owner has ended in order, or there was none."""
+        """Return whether the owner has stopped gracefully, or there was none."""
         return self.place.exported or self.place.released or not self.place.owner
 
     def _owner(self) -> str:

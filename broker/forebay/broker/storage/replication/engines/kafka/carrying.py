@@ -1,6 +1,6 @@
 """Cuts of a topic.
 
-Kafka deletes from the begin only, so the objects in the way are carried to the end first.
+Kafka deletes from the beginning only, so the objects in the way are carried to the end first.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ class Objects:
         return min((self.end, *firsts, *self.incomplete().values()))
 
     def bytes_before(self, offset: int) -> int:
-        """Return the bytes of the messages from the begin up to an offset."""
+        """Return the bytes of the messages from the beginning up to an offset."""
         return self._sizes[offset - self._sizes_begin] - self._sizes[0]
 
     def cut(self, offset: int) -> None:
@@ -139,7 +139,7 @@ class Objects:
     def take(self, header: Header | None, size: int, content: bytes) -> Change | None:
         """Take the next message; returns the change that it completes.
 
-        ``header`` is None for the message of another program. ``content`` are the names of DELETE, else the begin of
+        ``header`` is None for the message of another program. ``content`` are the names of DELETE, else the start of
         the value, whose size is ``size``.
         """
         at = self.end

@@ -1,4 +1,4 @@
-"""Reclaiming of the begin of a topic: what is in the way is carried, what is before it deleted."""
+"""Reclaiming of the beginning of a topic: what is in the way is carried, what is before it deleted."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Reclaiming:
         self._works: Final = threading.Lock()
 
     def run(self, stop: threading.Event) -> int:
-        """Delete what is not needed at the begin of the topic, if it is worth it; returns the bytes.
+        """Delete what is not needed at the beginning of the topic, if it is worth it; returns the bytes.
 
         When ``stop`` is set, what was carried stays, and nothing is deleted. Raises as a ``TopicStore`` does.
         """

@@ -327,7 +327,7 @@ class TopicStore:
         raise self._log.away("the topic is cut again and again")
 
     def _read_all(self, begin: int, end: int) -> Objects:
-        """Replace the table by one that begins at the begin of the log, and return it.
+        """Replace the table by one that begins at the beginning of the log, and return it.
 
         Raises ``OffsetsGone``.
 
