@@ -1,7 +1,7 @@
 """Source of the client's module with the settings of a sink, from ``sink.proto`` and its comments.
 
 A field of the schema becomes a keyword and an attribute of the same name and type, and its comment the docstring. A
-duration is a number of seconds, with ``_s`` behind its name. An enumeration of the schema becomes a ``StrEnum``.
+duration is a number of seconds, with ``_s`` after its name. An enumeration of the schema becomes a ``StrEnum``.
 """
 
 from __future__ import annotations

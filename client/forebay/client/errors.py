@@ -392,13 +392,13 @@ class EpochContentConflict(Superseded):
 
 
 class SchemaChanged(Superseded):
-    """Another client registered a version meanwhile. Get the latest version and compare again."""
+    """Another client registered a version concurrently. Get the latest version and compare again."""
 
     reasons = (Reason.SCHEMA_CHANGED,)
 
 
 class PositionConflict(Superseded):
-    """Another consumer wrote the position meanwhile. Read it, then decide."""
+    """Another consumer wrote the position concurrently. Read it, then decide."""
 
     reasons = (Reason.POSITION_CONFLICT,)
 

@@ -392,11 +392,11 @@ class Reason(Enum):
     )
     SCHEMA_CHANGED = _superseded(
         "the latest version of the schema of sink {sink!r} is {latest}, compared was {compared}",
-        "Another client registered a version meanwhile. Get the latest version and compare again.",
+        "Another client registered a version concurrently. Get the latest version and compare again.",
     )
     POSITION_CONFLICT = _superseded(
         "position {key} has version {stored!r}, expected was {expected!r}",
-        "Another consumer wrote the position meanwhile. Read it, then decide.",
+        "Another consumer wrote the position concurrently. Read it, then decide.",
     )
 
     # -- the broker is not available now

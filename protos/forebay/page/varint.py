@@ -29,7 +29,7 @@ def encoded(number: int) -> bytes:
 
 
 def number_at(data: Bytes, at: int) -> tuple[int, int] | None:
-    """Return the integer at ``at`` and the position behind it.
+    """Return the integer at ``at`` and the position after it.
 
     None where the integer is cut off or longer than ten bytes.
     """
@@ -56,7 +56,7 @@ def extent_at(data: Bytes, at: int) -> tuple[int, int] | None:
 
 
 def length_at(data: Bytes, at: int) -> tuple[int, int] | None:
-    """Return the length at ``at`` and the position behind it; None where it is cut off or too long."""
+    """Return the length at ``at`` and the position after it; None where it is cut off or too long."""
     if at < len(data) and data[at] < 0x80:
         return data[at], at + 1
     found = number_at(data, at)

@@ -87,7 +87,7 @@ class BrokerFacts(Protocol):
 
     @property
     def journal_outage_cause(self) -> str:
-        """Error of the journal meanwhile."""
+        """Error of the last request to the journal during the outage."""
 
 
 class SinkFacts(Protocol):

@@ -10,7 +10,7 @@ class DeadLetterServiceStub(object):
     """Looks after the dead letters of sinks.
 
     Dead letters of the sink `orders` are the records of the sink `orders.dlq`, made on first use. Each is the whole
-    record with ten more headers behind its own, `forebay.dead.reason` and so on, that say what became of it. It is a
+    record with ten more headers after its own, `forebay.dead.reason` and so on, that say what became of it. It is a
     sink as any other: it can be delivered from, replayed, peeked into, paused, changed and deleted by its name, but only
     the broker writes to it. What is still to be dealt with is what its subscription `default` has not settled.
 
@@ -59,7 +59,7 @@ class DeadLetterServiceServicer(object):
     """Looks after the dead letters of sinks.
 
     Dead letters of the sink `orders` are the records of the sink `orders.dlq`, made on first use. Each is the whole
-    record with ten more headers behind its own, `forebay.dead.reason` and so on, that say what became of it. It is a
+    record with ten more headers after its own, `forebay.dead.reason` and so on, that say what became of it. It is a
     sink as any other: it can be delivered from, replayed, peeked into, paused, changed and deleted by its name, but only
     the broker writes to it. What is still to be dealt with is what its subscription `default` has not settled.
 
@@ -150,7 +150,7 @@ class DeadLetterService(object):
     """Looks after the dead letters of sinks.
 
     Dead letters of the sink `orders` are the records of the sink `orders.dlq`, made on first use. Each is the whole
-    record with ten more headers behind its own, `forebay.dead.reason` and so on, that say what became of it. It is a
+    record with ten more headers after its own, `forebay.dead.reason` and so on, that say what became of it. It is a
     sink as any other: it can be delivered from, replayed, peeked into, paused, changed and deleted by its name, but only
     the broker writes to it. What is still to be dealt with is what its subscription `default` has not settled.
 

@@ -72,7 +72,7 @@ class ResendServiceServicer(object):
         holder or consumer has, due or not.
 
         A lease that expires is a failed attempt of each of its ranges, durably, as a passed deadline: they are queued
-        again, or go to the dead letters when that was their last attempt. Its pages are neither dropped nor expired meanwhile.
+        again, or go to the dead letters when that was their last attempt. Until then its pages are neither dropped nor expired.
         While the sink is paused or purged nothing is taken.
 
         - `INVALID_ARGUMENT` / `INVALID_LEASE`, `INVALID_RANGE`, `INVALID_PARTITION`.

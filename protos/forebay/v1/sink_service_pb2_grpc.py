@@ -306,7 +306,7 @@ class SinkServiceServicer(object):
     def SeekSubscription(self, request, context):
         """Moves a subscription, durably, in one partition or all: all of them or none. What is in flight is void and its
         late answers settle nothing. The accounts are closed into the lifetime totals, with what was pending as skipped,
-        and new ones opened; what is missing behind the new start counts as dropped there at once.
+        and new ones opened; what is missing after the new start counts as dropped there at once.
 
         - `NOT_FOUND` / `SINK_NOT_FOUND`, `SUBSCRIPTION_NOT_FOUND`.
         - `INVALID_ARGUMENT` / `INVALID_POSITION`, `INVALID_PARTITION`.
