@@ -4,7 +4,7 @@
     pip install --require-hashes -r broker.txt
 
 pip takes hashes for a whole file or not at all, and the lock file covers every extra: an image would get Spark with
-its broker. The lock file names the dependents of a package behind ``# via``. Standard library only:
+its broker. The lock file names the dependents of a package after ``# via``. Standard library only:
 it runs before anything is installed.
 """
 

@@ -107,7 +107,7 @@ def test_a_damaged_page_is_a_gap_that_is_reported_and_counted_and_its_neighbours
 
 
 def flip_both_tables(path: Path) -> None:
-    """Header and footer of a file of pages, which locate its values."""
+    """Header and footer of a bulk file, which locate its values."""
     flip(path, 20)
     flip(path, -20)
 
@@ -121,8 +121,8 @@ DAMAGES: list[tuple[int, Callable[[Path], None], str]] = [
     (1_000, partial(flip, position=-20), "table could not be read"),
     (1_000, partial(flip, position=-FOOTER_BYTES), "table could not be read"),
     (1_000, partial(flip, position=-100), "table could not be read"),
-    (MIB, flip_both_tables, "file of pages cannot be read"),
-    (MIB, cut_off, "file of pages cannot be read"),
+    (MIB, flip_both_tables, "bulk file cannot be read"),
+    (MIB, cut_off, "bulk file cannot be read"),
     (MIB, Path.unlink, "page was quarantined"),
 ]
 
@@ -146,7 +146,7 @@ def test_a_file_that_cannot_be_opened_costs_its_own_pages_and_neither_the_others
     with launcher.start(store, listen) as broker:
         broker.ready()
         with Client(listen, settings=SETTINGS) as client:
-            client.publish(SINK, [Record(b"behind" * MIB)], partition=0)
+            client.publish(SINK, [Record(b"after" * MIB)], partition=0)
         assert broker.terminate() == 0
     damage(table_with(store, lost[0])[0])
 
@@ -159,7 +159,7 @@ def test_a_file_that_cannot_be_opened_costs_its_own_pages_and_neither_the_others
         assert broker.terminate() == 0
 
     gaps = [(offset, offset, DropReason.CORRUPT) for offset in range(len(lost))]
-    assert found == [*gaps, b"behind" * MIB, b"new"]
+    assert found == [*gaps, b"after" * MIB, b"new"]
     assert dropped(stats) == ({DropReason.CORRUPT: 6}, 6, True)
     assert told in broker.log.read_text()
 

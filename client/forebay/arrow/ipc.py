@@ -76,7 +76,7 @@ def _decoded(
         own = read_schema(schema)
         if dictionary_columns:
             message = encode_schema(coded_schema(own, dictionary_columns))
-        else:  # as it is, but without what is behind it: that was not bounded
+        else:  # as it is, but without what is after it: that was not bounded
             message = pa.ipc.read_message(pa.py_buffer(schema)).serialize().to_pybytes()
         reader = pa.ipc.open_stream(pa.py_buffer(b"".join((message, messages))))
         batches = []

@@ -134,7 +134,7 @@ class Dispatcher:
 
     @contextmanager
     def _turn(self, delivery: SourceDelivery, target: Target) -> Iterator[None]:
-        """Wait for the turn of a send, if the target has turns; the ack deadline is extended meanwhile."""
+        """Wait for the turn of a send, if the target has turns, and extend the ack deadline during the wait."""
         if not isinstance(target, TurnTaking):
             yield
             return
@@ -221,5 +221,5 @@ class Dispatcher:
 
 
 def _valid_end(delivery: SourceDelivery) -> int:
-    """Return the offset behind the last record that is not void."""
+    """Return the offset after the last record that is not void."""
     return max((last + 1 for _, last in delivery.valid_ranges), default=0)

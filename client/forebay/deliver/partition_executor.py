@@ -4,7 +4,7 @@ Each partition has a queue, of which one delivery is processed at a time. The pa
 threads and take turns. The credit of the subscription bounds the queues. The threads are daemons: a target that never
 returns delays neither `drain` nor the end of the process.
 
-A delivery that waits for its turn or for a thread is healthy, so its ack deadline is extended meanwhile. In STRICT
+A delivery that waits for its turn or for a thread is healthy, so its ack deadline is extended. In STRICT
 order a partition has one deadline, which is up to the delivery in process once there is one.
 """
 

@@ -22,7 +22,7 @@ class WaitingDeliveries:
 
     @contextmanager
     def extended(self, delivery: SourceDelivery) -> Iterator[None]:
-        """Let `extend` extend a delivery meanwhile."""
+        """Let `extend` extend a delivery within the context."""
         with self._lock:
             self._deliveries.append(delivery)
         try:

@@ -31,7 +31,7 @@ _REMEDIES: Final[Mapping[Reason, str]] = {
         "sink's limits (exactly once, a whole batch has to fit), or raise the option delivery_timeout_s."
     ),
     Reason.SCHEMA_NOT_FOUND: (
-        "The sink was recreated meanwhile, or its store was damaged: run this again, or read from a later offset on."
+        "The sink was recreated, or its store was damaged: run this again, or read from a later offset on."
     ),
     Reason.INVALID_SCHEMA: (
         "Write fewer columns, or shorter names. If all versions of the sink's schema together have reached the bound, "

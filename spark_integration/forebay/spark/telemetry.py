@@ -131,7 +131,7 @@ class Flusher:
         able = [provider for provider in providers if hasattr(provider, "force_flush")]
         if not able or self._clock() < self._not_before:
             return
-        # An exporter retries on its own, and ignores the time limit meanwhile.
+        # An exporter retries on its own, and ignores the time limit while it does.
         flushing = threading.Thread(target=_flush, args=(able,), name="forebay-flush", daemon=True)
         flushing.start()
         flushing.join(FLUSH_S)

@@ -72,7 +72,7 @@ class ConsumerThread(threading.Thread):
         self._stop_event = stop
         self._calm = calm
         self._late: list[Delivery] = []
-        """Deliveries that are acked after the one behind them."""
+        """Deliveries that are acked after the next one."""
         self._owner_epochs: WeakKeyDictionary[Delivery, int] = WeakKeyDictionary()
         """Owner epoch under which each delivery was received."""
 

@@ -300,7 +300,7 @@ class BufferDriver(RuleBasedStateMachine):
                     assert values(body.data) == model.values[entry.base : entry.end]
                     assert DROPPED not in model.states[entry.base : entry.end], "what was lost was read"
                     position = entry.end
-        except OffsetTrimmed:  # a damaged page was the last that held back what is settled behind it
+        except OffsetTrimmed:  # a damaged page was the last that held back what is settled after it
             assert model.watermark > position
             await self.read(number)
         else:

@@ -5,7 +5,7 @@ that is sought may be given anything again or never: of it only what was deliver
 
 A sink that forgets may lose what only memory held, and with it what it knew of writers. Then a record without a receipt
 may be sent again and stand twice, and what was on the disk already stands before what was sent again. What has a
-receipt for what it is (not for what it once was, a duplicate) stands once, and nothing sent before it stands behind it.
+receipt for what it is (not for what it once was, a duplicate) stands once, and nothing sent before it stands after it.
 """
 
 from __future__ import annotations
@@ -231,8 +231,8 @@ class Ledger:
                 where = f"{before} and {offset}"
                 self._tell("duplicates", f"{self._name}: record {number} of source {source} stands at {where}")
             elif number <= last.get(source, 0):
-                behind = f"{number} of source {source} stands at {offset}, behind {last[source]}"
-                self._tell("disorder", f"{self._name}: record {behind}")
+                after = f"{number} of source {source} stands at {offset}, after {last[source]}"
+                self._tell("disorder", f"{self._name}: record {after}")
             places[record] = offset
             if not self._forgets or self._seen[offset] & Seen.FRESH:
                 last[source] = max(last.get(source, 0), number)

@@ -44,13 +44,13 @@ class Stop:
     """Number of the step, counted from the start of the process."""
 
     kind: Kind = "any"
-    """Only writes that name pages, or remove their bytes; of syncs, the ones behind such writes."""
+    """Only writes that name pages, or remove their bytes; of syncs, the ones after such writes."""
 
     hold: bool = False
     """Wait instead of dying, until the test lets go. See ``place``."""
 
     dies_at: int = 0
-    """Once let go, die behind the write that is so many further on; 0 is not to die."""
+    """Once let go, die after the write that is so many further on; 0 is not to die."""
 
     small_groups: bool = False
     """A group is full with one page: what else waits is left out of it, but for what has to be in it."""
@@ -77,7 +77,7 @@ class StoppingStore(RocksStore):
         self._stop = stop
         self._beside = directory
         self._counts: Counter[str] = Counter()
-        self._behind_kind = False
+        self._after_kind = False
         self._let_go = False
         self._further = 0
 
@@ -86,8 +86,8 @@ class StoppingStore(RocksStore):
             super().ingest(items)
 
     def write(self, operations: Sequence[Operation]) -> None:
-        self._behind_kind = any(_is_of(operation, self._stop.kind) for operation in operations)
-        with self._step("write", counts=self._behind_kind):
+        self._after_kind = any(_is_of(operation, self._stop.kind) for operation in operations)
+        with self._step("write", counts=self._after_kind):
             super().write(operations)
         if self._let_go and operations:
             self._further += 1
@@ -95,7 +95,7 @@ class StoppingStore(RocksStore):
                 os.kill(os.getpid(), signal.SIGKILL)
 
     def sync(self) -> None:
-        with self._step("sync", counts=self._behind_kind):
+        with self._step("sync", counts=self._after_kind):
             super().sync()
 
     def compact(self, family: Family, first: bytes, end: bytes) -> None:

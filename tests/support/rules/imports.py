@@ -296,7 +296,7 @@ def called(call: ast.Call) -> str:
 
 
 def is_among(calls: frozenset[str], name: str) -> bool:
-    """Return whether ``name`` is one of ``calls``; a dotted one is also found behind its module's name."""
+    """Return whether ``name`` is one of ``calls``; a dotted one is also found after its module's name."""
     return name in calls or any("." in call and name.endswith(f".{call}") for call in calls)
 
 

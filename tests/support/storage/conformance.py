@@ -118,8 +118,8 @@ class StoreConformance:
         store.write(
             [
                 Put(Family.INDEX, b"before", b"1"),
-                PutAll(Family.INDEX, [b"before", b"again", b"again", b"behind"], [b"2", b"1", b"2", b"1"]),
-                Delete(Family.INDEX, b"behind"),
+                PutAll(Family.INDEX, [b"before", b"again", b"again", b"after"], [b"2", b"1", b"2", b"1"]),
+                Delete(Family.INDEX, b"after"),
                 PutAll(Family.META, [], []),
             ]
         )

@@ -91,14 +91,14 @@ def fill(store: Store) -> None:
             base, at = page * RECORDS, 1_000_000 + page
             entry = Entry(base, RECORDS, number, page % 2 == 1, size, 1, at, page, before, page, (PagePart(base, at),))
             pages.append(PageWrite(sink, 0, entry, Body(zlib.crc32(data), data)))
-        tails = [PutTail(one.sink, 0, _tail_behind(one.entry)) for one in pages]
+        tails = [PutTail(one.sink, 0, _tail_after(one.entry)) for one in pages]
         journal.commit(pages, [*(PutEntry(one.sink, 0, one.entry) for one in pages), *tails])
     for sink in range(1, len(NAMES) + 1):
         gone = [DropEntry(sink, 0, page * RECORDS) for page in (*range(TRIMMED), DROPPED)]
         journal.commit([], [*_moved(sink), *gone])
 
 
-def _tail_behind(entry: Entry) -> Tail:
+def _tail_after(entry: Entry) -> Tail:
     size = entry.bytes_before + entry.size
     return Tail(entry.end, size, entry.pages_before + 1, entry.accepted_at_us, entry.age_us)
 

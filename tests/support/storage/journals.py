@@ -48,7 +48,7 @@ def read_all(engine: Engine) -> list[int]:
 
 
 def take_over(engine: Engine, name: bytes, *, at: int | None = None) -> Owner:
-    """Fence the owner, at a position of the caller's if the end is behind it, and return the next one."""
+    """Fence the owner, at a position of the caller's if the end is beyond it, and return the next one."""
     epoch = read_history(engine)[0].place.epoch + 1
     identity = name * 16
     fence(engine, epoch, identity, "", lambda: read_history(engine)[0].place.position if at is None else at)

@@ -42,7 +42,7 @@ def marked(store: Store, changed: Callable[[], None]) -> int:
 
 
 def later_formats(changed: Callable[[], None] = lambda: None) -> Formats:
-    """Return formats with two steps after the current one; ``changed`` is called behind each changed value."""
+    """Return formats with two steps after the current one; ``changed`` is called after each changed value."""
     steps = (
         Step(FORMAT + 1, "keys begin with new", partial(renamed, changed=changed)),
         Step(FORMAT + 2, "values end with a mark", partial(marked, changed=changed)),

@@ -47,12 +47,12 @@ class _Files(MemoryTarget):
 
 
 class KillingEngine(MemoryEngine):
-    """Ends the process before or behind the write of a name: ``IMPORT``, ``EXPORT``, ``manifest``, ``marks``…"""
+    """Ends the process before or after the write of a name: ``IMPORT``, ``EXPORT``, ``manifest``, ``marks``…"""
 
     def __init__(self) -> None:
         super().__init__()
         self.killed_before = ""
-        self.killed_behind = ""
+        self.killed_after = ""
         self._written = _Files(self._before)
 
     def files(self) -> Target:
@@ -64,7 +64,7 @@ class KillingEngine(MemoryEngine):
         kind = decode_header(b"".join(pieces)).kind.name
         self._before(kind)
         created = super().create(position, pieces)
-        self._behind(kind)
+        self._after(kind)
         return created
 
     def create_named(self, name: str, content: bytes) -> bool:
@@ -72,15 +72,15 @@ class KillingEngine(MemoryEngine):
         folder = name.partition("/")[0]
         self._before(folder)
         created = super().create_named(name, content)
-        self._behind(folder)
+        self._after(folder)
         return created
 
     def _before(self, name: str) -> None:
         if name == self.killed_before:
             raise Killed
 
-    def _behind(self, name: str) -> None:
-        if name == self.killed_behind:
+    def _after(self, name: str) -> None:
+        if name == self.killed_after:
             raise Killed
 
 

@@ -82,7 +82,7 @@ class MemoryLog:
         self.silent = False
         """True while no message is confirmed."""
         self.between: Callable[[], None] = lambda: None
-        """Called behind each message, and before the first ones are deleted: others write meanwhile."""
+        """Called after each message, and before the first ones are deleted: others write meanwhile."""
         self.answering: Callable[[], None] = lambda: None
         """Called while the ends are on their way back: they are of the time before."""
 

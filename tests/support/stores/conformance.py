@@ -60,7 +60,7 @@ class StoreServerConformance(PositionStoreConformance):
 
     @pytest.fixture
     def opened_at(self) -> Iterator[OpenedAt]:
-        """Opens the store of a URL, as another process does; closes it behind the test."""
+        """Opens the store of a URL, as another process does; closes it after the test."""
         stores: list[PositionStore] = []
 
         def one(url: str, limit_s: float = 20.0) -> PositionStore:
@@ -98,7 +98,7 @@ class StoreServerConformance(PositionStoreConformance):
         assert saved is not None
         assert (saved.offset, saved.epoch, saved.owner) == (7, 2, "b")
 
-    def test_a_consumer_resumes_in_another_process_behind_what_it_finished(self, url: str) -> None:
+    def test_a_consumer_resumes_in_another_process_after_what_it_finished(self, url: str) -> None:
         with BrokerServer.in_memory() as broker, Client(broker.endpoint) as client:
             client.sinks.create("orders")
             client.publish("orders", [Record(b"1"), Record(b"2")])
@@ -144,7 +144,7 @@ class StoreServerConformance(PositionStoreConformance):
             server.resume()
 
         assert elapsed_s < 2 * LIMIT_S + SLACK_S
-        assert until_available(store) in {b"1", b"2"}  # the write may take effect behind the time limit
+        assert until_available(store) in {b"1", b"2"}  # the write may take effect after the time limit
 
     def test_a_host_that_is_unreachable_is_unavailable_in_time(
         self, server: StoreServer, url: str, opened_at: OpenedAt
@@ -292,7 +292,7 @@ class Writer(threading.Thread):
         assert self.wrote.wait(within_s)
 
     def stop(self) -> None:
-        """End the thread behind its write."""
+        """End the thread after its write."""
         self._stopping.set()
         self.join(60)
         assert not self.is_alive()

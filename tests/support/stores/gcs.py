@@ -44,7 +44,7 @@ class GcsServer(StoreServer):
         return answers(self.port)
 
     def kill(self) -> None:
-        """End the server behind the requests in flight: it does not store an object in one step."""
+        """End the server after the requests in flight: it does not store an object in one step."""
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
             self._process.wait(30)

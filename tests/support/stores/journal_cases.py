@@ -16,7 +16,7 @@ TAKEOVER = {"FOREBAY_TAKEOVER_AFTER_S": "2"}
 def check_a_follower_serves_what_the_owner_gave_receipts_for(
     environment: Mapping[str, str], folder: Path
 ) -> BrokerInfo:
-    """Kill the owner behind its receipts; returns what the follower says of itself."""
+    """Kill the owner after its receipts; returns what the follower says of itself."""
     environment = {**environment, **TAKEOVER}
     values = [b"%d" % number * 1_000 for number in range(500)]
     with serve_command(folder / "a", environment=environment) as owner:

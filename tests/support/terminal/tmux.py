@@ -19,7 +19,7 @@ import pytest
 from tests.support.calls.eventually import until
 
 ENDED: Final = "[ended with"
-"""Beginning of the line behind a command that has ended."""
+"""Beginning of the line after a command that has ended."""
 
 PATIENCE_S: Final = 60.0
 """Time for a command to start or to end on a busy machine."""

@@ -16,7 +16,7 @@ VIEWS: Final = ("json", "text", "hex", "rows")
 """Forms of a value; the first is the default."""
 
 COLUMNS_MAX: Final = 32
-"""Columns of a table of rows; fields behind them are left out, and counted."""
+"""Columns of a table of rows; fields after them are left out, and counted."""
 
 CELL_MAX: Final = 200
 """Characters of a cell."""

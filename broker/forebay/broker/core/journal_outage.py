@@ -22,5 +22,5 @@ class JournalOutage:
 
     @property
     def reason(self) -> Reason:
-        """Reason of appends that are rejected meanwhile."""
+        """Reason of appends that are rejected during the outage."""
         return Reason.JOURNAL_FULL if self.is_full else Reason.JOURNAL_AWAY

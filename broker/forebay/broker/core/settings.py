@@ -39,7 +39,7 @@ class Overflow(IntEnum):
 
 
 class Ordering(IntEnum):
-    """Effect of a failed delivery on the records behind it; the numbers are those of the wire."""
+    """Effect of a failed delivery on the records after it; the numbers are those of the wire."""
 
     STRICT = 1
     RELAXED = 2

@@ -256,7 +256,7 @@ class DropEntriesFrom(PartitionWrite):
 
 @dataclass(frozen=True, slots=True)
 class PutLargeCommit(Write):
-    """Begin a commit that writes entries behind the ends of the partitions of a sink.
+    """Begin a commit that writes entries beyond the ends of the partitions of a sink.
 
     Its last batch moves these ends.
     """

@@ -149,7 +149,7 @@ class Fleet:
         """
         await self._read(directory)
         found = self._known.get(self.shard)
-        if found is None:  # also where it was deleted meanwhile
+        if found is None:  # also where it was deleted since
             self._joined.clear()
         elif found.is_joined:
             self._joined.set()

@@ -50,7 +50,7 @@ class Positions:
             await self._durable(key)
 
     async def list(self, prefix: str, after: str, limit: int) -> Sequence[tuple[str, bytes]]:
-        """Return up to ``limit`` positions behind ``after`` whose keys begin with ``prefix``, in order.
+        """Return up to ``limit`` positions above ``after`` whose keys begin with ``prefix``, in order.
 
         A damaged one has an empty document.
         """

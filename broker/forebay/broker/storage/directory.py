@@ -4,7 +4,7 @@
     migrations.json    report of the migrations from older layouts
     owner.json    process that has the store open; locked while it does
     db/           RocksDB
-    bulk/         files of pages, see ``bulk_file``
+    bulk/         bulk files, see ``bulk_file``
     ballast       reserved space that a start on a full device releases first; see ``ballast``
     synced        position up to which the log was synced; see ``synced``
     accepted      ends of the records that memory accepted; see ``accepted``

@@ -35,7 +35,7 @@ class Step:
     """Change all values that still have the former format; returns their number.
 
     It writes in batches of bounded size, each of which leaves a store that it can continue with: it may end after any
-    of them, and is called again then. Files of pages are never changed.
+    of them, and is called again then. Bulk files are never changed.
     """
 
 
@@ -132,6 +132,6 @@ def _facts(step: AppliedStep) -> tuple[int, int, float, str]:
 
 
 def _report(before: bytes, step: AppliedStep) -> bytes:
-    """Return the report with a step; one that was interrupted behind its report is replaced."""
+    """Return the report with a step; one that was interrupted after its report is replaced."""
     steps = [one for one in (json.loads(before) if before else []) if one["to"] != step.to]
     return json.dumps([*steps, asdict(step)], indent=1).encode() + b"\n"

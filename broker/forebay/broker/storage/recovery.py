@@ -223,7 +223,7 @@ def _repaired(
 
 
 def _cut_off(state: State, sinks: Mapping[int, StoredSink]) -> Iterator[Write]:
-    """Remove the entries of a commit that a crash has interrupted, behind the ends of a sink's partitions."""
+    """Remove the entries of a commit that a crash has interrupted, beyond the ends of a sink's partitions."""
     for key, value in state.all(LARGE_COMMIT):
         sink = sinks.get(LARGE_COMMIT.sink_of(key))
         if sink is None:

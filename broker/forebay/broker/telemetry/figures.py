@@ -233,7 +233,7 @@ OF_BROKER: Final[dict[Metric, Callable[[Broker], float | None]]] = {
         "forebay.journal.size",
         GAUGE,
         "By",
-        "Bytes of the journal of a shard: of its newest checkpoint and of the records behind it, by its owner",
+        "Bytes of the journal of a shard: of its newest checkpoint and of the records after it, by its owner",
     ): lambda broker: broker.checkpoints.journal_bytes if broker.checkpoints is not None else None,
     Metric(
         "forebay.journal.away",

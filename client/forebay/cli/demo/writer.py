@@ -24,7 +24,7 @@ POLL_S: Final = 0.1
 
 
 def write_new(folder: Path, publisher: Publisher, after: str) -> str:
-    """Publish the files behind the one named ``after``; returns the name of the last one."""
+    """Publish the files that follow the one named ``after``; returns the name of the last one."""
     for path in sorted(path for path in folder.glob("[0-9]*.json") if path.name > after):
         with path.open("rb") as lines:
             for line in lines:

@@ -14,7 +14,7 @@ V = TypeVar("V")
 def listed(client: Client, question: Callable[[str], V], names: Iterable[str] | None = None) -> dict[str, V]:
     """Return the answers about ``names``, by default all sinks, in their order.
 
-    A sink that is deleted meanwhile is left out.
+    A sink that is deleted in the meantime is left out.
     """
     from forebay.client.errors import SinkNotFound
 

@@ -72,7 +72,7 @@ def export_directory(
     """End a shard: make its store the data directory of one broker without a journal.
 
     Stop the brokers of the shard first: a living owner is refused. The export takes the journal over and ends it, so no
-    broker confirms anything behind it. An export that was interrupted is run again.
+    broker confirms anything after it. An export that was interrupted is run again.
     """
     with journal_errors(journal):
         from forebay.broker.storage.replication.moves.journal_export import export_store

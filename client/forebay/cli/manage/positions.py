@@ -62,7 +62,7 @@ def list_positions(
     endpoint: Endpoint = DEFAULT_ENDPOINT,
     output: OutputForm = Output.TABLE,
 ) -> None:
-    """List saved positions, with the number of records behind each."""
+    """List saved positions, with the number of records after each."""
     with connect(endpoint) as client, closing(client.position_store(store)) as opened:
         rows = _rows(client, opened, prefix)
     columns: dict[str, Column[_Row]] = {

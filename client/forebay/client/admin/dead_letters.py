@@ -56,7 +56,7 @@ class DeadLetterCalls:
     ) -> int:
         """Append dead letters to their sink again, for their subscription; return their number.
 
-        Each is redriven exactly once, also after failures; a record that becomes a dead letter again meanwhile stays.
+        Each is redriven exactly once, also after failures; a record that becomes a dead letter again stays.
         Raises ``SinkFull`` if there is no room: redriven records stay redriven, and the same call continues with the
         rest. The number excludes records redriven by an attempt whose answer was lost. ``on_progress`` is called with
         the number of records of each step.

@@ -111,7 +111,7 @@ class SinkCalls:
     ) -> None:
         """Delete a sink and its records; with ``dead_letters`` also its dead-letter sink ``<name>.dlq``.
 
-        A sink that is recreated meanwhile is not deleted. Raises ``SINK_NOT_EMPTY`` unless forced,
+        A sink that is recreated in the meantime is not deleted. Raises ``SINK_NOT_EMPTY`` unless forced,
         ``SinkNotFound``, ``SinkReplaced``.
         """
         await self._delete(name, force=force, dead_letters=dead_letters, incarnation=incarnation)

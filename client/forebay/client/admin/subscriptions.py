@@ -87,8 +87,8 @@ class SubscriptionCalls:
     async def delete(self, sink: str, name: str, *, incarnation: str = "", subscription_incarnation: str = "") -> None:
         """Delete a subscription with its unsettled records; its consumers get ``SubscriptionNotFound``.
 
-        A subscription that is recreated meanwhile is not deleted; with ``subscription_incarnation``, only that one
-        is. Raises ``SubscriptionNotFound``, ``SubscriptionReplaced``, ``DEFAULT_SUBSCRIPTION``, ``SinkNotFound``.
+        A subscription that is recreated in the meantime is not deleted; with ``subscription_incarnation``, only that
+        one is. Raises ``SubscriptionNotFound``, ``SubscriptionReplaced``, ``DEFAULT_SUBSCRIPTION``, ``SinkNotFound``.
         """
         request = pb.DeleteSubscriptionRequest(
             sink=sink,

@@ -162,7 +162,7 @@ class Publisher:
         """Flush, close the writer at the broker, and end the tasks. Idempotent.
 
         Raises the first failure since the last flush. Records that are not durable after ``timeout_s`` fail with
-        ``PUBLISH_ABANDONED``. A cancelled call may be repeated; records are still being sent meanwhile.
+        ``PUBLISH_ABANDONED``. A cancelled call may be repeated: records are still being sent.
         """
         self._core.check_loop()
         try:

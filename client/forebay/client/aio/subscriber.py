@@ -38,7 +38,7 @@ class Settled(Awaitable[list[SettleResult]]):
         self._submitted = submitted
 
     def __await__(self) -> Generator[Any, None, list[SettleResult]]:
-        """Wait for the results. A task that is cancelled meanwhile has no effect on the answer."""
+        """Wait for the results. Cancelling the task has no effect on the answer."""
         return self._state.results(self._submitted).__await__()
 
 

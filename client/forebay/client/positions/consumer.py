@@ -268,7 +268,7 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
             self._look_again()
         else:
             return
-        self._refreshed_at = now  # behind the last partition: after a failure the others are opened by the next call
+        self._refreshed_at = now  # after the last partition: if one fails, the next call opens the others
 
     def _look_again(self) -> None:
         """Read partitions that were added; a failure that may pass is logged, and left to the next look.
@@ -379,7 +379,7 @@ class CheckpointedConsumer(ClosableIterator[Batch]):
         return batch
 
     def _hand_out(self, batch: Batch, ends_at: float | None) -> Batch | None:
-        """Return a batch, behind its save with ``at_most_once``; None and keep it after the time limit."""
+        """Return a batch, after its save with ``at_most_once``; None and keep it after the time limit."""
         if self._saves_first:
             self._unsaved = batch
             left = None if ends_at is None else max(0.0, ends_at - self._clock())

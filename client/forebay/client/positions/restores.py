@@ -44,7 +44,7 @@ def check_restored(
         raise PositionUnusable(
             f"the saved position {saved.offset} of partition {key.partition} was restored with the broker: records up "
             f"to {restore.first_offset - 1} may have been handed out after the backup; set on_misfit to 'earliest' to "
-            "read them again, or delete the position and start behind them",
+            "read them again, or delete the position and start after them",
             facts={"partition": str(key.partition), "saved_offset": str(saved.offset), "state": "restored"},
         )
     _log.warning(

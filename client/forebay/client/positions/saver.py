@@ -113,7 +113,7 @@ class PositionSaver:
         self._schedule = schedule
         self._telemetry = telemetry
         self._on_saved = on_saved
-        """Called behind each durable write; what it raises is a failed save, which is tried again."""
+        """Called after each durable write; what it raises is a failed save, which is tried again."""
         self._clock = clock
         self._wall = wall
         self._uniform = uniform

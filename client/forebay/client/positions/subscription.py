@@ -1,4 +1,4 @@
-"""Subscription that a consumer reads: where it begins, and what is settled behind the saved positions.
+"""Subscription that a consumer reads: where it begins, and what is settled once positions are saved.
 
 The position is saved first, then the records below it are settled. A crash between the two leaves them unsettled; the
 consumer that takes over settles them, and reads none of them again.

@@ -104,11 +104,11 @@ class Takeover:
         return [decided[opening.partition] for opening in order]
 
     def take(self, one: Taken) -> Taken:
-        """Take a partition over; returns another start if its position was written meanwhile.
+        """Take a partition over; returns another start if its position was written concurrently.
 
         A trimmed position that continues at the earliest record is kept: the gap, once it is handed out, moves it, so
         a start that is repeated reports the gap again. One that continues at the end is replaced, because the end of
-        the next start would be behind records that were to be read.
+        the next start would be after records that were to be read.
         Raises ``PositionFenced``, ``PositionStoreUnavailable``, and as ``decide``.
         """
         if not self._settings.checkpointing:
@@ -124,7 +124,7 @@ class Takeover:
                 continue
             return one
         raise PositionFenced(
-            f"{TAKE_OVER_TRIES} other consumers named {self._name!r} took over partition {key.partition} meanwhile",
+            f"{TAKE_OVER_TRIES} other consumers named {self._name!r} took over partition {key.partition} concurrently",
             facts={"partition": str(key.partition), "consumer": self._name},
         )
 

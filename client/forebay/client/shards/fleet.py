@@ -235,7 +235,7 @@ class Fleet:
     async def _owner(self, name: str) -> str:
         """Return the endpoint of the owner of a shard, which has said so itself."""
         shard = self._shards.get(name)
-        if shard is None:  # another thread has read the shards meanwhile
+        if shard is None:  # another thread has read the shards
             raise BrokerUnavailable(f"shard {name!r} is not listed any more")
         if not name or (name, shard.endpoint) in self._confirmed:
             return shard.endpoint

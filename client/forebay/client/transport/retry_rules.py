@@ -60,7 +60,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "PublishBatch": Rule(Repeat.NEVER, "it has no writer id and sequence to detect a duplicate"),
     "Pull": Rule(Repeat.NEVER, "the records of the lost answer stay in flight, and a retry would take others"),
     "Ack": Rule(Repeat.FINDS, "what is settled stays settled, and an owner epoch is never reused"),
-    "Nack": Rule(Repeat.NEVER, "in RELAXED order a record redelivered meanwhile would get another failed attempt"),
+    "Nack": Rule(Repeat.NEVER, "in RELAXED order a record that was redelivered since would get another failed attempt"),
     "ExtendDeadline": Rule(Repeat.FINDS, "the deadline moves to the same distance from now"),
     "Peek": _READS,
     "Replay": Rule(Repeat.READS, "a stream of which only the first message is read here"),

@@ -61,7 +61,7 @@ def without(ranges: Sequence[Range], gone: Sequence[Range]) -> list[Range]:
 
 
 def appended(ranges: list[Range], more: Sequence[Range]) -> list[Range]:
-    """Return ``ranges`` with ``more`` added; modifies ``ranges`` in place if ``more`` lies behind it."""
+    """Return ``ranges`` with ``more`` added; modifies ``ranges`` in place if ``more`` lies after it."""
     if ranges and more and more[0][0] <= ranges[-1][1]:
         return merge([*ranges, *more])
     if ranges and more and more[0][0] == ranges[-1][1] + 1:

@@ -33,10 +33,10 @@ class Ordering(StrEnum):
     """Value of a newer broker that this client does not know."""
 
     STRICT = "STRICT"
-    """The failed record and all records behind it are redelivered, in order."""
+    """The failed record and all records after it are redelivered, in order."""
 
     RELAXED = "RELAXED"
-    """The failed records enter the retry queue; later records are delivered meanwhile."""
+    """The failed records enter the retry queue; later records are delivered in the meantime."""
 
 
 class BufferMode(StrEnum):

@@ -165,7 +165,7 @@ def _rejected(trial: Trial) -> None:
         equal(one.ack(again, 1, 1), {OK}, "the outcome of an ack of the redelivery")
         if len(found) == 1:  # else the broker redelivered both together
             _, found = one.delivery()
-        equal(found[-1], (2, b"c"), "the record behind the rejected one")
+        equal(found[-1], (2, b"c"), "the record after the rejected one")
 
 
 def _credited(trial: Trial) -> None:
@@ -232,7 +232,7 @@ CHECKS: Final = (
     Check("delivery", "records are delivered in order and settled by acks", _in_order),
     Check("delivery", "an orderly close releases records without a failed attempt", _released),
     Check("delivery", "the end of a stream is a failed attempt", _vanished),
-    Check("delivery", "a nack redelivers the record and those behind it", _rejected),
+    Check("delivery", "a nack redelivers the record and those after it", _rejected),
     Check("delivery", "credit bounds what is in flight", _credited),
     Check("delivery", "a credit out of bounds: INVALID_CREDIT", _wrong_credit),
     Check("delivery", "a second stream of a consumer ends the first: CONSUMER_REPLACED", _replaced),

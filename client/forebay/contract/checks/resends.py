@@ -25,7 +25,7 @@ def _failed(trial: Trial) -> str:
     trial.publish(sink, b"good")
     bad, good = trial.pull(sink, 2)
     equal(trial.nack(sink, bad, retry={"reason": "down"}), [buffer_service_pb2.SETTLE_OUTCOME_OK], "the nack")
-    equal(trial.ack(sink, good), [buffer_service_pb2.SETTLE_OUTCOME_OK], "the ack of the record behind it")
+    equal(trial.ack(sink, good), [buffer_service_pb2.SETTLE_OUTCOME_OK], "the ack of the record after it")
     return sink
 
 

@@ -58,6 +58,6 @@ class TurnTaking(Protocol):
     def send_turn(self) -> AbstractContextManager[None]:
         """Wait for the turn of one `Target.send`, which ends with the context.
 
-        The deliverer extends the ack deadline meanwhile, and then sends only what is still to be sent. Raises
-        `TargetClosed` when the target was closed meanwhile.
+        The deliverer extends the ack deadline during the wait, and then sends only what is still to be sent. Raises
+        `TargetClosed` when the target was closed during the wait.
         """

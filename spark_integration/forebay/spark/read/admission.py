@@ -35,7 +35,7 @@ class _Lag:
 
 def admitted(start: Mapping[int, int], stored: Sequence[StoredRange], bounds: Bounds) -> dict[int, int]:
     """Return the end of the next micro-batch in each partition; it has at least one record if any exists."""
-    begin = {one.partition: _behind_skipped(one, start.get(one.partition, 0)) for one in stored}
+    begin = {one.partition: _after_skipped(one, start.get(one.partition, 0)) for one in stored}
     lags = [
         _Lag(one.partition, lag, one.record_bytes)
         for one in stored
@@ -50,7 +50,7 @@ def admitted(start: Mapping[int, int], stored: Sequence[StoredRange], bounds: Bo
     return {one.partition: begin[one.partition] + taken.get(one.partition, 0) for one in stored}
 
 
-def _behind_skipped(stored: StoredRange, start: int) -> int:
+def _after_skipped(stored: StoredRange, start: int) -> int:
     """Return the offset from which on records count: a range without records takes nothing of a limit."""
     start = max(start, min(stored.earliest, stored.next))
     for first, end in stored.skipped:

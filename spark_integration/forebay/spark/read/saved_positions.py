@@ -1,7 +1,7 @@
 """Positions of a stream in a store beside Spark's checkpoint, for the day that the checkpoint is lost.
 
 Records below a saved position were in a committed micro-batch, as those below the position of the checkpoint were.
-So the higher one of both is right, in each partition. A position of another sink of that name, or behind the end of the
+So the higher one of both is right, in each partition. A position of another sink of that name, or beyond the end of the
 sink, is not used. Without a checkpoint, a partition that was added since the first start begins at its earliest record.
 A micro-batch is saved when Spark plans the next one: if the query stopped before that, and its checkpoint is lost, the
 records of that micro-batch are read again.
@@ -209,7 +209,7 @@ class SavedPositions:
                 )
             return start
         raise errors.PositionFenced(
-            f"{TAKE_OVER_TRIES} other queries named {key.consumer!r} took over partition {key.partition} meanwhile",
+            f"{TAKE_OVER_TRIES} other queries named {key.consumer!r} took over partition {key.partition} concurrently",
             facts={"partition": str(key.partition), "consumer": key.consumer},
         )
 

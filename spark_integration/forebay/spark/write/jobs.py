@@ -1,7 +1,7 @@
 """Write jobs: what the tasks of a write need, resolved in the driver from one incarnation of the sink.
 
 Partitions, the ticket and the version of the schema belong together, and to no other sink of that name. A batch, and
-each micro-batch of a stream, is resolved when it begins. If its sink was recreated meanwhile, it is resolved again, so
+each micro-batch of a stream, is resolved when it begins. If its sink was recreated since, it is resolved again, so
 that all of it goes into the new sink, with that sink's schema. From then on the tasks and the commit name the
 incarnation: if the sink is recreated during the write, they are rejected, and nothing becomes visible.
 """

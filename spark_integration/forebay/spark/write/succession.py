@@ -90,7 +90,7 @@ def _follows(
         except errors.PositionConflict:
             continue
         return number > 1
-    raise errors.PositionConflict(f"{TRIES} tasks wrote {key} meanwhile", facts={"key": key})
+    raise errors.PositionConflict(f"{TRIES} tasks wrote {key} concurrently", facts={"key": key})
 
 
 def _replaced(

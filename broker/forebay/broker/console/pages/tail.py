@@ -54,7 +54,7 @@ class LiveTail:
         *,
         rate: int = RECORDS_PER_POLL,
     ) -> None:
-        """Begin at offsets, one for each partition that is followed, or behind the newest records.
+        """Begin at offsets, one for each partition that is followed, or after the newest records.
 
         ``rate`` bounds the records of a partition that one poll reads.
 
@@ -116,7 +116,7 @@ class LiveTail:
 
 
 def _end_of(found: pb.PeekResponse, first: int) -> int:
-    """Return the offset behind the last record or gap of an answer, which ends before large records."""
+    """Return the offset after the last record or gap of an answer, which ends before large records."""
     lasts = [*(gap.last_offset for gap in found.gaps), *(record.offset for record in found.records[-1:])]
     return max((last + 1 for last in lasts), default=first)
 

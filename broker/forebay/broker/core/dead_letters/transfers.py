@@ -29,7 +29,7 @@ class Transfers:
         self._ahead: RangeSet = ()
         """Records that do not exist yet: they are settled in the batch that appends them."""
         self.bases: set[int] = set()
-        """Base offsets of the pages of these records, as far as known: such pages are not dropped meanwhile."""
+        """Base offsets of the pages of these records, as far as known: such pages are not dropped until then."""
         self._seen: tuple[Cursor, Cursor] | None = None
 
     def __bool__(self) -> bool:

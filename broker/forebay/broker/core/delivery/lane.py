@@ -287,7 +287,7 @@ class Lane:
         )
         return min((time for time in times if time is not None), default=None)
 
-    # -- what happens to records meanwhile
+    # -- what happens to records in flight
 
     def drop(self, dropped: Sequence[Range], now: float, next_offset: int) -> int:
         """Count the unsettled records of ``dropped`` as dropped; returns their number.

@@ -24,7 +24,7 @@ PUT_BACK: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class QueuedRange:
-    """One queued range; the cursor knows which records of it are settled meanwhile."""
+    """One queued range; the cursor knows which records of it have been settled since."""
 
     first: int
     end: int

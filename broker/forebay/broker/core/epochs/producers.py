@@ -168,7 +168,7 @@ class Producers:
         """Apply a durable commit; ``now_us`` is on the broker's own clock."""
         self._used_us[record.producer] = now_us
         now = self.known.get(record.producer)
-        if now is not None and now.ticket > record.ticket:  # a newer run has begun meanwhile
+        if now is not None and now.ticket > record.ticket:  # a newer run has begun since
             record = replace(record, run=now.run, ticket=now.ticket)
         self._keep(record)
 

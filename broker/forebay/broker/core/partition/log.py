@@ -308,7 +308,7 @@ class PartitionLog:
         return list(self.iter_first())
 
     def iter_first(self) -> Iterator[Entry]:
-        """Yield the oldest entries that are in memory, in order; the log must not change meanwhile."""
+        """Yield the oldest entries that are in memory, in order; the log must not change during the iteration."""
         if self.whole:
             return iter(self.recent)
         if not self.recent or not self.complete:
@@ -329,7 +329,7 @@ class PartitionLog:
         return self._loaded_to
 
     def offer_oldest(self, entries: list[Entry], end: int) -> None:
-        """Add the first entries below ``end`` as the store has them; entries removed meanwhile are skipped."""
+        """Add the first entries below ``end`` as the store has them; entries removed since are skipped."""
         if self.needs_oldest:
             self.oldest = deque(self._live(entries))
             self._loaded_to = end

@@ -1,7 +1,7 @@
 """Offset reservations of a partition with pages in memory only, and its restart after a crash.
 
 An offset is assigned once, so a partition that may lose accepted records reserves offsets before it assigns them. After
-a crash it continues where no reader can have been: behind the last accepted record if that is known, else at the end of
+a crash it continues where no reader can have been: after the last accepted record if that is known, else at the end of
 the reservation. The missing offsets up to there become a gap, and count as dropped for every subscription that had not
 settled them.
 """
@@ -80,7 +80,7 @@ class HeldRuns:
         self._runs: list[_Run] = []
 
     def add(self, entry: Entry) -> None:
-        """Add a page behind all others."""
+        """Add a page after all others."""
         bytes_end, pages_end = entry.bytes_before + entry.size, entry.pages_before + 1
         last = self._runs[-1] if self._runs else None
         if last is not None and last.end == entry.base:
@@ -127,7 +127,7 @@ def restart(
 ) -> Restarted:
     """Return the state of a partition whose memory is lost.
 
-    ``accepted`` is the offset behind the last accepted record, None if unknown. ``wiped``: the stored pages are removed
+    ``accepted`` is the offset after the last accepted record, None if unknown. ``wiped``: the stored pages are removed
     too. ``cause`` is the reason of records that are not wiped.
     """
     exact = max(tail.next_offset, accepted or 0, highest(cursors.values()))
@@ -192,7 +192,7 @@ def sets_of(gaps: Iterable[Gap]) -> RangeSet:
 
 
 def _missing(stored_to: int, held: Sequence[Held], end: int, *, join: bool) -> list[Held]:
-    """Return the records that were in memory: the named pages, and everything behind the stored tail."""
+    """Return the records that were in memory: the named pages, and everything after the stored tail."""
     missing = list(held)
     if end > stored_to:
         last = missing[-1] if missing else None

@@ -119,7 +119,7 @@ class PositionTable:
         return True
 
     def list(self, prefix: str, after: str, limit: int) -> list[str]:
-        """Return up to ``limit`` keys behind ``after`` that begin with ``prefix``, in order."""
+        """Return up to ``limit`` keys above ``after`` that begin with ``prefix``, in order."""
         at = max(bisect_left(self._keys, prefix), bisect_right(self._keys, after))
         found = islice(self._keys, at, at + limit)
         return [key for key in found if key.startswith(prefix)]

@@ -28,7 +28,7 @@ SECOND_BYTES: Final = 64
 ALLOWED_S_MAX: Final = 2.0
 """Most of the time since the last check that counts for this allowance.
 
-A connection that was not checked for longer has received nothing meanwhile.
+A connection that was not checked for longer has received nothing in that time.
 """
 
 STALLED_S: Final = 5.0

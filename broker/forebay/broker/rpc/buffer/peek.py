@@ -39,7 +39,7 @@ SHOWN_MAX: Final = 4_096
 HEADERS_SHOWN_MAX: Final = HEADERS_MAX + len(NAMES)
 """Headers of a record; a dead letter has ten more than a publisher may give."""
 HEADER_CHARS_MAX: Final = 65_536
-"""Characters of all headers of a record together; those behind are left out."""
+"""Characters of all headers of a record together; those beyond are left out."""
 UNREADABLE: Final = "unreadable"
 """Format of a row that cannot be decoded; its value is the reason."""
 LOOKED_AT_BYTES: Final = 64 << 10

@@ -41,7 +41,7 @@ LARGE_AT_ONCE: Final = 2
 class StatusInterceptor(grpc.aio.ServerInterceptor):
     """Interceptor that reads requests, and ends a call that raised a ``BrokerError`` with its status.
 
-    Meanwhile the call's connection is in use.
+    The call's connection is in use until then.
     """
 
     def __init__(

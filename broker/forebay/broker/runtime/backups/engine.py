@@ -32,7 +32,7 @@ class Job(Protocol):
         ...
 
     def copy_bulk(self, on_progress: Callable[[], None]) -> None:
-        """Transfer the files of pages. The backup thread."""
+        """Transfer the bulk files. The backup thread."""
         ...
 
     def copy_rest(self, on_progress: Callable[[], None]) -> None:

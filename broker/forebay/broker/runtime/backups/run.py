@@ -3,7 +3,7 @@
 held      pages that are due for reclaim stay, from before the snapshot until their files are copied
 prepare   what the store has in memory is written out, while appends continue
 take      the snapshot, in the commit thread between two groups: appends wait for it
-copy      files of pages, then the rest, while appends continue
+copy      bulk files, then the rest, while appends continue
 finish    the accounts and the manifest
 """
 
@@ -68,5 +68,5 @@ class JobThread:
             await self.call(job.remove)
 
     def shutdown(self) -> None:
-        """End the thread behind the call in progress."""
+        """End the thread after the call in progress."""
         self._thread.shutdown(wait=False)

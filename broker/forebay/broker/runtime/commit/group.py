@@ -95,7 +95,7 @@ class AppendQueue:
     size: int = 0
 
     def fill(self, group: Group, share: Share, next_number: Callable[[], int]) -> None:
-        """Join small appends into pages behind the tail; see ``Queue``."""
+        """Join small appends into pages after the tail; see ``Queue``."""
         tail = self.log.tail
         for run in _runs(share.appends):
             entry, body, tail = page_of(run, tail, number=next_number(), bulk=share.bulk)
@@ -204,7 +204,7 @@ def _take_companions(share: Share) -> int:
 
 
 def page_of(run: list[Append], tail: Tail, *, number: int, bulk: bool) -> tuple[Entry, Body, Tail]:
-    """Return the page that appends form behind ``tail``, and the tail behind it."""
+    """Return the page that appends form after ``tail``, and the tail after it."""
     first = run[0]
     if len(run) == 1:
         body = Body(first.page.crc32, first.page.body)

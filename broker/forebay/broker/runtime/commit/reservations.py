@@ -74,7 +74,7 @@ class Reservations:
         put = PutReserve(self._sink.id, partition, extension.reserve)
 
         def done(written: asyncio.Future[None]) -> None:
-            wanted = self._under_way.get(partition) is extension  # else the sink changed its durability meanwhile
+            wanted = self._under_way.get(partition) is extension  # else the sink has changed its durability
             if wanted:
                 del self._under_way[partition]
             failure = written.exception()

@@ -76,7 +76,7 @@ class Appender:
         """Dead letter that holds the body of an uncut page, by partition and first offset of the page."""
 
     async def append(self, partition: int, requests: Sequence[Request], appends: list[Appended]) -> bool:
-        """Append everything that is waiting; returns True if some were withdrawn meanwhile."""
+        """Append everything that is waiting; returns True if some were withdrawn during it."""
         lane = self._lanes[partition]
         parts = sorted(w for request in requests for part in request.parts for w in lane.transfers.waiting_in(part))
         withdrawn = False
@@ -93,7 +93,7 @@ class Appender:
         return withdrawn
 
     async def _places(self, partition: int, parts: list[Range]) -> tuple[list[tuple[Entry, list[Range]]], list[Range]]:
-        """Return the next pages with their wanted records, and the wanted records behind them."""
+        """Return the next pages with their wanted records, and the wanted records after them."""
         entries = await self._source.entry_reader(partition).upcoming(parts[0].first)
         if not entries:
             return [], []

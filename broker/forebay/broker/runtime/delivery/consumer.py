@@ -110,7 +110,7 @@ class Consumer:
         self._accounts = accounts
         self._on_timer = on_timer
         self.sent_last = -1
-        """Partition of the last event: the one behind it has the next turn."""
+        """Partition of the last event: the one after it has the next turn."""
         self._readers: dict[tuple[int, DeliverySource], EntryReader] = {}
         self._failed_reads: dict[int, tuple[int, float]] = {}
         """Consecutive failed reads and time of the next read, by partition."""

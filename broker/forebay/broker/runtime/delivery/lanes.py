@@ -64,7 +64,7 @@ class Lanes:
         return self._lanes[partition]
 
     def of(self, consumer_id: str, *, after: int = -1) -> list[Lane]:
-        """Return the lanes that a consumer owns, those behind partition ``after`` first."""
+        """Return the lanes that a consumer owns, those above partition ``after`` first."""
         owned = [number for number, lane in enumerate(self._lanes) if lane.owner == consumer_id]
         first = bisect_right(owned, after)
         return [self._lanes[number] for number in (*owned[first:], *owned[:first])]

@@ -41,7 +41,7 @@ class PullCall:
 
 
 class Puller:
-    """Consumer behind the pulls of one id on one subscription."""
+    """Consumer of the pulls of one id on one subscription."""
 
     def __init__(self, consumer_id: str, lanes: Lanes, owners: Ownership, on_timer: Callable[[], None]) -> None:
         self._lanes = lanes

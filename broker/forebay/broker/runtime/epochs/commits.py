@@ -106,7 +106,7 @@ class Epochs:
             found = [await buffer.staging.complete(wanted, slices) for buffer, wanted in targets]
             for step in (self._reserve, self._make_room):  # what drops records comes last
                 await step(targets, found, slices)
-                if not self._is_new(targets):  # a newer run or an abort may have happened meanwhile
+                if not self._is_new(targets):  # there may have been a newer run or an abort
                     return await self._already(targets)
                 for (buffer, _), stages in zip(targets, found, strict=True):
                     buffer.staging.check_there(stages)
@@ -271,7 +271,7 @@ class Epochs:
         slices: Slices,
         entries: EntriesAhead | EntriesInBatch,
     ) -> None:
-        """Assign offsets to the pages of an epoch, behind those of earlier epochs. Consumes the stages."""
+        """Assign offsets to the pages of an epoch, after those of earlier epochs. Consumes the stages."""
         buffer, sink = placed.buffer, placed.buffer.record.id
         of_partition: dict[int, list[Stage]] = defaultdict(list)
         for stage in stages:

@@ -32,7 +32,7 @@ AHEAD_BATCH: Final = 4_000
 class EntriesAhead:
     """Entries of a large commit, written ahead in batches between those of other tasks.
 
-    They are behind the ends of their partitions, where no reader looks, until the last batch moves the ends. A start
+    They are beyond the ends of their partitions, where no reader looks, until the last batch moves the ends. A start
     that finds them without that batch removes them.
     """
 
@@ -90,7 +90,7 @@ class Placement:
 
     def __init__(self, sink: int, log: PartitionLog, tail: Tail, accepted_at_us: int, age_us: int) -> None:
         self.tail = tail
-        """End of the partition behind them."""
+        """End of the partition after them."""
         self.stages: list[int] = []
         """Number, records and pages of each stage, flat: integers cost no garbage collection."""
         self._before = tail

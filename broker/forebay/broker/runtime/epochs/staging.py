@@ -218,7 +218,7 @@ class Staging:
     async def complete(self, wanted: Wanted, slices: Slices) -> list[Stage]:
         """Return the stages of a commit in its order; raises ``STAGED_INCOMPLETE`` unless all are durable.
 
-        Called with the admission held, so that none of them grows meanwhile; see ``check_there``.
+        Called with the admission held, so that none of them grows; see ``check_there``.
         """
         found: list[Stage] = []
         claim = wanted.claim
@@ -242,7 +242,10 @@ class Staging:
         gone = next((stage for stage in stages if stage.gone), None)
         if gone is not None:
             raise BrokerError(
-                Reason.STAGED_INCOMPLETE, "it was discarded meanwhile", sink=self._sink.name, token=gone.record.token
+                Reason.STAGED_INCOMPLETE,
+                "it was discarded during the commit",
+                sink=self._sink.name,
+                token=gone.record.token,
             )
 
     def release(self, stages: Iterable[Stage]) -> list[Write]:

@@ -72,7 +72,7 @@ class EpochSweep:
             gone.append(DropEpoch(buffer.record.id, producer, epoch.epoch, partitions))
         if gone:
             self._committer.write(gone)
-        last = buffer.staging.producers.known[producer].epoch  # another epoch may have been committed meanwhile
+        last = buffer.staging.producers.known[producer].epoch  # another epoch may have been committed since
         lives = last is None or last >= front.looked
         if lives or any(epoch.epoch != last or not _is_gone(epoch, buffer.logs) for epoch in front.epochs):
             buffer.staging.spent.discard(producer)

@@ -208,7 +208,7 @@ class Writers:
             self._next_epoch += 1
             writer = await self._put(writer_id, self._next_epoch)
         current = self._writers.get(writer_id)
-        if current is not writer:  # another stream took a newer epoch meanwhile, or the writer was dropped
+        if current is not writer:  # another stream took a newer epoch, or the writer was dropped
             raise WriterFenced(writer_id, writer.epoch, current.epoch if current else None)
         if writer.session is not None:
             writer.session.fence(writer.epoch)

@@ -169,7 +169,7 @@ class FailingPageCache(PageCache):
             raise self._failing[operation]
 
     def add(self, pages: Sequence[PageWrite]) -> None:
-        """See ``PageCache``. It fails behind its work, where pages are counted already."""
+        """See ``PageCache``. It fails after its work, where pages are counted already."""
         super().add(pages)
         self._check("add")
 

@@ -284,9 +284,9 @@ class EntryReader:
         held, end = _held(log, max(position, earliest), end)
         found: list[Entry] = []
         if position > earliest:
-            behind = min(position + 1, end)
+            upper = min(position + 1, end)
             before = await self._pages.index(
-                self._sink, log.number, lambda: journal.entry_before(self._sink, log.number, earliest, behind)
+                self._sink, log.number, lambda: journal.entry_before(self._sink, log.number, earliest, upper)
             )
             if before is not None and before.end > position:
                 found.append(before)

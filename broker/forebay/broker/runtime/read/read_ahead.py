@@ -1,4 +1,4 @@
-"""Read-ahead of one reader of a partition: the next step, and hints to the system for those behind it.
+"""Read-ahead of one reader of a partition: the next step, and hints to the system for those after it.
 
 The next step is read while the current one is used, so that disk and network are busy at once. The pages of a partition
 are in many files, where the system cannot predict the next read.
@@ -16,7 +16,7 @@ from forebay.broker.runtime.read.pages import Pages
 
 _T = TypeVar("_T")
 SOON_BYTES: Final = 8 << 20
-"""Distance behind the current step up to which hints are given."""
+"""Distance beyond the current step up to which hints are given."""
 
 
 class ReadAhead(Generic[_T]):

@@ -1,7 +1,7 @@
 """Partitions whose reads fail: the time, the reason and the pages.
 
 A read error does not prove damage. So their readers wait and retry, nothing is dropped, and operators see the
-partition here meanwhile. It is removed when the failed pages were read or removed.
+partition here. It is removed when the failed pages were read or removed.
 """
 
 from __future__ import annotations

@@ -184,7 +184,7 @@ class Replay:
         return Batch(tuple(pages))
 
     async def _around_damage(self, position: int, first: Entry, pages: list[tuple[Entry, Body]]) -> Batch | Gap | None:
-        """Handle a missing page: it was trimmed or dropped meanwhile, or it is damaged."""
+        """Handle a missing page: it was trimmed or dropped since, or it is damaged."""
         readable = []
         at = first.base
         for entry, body in pages:

@@ -1,7 +1,7 @@
 """Admission: the decision whether records, live or staged, are accepted now.
 
 It is one ordered list of gates. A gate lets the request pass, raises, or returns something to wait for: then all gates
-are checked again, because anything may have changed meanwhile. When the last gate passes, the records may be queued
+are checked again, because anything may have changed since. When the last gate passes, the records may be queued
 without a wait. Appends of a sink are admitted one at a time, under the sink's admission lock.
 """
 

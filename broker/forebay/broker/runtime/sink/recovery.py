@@ -15,7 +15,7 @@ from forebay.broker.core.epochs.values import StoredEpochs
 from forebay.broker.core.partition.account import Totals
 from forebay.broker.core.partition.cursor import Cursor
 from forebay.broker.core.partition.log import Head, Tail
-from forebay.broker.core.partition.pages import Entry, Gap
+from forebay.broker.core.partition.pages import Gap
 from forebay.broker.core.partition.reservation import Held, Reserve, highest, restart
 from forebay.broker.core.partition.retention import Marks
 from forebay.broker.core.settings import BufferMode, SinkSettings
@@ -181,7 +181,7 @@ class SinkRecovery:
                 standing.writes.append(PutCursor(sink, name, partition, moved))
 
     def _accepted_of(self, settings: SinkSettings, tail: Tail, reserve: Reserve) -> int | None:
-        """Return the offset behind the last accepted record; None if unknown."""
+        """Return the offset after the last accepted record; None if unknown."""
         if self._accepted is None:
             return None
         if reserve.slot is not None:
@@ -195,8 +195,4 @@ class SinkRecovery:
             writes: list[Write] = [DropEntry(sink, partition, entry.base) for entry in entries]
             self._journal.commit([], [*writes, *(PutDue(item) for item in due)])
             standing.due += due
-            first = _behind(entries)
-
-
-def _behind(entries: Sequence[Entry]) -> int:
-    return entries[-1].end
+            first = entries[-1].end

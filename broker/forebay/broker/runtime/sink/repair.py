@@ -1,7 +1,7 @@
 """Repair of a partition in a running broker: the index lacks entries that its counters include.
 
 A reader finds a hole: its position is neither in a page nor in a gap. The whole index of the partition is then read,
-pages without an entry get one, and the rest becomes a gap. No append to the sink runs meanwhile; other sinks continue.
+pages without an entry get one, and the rest becomes a gap. No append to the sink runs until then; other sinks continue.
 A part of the index that cannot be read at all is excluded first by rewriting it, see ``pages``.
 """
 

@@ -94,7 +94,7 @@ class Schemas:
         return schema
 
     async def list(self, after: int, limit: int) -> Sequence[SchemaRecord]:
-        """Return the versions behind ``after``, in order, including lost ones."""
+        """Return the versions above ``after``, in order, including lost ones."""
         chosen = sorted(version for version in self._versions if version > after)[:limit]
         found = [self._versions[version] for version in chosen]
         for version in chosen[-1:]:  # the versions before it are durable with it

@@ -25,7 +25,7 @@ from forebay.broker.runtime.sink.buffer import Buffer
 LAGS_PER_SWEEP: Final = 8_000
 """Lanes of a broker whose lag is measured per sweep, on average: about a tenth of the loop's time."""
 LOOKS_MAX: Final = 4
-"""Index reads for a partition whose subscriptions move meanwhile; the rest get no size."""
+"""Index reads for a partition whose subscriptions move during the read; the rest get no size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ async def sink_state(buffer: Buffer) -> SinkState:
     partitions: list[PartitionState] = []
     lanes: list[list[LaneState]] = [[] for _ in subscriptions]
     readers: list[ReaderState] = []
-    while len(partitions) < len(buffer.logs):  # a partition may be added meanwhile
+    while len(partitions) < len(buffer.logs):  # partitions may be added between two steps
         log = buffer.logs[len(partitions)]
         lags = await _lags(buffer, log, subscriptions)
         partitions.append(_partition_state(log))
@@ -304,10 +304,10 @@ class _Lags:
         for first, last in runs:
             end = self.log.tail.next_offset if last is None else last.end
             records += sum(found.size for found in cursor.unsettled(Range(first.base, end)))
-            kept += self._measured(first)[0] - (0 if last is None else self._bytes_behind(last))
+            kept += self._measured(first)[0] - (0 if last is None else self._bytes_after(last))
         rest = pending - records
         first, last = runs[0]
-        if first == front and last is not None:  # the first page in the store is behind those that are only in memory
+        if first == front and last is not None:  # the first page in the store is after those that are only in memory
             age_us = self._age_us(self.fronts.get(last.end) or last)
         in_store = PathLag(rest, max(0, size - kept), age_us) if rest else PathLag()
         return PathLag(records, kept, self._age_us(first)), in_store
@@ -316,7 +316,7 @@ class _Lags:
         """Return the runs of pages above a position that memory holds.
 
         A run is its first and its last page, or None for all newer ones. The pages that are only in memory are
-        neighbours. The tail has the newest of those before and behind them.
+        neighbours. The tail has the newest of those before and after them.
         """
         held = self._held(position)
         if held is None:
@@ -341,7 +341,7 @@ class _Lags:
         return next(entry for entry in held.values() if entry.end > position), last
 
     def _tail_from(self, position: int, below: int | None) -> Entry | None:
-        """Return the first page between two positions that memory holds, with all behind it."""
+        """Return the first page between two positions that memory holds, with all after it."""
         recent = self.log.recent
         low = bisect_right(recent, position, key=lambda entry: entry.end)
         high = len(recent) if below is None else bisect_left(recent, below, lo=low, key=lambda entry: entry.base)
@@ -354,7 +354,7 @@ class _Lags:
     def _age_us(self, entry: Entry) -> int:
         return max(0, self.age_us - entry.age_us)
 
-    def _bytes_behind(self, last: Entry) -> int:
+    def _bytes_after(self, last: Entry) -> int:
         gone = sum(gap.size for gap in self.log.gaps if gap.first >= last.end)
         return max(0, self.log.tail.appended_bytes - last.bytes_before - last.size - gone)
 
@@ -378,7 +378,7 @@ async def _lags(buffer: Buffer, log: PartitionLog, subscriptions: Sequence[Subsc
         standing: set[int] = {each.lanes[log.number].cursor.watermark for each in subscriptions}
         standing |= {position for _, position in buffer.readers.of(log.number)}
         if (held := next(reversed(log.held.values()), None)) is not None:
-            standing.add(held.end)  # the first page on disk behind those in memory: its age is that of a lag
+            standing.add(held.end)  # the first page on disk after those in memory: its age is that of a lag
         fronts: dict[int, Entry] = {}
         missing: list[int] = []
         for position in standing:

@@ -5,7 +5,7 @@ restored store does not know, and others may hold them.
 
 - Each partition continues at an offset that rises with the time of the restore, see ``resumed_offset``. Those between
   are a gap with the reason `RESTORED`: a reader that was ahead of the backup is in the gap, so it is notified, and
-  continues behind it.
+  continues after it.
 - The restore counts as ``STARTS_SKIPPED`` starts and more with the age of the backup, see ``starts_skipped``, so owner
   epochs, tickets and page numbers are above all earlier ones.
 - The store has a new identity, and keeps those of its sinks: saved positions stay valid.
@@ -125,7 +125,7 @@ def resumed_offset(end: int, restored_at_us: int) -> int:
     """Return the next offset of a restored partition that ended at ``end``.
 
     It depends on the time, because a backup may be restored twice: the second restore must not assign what a broker on
-    the first one has assigned meanwhile.
+    the first one has assigned since.
     """
     by_time = (restored_at_us - ORIGIN_US) * OFFSETS_PER_US
     return by_time if by_time > end else end + OFFSETS_SKIPPED

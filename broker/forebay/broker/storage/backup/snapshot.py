@@ -4,7 +4,7 @@
         RANDOM/    of one backup: the process that reads its accounts may outlive a killed broker for a moment
             FORMAT, synced, db/    as in the data directory; tables are links, the rest are copies
 
-Files of pages never change but for their release. The caller holds that back until they are copied.
+Bulk files never change but for their release. The caller holds that back until they are copied.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class SnapshotSource(Protocol):
         ...
 
     def checkpoint(self, into: Path) -> list[Path]:
-        """Make the folders of a snapshot of this instant, and return the files of pages.
+        """Make the folders of a snapshot of this instant, and return the bulk files.
 
         Called where ``write`` is. Raises ``StoreError``.
         """
@@ -51,14 +51,14 @@ class Snapshot:
     taken_at_us: int
 
     def files(self) -> Iterator[tuple[str, Path]]:
-        """Yield the path in the data directory, and the file, of everything but the files of pages."""
+        """Yield the path in the data directory, and the file, of everything but the bulk files."""
         for folder in (self.directory, self.directory / "db"):
             for path in sorted(folder.iterdir()):
                 if path.is_file() and path.name not in {"LOCK", "LOG"} and not path.name.startswith("LOG."):
                     yield os.path.relpath(path, self.directory), path
 
     def link_bulk(self) -> None:
-        """Link the files of pages into the snapshot, so that it can be opened as a whole."""
+        """Link the bulk files into the snapshot, so that it can be opened as a whole."""
         folder = self.directory / "bulk"
         folder.mkdir(DIRECTORY_MODE)
         for path in self.bulk:

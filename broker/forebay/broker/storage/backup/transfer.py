@@ -1,7 +1,7 @@
 """Transfer of a snapshot to a target.
 
-Files of pages go first, so that their release is held back for as short as possible. A file of the parent backup with
-the same path and size is not transferred again if the target still has it: neither tables nor files of pages change
+Bulk files go first, so that their release is held back for as short as possible. A file of the parent backup with
+the same path and size is not transferred again if the target still has it: neither tables nor bulk files change
 after they were written. Of a table the time of its last change is compared too: a snapshot may hold one that is not
 whole yet and that no manifest names, and after a power loss its name may be used again.
 """
@@ -149,7 +149,7 @@ class Transfer:
         progress.bytes = sum(one.stored_bytes for one in (*self._bulk, *self._rest))
 
     def copy_bulk(self) -> None:
-        """Transfer the files of pages. Raises ``BackupError``, also ``BackupStopped``."""
+        """Transfer the bulk files. Raises ``BackupError``, also ``BackupStopped``."""
         for source in self._bulk:
             self._copy(source)
 

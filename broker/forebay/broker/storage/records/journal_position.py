@@ -11,7 +11,7 @@ from forebay.broker.storage.records.sealed import json_record
 
 @dataclass(frozen=True, slots=True)
 class JournalPosition:
-    """Place behind the last batch that the store has."""
+    """Place after the last batch that the store has."""
 
     journal: str
     """Identity of the journal, 16 random bytes as hex."""

@@ -1,7 +1,7 @@
-"""Layout of keys: numbers, and at most one text between or behind them.
+"""Layout of keys: numbers, and at most one text between or after them.
 
-It is written as in ``"sink u32, name text"``. Numbers are big-endian, so keys sort as numbers do. A text with numbers
-behind it has its length, u8, before it.
+It is written as in ``"sink u32, name text"``. Numbers are big-endian, so keys sort as numbers do. A text that numbers
+follow has its length, u8, before it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 Span: TypeAlias = tuple[bytes, bytes]
-"""First key, and the key behind the last one."""
+"""First key, and the key after the last one."""
 _FORMATS: Final = {"u8": "B", "u16": "H", "u32": "I", "u64": "Q", "text": ""}
 
 
@@ -22,7 +22,7 @@ class KeyLayout:
     """Keys of one kind of stored value."""
 
     layout: str
-    """Names and types of the parts behind the prefix; see above."""
+    """Names and types of the parts after the prefix; see above."""
 
     prefix: bytes = b""
     """First byte of the keys. Only kinds of the meta family have one."""
@@ -84,10 +84,10 @@ class KeyLayout:
 
     @cached_property
     def _tails(self) -> list[struct.Struct]:
-        """Layouts of the first parts behind the text, by their number; empty without a text."""
-        behind = self._types[self._cut + 1 :]
-        count = len(behind) + 1 if self._cut < len(self._types) else 0
-        return [struct.Struct(">" + "".join(behind[:end])) for end in range(count)]
+        """Layouts of the first parts after the text, by their number; empty without a text."""
+        after = self._types[self._cut + 1 :]
+        count = len(after) + 1 if self._cut < len(self._types) else 0
+        return [struct.Struct(">" + "".join(after[:end])) for end in range(count)]
 
     @cached_property
     def _pack(self) -> Callable[..., bytes]:

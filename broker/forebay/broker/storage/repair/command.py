@@ -1,7 +1,7 @@
 """Tools for the directory of a stopped broker: `verify` compares, `repair` salvages into a new one.
 
 Neither changes the directory. A repair applies the rules of a start to a copy of its database, replaces missing records
-by gaps, and writes the result, with the files of pages, into a new directory.
+by gaps, and writes the result, with the bulk files, into a new directory.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Report:
 def verify(directory: Path, on_partition: Callable[[], None] = _ignore) -> Report:
     """Check everything in a directory that no broker uses.
 
-    ``on_partition`` is called behind each partition.
+    ``on_partition`` is called after each partition.
 
     Raises ``StoreLocked``; ``StoreCorrupt`` or another ``StoreError`` where it cannot be read at all.
     """
@@ -162,7 +162,7 @@ def _writes(one: Checked) -> Iterator[Write]:
 
 
 def _copy(store: RocksStore, directory: Path, into: Path) -> list[str]:
-    """Copy the content of the store and the files of pages; returns a sentence for each unreadable part."""
+    """Copy the content of the store and the bulk files; returns a sentence for each unreadable part."""
     made = RocksStore(into)
     try:
         for family in (Family.META, Family.INDEX, Family.SMALL):

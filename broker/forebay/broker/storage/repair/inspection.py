@@ -1,7 +1,7 @@
 """Read-only inspection of a directory, through a copy of its database.
 
 Tables never change, so the copy has hard links to them where the file system allows it; the rest is small and copied.
-Files of pages are read in place. A database that RocksDB cannot open is repaired in the copy, from its tables and the
+Bulk files are read in place. A database that RocksDB cannot open is repaired in the copy, from its tables and the
 log. RocksDB's repair needs a table of each family to know its name: the seeds.
 """
 

@@ -165,8 +165,8 @@ class PartitionRepair:
                 above += rules.RESERVE
         if not above:
             return []
-        behind = Range(end if end is not None else max(found.end, earliest), above)
-        found = replace(found, lost=_apart([*found.lost, *rules.uncovered(behind, gaps)]))
+        rest = Range(end if end is not None else max(found.end, earliest), above)
+        found = replace(found, lost=_apart([*found.lost, *rules.uncovered(rest, gaps)]))
         now = replace(tail, next_offset=above) if tail is not None and found.end <= tail.next_offset else None
         now = now or rules.tail_of(found, head or Head(), above)
         made = rules.gaps_for(found.lost, now.accepted_at_us)
@@ -207,7 +207,7 @@ class PartitionRepair:
     def _interrupted(self, sink: StoredSink) -> frozenset[int]:
         """Return the numbers of the staged pages, if a large commit of the sink was interrupted.
 
-        It may have written entries for them behind the end of the partition. The pages will be committed again.
+        It may have written entries for them beyond the end of the partition. The pages will be committed again.
         """
         note = LARGE_COMMIT.key(sink.record.id)
         if all(key != note for key, _ in self._state.all(LARGE_COMMIT)):

@@ -23,7 +23,7 @@ from forebay.broker.storage.scans import bulk_keys_all
 from forebay.broker.storage.stored_sink import StoredSink
 
 SCHEMAS_LEFT_OUT: Final = 16
-"""Schema versions skipped behind the last known one, where keys could not be read.
+"""Schema versions skipped after the last known one, where keys could not be read.
 
 Rows of one of them may be stored.
 """

@@ -2,7 +2,7 @@
 
 The header of a page has its place, so a lost entry is rebuilt from its page. The numbers of the
 pages that were appended to a partition rise with its offsets: only those between the neighbours of a hole are examined.
-The times of acceptance are not in the header: a rebuilt entry gets those of the page behind it, so that no record
+The times of acceptance are not in the header: a rebuilt entry gets those of the page after it, so that no record
 expires too early. Staged pages are found through their epochs.
 """
 
@@ -133,7 +133,7 @@ class _Counting:
         self.records += entry.count
         self.size += entry.size
 
-    def reach(self, end: int | None, behind: Entry | None) -> None:
+    def reach(self, end: int | None, after: Entry | None) -> None:
         """Advance to ``end``: holes up to it are lost or dropped. An open end is searched for more pages."""
         holes = uncovered(Range(self.at, end if end is not None else OPEN_END), self.place.gaps)
         if not holes or (self.at == 0 and end is None and self.place.numbers_max == 0):
@@ -141,10 +141,10 @@ class _Counting:
             return
         low = self.last.number if self.last is not None else 0
         high = min(OPEN_END, self.place.numbers_max + 1)
-        if behind is not None and not self.epochs.holds(behind.base):  # else it is older than those before it
-            high = behind.number
-        found = [*self._known(holes), *self._found(low, high, holes, behind)]
-        found += self.epochs.entries_in(holes, behind or self.last)
+        if after is not None and not self.epochs.holds(after.base):  # else it is older than those before it
+            high = after.number
+        found = [*self._known(holes), *self._found(low, high, holes, after)]
+        found += self.epochs.entries_in(holes, after or self.last)
         for entry in sorted(found, key=lambda each: each.base):
             if entry.base < self.at:
                 continue
@@ -169,11 +169,11 @@ class _Counting:
     def _known(self, holes: Sequence[Range]) -> list[Entry]:
         return [entry for entry in self.place.known if _within(entry.base, entry.end, holes)]
 
-    def _found(self, low: int, high: int, holes: Sequence[Range], behind: Entry | None) -> Iterator[Entry]:
+    def _found(self, low: int, high: int, holes: Sequence[Range], after: Entry | None) -> Iterator[Entry]:
         known = {entry.base for entry in self._known(holes)}
-        sample = behind or self.last
+        sample = after or self.last
         times = (sample.accepted_at_us, sample.age_us) if sample is not None else (0, 0)
-        before = (behind.bytes_before, behind.pages_before) if behind is not None else (0, 0)
+        before = (after.bytes_before, after.pages_before) if after is not None else (0, 0)
         for number, bulk, value in pages_between(self.journal, self.place.sink, self.place.partition, low, high):
             try:
                 header = decode_header(value)

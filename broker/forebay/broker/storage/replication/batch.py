@@ -166,5 +166,5 @@ class _Reader:
         return int(found)
 
     def sized(self) -> bytes:
-        """Return the bytes behind their size."""
+        """Return the bytes after their size."""
         return self.take(self.unpack(_NUMBER))

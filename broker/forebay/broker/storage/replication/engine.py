@@ -2,7 +2,7 @@
 
 Owners use one verb that writes: ``create`` adds the record of a position that has none. So of several writers at one
 position exactly one succeeds, which `probe` tests before an engine is used. The end of a journal is its first missing
-position: records of a slow writer may be behind it. ``replace`` and ``delete`` are for positions below a checkpoint.
+position: records of a slow writer may be beyond it. ``replace`` and ``delete`` are for positions below a checkpoint.
 
 Beside the records there are small named objects and files of checkpoints. Objects that count are created as records
 are, and never replaced; ``put_named`` is for those that only inform.

@@ -2,7 +2,7 @@
 
 - The epoch is that of the highest fence so far. Of two fences with one epoch the first counts.
 - Records of a lower epoch, or of another owner of it, do not count: they are the last ones of a fenced owner.
-- An export of the epoch ends the journal: nothing behind it counts.
+- An export of the epoch ends the journal: nothing after it counts.
 - Within an epoch only the next chunk of the next group counts: others are repetitions, or follow one that is missing
   and that its owner appends again.
 
@@ -118,7 +118,7 @@ class History:
 
     @property
     def place(self) -> ReaderPosition:
-        """Place behind the last record that was taken."""
+        """Place after the last record that was taken."""
         return self._rule.place
 
     def take(self, header: Header, body: memoryview) -> Batch | None:

@@ -2,7 +2,7 @@
 
 A group is durable when all of its chunks are in the journal and every position below them is known: written by this
 owner, or read. What another writer has put there is read. A record of a lower epoch, the last word of a fenced owner,
-is left behind, and the chunks from there on are appended again. A fence of a higher epoch ends this owner: nothing that
+is skipped, and the chunks from there on are appended again. A fence of a higher epoch ends this owner: nothing that
 is not confirmed by then is durable, and nothing is confirmed after it.
 
 An append whose outcome is unknown is repeated until the engine answers, however long that takes: the record at its
@@ -48,7 +48,7 @@ class Owner:
     """Writer of one epoch. For one thread at a time, except ``end``, ``away_since`` and ``outage``."""
 
     def __init__(self, engine: Engine, epoch: int, identity: bytes, position: int, clock: Callable[[], float]) -> None:
-        """``position`` is behind the fence of ``epoch`` and known to be the end, see ``fence``.
+        """``position`` is after the fence of ``epoch`` and known to be the end, see ``fence``.
 
         ``clock`` is monotonic and counts the time in which the machine is suspended, in seconds.
         """
@@ -110,7 +110,7 @@ class Owner:
         return None
 
     def append(self, frame: Sequence[Piece]) -> int:
-        """Append a batch frame as one group; returns the position behind it once it is durable.
+        """Append a batch frame as one group; returns the position after it once it is durable.
 
         Blocks while the engine does not answer. Raises ``Fenced``.
         """
@@ -234,7 +234,7 @@ def fence(
     """Append a fence of an epoch at the end of the journal.
 
     ``end`` reads the journal and returns its first missing position. The journal has no gap below the fence: where a
-    living owner appends meanwhile, the fence is put some positions ahead, and the positions below it are closed from
+    living owner still appends, the fence is put some positions ahead, and the positions below it are closed from
     above. The caller reads on: only the first fence of an epoch counts. Raises ``EngineAway``.
     """
     record = encode(Header(RecordKind.FENCE, epoch, identity), [endpoint.encode()])

@@ -40,11 +40,11 @@ class Reader:
         self.read_bytes = 0
         """Bytes of all records that were read."""
         self.met_end = False
-        """True if the last read has found the end of the journal, behind the records that it returned."""
+        """True if the last read has found the end of the journal, after the records that it returned."""
 
     @property
     def place(self) -> ReaderPosition:
-        """Place behind the last record."""
+        """Place after the last record."""
         return self._history.place
 
     @property
@@ -81,7 +81,7 @@ class Reader:
     def read_some(self) -> Iterator[tuple[int, Header, Batch | None]]:
         """Yield the next records, of about ``AHEAD_BYTES``; none at the end.
 
-        A record is taken, and ``place`` is behind it, when it is yielded. Raises ``Trimmed``, ``EngineAway``, and
+        A record is taken, and ``place`` is after it, when it is yielded. Raises ``Trimmed``, ``EngineAway``, and
         ``RecordDamaged`` or ``FrameDamaged`` at the record.
         """
         records = self._ahead()
@@ -93,7 +93,7 @@ class Reader:
             yield position, header, self._history.take(header, body)
 
     def _ahead(self) -> list[bytes]:
-        """Return the next records up to the first missing position; what is behind it does not count."""
+        """Return the next records up to the first missing position; what is after it does not count."""
         records: list[bytes] = []
         size, largest, at_once = 0, 1, 1
         self.met_end = False

@@ -42,7 +42,7 @@ class RecordKind(IntEnum):
 
     CHUNK = 1
     FENCE = 2
-    """Beginning of an owner epoch: records of lower ones behind it do not count."""
+    """Beginning of an owner epoch: records of lower ones after it do not count."""
 
     RELEASE = 3
     """Orderly end of an owner: its successor need not wait for its silence."""
@@ -57,7 +57,7 @@ class RecordKind(IntEnum):
     """
 
     EXPORT = 6
-    """End of the journal: its store was exported or its shard removed, and no broker takes over behind it."""
+    """End of the journal: its store was exported or its shard removed, and no broker takes over after it."""
 
 
 ANY_OTHER: Final = "*"

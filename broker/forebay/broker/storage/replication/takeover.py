@@ -1,4 +1,4 @@
-"""Takeover of a journal: a fence at its end, behind everything that was appended before."""
+"""Takeover of a journal: a fence at its end, after everything that was appended before."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def take_over(
 def _check_not_ahead(reader: Reader) -> None:
     """Raise ``ReplicaUnusable`` if the journal does not have the last record that was read.
 
-    It lost its end with the power, or was replaced by an older copy. A fence behind the hole would make two owners:
+    It lost its end with the power, or was replaced by an older copy. A fence after the hole would make two owners:
     others take the hole for the end.
     """
     last = reader.place.position - 1

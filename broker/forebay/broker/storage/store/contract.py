@@ -131,7 +131,7 @@ class Store(Protocol):
         """Add ``items`` to ``BULK`` as one file: all of them, durably, or none.
 
         Keys rise strictly, and are above those of every existing file (``ValueError`` otherwise, without effect).
-        Without items there is no file. Other threads run meanwhile.
+        Without items there is no file. Other threads are not blocked.
 
         Raises ``StoreFailed`` or ``StoreNoSpace``, and fences the store.
         """
@@ -152,7 +152,7 @@ class Store(Protocol):
         ...
 
     def sync(self) -> None:
-        """Make every earlier batch durable. Other threads run meanwhile.
+        """Make every earlier batch durable. Other threads are not blocked.
 
         Raises ``StoreFailed`` or ``StoreNoSpace``, and fences the store: writes since the
         last sync may be lost after a restart.
@@ -209,7 +209,7 @@ class Store(Protocol):
 
         They come in the order of the scan, so falling if ``reverse``. To continue, scan from the last
         key with a zero byte added, or, in reverse, up to the last key. Other threads may be blocked
-        meanwhile: keep ``limit`` near 1,000, and of ``BULK`` near 10.
+        until it returns: keep ``limit`` near 1,000, and of ``BULK`` near 10.
 
         Raises ``StoreCorrupt`` if a part cannot be read; it never ends early without an error. In reverse that includes
         the key just below ``first``. Raises ``StoreUnreadable`` for a reason other than damage.
@@ -217,7 +217,7 @@ class Store(Protocol):
         ...
 
     def compact(self, family: Family, first: bytes, end: bytes) -> None:
-        """Release the space of deleted keys in ``[first, end)``. Other threads run meanwhile.
+        """Release the space of deleted keys in ``[first, end)``. Other threads are not blocked.
 
         Files outside the range do not change. It reads the values that it removes and can take seconds for a few GiB.
         Raises ``StoreFailed``, also if the store is fenced. A failure does not fence, but after damage in ``INDEX`` or

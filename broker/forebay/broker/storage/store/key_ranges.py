@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 Span: TypeAlias = tuple[bytes, bytes]
-"""First key, and the key behind the last one."""
+"""First key, and the key after the last one."""
 
 
 @dataclass(frozen=True, slots=True)

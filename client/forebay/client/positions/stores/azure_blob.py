@@ -268,7 +268,7 @@ def _code(error: HttpResponseError) -> str:
 
 
 def _conflict(key: str) -> PositionConflict:
-    return PositionConflict(f"the position {key} was written meanwhile", facts={"key": key})
+    return PositionConflict(f"the position {key} was written concurrently", facts={"key": key})
 
 
 def open_store(context: StoreContext) -> AzureBlobPositions:

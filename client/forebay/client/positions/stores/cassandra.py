@@ -134,7 +134,7 @@ class CassandraPositions:
             )
         # The driver may have sent this write to a second host after the first one had executed it.
         if not answer.applied and getattr(answer, "version", None) != version:
-            raise PositionConflict(f"the position {key} was written meanwhile", facts={"key": key})
+            raise PositionConflict(f"the position {key} was written concurrently", facts={"key": key})
         return version
 
     def delete(self, key: str) -> None:

@@ -52,7 +52,7 @@ class DirectoryPositions:
         with self._failures(), self._lock():
             found = self._read(path)
             if (found.version if found is not None else None) != expected:
-                raise PositionConflict(f"the position {key} was written meanwhile", facts={"key": key})
+                raise PositionConflict(f"the position {key} was written concurrently", facts={"key": key})
             self._make_folders(path.parent)
             new = path.with_name(path.name + NEW)
             with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:

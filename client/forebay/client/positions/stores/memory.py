@@ -33,7 +33,7 @@ class MemoryPositions:
         with self._lock:
             found = self._documents.get(key)
             if (found.version if found is not None else None) != expected:
-                raise PositionConflict(f"the position {key} was written meanwhile", facts={"key": key})
+                raise PositionConflict(f"the position {key} was written concurrently", facts={"key": key})
             self._written += 1
             self._documents[key] = Versioned(document, str(self._written))
             return str(self._written)

@@ -105,7 +105,7 @@ class ObjectPositions:
         except PositionConflict:
             found = self.read(key)  # the library may have sent this write twice, and the first one took effect
             if found is None or found.document != document:
-                raise PositionConflict(f"the position {key} was written meanwhile", facts={"key": key}) from None
+                raise PositionConflict(f"the position {key} was written concurrently", facts={"key": key}) from None
             return found.version
 
     def delete(self, key: str) -> None:
@@ -137,7 +137,7 @@ class ObjectPositions:
         try:
             yield
         except (AlreadyExistsError, PreconditionError) as error:
-            raise PositionConflict("the object was written meanwhile") from error
+            raise PositionConflict("the object was written concurrently") from error
         except FileNotFoundError as error:
             raise PositionStoreError(f"the position store {self._place}: the bucket does not exist") from error
         except (PermissionDeniedError, UnauthenticatedError) as error:

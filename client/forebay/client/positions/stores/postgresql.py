@@ -107,7 +107,7 @@ class PostgresqlPositions:
         if not written:
             found = self.read(key)  # the first try of this write may have taken effect, and only its answer was lost
             if found is None or found.version != version:
-                raise PositionConflict(f"the position {key} was written meanwhile", facts={"key": key})
+                raise PositionConflict(f"the position {key} was written concurrently", facts={"key": key})
         return version
 
     def delete(self, key: str) -> None:

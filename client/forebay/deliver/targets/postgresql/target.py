@@ -2,7 +2,7 @@
 
 A batch is one transaction: its rows, by COPY, and the range of its offsets in a table of deliveries. A batch that is
 sent again, because its answer or the ack was lost, finds its range there and writes nothing. The ranges are a
-multirange per partition, so that records that are redelivered behind later ones (RELAXED order) are distinguished from
+multirange per partition, so that records that are redelivered after later ones (RELAXED order) are distinguished from
 those that were written. The row of the partition is locked, so of two deliverers the second one sees what the first
 wrote.
 """

@@ -74,7 +74,7 @@ async def purge(
 
     Raises:
         OffsetAhead: an offset of ``until`` is not assigned.
-        SinkNotFound: the sink was deleted meanwhile.
+        SinkNotFound: the sink was deleted during the purge.
         StoreFenced: the store failed.
     """
     ends: dict[int, int] = {}
@@ -137,8 +137,8 @@ def _covered(log: PartitionLog, until: Until) -> list[Entry]:
 async def empty(buffer: Buffer, pages: Pages, reason: DropReason) -> int:
     """Drop the rest of a sink, in flight or not, durably; returns the number of dropped records.
 
-    Pages that are settled by all subscriptions are trimmed instead, without a loss. No append may run meanwhile. Raises
-    ``StoreFenced``.
+    Pages that are settled by all subscriptions are trimmed instead, without a loss. No append may run at the same
+    time. Raises ``StoreFenced``.
     """
     dropped = 0
     for log in buffer.logs:

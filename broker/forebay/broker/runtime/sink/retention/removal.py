@@ -84,7 +84,7 @@ class Removal:
         """Drop confirmed pages: counters, gaps, cursors and index in one batch.
 
         Returns the number of dropped records.
-        Of pages behind one in flight all records may be settled: a limit, or a clean stop, counts the others only.
+        Of pages after one in flight all records may be settled: a limit, or a clean stop, counts the others only.
         ``at_us`` is the time at which the drop was decided, if not now: purged neighbours of one time form one gap.
         """
         if self._sink.deleted:
@@ -108,7 +108,7 @@ class Removal:
         for subscriber in self._subscribers.values():
             subscriber.wake(partition)
         first = log.first_entry()
-        if first is None or first.end <= self._sink.settled(log):  # settled pages behind these are at the front now
+        if first is None or first.end <= self._sink.settled(log):  # settled pages after these are at the front now
             self.trim_soon(partition)
         self._sink.changed.fire()
         return sets.count(lost)

@@ -1,6 +1,6 @@
-"""Note of a large commit while it writes entries behind the ends of a sink's partitions.
+"""Note of a large commit while it writes entries beyond the ends of a sink's partitions.
 
-Its last batch moves the ends and deletes the note. A start that finds a note deletes the entries behind the ends.
+Its last batch moves the ends and deletes the note. A start that finds a note deletes the entries beyond the ends.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ LARGE_COMMIT: Final = Kind(
     prefix=b"\x27",
     layout="sink u32",
     codec=Codec(_encode, _decode),
-    lives="while a large commit writes entries behind the ends of the sink's partitions",
-    damaged="the entries behind the ends are deleted; the stages of the epochs stay until their producer is dropped",
+    lives="while a large commit writes entries beyond the ends of the sink's partitions",
+    damaged="the entries beyond the ends are deleted; the stages of the epochs stay until their producer is dropped",
     puts=PutLargeCommit,
     drops=DropLargeCommit,
 )

@@ -84,7 +84,7 @@ def decode_entry(value: bytes, base: int = 0) -> Entry:
 def encode_placed(
     before: Tail, accepted_at_us: int, age_us: int, pages: Iterable[StagedPage]
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield base offsets and encoded entries of staged pages that are placed behind an end.
+    """Yield base offsets and encoded entries of staged pages that are placed beyond an end.
 
     A commit may have a million of them: this takes a tenth of the time of one by one.
     """

@@ -1,6 +1,6 @@
 """Growth of a journal, and when a checkpoint is due.
 
-A checkpoint is due when the records behind the last one, or files of pages that are mostly deleted, take more space
+A checkpoint is due when the records after the last one, or bulk files that are mostly deleted, take more space
 than the limits allow. A record counts as at least ``RECORD_BYTES``: a broker that starts on an empty disk needs a
 request for each, and an idle owner appends small ones for days. A follower has lower limits than the owner, whose
 processor has other work: the owner makes one only where no follower does. With both limits the journal has at most
@@ -21,11 +21,11 @@ from forebay.broker.storage.replication.history import ReaderPosition
 
 END: Final = 1 << 63
 RECORD_BYTES: Final = 16 << 10
-"""Least bytes that a record behind the last checkpoint counts: what is read in the time of a request."""
+"""Least bytes that a record after the last checkpoint counts: what is read in the time of a request."""
 _BLOCK_BYTES: Final = 512
 """Unit of ``st_blocks``."""
 RECORDS_LEAST: Final = 1_024
-"""Records behind a checkpoint below which only their bytes count: they are read within seconds."""
+"""Records after a checkpoint below which only their bytes count: they are read within seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Limits:
     """Space from which a checkpoint is due."""
 
     tail_bytes: int
-    """Records behind the last checkpoint, as they count, beside ``tail_share`` of the live bytes."""
+    """Records after the last checkpoint, as they count, beside ``tail_share`` of the live bytes."""
 
     tail_share: float
     files_bytes: int
@@ -75,7 +75,7 @@ class Growth:
         """Number of the checkpoint whose tail was counted."""
         self._base = 0
         self.size_bytes: int | None = None
-        """Bytes of the journal at the last check: of the newest checkpoint, and of the records behind it."""
+        """Bytes of the journal at the last check: of the newest checkpoint, and of the records after it."""
         self._tried_live_bytes: int | None = None
         """Live bytes at the last checkpoint for its files: another one helps only once there are fewer."""
 
@@ -106,7 +106,7 @@ class Growth:
 
 
 def live_bytes(directory: Path) -> int:
-    """Return the bytes of tables and files of pages in a directory, without what was released in them."""
+    """Return the bytes of tables and bulk files in a directory, without what was released in them."""
     found = 0
     for folder, suffix in ((directory / "db", ".sst"), (directory / "bulk", ".pages")):
         with os.scandir(folder) as entries:

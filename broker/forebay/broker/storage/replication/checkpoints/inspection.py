@@ -1,7 +1,7 @@
 """Inspection of a snapshot before it becomes a checkpoint.
 
 A damaged replica must not replace intact records. A process of its own opens the snapshot, see ``backup.accounts``. It
-reads all state, all index entries and all small pages, and those files of pages that no earlier checkpoint has. Each
+reads all state, all index entries and all small pages, and those bulk files that no earlier checkpoint has. Each
 page has its checksum, and each index entry its page. Quarantined pages are known to be damaged.
 
     python -m forebay.broker.storage.replication.checkpoints.inspection SNAPSHOT < NAMES OF NEW FILES
@@ -49,7 +49,7 @@ _SETTINGS: Final = RocksSettings(
 def inspect(snapshot: Path, new: Iterable[str], stop: threading.Event) -> str:
     """Return the damage of a snapshot, empty if there is none.
 
-    ``new`` are the names of files of pages that are read as a whole. The snapshot is opened for it, which changes its
+    ``new`` are the names of bulk files that are read as a whole. The snapshot is opened for it, which changes its
     files. Raises ``BackupStopped`` when ``stop`` is set.
     """
     command = [sys.executable, "-m", __name__, str(snapshot)]
@@ -105,7 +105,7 @@ def problems(store: Store, new: Iterable[str]) -> Iterator[str]:
 def _bulk_problems(store: Store, name: str, quarantined: set[tuple[int, int, int]]) -> Iterator[str]:
     keys_of = keys_in_name(name)
     if keys_of is None:
-        yield f"{name} is no file of pages"
+        yield f"{name} is not a bulk file"
         return
     span: Span = keys_of[0], keys_of[1] + b"\0"
     keys = list(bulk_keys_all(store, *span))

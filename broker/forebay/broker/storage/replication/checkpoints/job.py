@@ -1,13 +1,13 @@
 """Job that makes a checkpoint: snapshot, transfer into the engine, verification, mark, trim.
 
-    transfer     files of pages that the checkpoint before does not have, then the database, then the manifest
+    transfer     bulk files that the checkpoint before does not have, then the database, then the manifest
     inspection   of the snapshot, since a damaged replica must not replace intact records
     read back    of every file that was transferred, against the manifest
     mark         created last; if another broker has created the one of this number, this checkpoint is given up
     trim         of the records below it, and of the files of earlier checkpoints
 
 It has the steps of a backup, and shares its transfer. A checkpoint that fails before the mark deletes its files. A stop
-or a crash before the mark leaves files that the next checkpoint deletes; a crash behind it leaves a trim that the next
+or a crash before the mark leaves files that the next checkpoint deletes; a crash after it leaves a trim that the next
 checkpoint completes before it begins.
 """
 
@@ -46,7 +46,7 @@ from forebay.broker.storage.store.bulk.file import SUFFIX as PAGES
 _log: Final = logging.getLogger(__name__)
 TABLES: Final = ".sst"
 LIVE_LEAST: Final = 0.75
-"""Share of a file of pages that has to be left for a checkpoint to share it.
+"""Share of a bulk file that has to be left for a checkpoint to share it.
 
 Below it what is left is written again.
 """
@@ -148,7 +148,7 @@ class CheckpointJob:
             self._copy.take(self._origin.store, self._origin.directory, self._clock_us()).link_bulk()
 
     def copy_bulk(self, on_progress: Callable[[], None]) -> None:
-        """Transfer everything, and inspect the snapshot while its files of pages stay as they are.
+        """Transfer everything, and inspect the snapshot while its bulk files stay as they are.
 
         See ``Job.copy_bulk``.
         """

@@ -4,7 +4,7 @@
     replaced/      the database that is replaced, on its way out
 
 The database is renamed into its place last. A directory without one is loaded again, whatever else is in it: a crash in
-between costs the files that were not complete. Files of pages that are there already, with the bytes of the checkpoint,
+between costs the files that were not complete. Bulk files that are there already, with the bytes of the checkpoint,
 are kept.
 """
 
@@ -45,7 +45,7 @@ def is_loaded(directory: Path) -> bool:
 
 
 def load(engine: Engine, mark: Mark, directory: Path, stop: threading.Event, *, pages: bool = True) -> None:
-    """Replace the store in a directory with a checkpoint; without ``pages`` all but its files of pages.
+    """Replace the store in a directory with a checkpoint; without ``pages`` all but its bulk files.
 
     Raises ``BackupStopped`` when ``stop`` is set, ``FileNotFoundError`` where the checkpoint was replaced by a newer
     one meanwhile, ``BackupDamaged``, ``TargetFailed``, or another ``StoreError``.

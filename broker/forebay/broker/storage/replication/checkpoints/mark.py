@@ -45,7 +45,7 @@ class Mark:
 
     @property
     def place(self) -> ReaderPosition:
-        """Place of a reader that begins behind it."""
+        """Place of a reader that begins after it."""
         return ReaderPosition(self.position, self.epoch, bytes.fromhex(self.owner), self.group)
 
     def encode(self) -> bytes:

@@ -8,7 +8,7 @@ what was there: a fence of a higher epoch ends it. So these positions keep somet
   another owner was refused. Were it free, that owner could create it, and would take the group for durable.
 
 Records that counted are deleted: only their own writer can create one again, with the same content, and the position
-behind its last one has a fence.
+after its last one has a fence.
 
 The trim has three steps, each of which may be repeated, also by several brokers at once:
 

@@ -43,7 +43,7 @@ class JournalEmpty(StoreError):
 
 
 class JournalInUse(StoreError):
-    """A broker owns the journal, or has taken it over meanwhile."""
+    """A broker owns the journal, or has just taken it over."""
 
     def __init__(self, journal: str, owner: str) -> None:
         """Name the journal and its owner."""

@@ -1,6 +1,6 @@
-"""End of a journal: a fence once its owner has ended or is silent, and a last record behind it.
+"""End of a journal: a fence once its owner has ended or is silent, and a last record after it.
 
-No broker takes over behind that record, and no former owner confirms anything behind the fence.
+No broker takes over after that record, and no former owner confirms anything after the fence.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class JournalEnd:
         """``store`` has the newest checkpoint. Raises ``ReplicaUnusable``.
 
         ``silence_s`` is the silence after which an owner counts as ended, ``clock`` is monotonic, in seconds. Without
-        ``pages`` the store gets no files of pages.
+        ``pages`` the store gets no bulk files.
         """
         self._engine: Final = engine
         self._pages: Final = pages
@@ -58,7 +58,7 @@ class JournalEnd:
 
     @property
     def place(self) -> ReaderPosition:
-        """Place behind the last record that was read."""
+        """Place after the last record that was read."""
         return self._reader.place
 
     @property
@@ -99,7 +99,7 @@ class JournalEnd:
             self._wait(min(POLL_S, self._silence_s / 4))
 
     def take_over(self, endpoint: str) -> Owner | None:
-        """Fence the owner; returns None where another process has ended the journal meanwhile.
+        """Fence the owner; returns None where another process has ended the journal.
 
         ``endpoint`` is named in the fence. Raises ``JournalInUse``, and as ``read`` does.
         """
@@ -129,14 +129,14 @@ class JournalEnd:
                 raise EngineAway(f"{self._engine.address} did not confirm the end of the journal") from fenced
             if isinstance(fenced.__cause__, RecordDamaged):
                 raise ReplicaUnusable(str(fenced)) from fenced
-            raise JournalInUse(self._engine.address, "a broker that has taken it over meanwhile") from fenced
+            raise JournalInUse(self._engine.address, "a broker that has taken it over") from fenced
         finally:
             limit.cancel()
 
     def release(self, owner: Owner) -> None:
         """Return the journal to the brokers of its shard.
 
-        Without an answer, or behind another owner, they take it over after their silence.
+        Without an answer, or where another owner has fenced this one, they take it over after their silence.
         """
         limit = threading.Timer(END_S, owner.end)
         limit.start()

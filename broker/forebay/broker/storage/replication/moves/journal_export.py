@@ -1,13 +1,13 @@
 """Export of a journal into a new data directory, which a broker without a journal serves.
 
-    1   the newest checkpoint and the records behind it are read into a working folder beside the directory
+    1   the newest checkpoint and the records after it are read into a working folder beside the directory
     2   once the owner has ended, or is silent for long enough, a fence takes the journal over, as a broker does
     3   the store loses its position in the journal, and gets the epoch of the fence as its start count
-    4   an `EXPORT` record ends the journal: no broker takes over behind it
+    4   an `EXPORT` record ends the journal: no broker takes over after it
     5   the working folder becomes the directory
 
-So nothing is confirmed behind the export, and the next start on the directory is above every owner epoch. An export
-that was interrupted is run again: behind 4 it reads up to that record, and needs no fence.
+So nothing is confirmed after the export, and the next start on the directory is above every owner epoch. An export
+that was interrupted is run again: after step 4 it reads up to that record, and needs no fence.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
 """Removal of a shard from its fleet, once its sinks have no unsettled records and no broker owns it.
 
-    1   the newest checkpoint, without its files of pages, and the records behind it are read into a working folder
+    1   the newest checkpoint, without its bulk files, and the records after it are read into a working folder
     2   once the owner has ended, or is silent for long enough, a fence takes the journal over, as a broker does
-    3   an `EXPORT` record without a place ends the journal: no broker takes over behind it
+    3   an `EXPORT` record without a place ends the journal: no broker takes over after it
     4   the object of the shard in the directory of the fleet is deleted: clients find the shard no more
     5   on demand the checkpoint of an empty store is made in front of that record, which trims everything else
 
 A shard that was exported continues in a directory, with its records: of 1 to 3 nothing is left to do.
 
-What is left behind 5 are fences and the last record, a few hundred bytes each: they stop former owners and brokers that
-are started again. A removal that was interrupted is run again, and so is one behind which a broker that was frozen has
-written its hint once more.
+After step 5 only fences and the last record are left, a few hundred bytes each: they stop former owners and brokers
+that are started again. A removal that was interrupted is run again, and so is one after which a broker that was frozen
+has written its hint once more.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class ShardRemoval:
         end: JournalEnd,
         trim: Callable[[JournalEnd], None],
     ) -> None:
-        """``store`` has the newest checkpoint of the journal, and ``end`` applies the records behind it.
+        """``store`` has the newest checkpoint of the journal, and ``end`` applies the records after it.
 
         ``trim`` deletes everything in front of the end.
         """
@@ -148,7 +148,7 @@ class ShardRemoval:
                 self._end.append(owner, "")
             self._end.read()
         except Trimmed as trimmed:
-            raise JournalInUse(self.journal, "a broker that has made a checkpoint meanwhile") from trimmed
+            raise JournalInUse(self.journal, "a broker that has made a checkpoint") from trimmed
 
     def _check_settled(self) -> None:
         try:
@@ -226,7 +226,7 @@ def checked_removal(
 def unsettled_records(store: Store) -> Iterator[tuple[str, int]]:
     """Yield each sink of a store, and the unsettled records of its subscription that has most of them.
 
-    Behind the stored end of a partition there may be settled ones, which were only in memory.
+    Beyond the stored end of a partition there may be settled ones, which were only in memory.
 
     Raises ``Undecodable`` and ``StoreError``.
     """

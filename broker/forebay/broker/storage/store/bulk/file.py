@@ -1,4 +1,4 @@
-"""Bulk file: values written once, one behind the other, and the table of their places.
+"""Bulk file: values written once, one after the other, and the table of their places.
 
     table     magic "FBBF", layout u8, items u32, bytes of what follows u32; per item: length of the key u16, key,
               length of the value u64; CRC-32 of all this u32

@@ -246,8 +246,8 @@ class BulkFiles:
         with self._lock:
             done = self._given_back.setdefault(path, set())
         wanted = [key for key in opened.places if first <= key < end and key in deleted and key not in done]
-        for begin, behind in _joined(opened.places[key] for key in wanted):
-            if not give_back(opened.handle, begin, behind - begin):
+        for begin, stop in _joined(opened.places[key] for key in wanted):
+            if not give_back(opened.handle, begin, stop - begin):
                 return  # the space is released with the file
         done.update(wanted)
 
@@ -268,11 +268,11 @@ class BulkFiles:
         except FileNotFoundError:
             self._check_folder()
             if self._is_listed(named) and not quietly:
-                _log.error("file of pages is missing path=%s", named.path)
+                _log.error("bulk file is missing path=%s", named.path)
             return None
         except Unreadable as damage:
             if not quietly:
-                _log.error("file of pages cannot be read cause=%s", damage)
+                _log.error("bulk file cannot be read cause=%s", damage)
             return None
         with self._lock:
             if self._is_listed(named):  # else it was removed meanwhile: its space is released with the last descriptor

@@ -1,14 +1,14 @@
 """Checkpoint of an open database: its files as of one instant, without a flush or a sync.
 
 RocksDB's own checkpoint flushes the memory, syncs several files one after the other, and its binding holds up all
-threads of the process meanwhile: more than 150 ms on a busy disk. This one needs no sync, as a checkpoint that is lost
-with the power is useless anyway, and takes the log instead of a flush.
+threads of the process for that time: more than 150 ms on a busy disk. This one needs no sync, as a checkpoint that is
+lost with the power is useless anyway, and takes the log instead of a flush.
 
 Tables are linked, and so are logs that are complete; the current log and the manifest are copied. RocksDB deletes a
 table or a log only after its manifest has grown by the entry that says so, and names a new one there only when it is
 whole. So if the manifest has not grown since its length was read, everything that its copy names was linked. The caller
-keeps writes away meanwhile; background work continues, and the tables that it is writing may be linked too: no manifest
-names them, and the store that opens the checkpoint deletes them.
+keeps writes away during all of it. Background work continues, and the tables that it is writing may be linked too: no
+manifest names them, and the store that opens the checkpoint deletes them.
 """
 
 from __future__ import annotations

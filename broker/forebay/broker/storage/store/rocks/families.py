@@ -5,7 +5,7 @@ when the new one is complete and durable, so of two generations after a crash th
 families as they are created, and its log has only these numbers: the first generation is always created in the same
 order, so that a log can be read even if the list of families is lost.
 
-An iteration ends at damage, and one that begins behind it continues. A binary search finds that place.
+An iteration ends at damage, and one that begins after it continues. A binary search finds that place.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Broken = tuple[type[StoreError], ...]
 END: Final = b"\xff" * 64
 """Above every key."""
 _WIDTH: Final = 48
-"""Bytes of the numbers that represent keys in the binary search behind damage."""
+"""Bytes of the numbers that represent keys in the binary search after damage."""
 _BATCH: Final = 1_000
 
 
@@ -74,12 +74,12 @@ def readable(
             iterator.next()
         if _whole(iterator, family, broken):
             return
-        behind = _behind(table, family, first, broken)
-        lost.append((first, behind if behind is not None else END))
-        first = behind
+        after = _after(table, family, first, broken)
+        lost.append((first, after if after is not None else END))
+        first = after
 
 
-def _behind(table: Rdict, family: Family, first: bytes, broken: Broken) -> bytes | None:
+def _after(table: Rdict, family: Family, first: bytes, broken: Broken) -> bytes | None:
     """Return the lowest key from which an iteration continues; None if nothing readable is left."""
     low, high = _number(first), _number(END)
     step = 1

@@ -239,7 +239,7 @@ class RocksStore:
             self._synced.note(sequence, self._marks)
 
     def remove_bulk_from(self, first: bytes) -> None:
-        """Remove the files of pages with no key below ``first``, which no batch names. Raises ``StoreFailed``."""
+        """Remove the bulk files with no key below ``first``, which no batch names. Raises ``StoreFailed``."""
         with self._changing("ingest"):
             self._bulk.remove_from(first)
 
@@ -388,14 +388,14 @@ class RocksStore:
             return self._bulk.lasts
 
     def flush(self) -> None:
-        """Write out what is in memory; see ``SnapshotSource.flush``. Other threads run meanwhile."""
+        """Write out what is in memory; see ``SnapshotSource.flush``. Other threads are not blocked."""
         with self._calling("flush"):
             self._refuse_fenced("flush")
             for table in list(self._families.values()):
                 table.flush(True)
 
     def checkpoint(self, into: Path) -> list[Path]:
-        """Make the files of a snapshot; see ``SnapshotSource.checkpoint``. Other threads run meanwhile."""
+        """Make the files of a snapshot; see ``SnapshotSource.checkpoint``. Other threads are not blocked."""
         with self._calling("checkpoint"):
             self._refuse_fenced("checkpoint")
             if not link_checkpoint(self._directory.database, into / "db"):

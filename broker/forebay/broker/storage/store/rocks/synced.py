@@ -1,6 +1,6 @@
 """Sequence of the last synced write, outside of the log: a start thereby detects a lost end of it.
 
-RocksDB reads a damaged log up to the damage, because a log looks like that after a power loss, when no record behind
+RocksDB reads a damaged log up to the damage, because a log looks like that after a power loss, when no record after
 that point was confirmed. The sequence in this file distinguishes the two cases. It is written after each sync, without
 a sync of its own: after a kill it is exact, and after a power loss it is at worst too low. The marks of the broker are
 stored beside it.

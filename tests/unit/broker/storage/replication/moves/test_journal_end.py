@@ -1,4 +1,4 @@
-"""End of a journal: the place of its last record, its owners, and a store without files of pages."""
+"""End of a journal: the place of its last record, its owners, and a store without bulk files."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_an_owner_that_takes_over_right_before_the_last_record_is_in_use(engine:
         with closing(owner), closing(own(engine, tmp_path / "b")) as other:
             other.commit([], [PUT])
 
-            with pytest.raises(JournalInUse, match="has taken it over meanwhile"):
+            with pytest.raises(JournalInUse, match="has taken it over;"):
                 end.append(owner, "")
             other.commit([], [PUT])
 

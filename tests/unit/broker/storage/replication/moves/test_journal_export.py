@@ -128,7 +128,7 @@ def test_no_broker_takes_an_exported_journal_over(engine: MemoryEngine, tmp_path
     assert engine.records == before
 
 
-def test_a_former_owner_confirms_nothing_behind_the_export(engine: MemoryEngine, tmp_path: Path) -> None:
+def test_a_former_owner_confirms_nothing_after_the_export(engine: MemoryEngine, tmp_path: Path) -> None:
     with closing(own(engine, tmp_path / "a")) as frozen:
         moved_out(engine, tmp_path / "out")
 
@@ -200,7 +200,7 @@ def test_a_broker_that_takes_over_before_the_end_of_the_journal_keeps_it(engine:
             engine.records[position] = b"".join(encode_record(Header(RecordKind.FENCE, 9, b"b" * 16)))
 
     engine.before_create = fence_first
-    with pytest.raises(JournalInUse, match="taken it over meanwhile"):
+    with pytest.raises(JournalInUse, match="taken it over;"):
         moved_out(engine, tmp_path / "out")
 
     assert not (tmp_path / "out").exists()
@@ -225,21 +225,21 @@ def test_a_damaged_record_in_the_place_of_the_end_is_named_and_is_no_other_owner
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(("before", "behind"), [("FENCE", ""), ("", "FENCE"), ("EXPORT", ""), ("", "EXPORT")])
-def test_an_export_that_was_killed_is_run_again(before: str, behind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("before", "after"), [("FENCE", ""), ("", "FENCE"), ("EXPORT", ""), ("", "EXPORT")])
+def test_an_export_that_was_killed_is_run_again(before: str, after: str, tmp_path: Path) -> None:
     engine = KillingEngine()
     shard = Checkpointed(engine, tmp_path / "a")
     with closing(shard.store):
         wanted = data_of(shard.store)
-    engine.killed_before, engine.killed_behind = before, behind
+    engine.killed_before, engine.killed_after = before, after
     with pytest.raises(Killed):
         moved_out(engine, tmp_path / "out")
-    engine.killed_before = engine.killed_behind = ""
+    engine.killed_before = engine.killed_after = ""
     assert not (tmp_path / "out").exists()
 
     made = moved_out(engine, tmp_path / "out")
 
-    assert made.was_ended is (behind == "EXPORT")
+    assert made.was_ended is (after == "EXPORT")
     assert data_in(tmp_path / "out") == wanted
 
 
@@ -365,7 +365,7 @@ def test_a_record_that_cannot_be_read_ends_the_export(engine: MemoryEngine, tmp_
 
 
 def test_a_follower_that_fences_ahead_of_the_end_stops(engine: MemoryEngine, tmp_path: Path) -> None:
-    """Fences behind the end count for no reader, whichever of both was first in time."""
+    """Fences beyond the end count for no reader, whichever of both was first in time."""
     own(engine, tmp_path / "a").close()
     made = moved_out(engine, tmp_path / "out")
     fence = b"".join(encode_record(Header(RecordKind.FENCE, made.epoch + 1, b"c" * 16)))

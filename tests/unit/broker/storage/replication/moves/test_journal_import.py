@@ -69,7 +69,7 @@ def test_the_imported_store_is_owned_at_once_since_it_has_no_owner(
     moved_in(engine, directory)
 
     with closing(own_new(engine, tmp_path / "new")) as store:
-        assert store.owner.position == 2  # behind the claim and the fence
+        assert store.owner.position == 2  # after the claim and the fence
 
 
 def test_an_import_changes_nothing_in_the_directory(engine: Engine, directory: Path) -> None:
@@ -183,7 +183,7 @@ def test_damaged_state_ends_the_import_before_it_claims_the_journal(engine: Engi
 
 
 @pytest.mark.parametrize(
-    ("before", "behind"),
+    ("before", "after"),
     [
         ("IMPORT", ""),
         ("", "IMPORT"),
@@ -196,13 +196,13 @@ def test_damaged_state_ends_the_import_before_it_claims_the_journal(engine: Engi
     ],
 )
 def test_an_import_that_was_killed_is_completed_by_the_next_and_until_then_no_broker_serves_a_part(
-    before: str, behind: str, directory: Path, tmp_path: Path
+    before: str, after: str, directory: Path, tmp_path: Path
 ) -> None:
     engine = KillingEngine()
-    engine.killed_before, engine.killed_behind = before, behind
+    engine.killed_before, engine.killed_after = before, after
     with pytest.raises(Killed):
         moved_in(engine, directory)
-    engine.killed_before = engine.killed_behind = ""
+    engine.killed_before = engine.killed_after = ""
     is_claimed, is_complete = 0 in engine.records, Marks(engine).refresh() is not None
     if is_claimed and not is_complete:
         with pytest.raises(ReplicaUnusable, match="an import into memory:// is not complete"):

@@ -219,7 +219,7 @@ def size_of(folder: Path) -> int:
 
 
 @pytest.mark.parametrize("point", ["EXPORT", "marks", "voided"])
-@pytest.mark.parametrize("moment", ["killed_before", "killed_behind"])
+@pytest.mark.parametrize("moment", ["killed_before", "killed_after"])
 def test_a_removal_that_was_killed_is_completed_by_the_next_one(
     fleet: ShardDirectory, tmp_path: Path, point: str, moment: str
 ) -> None:

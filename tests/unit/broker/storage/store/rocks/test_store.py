@@ -301,7 +301,7 @@ def test_a_file_of_bulk_that_is_missing_costs_its_pages_alone(
     next(path for path in (host.directory / "bulk").iterdir() if path.name.startswith(b"a".hex())).unlink()
 
     assert host.store.get_many(Family.BULK, [b"a", b"b"]) == [None, b"2"]
-    assert "file of pages is missing" in caplog.text
+    assert "bulk file is missing" in caplog.text
     host.store.close()
     host.store = RocksStore(host.directory)
     assert host.store.get_many(Family.BULK, [b"a", b"b"]) == [None, b"2"]

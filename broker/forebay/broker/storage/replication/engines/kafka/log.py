@@ -52,7 +52,7 @@ class Log(Protocol):
         ...
 
     def ends(self) -> tuple[int, int]:
-        """Return the first offset, and the one behind the last confirmed message. Raises ``EngineAway``."""
+        """Return the first offset, and the one after the last confirmed message. Raises ``EngineAway``."""
         ...
 
     def append(self, key: bytes, value: bytes, delivered: Delivered) -> None:

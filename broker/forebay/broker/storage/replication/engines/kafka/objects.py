@@ -5,7 +5,7 @@ Every reader applies the same rule, so that of two writers who create one name a
 - CREATE has an effect unless its name has an object. PUT replaces, DELETE removes.
 - CARRY moves an object to later offsets, so that everything before its *base* can be deleted. It has an effect unless
   the object has changed since it came to be, or what is before the base, and more, is cut.
-- ABANDON ends a change that is not complete, which otherwise would keep everything behind its first part.
+- ABANDON ends a change that is not complete, which otherwise would keep everything after its first part.
 
 A topic that is cut at a base begins with messages whose effect depended on what was cut: a creation that failed then
 looks like one that succeeded. So what a reader finds counts only once it has read to the end of the topic, where the
@@ -84,7 +84,7 @@ class Objects:
         """Bytes of all messages before each offset, from ``begin`` on."""
         self._sizes_begin = begin
         self.carried_end = 0
-        """Offset behind the last carry."""
+        """Offset after the last carry."""
         self.live_bytes = 0
         """Bytes of all objects."""
 

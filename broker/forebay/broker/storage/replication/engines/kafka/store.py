@@ -33,7 +33,7 @@ SMALL_BYTES: Final = 64 << 10
 IN_FLIGHT_MAX: Final = 8
 """Unconfirmed messages of one change."""
 READS_MAX: Final = 5
-"""Times that a read begins again because what it reads was carried meanwhile."""
+"""Times that a read begins again because what it reads was carried away."""
 
 _T = TypeVar("_T")
 
@@ -46,7 +46,7 @@ class _Pending:
         self.sent = 0
         self.confirmed = 0
         self.end = 0
-        """Offset behind its last message that is confirmed."""
+        """Offset after its last message that is confirmed."""
         self.known_end = 0
         """End of the topic as it was known when its first message was sent; no message of it can be below."""
         self.error: str | None = None
@@ -75,7 +75,7 @@ class TopicStore:
         self._pending: dict[int, _Pending] = {}
         self._in_flight = 0
         self._own: dict[int, tuple[Header, int, bytes]] = {}
-        """Own messages by offset that are confirmed, and behind one that is not known yet."""
+        """Own confirmed messages by offset that follow one that is not known yet."""
         self._objects: Objects | None = None
         self._refreshed_at = -FRESH_S
         self.cache: Final = MessageCache()
@@ -119,7 +119,7 @@ class TopicStore:
             pending = _Pending(self._number)
             self._number += 1
             self._pending[pending.number] = pending
-        # A deletion is one message: a reader behind a cut between its parts would not see it.
+        # A deletion is one message: a reader after a cut between its parts would not see it.
         values = map(bytes, pieces) if kind is MessageKind.DELETE else _cut(pieces, self._part_bytes)
         try:
             part, value = 0, None
@@ -216,7 +216,7 @@ class TopicStore:
             if pending.error is not None:
                 raise self._log.away(pending.error)
             if pending.has_effect is None:
-                raise self._log.away("another broker has ended what took too long, or the topic was cut meanwhile")
+                raise self._log.away("another broker has ended what took too long, or the topic was cut")
             return pending.has_effect
 
     # -- reads
@@ -315,7 +315,7 @@ class TopicStore:
                         objects = self._read_all(begin, last)
                     else:
                         self._read_to(objects, last if end is None else end)
-                except OffsetsGone:  # a base was cut: what was carried is behind it
+                except OffsetsGone:  # a base was cut: what was carried is after it
                     objects = None
                     continue
                 with self._changed:
@@ -339,7 +339,7 @@ class TopicStore:
         with self._changed:
             for pending in self._pending.values():
                 if pending.sent and pending.has_effect is None and self._objects is not None:
-                    pending.error = "its outcome is unknown, since the topic was cut meanwhile"
+                    pending.error = "its outcome is unknown, since the topic was cut"
             self._objects = objects
             self._changed.notify_all()
         return objects

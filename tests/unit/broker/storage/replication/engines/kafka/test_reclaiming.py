@@ -93,7 +93,7 @@ def test_a_change_that_its_writer_left_is_ended_before_a_cut_and_has_no_effect_t
         assert reclaim(store) > 0
         yield b"rest"
 
-    with pytest.raises(EngineAway, match="its outcome is unknown, since the topic was cut meanwhile"):
+    with pytest.raises(EngineAway, match="its outcome is unknown, since the topic was cut"):
         other.put("file", pieces())
 
     for reader in (store, other, opened(topic)[0]):
