@@ -84,7 +84,7 @@ def everything_stored() -> list[str]:
 
 
 def sealed(content: bytes) -> bytes:
-    """Content behind its checksum and the number of the layout."""
+    """Content after its checksum and the number of the layout."""
     return zlib.crc32(content).to_bytes(4, "big") + b"\1" + content
 
 

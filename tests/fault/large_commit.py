@@ -272,7 +272,7 @@ class Campaign:
             store.close()
 
     def _look_at_values(self, journal: Journal, partition: int) -> None:
-        """The last epoch's index entries: as many as its records, without a hole, and nothing behind them."""
+        """The last epoch's index entries: as many as its records, without a hole, and nothing after them."""
         per_partition = self._size.records // self._size.partitions
         epoch = self.report.epochs - 1
         found = journal.scan_all(

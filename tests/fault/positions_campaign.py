@@ -41,7 +41,7 @@ RUN_S_MAX: Final = 0.3
 """Longest time from a start, or from the first record of a process, to its kill."""
 
 AT_WORK: Final = 0.7
-"""Share of the kills at a moment behind the first record; the others hit the start as well."""
+"""Share of the kills at a moment after the first record; the others hit the start as well."""
 
 TWO_AT_ONCE: Final = 0.2
 """Share of the kills before which a second process takes over."""
@@ -176,7 +176,7 @@ class Watch(threading.Thread):
             self._told(f"partition {partition}: saved position {position.offset} contradicts records {wrong[:5]}")
 
     def stop(self) -> None:
-        """End behind a last look."""
+        """End after a last look."""
         self._stopping.set()
         self.join()
         self.look()

@@ -17,7 +17,7 @@ MIB = 1 << 20
 
 
 @pytest.mark.slow
-def test_pages_behind_a_log_that_was_lost_as_a_whole_do_not_share_the_numbers_of_those_before(
+def test_pages_after_a_log_that_was_lost_as_a_whole_do_not_share_the_numbers_of_those_before(
     launcher: StoppingLauncher, listen: str, tmp_path: Path
 ) -> None:
     store = tmp_path / "store"

@@ -66,7 +66,7 @@ def found_in(store: MemoryStore) -> tuple[list[bytes], bool, int]:
 
 
 @pytest.mark.parametrize("action", ["ingest", "write", "sync"])
-def test_an_append_whose_store_fails_is_not_acknowledged_and_none_behind_it_is(served: Served, action: Action) -> None:
+def test_an_append_whose_store_fails_is_not_acknowledged_and_none_after_it_is(served: Served, action: Action) -> None:
     served.fail(action)
 
     with failure(Reason.STORE_FENCED) as later:
@@ -102,7 +102,7 @@ def test_an_append_whose_sync_failed_is_stored_as_a_whole_or_not_at_all_after_a_
     assert (balances, pending) == (True, len(values))
 
 
-def test_a_page_that_waits_behind_the_failure_is_not_acknowledged_either(served: Served) -> None:
+def test_a_page_that_waits_after_the_failure_is_not_acknowledged_either(served: Served) -> None:
     with PublishCall(served.server.endpoint, SINK, "writer") as call:
         served.store.fail_next("write")
         for sequence in range(20):

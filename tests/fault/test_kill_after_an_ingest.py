@@ -27,13 +27,13 @@ def publish(client: Client, values: list[bytes]) -> None:
 
 
 def files(directory: Path) -> set[str]:
-    """The names of the files of pages."""
+    """The names of the bulk files."""
     return {path.name for path in (directory / "bulk").iterdir()}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kills", [1, 2])
-def test_pages_behind_a_kill_between_an_ingest_and_its_batch_are_whole_when_the_orphans_are_gone(
+def test_pages_after_a_kill_between_an_ingest_and_its_batch_are_whole_when_the_orphans_are_gone(
     kills: int, launcher: StoppingLauncher, listen: str, in_memory: Path
 ) -> None:
     """Kill between an ingest and its batch, restart, new pages, orphan removal: the new pages are whole."""

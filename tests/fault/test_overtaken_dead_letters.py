@@ -1,7 +1,7 @@
 """A broker is killed while a purge or a seek waits behind a dead letter that is queued and left out of a full group.
 
 The store is held at a write meanwhile, so that the order is the same each time; then the broker goes on, and dies
-behind each of the writes that follow in turn.
+after each of the writes that follow in turn.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def reject(call: DeliverCall, first: pb.Delivery) -> None:
 
 
 def overtake(client: Client, how: str) -> None:
-    """Purge the sink, or move the subscription behind all that is there; the broker may die of it."""
+    """Purge the sink, or move the subscription after all that is there; the broker may die of it."""
     try:
         if how == "purge":
             client.sinks.purge(SINK)
@@ -76,7 +76,7 @@ def publish(client: Client, record: bytes) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("dies_at", range(1, WRITES + 1))
 @pytest.mark.parametrize("how", ["purge", "seek"])
-def test_a_purge_or_seek_behind_a_dead_letter_that_waits_for_room_never_becomes_durable_before_it(
+def test_a_purge_or_seek_after_a_dead_letter_that_waits_for_room_never_becomes_durable_before_it(
     how: str, dies_at: int, launcher: StoppingLauncher, listen: str, in_memory: Path
 ) -> None:
     store = in_memory / "store"

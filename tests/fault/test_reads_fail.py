@@ -38,7 +38,7 @@ def failing_reads(pid: int, log: Path) -> Iterator[None]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [200, 70_000], ids=["from tables", "from files of pages"])
+@pytest.mark.parametrize("size", [200, 70_000], ids=["from tables", "from bulk files"])
 def test_nothing_is_dropped_while_reads_fail_and_all_is_delivered_when_they_work_again(
     size: int, tmp_path: Path
 ) -> None:

@@ -33,7 +33,7 @@ def until_draining(client: Client) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("signals", [1, 2], ids=["once", "twice"])
-def test_an_append_behind_a_sigterm_is_refused_and_one_before_it_becomes_durable(
+def test_an_append_after_a_sigterm_is_refused_and_one_before_it_becomes_durable(
     signals: int, launcher: StoppingLauncher, listen: str, tmp_path: Path
 ) -> None:
     store = tmp_path / "store"

@@ -26,7 +26,7 @@ PARTITIONS: Final = 2
 PAUSE_S: Final = 0.01
 LARGE_EACH: Final = 50
 LARGE_BYTES: Final = 70_000
-"""Large ones make the broker open, fill and remove files of pages."""
+"""Large ones make the broker open, fill and remove bulk files."""
 KEEPALIVE_S: Final = 30.0
 KEEPALIVE_TIMEOUT_S: Final = 5.0
 

@@ -272,7 +272,7 @@ class FleetCampaign(Campaign):
 
 
 def unexplained(lines: Iterable[str]) -> Iterator[str]:
-    """Leave out of a log an engine that is cut off, and what fails behind a fence: all that was under way."""
+    """Leave out of a log an engine that is cut off, and what fails after a fence: all that was under way."""
     was_fenced = False
     for line in lines:
         was_fenced = FENCED in line or (was_fenced and OWNS not in line)

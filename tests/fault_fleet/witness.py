@@ -19,7 +19,7 @@ from tests.fault_fleet.fleet import Member, Service
 
 SINK: Final = "witnessed"
 PAUSE_S: Final = 0.05
-"""Between two records, and behind a call that failed."""
+"""Between two records, and after a call that failed."""
 SETTINGS: Final = ClientSettings(
     call_timeout_s=5.0,
     retry=RetryPolicy(tries_max=1),

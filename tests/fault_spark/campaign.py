@@ -174,7 +174,7 @@ class Campaign:
         until = time.monotonic() + PROGRESS_S
         while committed(self._checkpoint) == before:
             if time.monotonic() > until:
-                raise AssertionError(f"no micro-batch behind {before} within {PROGRESS_S:g} s; see {self._work.folder}")
+                raise AssertionError(f"no micro-batch after {before} within {PROGRESS_S:g} s; see {self._work.folder}")
             time.sleep(TICK_S)
 
     def _kill_one(self, plan: Round) -> int:

@@ -135,7 +135,7 @@ def copied(spark: SparkSession, work: Work) -> DataFrame:
 def numbers(spark: SparkSession, work: Work) -> DataFrame:
     """The source: a number is its row's value, filled up with points, and spread by key over the sink's partitions.
 
-    Where it is slow, attempts behind the first of a task leave a file behind, named by task and attempt.
+    Where it is slow, attempts after the first of a task leave a file behind, named by task and attempt.
     """
     pause_s = work.pause_ms / 1000
     hangs = work.first_attempt_hangs

@@ -37,7 +37,7 @@ def to_the_end(marked: Marked, wanted: Work) -> None:
 
 
 @pytest.mark.parametrize("moment", ["request", "answer"])
-def test_a_driver_killed_before_or_behind_a_commit_commits_the_batch_again_and_once(
+def test_a_driver_killed_before_or_after_a_commit_commits_the_batch_again_and_once(
     serving: Serving, marked: Marked, tmp_path: Path, moment: Moment
 ) -> None:
     with CommitProxy(serving.endpoint) as proxy:

@@ -90,5 +90,5 @@ def test_a_slow_attempt_that_is_overtaken_by_its_copy_leaves_each_row_once(
 
 
 def second_attempts(done: Work) -> list[str]:
-    """The attempts that came behind a first one."""
+    """The attempts that came after a first one."""
     return [found.name for found in Path(done.folder).glob("attempt-0-[1-9]*")]

@@ -66,7 +66,7 @@ class Caller:
         return await (self._answers(method, data) if method.server_streaming else self._answer(method, data))
 
     def _tame(self, method: MethodDescriptor, request: Any) -> None:
-        """Leave something for the calls behind this one: their sinks, and time."""
+        """Leave something for the calls after this one: their sinks, and time."""
         if method.name == "Pull" and request.wait.seconds > 0:
             request.ClearField("wait")
         if method.name == "DeleteSink" and not self._chance.once_in(300):

@@ -1,6 +1,6 @@
 """Values for the fields of requests: usual ones, ones at their bounds, and ones that nobody expects.
 
-A fuzzer that sends only nonsense never comes behind the first check. So most values are of things that exist: names of
+A fuzzer that sends only nonsense never gets past the first check. So most values are of things that exist: names of
 sinks, owner epochs that a delivery told, tickets that were given.
 """
 

@@ -191,7 +191,7 @@ def test_consumers_with_saved_positions_continue_after_the_loss_of_the_disk(tmp_
     assert [gap.reason for gaps in told.values() for gap in gaps] == [DropReason.RESTORED] * 2
 
 
-def test_a_reader_that_is_ahead_of_the_backup_is_notified_and_continues_behind_the_gap(
+def test_a_reader_that_is_ahead_of_the_backup_is_notified_and_continues_after_the_gap(
     tmp_path: Path, backup: Commands
 ) -> None:
     with BrokerServer.on_disk(settings(tmp_path)) as server, Client(server.endpoint) as client:

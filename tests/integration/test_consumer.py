@@ -58,7 +58,7 @@ def read_all(consumer: CheckpointedConsumer) -> list[Place]:
         return [place for batch in consumer for place in places(batch)]
 
 
-def test_a_consumer_resumes_behind_what_it_finished(
+def test_a_consumer_resumes_after_what_it_finished(
     client: Client, consumer: Callable[..., CheckpointedConsumer]
 ) -> None:
     client.sinks.create("orders", partitions=3)
@@ -277,7 +277,7 @@ def test_a_start_offset_that_is_not_there_is_an_error_and_another_one_can_be_nam
         assert [place for batch in one for place in places(batch)] == [(0, 4)]
 
 
-def test_a_start_offset_that_was_trimmed_begins_at_the_earliest_record_behind_a_gap_by_policy(
+def test_a_start_offset_that_was_trimmed_begins_at_the_earliest_record_after_a_gap_by_policy(
     client: Client, consumer: Callable[..., CheckpointedConsumer]
 ) -> None:
     client.sinks.create("orders", buffer_page_size=1)
@@ -293,7 +293,7 @@ def test_a_start_offset_that_was_trimmed_begins_at_the_earliest_record_behind_a_
     assert places(batch) == [(0, 4)]
 
 
-def test_dropped_records_behind_a_start_offset_are_a_gap_and_no_error(
+def test_dropped_records_after_a_start_offset_are_a_gap_and_no_error(
     client: Client, consumer: Callable[..., CheckpointedConsumer]
 ) -> None:
     client.sinks.create("orders", buffer_page_size=1, max_disk_cache=2, overflow=Overflow.DROP_OLDEST)
@@ -308,7 +308,7 @@ def test_dropped_records_behind_a_start_offset_are_a_gap_and_no_error(
     assert [place for batch in found for place in places(batch)] == [(0, offset) for offset in range(1, 5)]
 
 
-def test_dropped_records_behind_a_saved_position_are_a_gap_and_no_error(
+def test_dropped_records_after_a_saved_position_are_a_gap_and_no_error(
     client: Client, consumer: Callable[..., CheckpointedConsumer]
 ) -> None:
     client.sinks.create("orders", buffer_page_size=1, max_disk_cache=2, overflow=Overflow.DROP_OLDEST)
@@ -356,7 +356,7 @@ def unsettled(client: Client, name: str = "default") -> int:
     return client.sinks.stats("orders").pending(name)
 
 
-def test_records_of_a_subscription_are_settled_behind_the_save_and_not_before(
+def test_records_of_a_subscription_are_settled_after_the_save_and_not_before(
     client: Client, consumer: Callable[..., CheckpointedConsumer]
 ) -> None:
     client.sinks.create("orders", partitions=2)
@@ -460,7 +460,7 @@ def test_partitions_that_a_first_start_left_out_begin_at_the_start_point_of_the_
 
     found = read_all(in_store(client, shared, follow=False))
 
-    assert sorted(found) == [(2, 3), (3, 0)]  # new behind the first start, and added since
+    assert sorted(found) == [(2, 3), (3, 0)]  # new after the first start, and added since
 
 
 def test_a_start_offset_that_does_not_fit_one_partition_leaves_no_position_in_another(

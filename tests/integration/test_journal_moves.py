@@ -134,7 +134,7 @@ def test_a_broker_that_serves_is_neither_imported_nor_exported(broker: Broker) -
         assert [record.value for record in replay if isinstance(record, ReplayedRecord)] == [b"1"]
 
 
-def test_a_frozen_owner_confirms_nothing_behind_the_export_and_no_broker_takes_over(
+def test_a_frozen_owner_confirms_nothing_after_the_export_and_no_broker_takes_over(
     broker: Broker, tmp_path: Path
 ) -> None:
     with broker.serve_shard("a") as owner:

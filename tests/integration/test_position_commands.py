@@ -35,7 +35,7 @@ def said(broker: BrokerServer, capsys: pytest.CaptureFixture[str], *words: str) 
     return json.loads(capsys.readouterr().out)
 
 
-def test_positions_are_listed_with_the_records_behind_them_and_deleted(
+def test_positions_are_listed_with_the_records_after_them_and_deleted(
     broker: BrokerServer, orders: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     [listed] = said(broker, capsys, "position", "list")

@@ -254,7 +254,7 @@ def test_a_consumer_without_a_position_in_the_restored_broker_is_warned_that_one
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["opened before the backup", "opened after the backup"])
 @pytest.mark.parametrize("kind", ["broker", "file"])
-def test_a_consumer_that_stays_open_continues_and_saves_behind_the_gap(
+def test_a_consumer_that_stays_open_continues_and_saves_after_the_gap(
     broker: BackedUpBroker, client: Client, tmp_path: Path, kind: str, is_known: bool
 ) -> None:
     store = "broker:" if kind == "broker" else f"file://{tmp_path / 'positions'}"
@@ -282,7 +282,7 @@ def test_a_consumer_that_stays_open_continues_and_saves_behind_the_gap(
 # -- readers and subscriptions that stay open
 
 
-def test_a_replay_that_stays_open_is_notified_of_the_gap_and_continues_behind_it(
+def test_a_replay_that_stays_open_is_notified_of_the_gap_and_continues_after_it(
     broker: BackedUpBroker, client: Client
 ) -> None:
     publish(client, 0)

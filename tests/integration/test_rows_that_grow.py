@@ -26,7 +26,7 @@ def orders(client: Client) -> Client:
     return client
 
 
-def test_a_look_shows_the_beginning_of_such_a_row_and_the_rows_behind_it(orders: Client) -> None:
+def test_a_look_shows_the_beginning_of_such_a_row_and_the_rows_after_it(orders: Client) -> None:
     first, second = orders.peek("orders")
 
     assert (first.truncated, len(first.value), first.format) == (True, 4_096, "text")

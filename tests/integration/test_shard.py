@@ -113,7 +113,7 @@ def durability(client: Client, sink: str, *, partition: int = 0) -> Durability:
 
 
 LARGE = [bytes([at]) * (1 << 20) for at in range(8)]
-"""Enough for a file of pages."""
+"""Enough for a bulk file."""
 
 
 def test_the_follower_serves_every_record_with_a_receipt_after_the_owner_is_killed(shard: Shard) -> None:

@@ -38,7 +38,7 @@ def test_the_rest_of_a_page_in_flight_may_be_sent_when_it_is_too_old() -> None:
 
 
 @pytest.mark.parametrize("page", [0, 1])
-def test_of_two_pages_one_acked_and_behind_the_other_either_may_be_damaged(page: int) -> None:
+def test_of_two_pages_one_acked_and_after_the_other_either_may_be_damaged(page: int) -> None:
     """Rare in a random history."""
     machine = BufferInMemory()
     machine.create(replace(DEFAULTS, buffer_page_size=1))

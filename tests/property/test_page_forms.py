@@ -21,7 +21,7 @@ from forebay.v1 import record_pb2
 T = TypeVar("T")
 
 UNKNOWN_FIELD = b"\x78\x01"
-"""Changes nothing in front of a body, but is not in the usual form. Behind one it could complete what is cut off."""
+"""Changes nothing in front of a body, but is not in the usual form. After one it could complete what is cut off."""
 
 RUNS = st.builds(
     record_pb2.RecordRun,

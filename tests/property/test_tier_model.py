@@ -211,7 +211,7 @@ class History:
         left = [partition.live() for partition in self.model]
         for log in self.buffer.logs:
             reading = self.buffer.replay(log.number)
-            with suppress(OffsetTrimmed):  # what was settled behind the page went with it
+            with suppress(OffsetTrimmed):  # what was settled after the page went with it
                 async for _ in reading.read(log.earliest, None, follow=False):
                     pass
         await self.durable()

@@ -38,7 +38,7 @@ def work(endpoint: str, folder: Path) -> Work:
         Stop("write", "after", kind="page"),
         Stop("sync", "after", kind="page"),
     ],
-    ids=["before it is written", "behind its write", "behind its sync"],
+    ids=["before it is written", "after its write", "after its sync"],
 )
 def test_a_broker_that_is_killed_in_a_commit_is_asked_again(
     spark: SparkSession, serving: Serving, tmp_path: Path, stop: Stop

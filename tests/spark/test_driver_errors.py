@@ -12,7 +12,7 @@ from forebay.client.testing import TestBroker
 
 
 def advice(error: pytest.ExceptionInfo[AnalysisException]) -> str:
-    """Return the last line of the text, without what Spark puts behind it."""
+    """Return the last line of the text, without what Spark puts after it."""
     return str(error.value).split(" SQLSTATE:", maxsplit=1)[0].strip().splitlines()[-1]
 
 

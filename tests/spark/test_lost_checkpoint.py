@@ -80,7 +80,7 @@ def test_a_checkpoint_that_was_put_back_from_a_copy_skips_what_was_processed_sin
     assert reading.run() == []
 
 
-def test_a_query_whose_first_micro_batch_failed_continues_behind_it_when_it_gets_a_store(
+def test_a_query_whose_first_micro_batch_failed_continues_after_it_when_it_gets_a_store(
     spark: SparkSession, broker: TestBroker, tmp_path: Path
 ) -> None:
     def refuse(rows: DataFrame, number: int) -> None:

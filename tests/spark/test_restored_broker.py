@@ -130,7 +130,7 @@ def publish(endpoint: str, *values: bytes) -> None:
         client.publish("orders", [Record(value) for value in values], partition=0)
 
 
-def test_a_query_that_has_read_beyond_the_backup_fails_or_continues_behind_the_gap(
+def test_a_query_that_has_read_beyond_the_backup_fails_or_continues_after_the_gap(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     kept, lost = [b"a%d" % number for number in range(30)], [b"b%d" % number for number in range(10)]
@@ -150,7 +150,7 @@ def test_a_query_that_has_read_beyond_the_backup_fails_or_continues_behind_the_g
         assert read(spark, server.endpoint, tmp_path, failOnDataLoss="false") == sorted([*kept, *lost, *new])
 
 
-def test_a_query_that_is_behind_the_backup_reads_up_to_it_and_then_behind_the_gaps_of_two_restores(
+def test_a_query_that_is_behind_the_backup_reads_up_to_it_and_then_after_the_gaps_of_two_restores(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     before, kept = [b"a%d" % number for number in range(20)], [b"b%d" % number for number in range(25)]

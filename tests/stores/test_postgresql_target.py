@@ -209,7 +209,7 @@ def test_a_repeated_batch_in_any_cut_writes_each_record_once(server: PostgresqlS
     assert found == [("i", 0, n) for n in range(5)] + [("i", 1, 0), ("j", 0, 0)]
 
 
-def test_records_that_are_redelivered_behind_later_ones_are_written(server: PostgresqlServer, sql: SQL) -> None:
+def test_records_that_are_redelivered_after_later_ones_are_written(server: PostgresqlServer, sql: SQL) -> None:
     with opened(server) as one:
         one.send(batch(values(0)))
         one.send(batch(values(3, 4), first=3))
@@ -490,7 +490,7 @@ def test_each_transaction_is_on_the_disk_before_it_is_confirmed_also_behind_a_po
     assert rows(sql, "SELECT synchronous_commit FROM seen ORDER BY number") == [("on",)] * 3
 
 
-def test_a_database_is_reached_behind_addresses_of_its_name_that_do_not_answer(
+def test_a_database_is_reached_after_addresses_of_its_name_that_do_not_answer(
     server: PostgresqlServer, sql: SQL, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hosts = ["127.0.0.2", "127.0.0.3", "127.0.0.1"]

@@ -11,7 +11,7 @@ from tests.support.calls.streams import DeliverCall
 SINK = "orders"
 
 
-def test_a_connection_breaks_behind_the_age_of_what_it_had_in_flight() -> None:
+def test_a_connection_breaks_after_the_age_of_what_it_had_in_flight() -> None:
     """In flight longer than `max_age` when the connection breaks: expired, not resent, counted."""
     clock = FakeClock()
     with BrokerServer.in_memory(clock=clock) as server, Client(server.endpoint) as client:
@@ -21,13 +21,13 @@ def test_a_connection_breaks_behind_the_age_of_what_it_had_in_flight() -> None:
             in_flight = sent(first, 1)
             clock.advance(61.0)
             client.publish(SINK, [Record(b"young")])
-            behind = sent(first, 1)
+            after = sent(first, 1)
         with DeliverCall(server.endpoint, SINK) as second:
             gap = second.next("gap").gap
             again = sent(second, 1)
         stats = client.sinks.stats(SINK)
 
-    assert (in_flight, behind, again) == ([0], [1], [1])
+    assert (in_flight, after, again) == ([0], [1], [1])
     assert (gap.first_offset, gap.last_offset, gap.reason) == (0, 0, 3)
     assert stats.partitions[0].dropped == {DropReason.EXPIRED: 1}
     assert stats.subscriptions[0].partitions[0].dropped == 1

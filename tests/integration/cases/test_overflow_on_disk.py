@@ -29,7 +29,7 @@ class Cache:
         self._sequence += 1
 
     def take(self) -> int:
-        """Deliver one record and settle it; the page behind it is trimmed before this returns."""
+        """Deliver one record and settle it; the page after it is trimmed before this returns."""
         [record] = self.client.pull(SINK, max_records=1, wait_s=10.0)
         self.client.ack(SINK, [record])
         return int(record.value)
@@ -95,7 +95,7 @@ def test_the_oldest_whole_pages_go_in_one_run_and_the_newest_are_last(broker: Br
 
 
 @pytest.mark.parametrize("taken", [0, 1])
-def test_in_flight_is_kept_and_the_run_behind_it_goes(taken: int, broker: BrokerServer, client: Client) -> None:
+def test_in_flight_is_kept_and_the_run_after_it_goes(taken: int, broker: BrokerServer, client: Client) -> None:
     with cache(broker, client) as one:
         one.append(0, 1)
         held = client.pull(SINK, max_records=1, wait_s=10.0)[:taken]

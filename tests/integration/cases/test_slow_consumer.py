@@ -49,7 +49,7 @@ def test_nothing_expires_and_no_attempt_is_counted_while_a_slow_consumer_is_at_w
     assert (account.acked, account.pending, account.redelivered) == (RECORDS, 0, 0)
 
 
-def test_each_ack_gives_the_record_behind_it_a_whole_deadline() -> None:
+def test_each_ack_gives_the_record_after_it_a_whole_deadline() -> None:
     """On the broker's clock: 1,000 records of 100 ms under a deadline of 30 s, acked per record."""
     clock = FakeClock()
     with BrokerServer.in_memory(clock=clock) as server, Client(server.endpoint) as client:

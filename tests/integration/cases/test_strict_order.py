@@ -22,7 +22,7 @@ def fill(client: Client, *, pages: int) -> None:
 
 @pytest.mark.parametrize("pages", [1, 10, 100])
 @pytest.mark.parametrize("nacked", [0, 37, 99])
-def test_the_target_sees_the_nacked_record_again_before_any_record_behind_it(
+def test_the_target_sees_the_nacked_record_again_before_any_record_after_it(
     client: Client, pages: int, nacked: int
 ) -> None:
     """100 sent ahead, k is nacked: k, k+1, ... come in order, no k+1 before the second k."""

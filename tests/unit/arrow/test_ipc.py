@@ -72,7 +72,7 @@ def test_a_schema_that_cannot_be_decoded_is_refused() -> None:
         read_schema(b"nonsense")
 
 
-def test_content_behind_a_schema_message_is_not_read() -> None:
+def test_content_after_a_schema_message_is_not_read() -> None:
     zeros = pa.record_batch({"id": pa.array([0] * (4 << 20)), "name": pa.array([""] * (4 << 20))})
     bomb, closed = SCHEMA + encode_batches([zeros], "zstd"), SCHEMA + b"\xff\xff\xff\xff\0\0\0\0"
     assert len(bomb) < 100_000

@@ -1,4 +1,4 @@
-"""The first characters of a row are those of its JSON, and what is behind them costs nothing."""
+"""The first characters of a row are those of its JSON, and what is after them costs nothing."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def test_an_error_of_the_broker_is_one_json_object_with_its_reason_and_advice(
     assert "orders" in found["message"]
 
 
-def test_words_behind_two_dashes_do_not_ask_for_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_words_after_two_dashes_do_not_ask_for_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["peek", "--no-such-option", "--", "-o", "json"]) == ExitCode.USAGE
 
     assert "Usage: forebay peek" in capsys.readouterr().err

@@ -23,11 +23,11 @@ PAGES = 12
 class InOne:
     """Answers so many pages in one message, and later ones by themselves. Asks whether that is understood."""
 
-    def __init__(self, pages: int, *, behind: Sequence[pb.PublishAnswer] = ()) -> None:
+    def __init__(self, pages: int, *, after: Sequence[pb.PublishAnswer] = ()) -> None:
         self.log = Log(partitions=2)
         self.understood: list[bool] = []
         self._pages = pages
-        self._behind = behind
+        self._after = after
         """State of the broker after the answers of the first stream."""
 
     def publish(self, requests: Requests, context: grpc.ServicerContext) -> Responses:
@@ -46,7 +46,7 @@ class InOne:
                 continue
             held.append(answer)
             if len(held) == self._pages:
-                yield pb.PublishResponse(answers=pb.PublishAnswers(answers=[*held, *self._behind]))
+                yield pb.PublishResponse(answers=pb.PublishAnswers(answers=[*held, *self._after]))
 
 
 def offsets(receipts: Sequence[Receipt]) -> list[tuple[int, int | None]]:
@@ -62,14 +62,14 @@ def test_each_page_gets_its_own_answer_out_of_one_message() -> None:
     ):
         futures = [publisher.send(b"%d" % number, partition=number % 2) for number in range(PAGES)]
         publisher.flush(10)
-        behind = publisher.send(b"behind", partition=0).result(10)
+        after = publisher.send(b"after", partition=0).result(10)
 
     assert served.understood == [True]
     assert offsets([future.result(0) for future in futures]) == [(n % 2, n // 2) for n in range(PAGES)]
-    assert behind.first_offset == PAGES // 2
+    assert after.first_offset == PAGES // 2
 
 
-def test_a_refusal_among_the_answers_fails_its_own_page_and_the_pages_behind_it_are_stored_once() -> None:
+def test_a_refusal_among_the_answers_fails_its_own_page_and_the_pages_after_it_are_stored_once() -> None:
     served = InOne(PAGES)
     full = status(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_PAGE", field="body")
     served.log.refuse = lambda page: full if b"4" in page.body else None
@@ -88,7 +88,7 @@ def test_a_refusal_among_the_answers_fails_its_own_page_and_the_pages_behind_it_
 def test_an_answer_that_cannot_be_does_not_take_the_answers_before_it_away() -> None:
     unknown = pb.PublishAnswer(partition=1, sequence=99)
     unknown.receipt.partition = 1
-    served = InOne(3, behind=[unknown])
+    served = InOne(3, after=[unknown])
     with WireFake(Publish=served.publish) as fake, fake.client() as client:
         publisher = client.publisher("s", page_records=1)
         futures = [publisher.send(b"%d" % number, partition=0) for number in range(3)]

@@ -28,7 +28,7 @@ def said(path: Path, kind: Kind, now: datetime = NOW) -> str:
         (timedelta(days=-2), "is not valid before"),
     ],
 )
-def test_a_certificate_is_reported_in_the_last_third_of_its_life_and_behind_it(
+def test_a_certificate_is_reported_in_the_last_third_of_its_life_and_after_it(
     after: timedelta, words: str, tmp_path: Path
 ) -> None:
     found = said(Authority(tmp_path).signed("broker").cert, Kind.CERTIFICATES, NOW + after)

@@ -86,7 +86,7 @@ def test_records_that_cannot_be_decoded_become_dead_letters_and_the_others_are_d
     assert delivery.dead == [(offset, "cannot be decoded: not UTF-8") for offset in (1, 2, 5)]
 
 
-def test_in_strict_order_nothing_is_sent_behind_such_a_record_before_it_is_out_of_the_line() -> None:
+def test_in_strict_order_nothing_is_sent_after_such_a_record_before_it_is_out_of_the_line() -> None:
     target = RecordingTarget()
     delivery = MemoryDelivery(with_bad_ones(1), takes_dead_letters=False)
 
@@ -367,7 +367,7 @@ def test_redelivered_records_go_to_the_second_target_in_batches_of_its_own_size(
     assert (first.asked, second.asked) == ([(0, 3)], [(4, 5), (6, 7)])
 
 
-def test_behind_a_dead_letter_that_is_not_confirmed_nothing_is_sent_and_nothing_fails() -> None:
+def test_after_a_dead_letter_that_is_not_confirmed_nothing_is_sent_and_nothing_fails() -> None:
     target, stopping = RecordingTarget(rejecting(1)), Event()
 
     def confirms() -> bool:

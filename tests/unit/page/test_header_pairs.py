@@ -118,7 +118,7 @@ def test_a_body_is_read_by_its_tags_as_by_protobuf(
 
 
 @given(fields=st.lists(MESSAGES, min_size=1, max_size=5), rest=st.binary(max_size=4))
-def test_headers_with_something_behind_them_are_read_as_protobuf_reads_them(fields: list[bytes], rest: bytes) -> None:
+def test_headers_with_something_after_them_are_read_as_protobuf_reads_them(fields: list[bytes], rest: bytes) -> None:
     run = record_pb2.RecordRun(value_lengths=[0] * len(fields)).SerializeToString()
     run += b"".join(b"\x32" + _length(one) + one for one in fields) + rest
     body = b"\x0a" + _length(run) + run

@@ -141,7 +141,7 @@ def test_a_binary_value_that_the_function_changes_later_is_published_as_it_was(o
     one.open(0, 0)
     one.process(Row())
 
-    value[:] = b"behind"
+    value[:] = b"after"
     one.close(None)
 
     assert [record.value for record in stored(orders)] == [b"before"]

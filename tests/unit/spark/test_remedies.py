@@ -47,7 +47,7 @@ def test_an_unclassified_error_names_where_to_look() -> None:
     assert "Correct the rows or the option" in advice(errors.InvalidArgument("text", reason=Reason.INVALID_RANGE))
 
 
-def test_a_time_out_behind_a_full_sink_is_about_the_sink() -> None:
+def test_a_timeout_on_a_full_sink_is_about_the_sink() -> None:
     full = errors.DeliveryTimeout("not in time", facts={"refusal": "SINK_FULL"})
 
     assert "forebay lag orders" in advice(full)

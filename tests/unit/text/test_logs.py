@@ -47,7 +47,7 @@ def test_the_text_of_an_exception_begins_no_event(text: str) -> None:
     assert [bool(EVENT.match(line)) for line in lines] == [True] + [False] * (len(lines) - 1)
 
 
-def test_a_forged_line_behind_an_exception_is_marked() -> None:
+def test_a_forged_line_after_an_exception_is_marked() -> None:
     lines = logged("failed", error=ValueError(FORGED))
 
     assert all(line.startswith(TRACE_MARK) for line in lines[1:])

@@ -472,7 +472,7 @@ def test_a_seek_forgets_what_is_queued_for_retry() -> None:
 # -- gaps
 
 
-def test_a_queued_record_that_is_dropped_is_reported_and_nothing_behind_it_is_redelivered() -> None:
+def test_a_queued_record_that_is_dropped_is_reported_and_nothing_after_it_is_redelivered() -> None:
     held = Held()
     held.send(10, 20)
     held.ack(4, 10)

@@ -21,11 +21,11 @@ async def test_after_a_failure_every_waiting_caller_gets_it_and_nothing_is_retri
         store.hold()
         first = at.append(b"a")
         await store.reached()
-        behind = at.append(b"b")
+        after = at.append(b"b")
         written = at.committer.write([PutAge(1, 2)])
         store.fail_next(action)
         store.let_go()
-        failures = await asyncio.gather(first.done, behind.done, written, return_exceptions=True)
+        failures = await asyncio.gather(first.done, after.done, written, return_exceptions=True)
 
         assert [type(failure) for failure in failures][1:] == [StoreFenced, StoreFenced]
         assert at.fenced == [at.committer.fenced]

@@ -136,7 +136,7 @@ async def test_a_large_commit_that_is_cut_off_at_any_batch_is_all_there_or_is_ma
         assert len(ordered) == (0 if before == [2, 0, 0] else 3), "nothing of a commit that was cut off is left"
         assert before in ([2, 0, 0], [5, 3, 3]), "all of it or nothing"
         assert isinstance(outcome, StoreFenced) or before == [5, 3, 3]
-        await fill(other.sink("orders"), 1)  # nothing that was cut off stands behind the end
+        await fill(other.sink("orders"), 1)  # nothing that was cut off stands beyond the end
         assert (await commit(other, asked)).already == (before == [5, 3, 3])
         found = [await stored(other, partition=partition) for partition in range(3)]
         assert [len(values) for values in found] == [6, 3, 3]

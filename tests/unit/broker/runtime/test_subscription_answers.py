@@ -80,7 +80,7 @@ async def test_a_partition_that_does_not_exist_is_refused() -> None:
             buffer.subscription("").lane(1)
 
 
-async def test_a_nack_revokes_all_that_was_sent_behind_it() -> None:
+async def test_a_nack_revokes_all_that_was_sent_after_it() -> None:
     async with filled_sink(retry_backoff_min_us=1_000, retry_backoff_max_us=1_000) as buffer:
         taker = join(buffer)
         await taker.all_offsets()

@@ -92,7 +92,7 @@ def test_one_of_two_credentials_can_be_revoked(tmp_path: Path, capsys: pytest.Ca
 
 
 @pytest.mark.parametrize("space", ["\t", "  ", "\u00a0"])
-def test_a_credential_is_revoked_whatever_space_is_behind_its_hash(
+def test_a_credential_is_revoked_whatever_space_is_after_its_hash(
     space: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "tokens"

@@ -70,7 +70,7 @@ def test_a_version_of_a_former_sink_is_neither_read_nor_registered_as_one_of_its
         assert [one.version for one in client.schemas.list("orders")] == [1]
 
 
-def test_the_latest_version_that_is_left_is_found_behind_those_that_are_lost() -> None:
+def test_the_latest_version_that_is_left_is_found_after_those_that_are_lost() -> None:
     store = MemoryStore()
     with BrokerServer.in_memory(store) as server, Client(server.endpoint) as client:
         client.sinks.create("orders")

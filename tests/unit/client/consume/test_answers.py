@@ -30,7 +30,7 @@ def test_acks_one_after_the_other_become_one_message() -> None:
     assert sent(answers) == [[(0, 4), (10, 11)]]
 
 
-def test_acks_gather_behind_one_without_results_where_there_is_no_hurry() -> None:
+def test_acks_gather_after_one_without_results_where_there_is_no_hurry() -> None:
     answers = Answers()
     answers.put(ack((0, 0)))
     first = answers.take(gather=True)
@@ -46,7 +46,7 @@ def test_acks_gather_behind_one_without_results_where_there_is_no_hurry() -> Non
     assert [(one.first_offset, one.last_offset) for one in then.ack.ranges] == [(1, 2)]
 
 
-def test_nothing_gathers_behind_an_awaited_answer_or_a_nack() -> None:
+def test_nothing_gathers_after_an_awaited_answer_or_a_nack() -> None:
     answers = Answers()
     answers.put(ack((0, 0)))
     answers.take()

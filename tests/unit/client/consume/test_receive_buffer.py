@@ -199,7 +199,7 @@ def test_nothing_is_left_of_a_broken_stream() -> None:
     assert len(found) == 0
 
 
-def test_a_gap_behind_revoked_records_is_redelivered_with_them() -> None:
+def test_a_gap_after_revoked_records_is_redelivered_with_them() -> None:
     found = receive_buffer(delivery(0, 4), gap(5, 9), delivery(10, 11))
 
     found.revoked(0, from_offset=2, revision=1)
@@ -379,7 +379,7 @@ def test_a_target_sees_every_record_again_from_the_one_that_it_nacked(history: l
                 getattr(model, op)()
     model.finish()
 
-    # The last thing that was sent has been seen, behind all others: the stream has not lost its place.
+    # The last thing that was sent has been seen, after all others: the stream has not lost its place.
     assert model.at_most == model.sent
 
 

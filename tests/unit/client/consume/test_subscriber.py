@@ -577,7 +577,7 @@ def test_a_call_that_was_not_answered_in_time_waits_for_the_same_answer_when_it_
     assert [(each.first_offset, each.last_offset, each.outcome) for each in found] == [(1, last, SettleOutcome.OK)]
 
 
-def test_closing_says_goodbye_behind_what_was_acked(fake: WireFake, script: Script) -> None:
+def test_closing_says_goodbye_after_what_was_acked(fake: WireFake, script: Script) -> None:
     script.send(delivery(stored(0, 3)), delivery(stored(3, 3)))
     with fake.client() as client:
         subscriber = client.subscriber("s")

@@ -543,7 +543,7 @@ def test_failed_saves_are_logged_at_intervals_and_their_end_once(caplog: pytest.
     take_over(one)
 
     def fail(times: int, position: int) -> None:
-        """Save a position behind failed attempts, each a second after the one before."""
+        """Save a position after failed attempts, each a second after the one before."""
         store.failures.extend(["before"] * times)
         one.moved(0, position)
         before = one.statistics.failed
@@ -623,6 +623,6 @@ def test_saves_and_failures_are_measured_with_the_age_of_the_last_save_and_what_
 
 
 def wait_for_points(seen: Observed, name: str) -> Point:
-    """Return the series of a metric once it was recorded: behind the save, on the saver's thread."""
+    """Return the series of a metric once it was recorded: after the save, on the saver's thread."""
     until(lambda: seen.points(name) != [])
     return seen.points(name)[0]

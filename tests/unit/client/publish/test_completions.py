@@ -1,4 +1,4 @@
-"""The futures behind a page."""
+"""The futures of a page."""
 
 from __future__ import annotations
 

@@ -246,7 +246,7 @@ def test_a_full_sink_holds_up_its_partition_only_and_keeps_its_order(fake: WireF
     assert log.values(0) == [b"%d" % number for number in range(20)]
 
 
-def test_pages_of_a_new_writer_behind_a_refused_one_come_behind_it(fake: WireFake, log: Log) -> None:
+def test_pages_of_a_new_writer_after_a_refused_one_come_after_it(fake: WireFake, log: Log) -> None:
     refusals = [status(grpc.StatusCode.RESOURCE_EXHAUSTED, "SINK_FULL", retry_after_s=0.02)]
     log.refuse = lambda page: refusals.pop() if refusals else None
     with fake.client() as client, client.publisher("s", page_records=1) as publisher:

@@ -199,7 +199,7 @@ def test_a_page_that_was_never_sent_is_given_up_without_a_hole() -> None:
     assert not window.must_renew
 
 
-def test_a_page_that_is_given_up_behind_a_refusal_says_which_one() -> None:
+def test_a_page_that_is_given_up_after_a_refusal_says_which_one() -> None:
     window = opened()
     window.add(page("a", deadline=5.0))
     window.add(page("b", deadline=5.0))

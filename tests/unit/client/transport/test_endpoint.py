@@ -78,7 +78,7 @@ def test_an_address_that_names_no_broker_is_refused(typed: str) -> None:
         Channels(typed, ClientSettings())
 
 
-def test_members_of_a_fleet_are_behind_its_scheme() -> None:
+def test_members_of_a_fleet_are_after_its_scheme() -> None:
     for given in ("forebay://one,two:2", ["forebay://one, two:2"], " forebay://one,two:2/"):
         assert fleet_members(given) == ("one:7461", "two:2")
     for given in ("one,two:2", ["one", "two:2"], "dns:///one"):

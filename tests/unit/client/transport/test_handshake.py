@@ -118,7 +118,7 @@ def test_a_broker_that_demands_a_certificate_is_distinguished_from_one_that_clos
         assert problem(endpoint, shown) == ""
 
 
-def test_a_close_behind_a_complete_handshake_proves_nothing(authority: Authority, pair: Pair) -> None:
+def test_a_close_after_a_complete_handshake_proves_nothing(authority: Authority, pair: Pair) -> None:
     own = authority.signed("own")
     for settings in (
         trusting(authority),

@@ -36,7 +36,7 @@ def test_a_status_line_that_dribbles_does_not_keep_a_request_beyond_its_time() -
     assert "timeout_s" in outcome.reason or "timed out" in outcome.reason
 
 
-def test_headers_that_dribble_behind_a_2xx_are_taken() -> None:
+def test_headers_that_dribble_after_a_2xx_are_taken() -> None:
     def answer(connection: object, over: object) -> None:
         sending(b"HTTP/1.1 200 OK\r\n")(connection, over)  # type: ignore[arg-type]  # passed through
         dribbling(b"X-Slow: " + b"x" * 1000, 0.1)(connection, over)  # type: ignore[arg-type]  # passed through
@@ -44,7 +44,7 @@ def test_headers_that_dribble_behind_a_2xx_are_taken() -> None:
     assert outcome_of(answer) == Delivered()
 
 
-def test_a_body_that_dribbles_behind_a_2xx_is_taken() -> None:
+def test_a_body_that_dribbles_after_a_2xx_is_taken() -> None:
     def answer(connection: object, over: object) -> None:
         sending(b"HTTP/1.1 202 Accepted\r\nContent-Length: 1000\r\n\r\n")(connection, over)  # type: ignore[arg-type]  # passed through
         dribbling(b"x" * 1000, 0.1)(connection, over)  # type: ignore[arg-type]  # passed through
@@ -64,7 +64,7 @@ def test_a_body_that_dribbles_behind_a_2xx_is_taken() -> None:
         b"HTTP/1.1 200 OK\r\nRetry-After: 10000 Feb 1994 23:59:60 9999999999999999999999\r\nContent-Length: 0\r\n\r\n",
     ],
 )
-def test_an_answer_that_breaks_behind_the_line_of_a_2xx_is_taken(text: bytes) -> None:
+def test_an_answer_that_breaks_after_the_line_of_a_2xx_is_taken(text: bytes) -> None:
     assert outcome_of(sending(text, breaks=True)) == Delivered()
 
 

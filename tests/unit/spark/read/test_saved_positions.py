@@ -179,7 +179,7 @@ def test_a_position_that_is_saved_during_the_takeover_is_used_if_it_is_newer_tha
     former.close()
 
 
-def test_the_store_is_closed_behind_the_last_save_also_if_that_fails(client: Client, watched: Watched) -> None:
+def test_the_store_is_closed_after_the_last_save_also_if_that_fails(client: Client, watched: Watched) -> None:
     query = saved("memory:watched")
     begun(query, client, {0: 0, 1: 0})
     successor = saved("memory:watched")

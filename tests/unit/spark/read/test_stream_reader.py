@@ -200,7 +200,7 @@ SAVED = {"checkpoint_store": "broker:", "checkpoint_name": "billing"}
 
 
 @pytest.mark.parametrize("was_saved", [False, True])
-def test_records_behind_a_first_batch_that_failed_are_read_if_no_position_is_saved(
+def test_records_after_a_first_batch_that_failed_are_read_if_no_position_is_saved(
     orders: TestBroker, was_saved: bool
 ) -> None:
     """The option was added after the failure, or the position was deleted; `latest` has moved."""
@@ -226,7 +226,7 @@ def test_records_behind_a_first_batch_that_failed_are_read_if_no_position_is_sav
     assert saved_offset(orders) == 20
 
 
-def test_records_behind_a_first_batch_without_rows_are_read_if_no_position_is_saved(orders: TestBroker) -> None:
+def test_records_after_a_first_batch_without_rows_are_read_if_no_position_is_saved(orders: TestBroker) -> None:
     before = reader(orders, startingOffsets="latest")
     end = latest(before, before.initialOffset())
     fill(orders, 3)

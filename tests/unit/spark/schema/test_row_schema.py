@@ -71,7 +71,7 @@ def test_a_schema_that_is_registered_is_nullable_throughout() -> None:
     assert grow(rows, rows) == nullable_schema(rows)
 
 
-def test_a_new_column_is_added_behind_and_is_nullable_also_when_it_is_a_literal() -> None:
+def test_a_new_column_is_added_at_the_end_and_is_nullable_also_when_it_is_a_literal() -> None:
     rows = schema(("more", ArrayType(LONG, False), False), ("name", STRING, True), ("id", LONG, False))
 
     assert grow(KNOWN, rows) == StructType([*KNOWN.fields, StructField("more", ArrayType(LONG, True), True)])

@@ -21,7 +21,7 @@ def drop(buffer: Buffer, partition: int, *times_us: int) -> None:
     log.apply_repair(log.head, made)
 
 
-async def test_the_newest_gaps_are_listed_behind_more_than_a_thousand_older_ones() -> None:
+async def test_the_newest_gaps_are_listed_after_more_than_a_thousand_older_ones() -> None:
     async with running() as broker:
         orders, _ = await broker.create("orders", SinkSettings(partitions=2))
         alerts, _ = await broker.create("alerts", SinkSettings())

@@ -490,7 +490,7 @@ def test_a_gap_counts_as_reported_only_once_something_after_it_was_answered() ->
     assert held.lane.sender.position == 11
 
 
-def test_a_new_owner_gets_the_notice_of_a_gap_without_an_answer_behind_it() -> None:
+def test_a_new_owner_gets_the_notice_of_a_gap_without_an_answer_after_it() -> None:
     held = Held()
     held.lane.drop([Range(0, 10)], NOW, NEXT)
     held.lane.sender.note_gap_sent(10)

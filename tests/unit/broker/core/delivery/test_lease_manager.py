@@ -303,7 +303,7 @@ def test_after_a_restart_a_set_is_taken_again_ahead_of_the_consumer_as_far_as_it
     assert lane.sender.send_retry(0, 20, 200, UNTIL) == [Range(8, 10)]
 
 
-def test_in_strict_order_what_is_idle_is_settled_still_and_the_consumer_continues_behind_it() -> None:
+def test_in_strict_order_what_is_idle_is_settled_still_and_the_consumer_continues_after_it() -> None:
     found = Failing((0, 2), (3, 5))
     found.lease()
     change(found.lane)

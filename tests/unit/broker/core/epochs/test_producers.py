@@ -345,7 +345,7 @@ def restored(*committed: int) -> Producers:
     return producers
 
 
-def test_the_epoch_behind_the_last_one_of_a_backup_continues() -> None:
+def test_the_epoch_after_the_last_one_of_a_backup_continues() -> None:
     producers = restored(0, 1)
 
     producers.stage(replace(CLAIM, epoch=2))

@@ -28,14 +28,14 @@ def gap_lists(draw: st.DrawFn) -> list[Gap]:
 STEPS = st.lists(st.tuples(st.integers(0, END), st.integers(1, 20), st.sampled_from(Settlement)), max_size=8)
 
 
-def test_an_account_counts_what_is_missing_behind_its_start_as_dropped() -> None:
+def test_an_account_counts_what_is_missing_after_its_start_as_dropped() -> None:
     cursor = opened(5, [gap(0, 3), gap(4, 8), gap(10, 12)])
 
     assert (cursor.start, cursor.watermark, cursor.beyond) == (5, 8, (Range(10, 12),))
     assert (cursor.dropped, cursor.pending(20)) == (5, 10)
 
 
-def test_gaps_behind_the_start_are_not_reported_yet() -> None:
+def test_gaps_after_the_start_are_not_reported_yet() -> None:
     assert opened(5, [gap(4, 8)]).notified == 5
 
 

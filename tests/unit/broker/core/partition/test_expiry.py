@@ -22,5 +22,5 @@ def test_entries_in_flight_are_not_expired() -> None:
 
 
 def test_the_first_that_is_young_enough_ends_the_search() -> None:
-    """A stamp that is a little lower behind it, as after a crash, goes with the next look."""
+    """A stamp that is a little lower after it, as after a crash, goes with the next look."""
     assert expired([entry(0, age_us=5), entry(1, age_us=4)], 5, ()) == []

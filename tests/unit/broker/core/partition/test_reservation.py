@@ -65,7 +65,7 @@ def test_pages_that_leave_shorten_and_split_their_runs() -> None:
     assert found == [(Held(1, 6, 50, 5),), split, split, (split[0], Held(4, 5, 10, 1)), split[:1]]
 
 
-def test_after_a_kill_it_continues_behind_what_was_accepted_and_counts_exactly() -> None:
+def test_after_a_kill_it_continues_after_what_was_accepted_and_counts_exactly() -> None:
     found = began(Tail(), accepted=5)
 
     assert found.tail.next_offset == 5
@@ -122,7 +122,7 @@ def test_pages_that_memory_held_before_those_on_the_disk_are_a_gap_in_their_plac
     assert found.tail == tail
 
 
-def test_pages_held_up_to_the_end_and_those_behind_are_one_gap_after_a_kill() -> None:
+def test_pages_held_up_to_the_end_and_those_after_are_one_gap_after_a_kill() -> None:
     tail = Tail(next_offset=4, appended_bytes=40, appended_pages=2)
 
     found = began(tail, held=(Held(0, 4, 40, 2),), accepted=9)

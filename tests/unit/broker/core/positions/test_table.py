@@ -55,7 +55,7 @@ def test_positions_are_bounded_in_number_and_bytes(monkeypatch: pytest.MonkeyPat
     assert len(found) == 2
 
 
-def test_keys_are_listed_by_prefix_behind_a_key() -> None:
+def test_keys_are_listed_by_prefix_after_a_key() -> None:
     found = PositionTable({f"a/b/c/{number}": b"1" for number in range(5)} | {"b/b/c/0": b"1"})
 
     assert found.list("a/", "", 3) == ["a/b/c/0", "a/b/c/1", "a/b/c/2"]

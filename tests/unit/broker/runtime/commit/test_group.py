@@ -251,7 +251,7 @@ async def test_an_append_with_a_companion_write_is_in_the_next_group_however_ful
     for _ in range(24):
         queue(letters, bytes(MIB))
     queue(letters, b"a dead letter").companion = Letter()
-    queue(letters, b"an append behind it")
+    queue(letters, b"an append after it")
 
     group = cut([busy, letters], numbers())
 

@@ -290,7 +290,7 @@ async def test_records_revoked_while_they_are_read_are_not_sent() -> None:
 
 
 @pytest.mark.parametrize("records", [4, 8])
-async def test_of_what_was_dropped_while_it_was_read_the_gap_is_reported_before_what_is_behind_it(records: int) -> None:
+async def test_of_what_was_dropped_while_it_was_read_the_gap_is_reported_before_what_is_after_it(records: int) -> None:
     store = HeldStore()
     async with sink(
         store, bounds=Bounds(tail_bytes=0), overflow=Overflow.DROP_OLDEST, max_disk_cache=records

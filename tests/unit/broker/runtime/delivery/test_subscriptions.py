@@ -201,7 +201,7 @@ async def test_a_seek_voids_what_is_in_flight_and_raises_the_revision() -> None:
         assert await taker.all_offsets() == [2, 3]
 
 
-async def test_a_seek_counts_gaps_behind_it_as_dropped_again() -> None:
+async def test_a_seek_counts_gaps_after_it_as_dropped_again() -> None:
     async with sink(overflow=Overflow.DROP_OLDEST, max_disk_cache=4) as buffer:
         await fill(buffer, 7)
         await create(buffer, "keeper")
@@ -449,7 +449,7 @@ async def test_settling_beyond_the_end_is_refused_and_settles_nothing() -> None:
         assert [lane.cursor.watermark for lane in buffer.subscription("").lanes] == [0, 0]
 
 
-async def test_a_consumer_that_comes_after_begins_behind_what_was_settled() -> None:
+async def test_a_later_consumer_begins_after_what_was_settled() -> None:
     async with filled_sink(records=5) as buffer:
         await buffer.subscribing.settle("", {0: 3})
 

@@ -63,7 +63,7 @@ async def test_all_partitions_of_an_epoch_become_visible_at_one_instant() -> Non
         assert [log.tail.next_offset for log in buffer.logs] == [1, 1, 1, 1]
 
 
-async def test_offsets_follow_the_tokens_of_the_commit_and_what_comes_later_is_behind() -> None:
+async def test_offsets_follow_the_tokens_of_the_commit_and_a_later_append_follows_them() -> None:
     async with running() as broker:
         buffer, _ = await broker.create("orders", SinkSettings(partitions=2, buffer_page_size=1))
         await fill(buffer, 2)
@@ -309,7 +309,7 @@ async def test_under_drop_oldest_a_commit_drops_the_oldest_live_records_for_its_
         assert dict(buffer.logs[0].head.dropped) == {1: 3}
 
 
-async def test_an_epoch_in_a_sink_that_spills_is_behind_what_memory_holds() -> None:
+async def test_an_epoch_in_a_sink_that_spills_is_after_what_memory_holds() -> None:
     store = MemoryStore()
     async with running(store) as broker:
         settings = SinkSettings(buffer_mode=BufferMode.SPILL, memory_cache_threshold=10, buffer_page_size=1)
@@ -355,7 +355,7 @@ async def test_tickets_rise_over_restarts() -> None:
     assert taken == sorted(set(taken))
 
 
-async def test_a_page_behind_the_first_one_that_found_no_room_waits_for_it() -> None:
+async def test_a_page_after_the_first_one_that_found_no_room_waits_for_it() -> None:
     async with running() as broker:
         buffer, _ = await broker.create("orders", SinkSettings(max_disk_cache=3, buffer_page_size=1))
         await stage(buffer, claim(), "b", [b"x", b"y"])

@@ -27,7 +27,7 @@ def test_a_start_counts_what_it_finds() -> None:
     assert stage.counts == {0: 1, 1: 5}
 
 
-def test_nothing_behind_a_page_that_is_missing_is_there() -> None:
+def test_nothing_after_a_page_that_is_missing_is_there() -> None:
     stage = Stage.stored(RECORD, {(0, 0): page(1), (0, 2): page(3), (1, 1): page(4)}, 1.0)
 
     assert stage.admitted == {0: 1}

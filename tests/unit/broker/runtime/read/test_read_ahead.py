@@ -74,7 +74,7 @@ async def first_of(steps: AsyncIterator[Batch | Gap]) -> Batch:
     return step
 
 
-async def test_every_page_behind_the_next_step_is_named_once() -> None:
+async def test_every_page_after_the_next_step_is_named_once() -> None:
     store = Hinted()
     async with replayed_sink(store, bounds=NOTHING_HELD) as at:
         stored = await filled(at)
@@ -84,7 +84,7 @@ async def test_every_page_behind_the_next_step_is_named_once() -> None:
     assert sorted(store.expected) == stored[4:]  # the first step is one page, the second, read meanwhile, three
 
 
-async def test_nothing_behind_the_end_is_named() -> None:
+async def test_nothing_beyond_the_end_is_named() -> None:
     store = Hinted()
     async with replayed_sink(store, bounds=NOTHING_HELD) as at:
         stored = await filled(at)
@@ -134,7 +134,7 @@ async def test_a_reader_without_read_ahead_gives_no_hints() -> None:
     assert store.expected == []
 
 
-async def test_no_hint_reaches_more_than_eight_mebibytes_behind_what_is_sent() -> None:
+async def test_no_hint_reaches_more_than_eight_mebibytes_beyond_what_is_sent() -> None:
     store = Hinted()
     async with replayed_sink(store, bounds=NOTHING_HELD) as at:
         await filled(at)

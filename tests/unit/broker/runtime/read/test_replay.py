@@ -238,7 +238,7 @@ async def test_a_reader_that_leaves_while_it_reads_ahead_leaves_nothing_behind()
         store.reads.open()
 
 
-async def test_records_dropped_while_a_replay_reads_ahead_are_a_gap_behind_the_page_already_read() -> None:
+async def test_records_dropped_while_a_replay_reads_ahead_are_a_gap_after_the_page_already_read() -> None:
     async with replayed_sink(overflow=Overflow.DROP_OLDEST, max_disk_cache=2) as at:
         await at.fill(2, size=2 << 20)
         steps = at.replay(ahead=True).read(0, None, follow=True)

@@ -129,7 +129,7 @@ async def test_a_page_stays_until_every_record_of_it_is_settled() -> None:
         assert bases(buffer) == []
 
 
-async def test_settled_pages_behind_one_that_is_dropped_go_with_it() -> None:
+async def test_settled_pages_after_one_that_is_dropped_go_with_it() -> None:
     async with sink() as buffer:
         await fill(buffer, 3)
         taker = Taker(buffer.subscription(""))

@@ -405,7 +405,7 @@ async def test_deleting_a_sink_gives_its_memory_back() -> None:
 
 
 @pytest.mark.slow
-async def test_a_thousand_pages_in_memory_are_read_in_order_and_behind_them_what_was_written() -> None:
+async def test_a_thousand_pages_in_memory_are_read_in_order_and_after_them_what_was_written() -> None:
     machine = Machine()
     async with machine.sink(**spill(1_000)) as buffer:
         await fill(buffer, 0, 1_600)

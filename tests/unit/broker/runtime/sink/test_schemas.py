@@ -192,7 +192,7 @@ async def test_rows_may_name_only_a_version_that_was_given() -> None:
                 buffer.schemas.check_page(version)
 
 
-async def test_a_list_continues_behind_a_version() -> None:
+async def test_a_list_continues_after_a_version() -> None:
     async with sink() as buffer:
         for version in range(5):
             await register(buffer, b"%d" % version, version)

@@ -261,7 +261,7 @@ async def test_the_lag_of_a_reader_behind_memory_is_split_at_the_oldest_page_in_
         assert state.pending == 5
 
 
-async def test_the_lag_of_a_sink_that_spilled_is_split_between_memory_and_the_pages_behind_it() -> None:
+async def test_the_lag_of_a_sink_that_spilled_is_split_between_memory_and_the_pages_after_it() -> None:
     clock = FakeClock()
     limits: dict[str, Any] = {"memory_cache_threshold": 3, "tail_bytes_max": 2 * (PAGE_BYTES + SIZE)}
     async with sink(clock=clock, pages=3, buffer_mode=BufferMode.SPILL, **limits) as buffer:

@@ -97,7 +97,7 @@ def test_a_restored_directory_has_all_records(kept: Kept, tmp_path: Path) -> Non
     assert judged(tmp_path / "new").wrong == []
 
 
-def test_each_partition_continues_behind_all_that_may_have_been_assigned(kept: Kept, tmp_path: Path) -> None:
+def test_each_partition_continues_after_all_that_may_have_been_assigned(kept: Kept, tmp_path: Path) -> None:
     report = restored(kept, tmp_path / "new")
 
     found = recovered_from(tmp_path / "new")

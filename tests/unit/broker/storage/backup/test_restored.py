@@ -23,7 +23,7 @@ def after(elapsed_us: int, number: int = 0) -> Restored:
     return Restored(f"{number:032x}", "", AT_US, AT_US + elapsed_us)
 
 
-def test_a_second_restore_of_a_backup_continues_behind_all_that_the_first_may_have_assigned() -> None:
+def test_a_second_restore_of_a_backup_continues_after_all_that_the_first_may_have_assigned() -> None:
     first = resumed_offset(100, AT_US)
     second = resumed_offset(100, AT_US + SECOND_US)
 
@@ -31,7 +31,7 @@ def test_a_second_restore_of_a_backup_continues_behind_all_that_the_first_may_ha
     assert second - first > 2_000_000
 
 
-def test_the_restore_of_a_backup_of_a_restored_broker_continues_behind_it() -> None:
+def test_the_restore_of_a_backup_of_a_restored_broker_continues_after_it() -> None:
     end = resumed_offset(100, AT_US) + 1_000
 
     assert resumed_offset(end, AT_US + SECOND_US) > end

@@ -18,7 +18,7 @@ from tests.support.brokers.running import running
 from tests.support.pages.named_pages import wrong_names
 from tests.support.pages.samples import page
 
-VALUES = [b"before", b"while", b"staged-1", b"staged-2", b"other", b"behind"]
+VALUES = [b"before", b"while", b"staged-1", b"staged-2", b"other", b"after"]
 SUBSETS = [set(found) for size in (1, 2, 4, 6) for found in combinations(range(len(VALUES)), size)]
 
 
@@ -28,7 +28,7 @@ def anyio_backend() -> str:
 
 
 async def filled(store: MemoryStore) -> None:
-    """Six pages: one was appended before two were staged, one while they were, one behind; one of another token."""
+    """Six pages: one was appended before two were staged, one while they were, one after; one of another token."""
     async with running(store) as broker:
         buffer, _ = await broker.create("orders", SinkSettings(buffer_page_size=1, partitions=2))
         await (await buffer.append(page(b"before"))).done
@@ -38,7 +38,7 @@ async def filled(store: MemoryStore) -> None:
         await (await buffer.append(page(b"while"))).done
         await stage(buffer, claim(), "a", [b"staged-2"])
         await commit(broker, wanted(claim(), ("a", [(0, 2, 2), (1, 1, 1)]), ("b", [(0, 1, 1)])))
-        await (await buffer.append(page(b"behind"))).done
+        await (await buffer.append(page(b"after"))).done
 
 
 @pytest.mark.anyio
@@ -94,5 +94,5 @@ async def test_an_epoch_of_which_a_page_is_missing_is_a_gap_and_what_is_around_i
         buffer = broker.sink("orders")
         await buffer.removal.repair(buffer.logs[0])
 
-        assert await stored(broker) == [b"before", b"while", b"other", b"behind"]
+        assert await stored(broker) == [b"before", b"while", b"other", b"after"]
         assert [(gap.first, gap.end) for gap in buffer.logs[0].gaps] == [(2, 4)]

@@ -62,7 +62,7 @@ def test_a_key_contains_its_parts(kind: Kind[Any], data: st.DataObject) -> None:
 def test_a_key_is_in_the_spans_of_its_first_parts_and_no_others(kind: Kind[Any], data: st.DataObject) -> None:
     parts, others = data.draw(parts_of(kind)), data.draw(parts_of(kind))
     count = data.draw(st.integers(1, len(parts)))
-    assume(others[count - 1] != 2**64 - 1)  # there is no key behind it
+    assume(others[count - 1] != 2**64 - 1)  # there is no key after it
     assume(count < len(parts) or not isinstance(others[-1], str))  # a name may be the beginning of another one
 
     assert within(kind.key(*parts), kind.under(*others[:count])) == (parts[:count] == others[:count])

@@ -35,7 +35,7 @@ def filled(directory: Path) -> None:
 
 @pytest.fixture
 def bad_sector(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A directory with one file of pages of which nothing but its table can be read."""
+    """A directory with one bulk file of which nothing but its table can be read."""
     directory = tmp_path / "data"
     filled(directory)
     [path] = (directory / "bulk").iterdir()

@@ -117,7 +117,7 @@ def test_a_damaged_stage_is_discarded_and_the_other_one_stays(change: Put | Dele
     assert recover(store.reopen()).repairs == ()
 
 
-def test_a_damaged_producer_continues_behind_its_last_epoch() -> None:
+def test_a_damaged_producer_continues_after_its_last_epoch() -> None:
     found, store = found_after(Put(Family.META, PRODUCER.key(1, "query"), NOISE))
 
     assert found.sinks[0].producers == {"query": ProducerRecord.of(EPOCHS[-1])}

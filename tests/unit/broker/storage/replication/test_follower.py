@@ -291,7 +291,7 @@ def test_the_directory_of_the_owner_takes_over_at_once(engine: MemoryEngine, tmp
         owner.close()
 
 
-def test_batches_with_files_of_pages_are_applied_once_though_a_crash_came_between_file_and_batch(
+def test_batches_with_bulk_files_are_applied_once_though_a_crash_came_between_file_and_batch(
     engine: MemoryEngine, tmp_path: Path
 ) -> None:
     key = BULK_PAGE.key(1, 1, 0)

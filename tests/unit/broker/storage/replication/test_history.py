@@ -49,13 +49,13 @@ def test_a_group_or_chunk_that_is_repeated_counts_once() -> None:
     assert taken(fence_of(1, A), first, first, last, last, first, chunk_of(8, 1, A, 1)) == [7, 8]
 
 
-def test_a_chunk_behind_a_missing_one_does_not_count_until_it_is_repeated() -> None:
+def test_a_chunk_after_a_missing_one_does_not_count_until_it_is_repeated() -> None:
     first, last = (chunk_of(7, 1, A, 0, chunk, 2) for chunk in range(2))
 
     assert taken(fence_of(1, A), last, chunk_of(8, 1, A, 1), first, last, chunk_of(8, 1, A, 1)) == [7, 8]
 
 
-def test_records_of_a_lower_epoch_behind_a_fence_do_not_count() -> None:
+def test_records_of_a_lower_epoch_after_a_fence_do_not_count() -> None:
     assert taken(fence_of(1, A), fence_of(2, B), chunk_of(7, 1, A, 0), chunk_of(8, 2, B, 0)) == [8]
 
 
@@ -93,7 +93,7 @@ def test_the_release_of_the_owner_is_known_and_that_of_a_former_one_is_not() -> 
     assert history.endpoint == "host:7461"
 
 
-def test_a_reader_continues_at_the_place_behind_a_batch() -> None:
+def test_a_reader_continues_at_the_place_after_a_batch() -> None:
     before = History()
     for record in (fence_of(1, A), chunk_of(7, 1, A, 0)):
         before.take(*decode(record))
@@ -131,7 +131,7 @@ def export_of(epoch: int, owner: bytes) -> bytes:
     return b"".join(encode(Header(RecordKind.EXPORT, epoch, owner, 1), [b"host:/data"]))
 
 
-def test_nothing_counts_behind_an_export_not_even_a_fence() -> None:
+def test_nothing_counts_after_an_export_not_even_a_fence() -> None:
     history = History()
     records = [fence_of(1, A), chunk_of(7, 1, A, 0), export_of(1, A), fence_of(2, B), chunk_of(8, 2, B, 0)]
 

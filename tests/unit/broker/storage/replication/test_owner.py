@@ -1,4 +1,4 @@
-"""Owners of a journal: what is confirmed is in the journal in order, and nothing is confirmed behind a fence."""
+"""Owners of a journal: what is confirmed is in the journal in order, and nothing is confirmed after a fence."""
 
 from __future__ import annotations
 
@@ -249,8 +249,8 @@ def test_a_fenced_owner_confirms_nothing_more(engine: MemoryEngine, owner: Owner
 
 
 @pytest.mark.usefixtures("small_chunks")
-def test_chunks_that_fit_behind_a_fence_again_are_not_confirmed_singly(engine: MemoryEngine, owner: Owner) -> None:
-    """The fence takes the very position of a chunk, and the chunks behind it fit again."""
+def test_chunks_that_fit_after_a_fence_again_are_not_confirmed_singly(engine: MemoryEngine, owner: Owner) -> None:
+    """The fence takes the very position of a chunk, and the chunks after it fit again."""
     began = owner.position
     made: list[Owner] = []
 
@@ -284,7 +284,7 @@ def test_the_end_of_a_journal_is_its_first_missing_position_and_a_late_record_of
     later.close()
 
 
-def test_a_record_behind_a_hole_does_not_end_the_journal(engine: MemoryEngine, owner: Owner) -> None:
+def test_a_record_after_a_hole_does_not_end_the_journal(engine: MemoryEngine, owner: Owner) -> None:
     owner.append(batch_of(1))
     engine.records[owner.position + 5] = b"".join(
         encode_record(Header(RecordKind.CHUNK, 1, owner.identity, 1), batch_of(2))

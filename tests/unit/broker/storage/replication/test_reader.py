@@ -57,7 +57,7 @@ def test_records_are_read_by_several_requests_at_the_same_time_and_taken_in_thei
     assert reader.met_end
 
 
-def test_records_behind_the_first_missing_position_are_not_taken_although_they_are_read() -> None:
+def test_records_after_the_first_missing_position_are_not_taken_although_they_are_read() -> None:
     engine = MemoryEngine()
     with closing(take_over(engine, b"a")) as owner:
         for number in range(20):
@@ -68,7 +68,7 @@ def test_records_behind_the_first_missing_position_are_not_taken_although_they_a
     before = [position for position, _, _ in reader.read_some()]
     met_end = reader.met_end
     engine.records[10] = missing
-    behind = [position for position, _, _ in reader.read_some()]
+    after = [position for position, _, _ in reader.read_some()]
 
     assert (before, met_end) == (list(range(10)), True)
-    assert behind == list(range(10, 21))
+    assert after == list(range(10, 21))

@@ -92,7 +92,7 @@ async def test_without_a_bound_nothing_grows_old() -> None:
         assert await Taker(buffer.subscription("")).all_offsets() == [0]
 
 
-async def test_a_record_in_flight_does_not_expire_and_the_records_behind_it_do() -> None:
+async def test_a_record_in_flight_does_not_expire_and_the_records_after_it_do() -> None:
     clock = FakeClock()
     async with running(clock=clock) as broker:
         buffer = await aging(broker)
@@ -197,7 +197,7 @@ async def test_a_backlog_far_behind_the_tail_goes_in_slices_and_the_rest_stays()
 
 
 @pytest.mark.slow
-async def test_all_that_is_loaded_being_in_flight_does_not_hide_what_is_behind_it() -> None:
+async def test_all_that_is_loaded_being_in_flight_does_not_hide_what_is_after_it() -> None:
     clock = FakeClock()
     store = MemoryStore()
     async with running(store, clock) as broker:
@@ -333,7 +333,7 @@ async def test_a_partition_whose_age_cannot_be_read_is_logged_once_and_again_aft
     assert logged == [1, 1, 1, 2]
 
 
-async def test_acked_pages_that_are_retained_do_not_expire_and_unsettled_ones_behind_them_do() -> None:
+async def test_acked_pages_that_are_retained_do_not_expire_and_unsettled_ones_after_them_do() -> None:
     clock = FakeClock()
     async with running(clock=clock) as broker:
         settings = SinkSettings(buffer_page_size=1, max_age_us=MINUTE_US, retain_acked_time_us=60 * MINUTE_US)

@@ -94,7 +94,7 @@ async def test_up_to_an_offset_whole_pages_go_and_the_one_that_reaches_over_it_s
         assert (bases(buffer), gaps(buffer)) == ([6, 9], [(0, 6, "PURGED")])
 
 
-async def test_up_to_ends_by_partition_nothing_behind_them_goes_and_no_other_partition() -> None:
+async def test_up_to_ends_by_partition_nothing_after_them_goes_and_no_other_partition() -> None:
     async with running() as broker:
         buffer = await orders(broker, 4, records=2, partitions=3)
 
@@ -293,7 +293,7 @@ async def test_purged_records_in_flight_are_revoked_first_and_late_answers_settl
         assert balances(buffer)
 
 
-async def test_records_in_flight_behind_a_purge_are_redelivered_under_the_new_revision() -> None:
+async def test_records_in_flight_after_a_purge_are_redelivered_under_the_new_revision() -> None:
     async with running() as broker:
         buffer = await orders(broker, 4)
         taker = Taker(buffer.subscription(""))

@@ -58,7 +58,7 @@ class DropCounts(Instruments):
         self.found.append((reason, records))
 
 
-async def test_settled_pages_behind_one_in_flight_are_not_counted_when_they_overflow() -> None:
+async def test_settled_pages_after_one_in_flight_are_not_counted_when_they_overflow() -> None:
     counts, store = DropCounts(), MemoryStore()
     settings = SinkSettings(overflow=Overflow.DROP_OLDEST, buffer_page_size=1, max_disk_cache=3)
     async with running(store, instruments=counts) as broker:

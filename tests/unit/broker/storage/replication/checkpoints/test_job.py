@@ -107,7 +107,7 @@ def test_the_next_checkpoint_transfers_only_what_is_new_and_deletes_what_it_does
     assert load_newest(shard, tmp_path / "b") == content_of(shard.store)
 
 
-def test_files_of_pages_are_shared_with_the_checkpoint_before(shard: Checkpointed, tmp_path: Path) -> None:
+def test_bulk_files_are_shared_with_the_checkpoint_before(shard: Checkpointed, tmp_path: Path) -> None:
     first = shard.check_point()
     shard.store.commit([], [Put(Family.META, b"later", b"1")])
 
@@ -119,7 +119,7 @@ def test_files_of_pages_are_shared_with_the_checkpoint_before(shard: Checkpointe
     assert load_newest(shard, tmp_path / "b") == content_of(shard.store)
 
 
-def test_a_directory_that_is_behind_keeps_its_files_of_pages(shard: Checkpointed, tmp_path: Path) -> None:
+def test_a_directory_that_is_behind_keeps_its_bulk_files(shard: Checkpointed, tmp_path: Path) -> None:
     with closing(follow(shard.engine, tmp_path / "b")):
         pass
     kept = {path: path.stat().st_ino for path in (tmp_path / "b" / "bulk").iterdir()}
@@ -314,7 +314,7 @@ def test_a_checkpoint_that_is_stopped_is_incomplete_and_says_why(shard: Checkpoi
     job.remove()
 
 
-def test_a_checkpoint_is_due_once_its_tail_is_above_the_limit_and_not_again_behind_it(shard: Checkpointed) -> None:
+def test_a_checkpoint_is_due_once_its_tail_is_above_the_limit_and_not_again_after_it(shard: Checkpointed) -> None:
     assert not shard.source.is_due()
     for number in range(5):
         shard.store.commit([], [Put(Family.META, b"filler", bytes([number]) * 100_000)])
@@ -340,9 +340,7 @@ def test_a_checkpoint_is_due_once_most_of_the_last_one_is_deleted(shard: Checkpo
     assert not shard.source.is_due()
 
 
-def test_a_file_of_pages_that_is_mostly_deleted_is_written_again_without_them(
-    shard: Checkpointed, tmp_path: Path
-) -> None:
+def test_a_bulk_file_that_is_mostly_deleted_is_written_again_without_them(shard: Checkpointed, tmp_path: Path) -> None:
     keys = [BULK_PAGE.key(number, 1, 0) for number in (1 << 50, (1 << 50) + 1)]
     pages = [page_of(1 << 50, b"x" * 2_000_000), page_of((1 << 50) + 1, b"y" * 100_000)]
     shard.store.commit(list(zip(keys, pages, strict=True)), [HIGHEST.put(HIGHEST.key(), ((1 << 50) + 1, 2))])

@@ -62,7 +62,7 @@ def test_an_empty_disk_gets_everything_from_checkpoint_and_journal(engine: Memor
     assert replica.numbers == [0, 1, 2, 3]
 
 
-def test_a_former_owner_that_wakes_up_behind_a_trim_meets_its_fence(engine: MemoryEngine) -> None:
+def test_a_former_owner_that_wakes_up_after_a_trim_meets_its_fence(engine: MemoryEngine) -> None:
     """A deleted fence could be created again, by the owner that it has fenced."""
     former = take_over(engine, b"a")
     former.append(batch_of(1))
@@ -74,7 +74,7 @@ def test_a_former_owner_that_wakes_up_behind_a_trim_meets_its_fence(engine: Memo
         former.append(batch_of(3))
 
 
-def test_a_former_owner_that_was_refused_a_position_is_refused_it_behind_a_trim(engine: MemoryEngine) -> None:
+def test_a_former_owner_that_was_refused_a_position_is_refused_it_after_a_trim(engine: MemoryEngine) -> None:
     """The last word of the owner before took the position: were it free, this owner would confirm what nobody reads."""
     first = take_over(engine, b"a")
     former = take_over(engine, b"b")
@@ -251,7 +251,7 @@ def test_a_damaged_record_is_kept_and_those_from_there_to_the_next_fence_keep_th
 
 
 @pytest.mark.parametrize("changes", range(6))
-def test_owners_around_a_damaged_fence_confirm_nothing_behind_a_trim(engine: MemoryEngine, changes: int) -> None:
+def test_owners_around_a_damaged_fence_confirm_nothing_after_a_trim(engine: MemoryEngine, changes: int) -> None:
     """The trim is interrupted after some changes, and repeated."""
     first = take_over(engine, b"a")
     first.append(batch_of(0))

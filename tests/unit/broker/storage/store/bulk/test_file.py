@@ -66,7 +66,7 @@ def test_a_damaged_table_is_made_good_by_the_other_one(path: Path, at: int) -> N
     assert BulkFile(path).read(b"c") == ITEMS[2][1]
 
 
-def test_damage_behind_the_values_harms_nothing(path: Path) -> None:
+def test_damage_after_the_values_harms_nothing(path: Path) -> None:
     flip(path, -1)
 
     assert BulkFile(path).read(b"a") == ITEMS[0][1]

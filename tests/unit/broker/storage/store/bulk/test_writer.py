@@ -10,7 +10,7 @@ from forebay.broker.storage.store.bulk.writer import BLOCK_BYTES, BUFFER_BYTES, 
 
 
 @pytest.mark.parametrize("blocks", [1, 2, BUFFER_BYTES // BLOCK_BYTES, BUFFER_BYTES // BLOCK_BYTES + 3])
-def test_pieces_of_any_size_are_one_behind_the_other(tmp_path: Path, blocks: int) -> None:
+def test_pieces_of_any_size_are_one_after_the_other(tmp_path: Path, blocks: int) -> None:
     content = os.urandom(blocks * BLOCK_BYTES)
     cuts = [0, 1, 1, 100, BLOCK_BYTES - 1, len(content)]
 

@@ -46,7 +46,7 @@ def test_no_base_is_below_the_end_of_an_earlier_carry() -> None:
     assert cut.base == 6
 
 
-def test_no_base_is_behind_the_first_part_of_a_change_that_is_not_complete() -> None:
+def test_no_base_is_after_the_first_part_of_a_change_that_is_not_complete() -> None:
     objects = objects_of("a", "a", "a")
     objects.take(Header(MessageKind.PUT, 2, 0, "b", 0, 0), 10, b"x" * 10)
     for number in range(5, 9):

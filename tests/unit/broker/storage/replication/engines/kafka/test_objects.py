@@ -100,7 +100,7 @@ def test_a_carry_of_an_object_that_was_deleted_before_the_begin_does_not_bring_i
     assert objects.get("a") is None
 
 
-def test_a_carry_that_comes_behind_a_cut_at_a_higher_base_has_no_effect() -> None:
+def test_a_carry_that_comes_after_a_cut_at_a_higher_base_has_no_effect() -> None:
     objects = Objects(0)
     take(objects, PUT, "x", b"old")
     take(objects, DELETE, "x")

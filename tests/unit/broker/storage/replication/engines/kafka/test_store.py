@@ -127,7 +127,7 @@ def test_a_confirmation_below_the_known_end_is_none() -> None:
             store.create("b", [b"into the hole"])
 
 
-def test_an_owner_that_was_frozen_during_a_cut_confirms_nothing_behind_the_fence() -> None:
+def test_an_owner_that_was_frozen_during_a_cut_confirms_nothing_after_the_fence() -> None:
     topic = MemoryTopic()
     (frozen, its_log), (other, others_log) = opened(topic), opened(topic)
     frozen.refresh()
@@ -197,7 +197,7 @@ def test_a_deletion_is_one_message_that_no_cut_divides() -> None:
     assert [message.value for message in topic.messages] == [b"1", b"records/1", b"records/2"]
 
 
-def test_a_reader_that_begins_again_behind_a_cut_leaves_what_is_known_to_the_others() -> None:
+def test_a_reader_that_begins_again_after_a_cut_leaves_what_is_known_to_the_others() -> None:
     topic = MemoryTopic()
     begins_again, goes_on = threading.Event(), threading.Event()
     (store, log), (other, _) = opened(topic, PART_BYTES), opened(topic, PART_BYTES)
