@@ -6,15 +6,16 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from forebay.broker.storage.replication.engine import EngineAway, EngineUnsuitable
 from forebay.broker.storage.replication.engines.kafka.address import KafkaAddress
 from forebay.broker.storage.replication.engines.kafka.log import Delivered, LogMessage, OffsetsGone
+from forebay.broker.storage.replication.engines.kafka.sender import ProducerEnded, Sender
 from forebay.broker.storage.replication.engines.kafka.topic import (
     MESSAGE_BYTES,
     MESSAGE_BYTES_MIN,
@@ -27,6 +28,18 @@ AHEAD_KIB: Final = 16 << 10
 POLL_S: Final = 0.2
 RETRY_S: Final = 0.05
 READ_AT_ONCE: Final = 500
+ASKS: Final = 3
+"""Times that a node is asked within the time limit of a request.
+
+A machine that is lost closes no connection. Kafka's client waits for a minute by default, and does not look for another
+leader at all where nothing but the ends is asked for.
+"""
+ANSWER_S: Final = 10.0
+"""Time after which the connection of a reader to a node that does not answer is ended."""
+LOOKS: Final = 3
+"""Looks for the leader of the partition at once: the first one may go to the node that is lost."""
+LOOK_S: Final = 1.0
+"""Time limit of one look."""
 _LEADER_CHANGES: Final = frozenset(
     {
         KafkaError.LEADER_NOT_AVAILABLE,
@@ -53,7 +66,7 @@ class Cursor:
     """A ``LogCursor``."""
 
     def __init__(self, settings: Mapping[str, Any], topic: str, timeout_s: float) -> None:
-        self._consumer: Final = Consumer({**settings, **_CURSOR})
+        self._consumer: Final = _consumer(settings)
         self._topic: Final = topic
         self._timeout_s: Final = timeout_s
         self._next = -1
@@ -69,9 +82,10 @@ class Cursor:
         ends_at = time.monotonic() + self._timeout_s
         found: list[LogMessage] = []
         while not found and (left := ends_at - time.monotonic()) > 0:
-            first = self._consumer.poll(left)
+            first = self._consumer.poll(min(left, self._timeout_s / ASKS))
             if first is None:
-                break
+                _look_for_leader(self._consumer, self._topic)
+                continue
             read = (self._taken(one) for one in (first, *self._consumer.consume(READ_AT_ONCE, 0)))
             found = [one for one in read if one is not None]
         if found:
@@ -113,21 +127,20 @@ class TopicLog:
         }
         try:
             self.admin: Final = AdminClient(settings)
-            self._producer: Final = Producer({**settings, **_PRODUCER, "message.timeout.ms": int(timeout_s * 1_000)})
+            self._producing: Final = {**settings, **_PRODUCER, "message.timeout.ms": int(timeout_s * 1_000)}
+            self._senders: Final = [Sender(self._producing)]
             self._tail: Final = Cursor(settings, address.topic, timeout_s)
             self._reader: Final = Cursor(settings, address.topic, timeout_s)
             # A request of a cursor waits behind its fetch, which Kafka answers only once there is a message.
-            self._asker: Final = Consumer({**settings, **_CURSOR})
+            self._asker: Final = _consumer(settings)
         except KafkaException as error:  # its text may quote a value, which may be a secret
             names = ", ".join(sorted(address.settings)) or "none"
             code = error.args[0].name() if error.args and isinstance(error.args[0], KafkaError) else "unknown"
             raise EngineUnsuitable(
                 f"journal {address}: its config is refused by Kafka's client ({code}); its settings are: {names}"
             ) from None
-        ended = threading.Event()
-        self._thread = threading.Thread(target=_serve, args=(self._producer, ended), name="forebay-kafka", daemon=True)
-        self._thread.start()
-        weakref.finalize(self, _close, self._thread, ended, (self._tail, self._reader, self._asker))
+        self._renews: Final = threading.Lock()
+        weakref.finalize(self, _close, self._senders, (self._tail, self._reader, self._asker))
 
     @property
     def tail(self) -> Cursor:
@@ -146,36 +159,40 @@ class TopicLog:
             offset = message.offset()
             if error is None:
                 self._trouble.clear()
-            delivered(error.str() if error is not None else None, offset if offset is not None else -1)
+            delivered(sender.cause_of(error) if error is not None else None, offset if offset is not None else -1)
 
-        if not self._thread.is_alive():
-            raise RuntimeError("the thread that takes confirmations has failed")
-        ends_at = time.monotonic() + self._timeout_s
+        ends_at, sender = time.monotonic() + self._timeout_s, self._senders[0]
         with self._failing():
             while True:
                 try:
-                    self._producer.produce(self._address.topic, value, key, partition=0, on_delivery=report)
+                    sender.send(self._address.topic, key, value, report)
                 except BufferError as full:
                     if time.monotonic() > ends_at:
                         raise self.away("its client has too many messages that are not confirmed") from full
-                    self._producer.poll(POLL_S)
-                except KafkaException as error:
-                    if error.args[0].fatal():
-                        raise RuntimeError(f"{self._address}: {reason_of(error)}") from error
-                    raise
+                    sender.wait()
+                except ProducerEnded as error:
+                    self._renew(sender)
+                    raise self.away(str(error)) from error
                 else:
                     return
 
+    def _renew(self, sender: Sender) -> None:
+        """Replace the sender of a producer that has ended."""
+        with self._renews:
+            if self._senders[0] is sender:
+                self._senders[0] = Sender(self._producing)
+
     def ends(self) -> tuple[int, int]:
         """See ``Log.ends``."""
-        ends_at = time.monotonic() + self._timeout_s
+        place, ends_at = TopicPartition(self._address.topic, 0), time.monotonic() + self._timeout_s
         while True:
             left = max(POLL_S, ends_at - time.monotonic())
             try:
-                return self._asker.get_watermark_offsets(TopicPartition(self._address.topic, 0), timeout=left)
+                return self._asker.get_watermark_offsets(place, timeout=min(left, self._timeout_s / ASKS))
             except KafkaException as error:
-                # After a change of the leader the client asks the former one, until it hears of the new one.
-                if error.args[0].code() not in _LEADER_CHANGES or time.monotonic() > ends_at:
+                code = error.args[0].code()
+                _look_for_leader(self._asker, self._address.topic)
+                if code not in _LEADER_CHANGES | {KafkaError._TIMED_OUT} or time.monotonic() > ends_at:
                     raise self.away(reason_of(error)) from error
             time.sleep(RETRY_S)
 
@@ -223,9 +240,10 @@ class Trouble:
 
     def text(self) -> str:
         """Return what to add to the message of an error."""
-        if self._last is None or self._clock() - self._last[0] > self._recent_s:
+        last = self._last  # another thread may forget it meanwhile
+        if last is None or self._clock() - last[0] > self._recent_s:
             return ""
-        return f" ({self._last[1].str()})"
+        return f" ({last[1].str()})"
 
 
 _PRODUCER: Final[dict[str, Any]] = {
@@ -257,19 +275,24 @@ is new. With the half second that is usual a follower would not catch up with an
 """
 
 
+def _consumer(settings: Mapping[str, Any]) -> Consumer:
+    return Consumer({"socket.timeout.ms": int(ANSWER_S * 1_000), **settings, **_CURSOR})
+
+
+def _look_for_leader(client: Consumer, topic: str) -> None:
+    """Let a client hear which node leads the partition now."""
+    for _ in range(LOOKS):
+        with suppress(KafkaException):
+            client.list_topics(topic, timeout=LOOK_S)
+            return
+
+
 def _bytes(found: str | bytes) -> bytes:
     return found.encode() if isinstance(found, str) else found
 
 
-def _serve(producer: Producer, ended: threading.Event) -> None:
-    """Call what waits for confirmations."""
-    while not ended.is_set():
-        producer.poll(POLL_S)
-
-
-def _close(thread: threading.Thread, ended: threading.Event, readers: tuple[Cursor | Consumer, ...]) -> None:
-    ended.set()
-    if thread is not threading.current_thread():
-        thread.join()
+def _close(senders: list[Sender], readers: tuple[Cursor | Consumer, ...]) -> None:
+    for sender in senders:
+        sender.close()
     for reader in readers:
         reader.close()

@@ -1,8 +1,20 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
 from confluent_kafka import KafkaError
 
+from forebay.broker.storage.replication.engine import EngineAway
 from forebay.broker.storage.replication.engines.kafka.client import Trouble
+from tests.support.storage.kafka_nodes import KafkaNodes, appended, kafka_nodes
+
+
+@pytest.fixture
+def nodes() -> Iterator[KafkaNodes]:
+    with kafka_nodes() as found:
+        yield found
 
 
 def test_an_error_of_the_client_is_a_part_of_messages_while_it_is_recent() -> None:
@@ -15,3 +27,72 @@ def test_an_error_of_the_client_is_a_part_of_messages_while_it_is_recent() -> No
     assert trouble.text() == " (connection refused)"
     now[0] = 130.5
     assert trouble.text() == ""
+
+
+def test_a_confirmation_while_the_message_of_an_error_is_worded_does_not_disturb_it() -> None:
+    confirmed = list[Trouble]()
+
+    def clock() -> float:
+        for one in confirmed:
+            one.clear()
+        return 100.0
+
+    trouble = Trouble(30.0, clock)
+    trouble.note(KafkaError(KafkaError._TRANSPORT, "connection refused"))
+    confirmed.append(trouble)
+
+    assert trouble.text() == " (connection refused)"
+
+
+def test_messages_are_appended_and_read_by_their_offsets(nodes: KafkaNodes) -> None:
+    log = nodes.log(10.0)
+
+    assert [appended(log, value) for value in (b"a", b"b")] == [(None, 0), (None, 1)]
+
+    assert log.ends() == (0, 2)
+    assert [(found.offset, found.value) for found in log.tail.read(1)] == [(1, b"b")]
+
+
+def test_the_ends_are_those_of_the_next_leader_where_the_former_one_falls_silent(nodes: KafkaNodes) -> None:
+    log, other = nodes.log(9.0), nodes.log(9.0)
+    appended(log, b"a")
+    assert other.ends() == (0, 1)
+
+    nodes.silence(1)
+    nodes.lead(2)
+
+    assert other.ends() == (0, 1)
+
+
+def test_the_ends_are_those_of_the_next_leader_where_the_former_one_refuses_connections(nodes: KafkaNodes) -> None:
+    log, other = nodes.log(9.0), nodes.log(9.0)
+    appended(log, b"a")
+    assert other.ends() == (0, 1)
+
+    nodes.stop(1)
+    nodes.lead(2)
+
+    with suppress(EngineAway):  # by the connection that was refused
+        other.ends()
+    assert other.ends() == (0, 1)
+
+
+def test_a_cursor_reads_on_from_the_next_leader_where_the_former_one_falls_silent(nodes: KafkaNodes) -> None:
+    log, other = nodes.log(60.0), nodes.log(40.0)
+    appended(log, b"a")
+    assert other.tail.read(0)
+
+    nodes.silence(1)
+    nodes.lead(2)
+    appended(nodes.log(60.0), b"b")
+
+    assert [found.value for found in other.tail.read(1)] == [b"b"]
+
+
+@pytest.mark.parametrize("asked", [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE])
+def test_the_ends_are_asked_for_again_while_the_leader_changes(nodes: KafkaNodes, asked: int) -> None:
+    log = nodes.log(10.0)
+    appended(log, b"a")
+    nodes.fail(2, asked, asked)
+
+    assert log.ends() == (0, 1)
