@@ -17,6 +17,7 @@ from forebay.broker.storage.replication.engines.addresses import open_engine
 from forebay.broker.storage.replication.engines.kafka.address import parse_address
 from forebay.broker.storage.replication.engines.kafka.client import TopicLog
 from forebay.broker.storage.replication.engines.kafka.engine import KafkaEngine
+from tests.support.calls.eventually import until
 from tests.support.storage.engine_conformance import EngineConformance
 from tests.support.storage.journals import batch_of, read_all, take_over
 from tests.support.stores.journal_cases import (
@@ -136,6 +137,52 @@ def test_an_owner_continues_when_the_leader_of_the_topic_is_killed(cluster: Kafk
 
     assert read_all(open_engine(cluster.url(name))) == [1, 2, 3]
     owner.close()
+
+
+def test_a_follower_reads_on_when_the_leader_of_the_topic_falls_silent(cluster: KafkaCluster) -> None:
+    name = topic()
+    engine, other = open_engine(cluster.url(name)), open_engine(cluster.url(name))
+    owner = take_over(engine, b"a")
+    owner.append(batch_of(1))
+    assert read_all(other) == [1]
+    leader = cluster.leader(name)
+
+    leader.pause()  # as a machine that is lost: no connection is closed
+    try:
+        owner.append(batch_of(2))
+        until(lambda: found_by(other) == [1, 2], timeout_s=60.0)
+    finally:
+        leader.resume()
+
+    owner.close()
+
+
+def found_by(engine: Engine) -> list[int]:
+    """Return the batches that a reader finds, none while the engine does not answer."""
+    try:
+        return read_all(engine)
+    except EngineAway:
+        return []
+
+
+def test_a_topic_that_was_deleted_and_created_again_is_another_one(cluster: KafkaCluster) -> None:
+    name = topic()
+    engine = open_engine(cluster.url(name))
+    for position in range(3):
+        engine.create(position, [b"old"])
+    cluster.delete_topic(name)
+    with pytest.raises(EngineAway):
+        engine.create(3, [b"old"])
+
+    other = open_engine(cluster.url(name))
+    for position in range(20):
+        assert other.create(position, [b"new"])
+
+    with pytest.raises(EngineAway, match="it lost its end or was recreated"):
+        engine.read(10)
+    with pytest.raises(EngineAway, match="it lost its end or was recreated"):
+        engine.create(20, [b"old"])
+    assert other.read(20) is None
 
 
 def test_garbage_is_deleted_at_the_begin_of_the_topic(cluster: KafkaCluster) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Event
@@ -50,6 +51,10 @@ class MemoryTopic:
         for key, value in late:
             self.add(key, value)
 
+    def lose(self, count: int) -> None:
+        """Lose the last messages, as with the power of all nodes that did not sync them."""
+        del self.messages[-count:]
+
     def cut(self, offset: int) -> None:
         """Delete the messages below an offset."""
         if offset > self.begin:
@@ -64,11 +69,16 @@ class MemoryCursor:
         self._topic = topic
         self._at_once = at_once
         self.reads = 0
+        self.ahead: list[LogMessage] = []
+        """Messages that were fetched before they were asked for, and perhaps deleted since."""
 
     def read(self, offset: int) -> list[LogMessage]:
         self.reads += 1
-        if offset < self._topic.begin:
-            raise OffsetsGone(f"{offset} is below {self._topic.begin}")
+        if self.ahead and self.ahead[0].offset == offset:
+            found, self.ahead = self.ahead[: self._at_once], self.ahead[self._at_once :]
+            return found
+        if not self._topic.begin <= offset <= self._topic.end:
+            raise OffsetsGone(f"{offset} is not in {self._topic.begin} to {self._topic.end}")
         return [message for message in self._topic.messages if message.offset >= offset][: self._at_once]
 
 
@@ -125,10 +135,12 @@ class MemoryLog:
         return EngineAway(f"memory: {what}")
 
 
-def opened(topic: MemoryTopic, part_bytes: int = 8) -> tuple[TopicStore, MemoryLog]:
+def opened(
+    topic: MemoryTopic, part_bytes: int = 8, *, clock: Callable[[], float] = time.monotonic
+) -> tuple[TopicStore, MemoryLog]:
     """Open a store of a topic, with small messages and a short time limit."""
     log = MemoryLog(topic)
-    return TopicStore(log, "topic", part_bytes, timeout_s=0.05), log
+    return TopicStore(log, "topic", part_bytes, timeout_s=0.05, clock=clock), log
 
 
 def content_of(store: TopicStore, name: str) -> bytes | None:

@@ -87,6 +87,8 @@ class Objects:
         """Offset after the last carry."""
         self.live_bytes = 0
         """Bytes of all objects."""
+        self.last: tuple[int, bytes | None] | None = None
+        """Offset and key of the last message, None before the first one; noted by who takes messages."""
 
     @property
     def end(self) -> int:

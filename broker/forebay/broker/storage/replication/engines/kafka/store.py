@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from forebay.broker.storage.replication.batch import Piece
-from forebay.broker.storage.replication.engine import EngineUnsuitable
+from forebay.broker.storage.replication.engine import EngineAway, EngineUnsuitable
 from forebay.broker.storage.replication.engines.kafka.cache import MessageCache
 from forebay.broker.storage.replication.engines.kafka.log import Log, LogMessage, OffsetsGone
 from forebay.broker.storage.replication.engines.kafka.message import Header, MessageKind, MessageUnknown, decode, encode
@@ -32,6 +32,8 @@ SMALL_BYTES: Final = 64 << 10
 """Largest own message that is kept as those of others are."""
 IN_FLIGHT_MAX: Final = 8
 """Unconfirmed messages of one change."""
+SURE_S: Final = 5.0
+"""Time without a look at the topic from which it may have lost its end, and got another one, unnoticed."""
 READS_MAX: Final = 5
 """Times that a read begins again because what it reads was carried away."""
 
@@ -64,12 +66,17 @@ class TopicStore:
         part_bytes: int,
         *,
         timeout_s: float = TIMEOUT_S,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``name`` is that of the topic in errors, ``part_bytes`` the largest value of a message."""
+        """``name`` is that of the topic in errors, ``part_bytes`` the largest value of a message.
+
+        ``clock`` tells the age of what is known, in seconds.
+        """
         self._log: Final = log
         self._name: Final = name
         self._part_bytes: Final = part_bytes
         self._timeout_s: Final = timeout_s
+        self._clock: Final = clock
         self._writer: Final = secrets.randbits(64)
         self._number = 0
         self._pending: dict[int, _Pending] = {}
@@ -77,7 +84,11 @@ class TopicStore:
         self._own: dict[int, tuple[Header, int, bytes]] = {}
         """Own confirmed messages by offset that follow one that is not known yet."""
         self._objects: Objects | None = None
-        self._refreshed_at = -FRESH_S
+        self._refreshed_at = clock() - FRESH_S
+        self._errors = 0
+        """Errors of the log, behind which the last known message is looked for where it was."""
+        self._errors_checked = 0
+        self._checked_at = clock()
         self.cache: Final = MessageCache()
         """Values of messages; under the lock."""
         self._broken = ""
@@ -167,6 +178,9 @@ class TopicStore:
             self._in_flight -= 1
             if error is not None:
                 pending.error = error
+                self._errors += 1
+            elif self._broken:
+                pending.error = self._broken
             elif offset < 0:
                 pending.error = "its offset is unknown"
             elif offset < pending.known_end:
@@ -183,11 +197,17 @@ class TopicStore:
     def _take_own(self) -> None:
         """Take own messages that follow what is known."""
         objects = self._objects
-        while objects is not None and (own := self._own.pop(objects.end, None)) is not None:
+        while objects is not None and self._errors == self._errors_checked and (own := self._own.pop(objects.end, None)) is not None:
             header, size, content = own
             if len(content) == size:
                 self.cache.keep(objects.end, content)
+            objects.last = objects.end, encode(header)
             self._note(objects.take(header, size, content))
+
+    def _is_sure(self) -> bool:
+        """Return whether nothing can have taken known messages from the topic."""
+        with self._changed:
+            return self._errors == self._errors_checked and self._clock() - self._checked_at < SURE_S
 
     def _note(self, change: Change | None) -> None:
         if change is not None and change.writer == self._writer:
@@ -227,7 +247,7 @@ class TopicStore:
 
     def find_known(self, name: str) -> StoredObject | None:
         """Return an object as it was within the last ``FRESH_S``, or None if there is none now."""
-        if self._refreshed_at + FRESH_S > time.monotonic():
+        if self._refreshed_at + FRESH_S > self._clock():
             found = self._known(lambda objects: objects.get(name))
             if found is not None:
                 return found
@@ -300,31 +320,63 @@ class TopicStore:
         A new table is read to the end in any case: what it finds before does not count.
         """
         with self._reads_end:
-            objects = self._objects
-            for _ in range(READS_MAX):
-                began = time.monotonic()
-                with self._changed:  # before the end is asked for: own messages that are confirmed meanwhile raise it
-                    known_end = objects.end if objects is not None else 0
-                    if self._broken:
-                        raise self._log.away(self._broken)
-                begin, last = self._log.ends()
-                if last < known_end:
-                    raise self._log.away(f"the topic ends at {last}, and ended at {known_end} before: {LOST_END}")
-                try:
-                    if objects is None:
-                        objects = self._read_all(begin, last)
-                    else:
-                        self._read_to(objects, last if end is None else end)
-                except OffsetsGone:  # a base was cut: what was carried is after it
-                    objects = None
-                    continue
+            try:
+                for _ in range(READS_MAX):
+                    if self._read_on(end):
+                        return
+            except EngineAway:
                 with self._changed:
-                    objects.cut(begin)
-                    self._take_own()
-                    if end is None:
-                        self._refreshed_at = began
-                return
+                    self._errors += 1
+                raise
         raise self._log.away("the topic is cut again and again")
+
+    def _read_on(self, end: int | None) -> bool:
+        """Read the log as ``_read_end`` does; returns False if it was cut meanwhile."""
+        began = self._clock()
+        with self._changed:  # before the end is asked for: own messages that are confirmed meanwhile raise it
+            if self._broken:
+                raise self._log.away(self._broken)
+            objects, errors = self._objects, self._errors
+            known_end = objects.end if objects is not None else 0
+            known = objects.last if objects is not None else None
+        begin, last = self._log.ends()
+        if last < known_end:
+            raise self._log.away(f"the topic ends at {last}, and ended at {known_end} before: {LOST_END}")
+        if known is not None and self._is_sure():
+            known = None
+        try:
+            if objects is None or begin > (known_end if known is None else known[0]):
+                objects = self._read_all(begin, last)  # a base was cut: what was carried is behind it
+            else:
+                if known is not None:
+                    self._check(objects, *known)
+                self._read_to(objects, last if end is None else end)
+        except OffsetsGone:
+            return False
+        with self._changed:
+            self._errors_checked, self._checked_at = errors, began
+            objects.cut(begin)
+            self._take_own()
+            if end is None:
+                self._refreshed_at = began
+        return True
+
+    def _check(self, objects: Objects, at: int, key: bytes | None) -> None:
+        """Look whether a known message is where it was, and take those behind it. Raises ``OffsetsGone``."""
+        found = self._read_tail(at)
+        if (found[0].offset, found[0].key) != (at, key):
+            with self._changed:
+                self._broken = f"the message at {at} is another one than it was: {LOST_END}"
+            raise self._log.away(self._broken)
+        with self._changed:
+            for message in found:
+                self._take(objects, message, notes=True)
+
+    def _read_tail(self, at: int) -> list[LogMessage]:
+        found = self._log.tail.read(at)
+        if not found:
+            raise self._log.away(f"no message at {at} within {self._timeout_s:g} s")
+        return found
 
     def _read_all(self, begin: int, end: int) -> Objects:
         """Replace the table by one that begins at the beginning of the log, and return it.
@@ -335,6 +387,8 @@ class TopicStore:
         may have been cut.
         """
         objects = Objects(begin)
+        with self._changed:
+            self.cache.clear()
         self._read_to(objects, end, notes=False)
         with self._changed:
             for pending in self._pending.values():
@@ -347,10 +401,7 @@ class TopicStore:
     def _read_to(self, objects: Objects, end: int, *, notes: bool = True) -> None:
         """Take the messages up to an offset. Raises ``OffsetsGone``."""
         while objects.end < end:
-            at = objects.end
-            found = self._log.tail.read(at)
-            if not found:
-                raise self._log.away(f"no message at {at} within {self._timeout_s:g} s")
+            found = self._read_tail(objects.end)
             with self._changed:
                 for message in found:
                     self._take(objects, message, notes=notes)
@@ -372,6 +423,7 @@ class TopicStore:
                 f"{error}"
             ) from error
         content = value if header is not None and header.kind is MessageKind.DELETE else value[:HEADER_BYTES]
+        objects.last = offset, key
         change = objects.take(header, len(value), content)
         if notes:
             self._note(change)
