@@ -18,6 +18,8 @@ from forebay.broker.storage.replication.engines.kafka.client import TopicLog
 
 NODES: Final = 3
 PRODUCE: Final = 0
+FETCH: Final = 1
+LIST_OFFSETS: Final = 2
 INIT_PRODUCER_ID: Final = 22
 TOPIC: Final = "journal"
 NEVER_MS: Final = 3_600_000

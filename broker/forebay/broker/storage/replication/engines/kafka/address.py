@@ -1,7 +1,6 @@
 """Address of a topic: `kafka://HOST:PORT,HOST:PORT/TOPIC?config=FILE`.
 
-The file has settings of the client, a `name = value` line each, as Kafka's own commands take them: protocol, SASL and
-TLS. Its values are never shown.
+The file has settings of librdkafka, a `name = value` line each: protocol, SASL and TLS. Its values are never shown.
 """
 
 from __future__ import annotations

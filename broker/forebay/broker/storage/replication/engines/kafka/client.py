@@ -65,10 +65,14 @@ _GONE: Final = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSE
 class Cursor:
     """A ``LogCursor``."""
 
-    def __init__(self, settings: Mapping[str, Any], topic: str, timeout_s: float) -> None:
+    def __init__(
+        self, settings: Mapping[str, Any], topic: str, timeout_s: float, note: Callable[[KafkaError], None]
+    ) -> None:
+        """``note`` gets errors that pass, perhaps."""
         self._consumer: Final = _consumer(settings)
         self._topic: Final = topic
         self._timeout_s: Final = timeout_s
+        self._note: Final = note
         self._next = -1
 
     def read(self, offset: int) -> list[LogMessage]:
@@ -93,12 +97,13 @@ class Cursor:
         return found
 
     def _taken(self, found: Message) -> LogMessage | None:
-        """Return a message, None for an error that passes. Raises ``OffsetsGone``."""
+        """Return a message, None for an error that may pass. Raises ``OffsetsGone``."""
         error, offset = found.error(), found.offset()
         if error is not None:
             if error.code() in _GONE:
                 self._next = -1
                 raise OffsetsGone(error.str())
+            self._note(error)
             return None
         assert offset is not None
         key, value = found.key(), found.value()
@@ -129,8 +134,8 @@ class TopicLog:
             self.admin: Final = AdminClient(settings)
             self._producing: Final = {**settings, **_PRODUCER, "message.timeout.ms": int(timeout_s * 1_000)}
             self._senders: Final = [Sender(self._producing)]
-            self._tail: Final = Cursor(settings, address.topic, timeout_s)
-            self._reader: Final = Cursor(settings, address.topic, timeout_s)
+            self._tail: Final = Cursor(settings, address.topic, timeout_s, self._trouble.note)
+            self._reader: Final = Cursor(settings, address.topic, timeout_s, self._trouble.note)
             # A request of a cursor waits behind its fetch, which Kafka answers only once there is a message.
             self._asker: Final = _consumer(settings)
         except KafkaException as error:  # its text may quote a value, which may be a secret

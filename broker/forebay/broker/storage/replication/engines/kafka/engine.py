@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import Final
 
 from forebay.broker.storage.backup.target import Target
@@ -17,7 +16,6 @@ from forebay.broker.storage.replication.batch import Piece
 from forebay.broker.storage.replication.engine import name_of
 from forebay.broker.storage.replication.engines.kafka.address import KafkaAddress
 from forebay.broker.storage.replication.engines.kafka.client import TopicLog
-from forebay.broker.storage.replication.engines.kafka.objects import StoredObject
 from forebay.broker.storage.replication.engines.kafka.reclaiming import GARBAGE_BYTES, Reclaiming
 from forebay.broker.storage.replication.engines.kafka.store import TIMEOUT_S, TopicStore
 from forebay.broker.storage.replication.engines.kafka.target import TopicTarget
@@ -54,7 +52,7 @@ class KafkaEngine:
 
     def read(self, position: int) -> bytes | None:
         """See ``Engine.read``."""
-        return self._bytes(self._store.find_known(RECORDS + name_of(position)))
+        return self._store.content(self._store.find_known(RECORDS + name_of(position)))
 
     def peek(self, position: int) -> bytes | None:
         """See ``Engine.peek``."""
@@ -84,7 +82,7 @@ class KafkaEngine:
 
     def read_named(self, name: str) -> bytes | None:
         """See ``Engine.read_named``."""
-        return self._bytes(self._store.find(NAMED + name))
+        return self._store.content(self._store.find(NAMED + name))
 
     def put_named(self, name: str, content: bytes) -> None:
         """See ``Engine.put_named``."""
@@ -113,9 +111,3 @@ class KafkaEngine:
     def end_races(self, names: Sequence[str]) -> None:
         """See ``Engine.end_races``."""
         self._store.delete([RACES + name for name in names])
-
-    def _bytes(self, found: StoredObject | None) -> bytes | None:
-        if found is not None:
-            with suppress(FileNotFoundError):  # removed meanwhile
-                return b"".join(self._store.parts(found))
-        return None

@@ -10,6 +10,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final, TypeVar
 
@@ -33,7 +34,7 @@ SMALL_BYTES: Final = 64 << 10
 IN_FLIGHT_MAX: Final = 8
 """Unconfirmed messages of one change."""
 SURE_S: Final = 5.0
-"""Time without a look at the topic from which it may have lost its end, and got another one, unnoticed."""
+"""Time without a read of the topic, from which it may have lost its end unnoticed."""
 READS_MAX: Final = 5
 """Times that a read begins again because what it reads was carried away."""
 
@@ -197,7 +198,9 @@ class TopicStore:
     def _take_own(self) -> None:
         """Take own messages that follow what is known."""
         objects = self._objects
-        while objects is not None and self._errors == self._errors_checked and (own := self._own.pop(objects.end, None)) is not None:
+        if objects is None or self._errors != self._errors_checked:
+            return
+        while (own := self._own.pop(objects.end, None)) is not None:
             header, size, content = own
             if len(content) == size:
                 self.cache.keep(objects.end, content)
@@ -265,7 +268,7 @@ class TopicStore:
     def parts(self, found: StoredObject) -> Iterator[bytes]:
         """Yield the bytes of an object in parts.
 
-        Raises ``FileNotFoundError`` if it was removed meanwhile.
+        Raises ``FileNotFoundError`` if it was removed or replaced meanwhile.
         """
         done, tries = 0, 0
         while True:
@@ -280,11 +283,21 @@ class TopicStore:
             except OffsetsGone:  # it was carried, perhaps in parts of another size
                 again = self.find(found.name)
                 tries += 1
-                if again is None or again.origin != found.origin or tries > READS_MAX:
+                if again is None or again.origin != found.origin:
                     raise FileNotFoundError(found.name) from None
+                if tries > READS_MAX:
+                    raise self._log.away(f"{found.name} is carried again and again") from None
                 found = again
             else:
                 return
+
+    def content(self, found: StoredObject | None) -> bytes | None:
+        """Return the bytes of an object, or of its replacement, None if it was removed meanwhile."""
+        while found is not None:
+            with suppress(FileNotFoundError):
+                return b"".join(self.parts(found))
+            found = self.find(found.name)
+        return None
 
     def _known(self, look: Callable[[Objects], _T]) -> _T:
         with self._changed:

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError
 
 from forebay.broker.storage.replication.engine import EngineAway
 from forebay.broker.storage.replication.engines.kafka.client import Trouble
-from tests.support.storage.kafka_nodes import KafkaNodes, appended, kafka_nodes
+from tests.support.storage.kafka_nodes import FETCH, LIST_OFFSETS, KafkaNodes, appended, kafka_nodes
 
 
 @pytest.fixture
@@ -93,6 +93,16 @@ def test_a_cursor_reads_on_from_the_next_leader_where_the_former_one_falls_silen
 def test_the_ends_are_asked_for_again_while_the_leader_changes(nodes: KafkaNodes, asked: int) -> None:
     log = nodes.log(10.0)
     appended(log, b"a")
-    nodes.fail(2, asked, asked)
+    nodes.fail(LIST_OFFSETS, asked, asked)
 
     assert log.ends() == (0, 1)
+
+
+def test_a_reader_without_the_right_to_read_says_so(nodes: KafkaNodes) -> None:
+    log, other = nodes.log(10.0), nodes.log(1.0)
+    appended(log, b"a")
+    nodes.fail(FETCH, *[KafkaError.TOPIC_AUTHORIZATION_FAILED] * 1_000)
+
+    assert other.tail.read(0) == []
+
+    assert "Topic authorization failed" in str(other.away("no message at 0"))

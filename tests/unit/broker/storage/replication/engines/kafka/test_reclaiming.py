@@ -8,7 +8,7 @@ import pytest
 from forebay.broker.storage.replication.engine import EngineAway
 from forebay.broker.storage.replication.engines.kafka.reclaiming import Reclaiming
 from forebay.broker.storage.replication.engines.kafka.store import TopicStore
-from tests.support.storage.topic_log import MemoryTopic, content_of, opened, reclaim
+from tests.support.storage.topic_log import MemoryCursor, MemoryTopic, content_of, opened, reclaim
 
 PART_BYTES = 4
 CONTENT = bytes(range(40))
@@ -80,6 +80,33 @@ def test_an_object_that_was_removed_while_it_is_read_is_missing() -> None:
 
     with pytest.raises(FileNotFoundError, match="file"):
         list(parts)
+
+
+def test_an_object_that_was_replaced_while_it_is_read_is_not_missing() -> None:
+    topic = MemoryTopic()
+    (store, _), (reader, _) = opened(topic), opened(topic)
+    store.put("hint", [b"first"])
+    found = reader.find("hint")
+    reader.cache.clear()
+    for _ in range(10):
+        store.put("hint", [b"12345678"])
+    assert reclaim(store) > 0
+
+    assert reader.content(found) == b"12345678"
+    store.delete(["hint"])
+    assert reader.content(reader.find("hint")) is None
+
+
+def test_an_object_whose_messages_cannot_be_read_is_not_missing() -> None:
+    topic = MemoryTopic()
+    (store, _), (reader, log) = opened(topic), opened(topic)
+    store.create("records/1", [b"first"])
+    found = reader.find("records/1")
+    reader.cache.clear()
+    log.reader = MemoryCursor(MemoryTopic(begin=100), 3)
+
+    with pytest.raises(EngineAway, match="records/1 is carried again and again"):
+        reader.content(found)
 
 
 def test_a_change_that_its_writer_left_is_ended_before_a_cut_and_has_no_effect_then() -> None:
