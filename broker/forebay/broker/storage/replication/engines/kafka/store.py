@@ -90,6 +90,7 @@ class TopicStore:
         """Errors of the log, behind which the last known message is looked for where it was."""
         self._errors_checked = 0
         self._checked_at = clock()
+        """Time at which the end of the topic was what it should be."""
         self.cache: Final = MessageCache()
         """Values of messages; under the lock."""
         self._broken = ""
@@ -205,6 +206,7 @@ class TopicStore:
             if len(content) == size:
                 self.cache.keep(objects.end, content)
             objects.last = objects.end, encode(header)
+            self._checked_at = self._clock()  # it has followed what was known
             self._note(objects.take(header, size, content))
 
     def _is_sure(self) -> bool:
