@@ -364,7 +364,7 @@ class TopicStore:
                 objects = self._read_all(begin, last)  # a base was cut: what was carried is behind it
             else:
                 if known is not None:
-                    self._check(objects, *known)
+                    self._check(objects, *known, errors)
                 self._read_to(objects, last if end is None else end)
         except OffsetsGone:
             return False
@@ -376,16 +376,23 @@ class TopicStore:
                 self._refreshed_at = began
         return True
 
-    def _check(self, objects: Objects, at: int, key: bytes | None) -> None:
-        """Look whether a known message is where it was, and take those behind it. Raises ``OffsetsGone``."""
+    def _check(self, objects: Objects, at: int, key: bytes | None, errors: int) -> None:
+        """Look whether a known message is where it was, and take those behind it. Raises ``OffsetsGone``.
+
+        ``errors`` are those before that question.
+        """
         found = self._read_tail(at)
-        if (found[0].offset, found[0].key) != (at, key):
+        if found[0].offset != at:
+            raise self._log.away(f"no message at {at}")
+        if found[0].key != key:
             with self._changed:
                 self._broken = f"the message at {at} is another one than it was: {LOST_END}"
             raise self._log.away(self._broken)
         with self._changed:
             for message in found:
                 self._take(objects, message, notes=True)
+            self._errors_checked = errors
+            self._take_own()
 
     def _read_tail(self, at: int) -> list[LogMessage]:
         found = self._log.tail.read(at)
