@@ -87,7 +87,7 @@ class TopicStore:
         self._objects: Objects | None = None
         self._refreshed_at = clock() - FRESH_S
         self._errors = 0
-        """Errors of the log, behind which the last known message is looked for where it was."""
+        """Errors of the log, after which the last known message is looked for where it was."""
         self._errors_checked = 0
         self._checked_at = clock()
         """Time at which the end of the topic was what it should be."""
@@ -361,7 +361,7 @@ class TopicStore:
             known = None
         try:
             if objects is None or begin > (known_end if known is None else known[0]):
-                objects = self._read_all(begin, last)  # a base was cut: what was carried is behind it
+                objects = self._read_all(begin, last)  # a base was cut: what was carried is after it
             else:
                 if known is not None:
                     self._check(objects, *known, errors)
@@ -377,7 +377,7 @@ class TopicStore:
         return True
 
     def _check(self, objects: Objects, at: int, key: bytes | None, errors: int) -> None:
-        """Look whether a known message is where it was, and take those behind it. Raises ``OffsetsGone``.
+        """Look whether a known message is where it was, and take those after it. Raises ``OffsetsGone``.
 
         ``errors`` are those before that question.
         """

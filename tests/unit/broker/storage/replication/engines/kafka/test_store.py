@@ -335,7 +335,7 @@ def test_a_reader_that_has_fetched_what_was_cut_meanwhile_begins_again_behind_th
 
     log.between = fetch_and_cut
 
-    with pytest.raises(EngineAway, match="its outcome is unknown, since the topic was cut meanwhile"):
+    with pytest.raises(EngineAway, match="its outcome is unknown, since the topic was cut"):
         store.create("new", [b"2"])
 
     assert not store.create("new", [b"2"])
