@@ -20,6 +20,7 @@ MINUTES ?= 60
 TRIALS ?= 200
 SUITE := $(wildcard tests/unit tests/contract tests/property tests/fault tests/fault_client tests/fault_fleet tests/fuzz tests/soak tests/integration tests/spark)
 TESTS ?= $(SUITE)
+MARKS ?= not campaign and not documents
 PYTEST_ARGS ?=
 PROCESSES ?= 4
 BENCH_ARGS ?=
@@ -108,8 +109,16 @@ demo: java venv ## Spark, the broker and a slow system at work, in one terminal
 
 # In CI nothing may be skipped for want of grpcurl; elsewhere its tests are skipped when it is not there.
 # Four processes keep two cores busy, since half of the tests wait for something; tests/conftest.py says what stays together.
-test: java venv .venv/.tests-compiled $(if $(FOREBAY_REQUIRE_GRPCURL),grpcurl) ## run all tests, in PROCESSES processes
-	@PATH="$(CURDIR)/.tools/bin:$$PATH" $(BIN)/python -m pytest -n $(PROCESSES) --dist loadgroup $(TESTS) $(PYTEST_ARGS)
+PYTEST = PATH="$(CURDIR)/.tools/bin:$$PATH" $(BIN)/python -m pytest -n $(PROCESSES) --dist loadgroup
+
+test: java venv .venv/.tests-compiled $(if $(FOREBAY_REQUIRE_GRPCURL),grpcurl) ## run the tests, in PROCESSES processes
+	@$(PYTEST) -m '$(MARKS)' $(TESTS) $(PYTEST_ARGS)
+
+test-campaigns: venv ## run a few rounds of each campaign: kills, faults of clients and of a fleet, damaged disks, fuzzing, soak
+	@$(PYTEST) -m campaign tests/fault tests/fault_client tests/fault_fleet tests/fuzz tests/soak $(PYTEST_ARGS)
+
+test-docs: java venv $(if $(FOREBAY_REQUIRE_GRPCURL),grpcurl) ## run the code blocks of the documentation
+	@$(PYTEST) -m documents tests/unit/test_readmes.py tests/spark/test_documents.py $(PYTEST_ARGS)
 
 # In a new clone each process of the suite would compile all tests, at the same time. What cannot be compiled is reported by the run.
 .venv/.tests-compiled: .venv/.installed

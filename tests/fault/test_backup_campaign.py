@@ -10,6 +10,7 @@ from tests.fault.backup_campaign import Campaign
 from tests.support.processes.stopping import StoppingLauncher
 
 
+@pytest.mark.campaign
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_backups_of_a_broker_at_work_that_is_killed_now_and_then_are_whole_or_recognised(

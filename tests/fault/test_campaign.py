@@ -1,4 +1,4 @@
-"""Ten kills, as a part of every test run; ``make fault KILLS=n`` does more."""
+"""Ten kills, a part of ``make test-campaigns``; ``make fault KILLS=n`` does more."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ with Launcher() as launcher:
 """
 
 
+@pytest.mark.campaign
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("uses_asyncio", [False, True], ids=["threads", "asyncio"])
@@ -53,6 +54,7 @@ def test_nothing_is_lost_skipped_doubled_or_out_of_order_when_a_broker_is_killed
     assert report.delivered > 1_000
 
 
+@pytest.mark.campaign
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_nothing_is_lost_skipped_doubled_or_out_of_order_when_the_brokers_of_a_shard_take_over_from_each_other(
@@ -70,6 +72,7 @@ def test_nothing_is_lost_skipped_doubled_or_out_of_order_when_the_brokers_of_a_s
     assert report.acknowledged > 100
 
 
+@pytest.mark.campaign
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_campaign_that_fails_while_publishers_have_records_in_flight_ends_with_the_failure(in_memory: Path) -> None:

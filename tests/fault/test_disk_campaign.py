@@ -20,6 +20,7 @@ def test_every_value_that_is_to_be_damaged_is_there(tmp_path: Path) -> None:
         store.close()
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_damage_goes_unnoticed_and_every_directory_starts_or_can_be_repaired(kind: str) -> None:
     told: list[str] = []

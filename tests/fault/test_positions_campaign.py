@@ -11,6 +11,7 @@ from tests.fault.positions_campaign import FATAL, GUARANTEES, campaign
 KILLS = 4
 
 
+@pytest.mark.campaign
 @pytest.mark.slow
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 @pytest.mark.parametrize("store", ["broker:", "file:"])
@@ -26,6 +27,7 @@ def test_kills_of_a_consumer_break_no_promise(store: str, guarantee: str, tmp_pa
     assert found.positions_seen > 0
 
 
+@pytest.mark.campaign
 @pytest.mark.slow
 @pytest.mark.parametrize(("judged_by", "consumers"), [GUARANTEES, GUARANTEES[::-1]])
 def test_the_oracle_notices_consumers_with_another_guarantee(judged_by: str, consumers: str, tmp_path: Path) -> None:

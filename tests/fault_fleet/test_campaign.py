@@ -1,4 +1,4 @@
-"""A few faults of each kind that a directory has, as a part of every test run; ``make fault-fleet`` does more."""
+"""A few faults of each kind that a directory has, a part of ``make test-campaigns``; ``make fault-fleet`` does more."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         yield Path(found)
 
 
+@pytest.mark.campaign
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_no_receipt_is_lost_doubled_or_given_after_a_fence_by_a_kill_a_freeze_and_a_partition(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""A minute of fuzzing as a part of every test run; ``make fuzz MINUTES=n`` is the real one."""
+"""A minute of fuzzing, a part of ``make test-campaigns``; ``make fuzz MINUTES=n`` is the real one."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tests.support.rules.services import METHODS
 SEED = 20_261_122
 
 
+@pytest.mark.campaign
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_minute_of_calls_of_every_kind_finds_nothing(tmp_path: Path) -> None:

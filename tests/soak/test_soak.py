@@ -1,4 +1,4 @@
-"""A soak of a few seconds, as a part of every test run; ``make soak MINUTES=n`` is the real one."""
+"""A soak of a few seconds, a part of ``make test-campaigns``; ``make soak MINUTES=n`` is the real one."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tests.soak.running import Options, run
 from tests.soak.samples import Sample, growth
 
 
+@pytest.mark.campaign
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_nothing_is_lost_and_the_disk_space_is_released_when_sinks_of_all_kinds_work_for_a_few_seconds(

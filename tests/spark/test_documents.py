@@ -47,6 +47,7 @@ def test_an_example_that_is_not_run_exists_and_has_a_reason() -> None:
     assert all(NOT_RUN.values())
 
 
+@pytest.mark.documents
 @pytest.mark.parametrize("place", [place for place in EXAMPLES if place not in NOT_RUN])
 def test_the_spark_example_of_a_document_runs(
     spark: SparkSession,

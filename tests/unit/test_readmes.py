@@ -109,6 +109,7 @@ def test_every_relative_link_leads_somewhere(path: Path) -> None:
     assert broken_links(path, ROOT) == []
 
 
+@pytest.mark.documents
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("path", WITH_BLOCKS, ids=name_of)
