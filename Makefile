@@ -176,13 +176,13 @@ coverage: java venv ## measure the branch coverage of unit, contract and propert
 	@$(BIN)/python -m pytest -n $(PROCESSES) --dist loadgroup --cov --cov-report=term --cov-report=html \
 		tests/unit tests/contract tests/property $(PYTEST_ARGS)
 
-check: venv .venv-proto/.installed ## format, lint, types, generated code, rules of imports and of language, documentation
+check: venv .venv-proto/.installed ## format, lint, types, generated code, rules of imports, language and background work, documentation
 	@echo "forebay: ruff format --check" && $(BIN)/ruff format --check .
 	echo "forebay: ruff check" && $(BIN)/ruff check .
 	echo "forebay: mypy --strict" && $(BIN)/mypy
 	echo "forebay: protos/generate.py --check" && .venv-proto/bin/python protos/generate.py --check
-	echo "forebay: rules of imports and of language" && $(BIN)/python -m pytest --quiet tests/contract/test_import_rules.py \
-		tests/contract/test_import_cycles.py tests/contract/test_language.py
+	echo "forebay: rules of imports, of language and of background work" && $(BIN)/python -m pytest --quiet \
+		tests/contract/test_{import_rules,import_cycles,language,background_work}.py
 	echo "forebay: mkdocs build --strict" && $(MKDOCS)
 
 docs: venv ## build the documentation site into build/site
