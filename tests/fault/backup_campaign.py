@@ -121,7 +121,7 @@ class Result:
 
 
 class Publisher:
-    """Appends numbered records one call at a time, until it is told to stop. A broker that is away is waited for."""
+    """Appends numbered records one call at a time, until it is stopped. It waits while the broker is not reachable."""
 
     def __init__(self, endpoint: str, sink: str, working: threading.Event, *, pause_s: float = 0.0) -> None:
         """It publishes while ``working`` is set."""

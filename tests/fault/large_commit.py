@@ -138,14 +138,14 @@ class Writer:
         summary = StagedSummary.of(
             [StagedPart(partition, size.pages, size.pages) for partition in range(size.partitions)]
         )
-        told = epochs_pb.StagedSummary(pages=summary.pages, records=summary.records, digest=summary.digest)
+        summarised = epochs_pb.StagedSummary(pages=summary.pages, records=summary.records, digest=summary.digest)
         commit = epochs_pb.EpochCommit(
             sink=SINK,
             producer="job",
             epoch=epoch,
             run=f"run-{epoch}",
             ticket=self._ticket,
-            tokens=[epochs_pb.StagedToken(token=f"task-{task}", summary=told) for task in range(size.tasks)],
+            tokens=[epochs_pb.StagedToken(token=f"task-{task}", summary=summarised) for task in range(size.tasks)],
             content=epochs_pb.EpochContent(records=size.records),
         )
         with grpc.insecure_channel(self._endpoint, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:

@@ -109,7 +109,7 @@ class Publisher(threading.Thread):
 class Watch(threading.Thread):
     """Reads the saved positions all the time, and compares them with the effects."""
 
-    def __init__(self, client: Client, url: str, guarantee: str, effects: Effects, told: Callable[[str], None]) -> None:
+    def __init__(self, client: Client, url: str, guarantee: str, effects: Effects, say: Callable[[str], None]) -> None:
         super().__init__(daemon=True)
         self.latest: dict[int, SavedPosition] = {}
         self.settled = [0] * PARTITIONS
@@ -118,7 +118,7 @@ class Watch(threading.Thread):
         self._store = client.position_store(url)
         self._guarantee = guarantee
         self._effects = effects
-        self._told = told
+        self._say = say
         self._stopping = threading.Event()
 
     def run(self) -> None:
@@ -159,7 +159,7 @@ class Watch(threading.Thread):
         self.seen += before is None or before != position
         if before is not None and (position.offset < before.offset or position.epoch < before.epoch):
             self.back += 1
-            self._told(f"partition {partition}: {position} behind {before}")
+            self._say(f"partition {partition}: {position} behind {before}")
         self.latest[partition] = position
         if self._guarantee == "at_least_once":
             checked = before.offset if before is not None else 0
@@ -169,11 +169,11 @@ class Watch(threading.Thread):
             wrong = [highest] if highest >= position.offset else []
         if settled > position.offset:
             self.wrong += 1
-            self._told(f"partition {partition}: settled to {settled}, but saved to {position.offset}")
+            self._say(f"partition {partition}: settled to {settled}, but saved to {position.offset}")
         self.settled[partition] = settled
         if wrong:
             self.wrong += 1
-            self._told(f"partition {partition}: saved position {position.offset} contradicts records {wrong[:5]}")
+            self._say(f"partition {partition}: saved position {position.offset} contradicts records {wrong[:5]}")
 
     def stop(self) -> None:
         """End after a last look."""
@@ -189,7 +189,7 @@ def campaign(
     kills: int,
     seed: int,
     folder: Path,
-    told: Callable[[str], None],
+    say: Callable[[str], None],
     *,
     consumers: str = "",
 ) -> Figures:
@@ -207,7 +207,7 @@ def campaign(
         client.sinks.create(SINK, partitions=PARTITIONS, buffer_page_size=4)
         client.subscriptions.create(SINK, NAME)
         publisher = Publisher(client, random.Random(seed))
-        watch = Watch(client, url, guarantee, effects, told)
+        watch = Watch(client, url, guarantee, effects, say)
         publisher.start()
         watch.start()
         start = _Starter(broker.endpoint, url, consumers or guarantee, effects, chance)
@@ -225,11 +225,11 @@ def campaign(
         last = start(follow=False)
         last.join(DRAIN_S)
         if last.is_alive():
-            told("the last consumer did not reach the end")
+            say("the last consumer did not reach the end")
             last.kill()
         watch.stop()
     effects.read()
-    _judge(figures, effects, publisher, watch, told)
+    _judge(figures, effects, publisher, watch, say)
     return figures
 
 
@@ -272,7 +272,7 @@ class _Starter:
         return process
 
 
-def _judge(figures: Figures, effects: Effects, publisher: Publisher, watch: Watch, told: Callable[[str], None]) -> None:
+def _judge(figures: Figures, effects: Effects, publisher: Publisher, watch: Watch, say: Callable[[str], None]) -> None:
     published = {(each, offset) for each in range(PARTITIONS) for offset in range(publisher.published[each])}
     figures.published = len(published)
     figures.processed = sum(effects.seen.values())
@@ -292,7 +292,7 @@ def _judge(figures: Figures, effects: Effects, publisher: Publisher, watch: Watc
         problems.append(f"the subscription is settled to {watch.settled}, not to the ends {publisher.published}")
     figures.problems = len(problems)
     for problem in problems[:5]:
-        told(problem)
+        say(problem)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Trim of a journal: the records below a checkpoint are deleted, but for what stops former owners.
 
 An owner that was frozen may wake up at any time and append at its next position. What it meets there has to be
-what was there: a fence of a higher epoch ends it. So these positions keep something for ever:
+what was there: a fence of a higher epoch ends it. So something stays at these positions for good:
 
 - fences, and the claim of an import, unchanged;
 - records that did not count, as a VOID record of the same epoch without a body. Such a position is one at which
