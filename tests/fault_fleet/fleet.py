@@ -32,6 +32,8 @@ KEEPS_UP_S: Final = 1.0
 """Lag of a follower that takes over without a delay."""
 GARBAGE_BYTES: Final = 8 << 20
 """So little that the journal is trimmed again and again."""
+BATCH_BYTES: Final = (1, 4 << 20)
+"""Of the lives of a broker in turn: batches that are appended beside others, and batches one after the other."""
 EMPTY: Final = 0.2
 """Share of the starts on an empty directory."""
 FENCED: Final = " is above "
@@ -78,6 +80,7 @@ class Member:
             journal=self.journal,
             takeover_after_s=takeover_after_s,
             journal_garbage_bytes=GARBAGE_BYTES,
+            journal_batch_bytes=BATCH_BYTES[self.life % len(BATCH_BYTES)],
             metrics_listen=self.metrics,
         )
 

@@ -349,6 +349,12 @@ class BufferInMemory(BufferMachine):
         self.run(work())
 
 
+class BufferInWindow(BufferMachine):
+    """Over a store whose commits begin before those before them have ended."""
+
+    is_windowed = True
+
+
 class BufferOnDisk(BufferMachine):
     """Over RocksDB in a temporary folder."""
 
@@ -370,8 +376,12 @@ QUIET: Final = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.d
 BufferInMemory.TestCase.settings = settings(
     max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=QUIET
 )
+BufferInWindow.TestCase.settings = settings(
+    max_examples=20, stateful_step_count=40, deadline=None, suppress_health_check=QUIET
+)
 BufferOnDisk.TestCase.settings = settings(
     max_examples=8, stateful_step_count=25, deadline=None, suppress_health_check=QUIET
 )
 TestBufferInMemory = BufferInMemory.TestCase
+TestBufferInWindow = BufferInWindow.TestCase
 TestBufferOnDisk = BufferOnDisk.TestCase

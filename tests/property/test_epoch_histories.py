@@ -32,7 +32,7 @@ from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.partition.pages import DropReason, Durability, Entry
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import BufferMode, Overflow, SinkSettings
-from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.broker import Bounds, Broker
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.commit import group
 from forebay.broker.runtime.delivery.events import Delivered
@@ -105,8 +105,16 @@ class Dying(Mortal):
 class History:
     """Does the same to two sinks and to their models."""
 
-    def __init__(self, chosen: SinkSettings, store: Store, again: Callable[[Store, bool, int], Store]) -> None:
+    def __init__(
+        self,
+        chosen: SinkSettings,
+        store: Store,
+        again: Callable[[Store, bool, int], Store],
+        *,
+        is_windowed: bool = False,
+    ) -> None:
         self.settings = chosen
+        self.is_windowed = is_windowed
         self.store = store
         self.again_on = again
         self.accepted = AcceptedInMemory()
@@ -133,8 +141,9 @@ class History:
         await self.broker.close()
 
     async def open(self, *, create: bool = False) -> None:
-        self.mortal = Dying(self.store)
-        self.broker: Broker = begin(self.mortal, self.clock, accepted=self.accepted)
+        self.mortal = Dying(self.store, is_windowed=self.is_windowed)
+        bounds = Bounds(journal_batch_bytes=1)
+        self.broker: Broker = begin(self.mortal, self.clock, bounds=bounds, accepted=self.accepted)
         for name, partitions in SINKS.items() if create else ():
             await self.broker.create(name, self.settings.changed({"partitions": partitions}))
         self.hands = {name: Hand(self.broker.sink(name).subscription("default")) for name in SINKS}
@@ -528,6 +537,14 @@ def test_epochs_are_whole_or_absent_and_there_once_in_any_history(
     chosen: SinkSettings, steps: list[Step], in_files: bool
 ) -> None:
     _run(History(chosen, MemoryStore(), _memory_again).run(steps), in_files=in_files)
+
+
+@given(chosen=CHOSEN, steps=STEPS, in_files=st.booleans())
+@settings(max_examples=30, deadline=None, suppress_health_check=QUIET)
+def test_the_same_over_a_store_with_several_open_commits(
+    chosen: SinkSettings, steps: list[Step], in_files: bool
+) -> None:
+    _run(History(chosen, MemoryStore(), _memory_again, is_windowed=True).run(steps), in_files=in_files)
 
 
 @given(chosen=CHOSEN, steps=STEPS, in_files=st.booleans())

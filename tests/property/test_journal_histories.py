@@ -8,7 +8,7 @@ checkpoint and journal, has what a reader of the untrimmed journal has.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Any
 from unittest.mock import patch
@@ -20,20 +20,22 @@ from forebay.broker.storage.replication import owner as owners
 from forebay.broker.storage.replication.batch import Batch, Piece, encode
 from forebay.broker.storage.replication.engine import EngineAway
 from forebay.broker.storage.replication.engines.memory import MemoryEngine
+from forebay.broker.storage.replication.followers.takeover import take_over as contend
 from forebay.broker.storage.replication.owner import Fenced, Owner
 from forebay.broker.storage.replication.reader import Trimmed
 from forebay.broker.storage.replication.record import RecordKind
-from forebay.broker.storage.replication.takeover import take_over as contend
 from forebay.broker.storage.store.contract import Family, Put
 from tests.support.storage.journals import NUMBER, NumberCheckpoints, NumberReplica, read_all
 
 FAULTS = st.sampled_from(["none", "none", "lost request", "lost answer", "takeover", "late"])
 SLOTS = st.integers(0, 2)
+SIZES = st.lists(st.integers(1, 9), min_size=1, max_size=3)
+"""Halves of a chunk in each of the groups that are open at once."""
 KILLS = st.one_of(st.none(), st.integers(0, 12))
 """Changes of a trim before its process is killed."""
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.just("append"), SLOTS, st.integers(1, 9), st.lists(FAULTS, max_size=6)),
+        st.tuples(st.just("append"), SLOTS, SIZES, st.lists(FAULTS, max_size=6)),
         st.tuples(st.just("take over"), SLOTS),
         st.tuples(st.just("take over with a replica"), SLOTS, st.booleans()),
         st.tuples(st.just("follow"), SLOTS),
@@ -141,21 +143,29 @@ class Run:
         finally:
             self._changes_left = None
 
-    def append(self, slot: int, chunks: int, faults: list[str]) -> None:
-        """Append a batch by an owner that may have been fenced."""
+    def append(self, slot: int, sizes: list[int], faults: list[str]) -> None:
+        """Append batches together by an owner that may have been fenced."""
         if slot not in self._owners:
             return
-        number = next(self._numbers)
-        self.appended.add(number)
-        filler = Put(Family.META, b"", b"x" * (chunks * owners.CHUNK_BYTES // 2))
+        owner, opened = self._owners[slot], []
         self._faults = list(faults)
-        try:
-            self._owners[slot].append(encode(Batch([(b"", filler.value)], [_put(number)])))
-        except Fenced:
-            return
-        finally:
-            self._faults = []
-        self.confirmed.append(number)
+        with suppress(Fenced):
+            for number, size in self._numbered(sizes):
+                opened.append((number, owner.begin(self._frame(number, size))))
+        with suppress(Fenced):
+            for number, group in opened:
+                owner.finish(group)
+                self.confirmed.append(number)
+        self._faults = []
+
+    def _numbered(self, sizes: list[int]) -> Iterator[tuple[int, int]]:
+        for size in sizes:
+            number = next(self._numbers)
+            self.appended.add(number)
+            yield number, size
+
+    def _frame(self, number: int, size: int) -> list[Piece]:
+        return encode(Batch([(b"", b"x" * (size * owners.CHUNK_BYTES // 2))], [_put(number)]))
 
     def _fail(self, position: int, record: bytes) -> None:
         if record[4] == RecordKind.FENCE and self._trims_meanwhile:

@@ -161,6 +161,13 @@ class BrokerSettings(BaseSettings):
     Checkpoints replace its records before it has more. Followers make them; the owner does where there is no follower.
     """
 
+    journal_batch_bytes: int = Field(default=4 << 20, ge=1, le=1 << 30)
+    """Bytes of waiting pages from which a batch is appended to the journal while others are not confirmed.
+
+    At most three are appended at once; fewer bytes wait for the batches before them. A small value shortens that wait,
+    at the price of more requests to a bucket.
+    """
+
     advertise: str = ""
     """HOST:PORT at which clients reach this broker, for the journal. Empty for `listen`.
 

@@ -25,14 +25,14 @@ from forebay.broker.storage.replication.checkpoints.mark import Marks
 from forebay.broker.storage.replication.checkpoints.source import CheckpointSource
 from forebay.broker.storage.replication.engine import Engine, EngineAway, EngineUnsuitable
 from forebay.broker.storage.replication.engines.addresses import below, open_engine
-from forebay.broker.storage.replication.follower import POLL_S, Follower, Takeover
+from forebay.broker.storage.replication.followers.follower import POLL_S, Follower, Takeover
+from forebay.broker.storage.replication.followers.progress import FollowerProgress
+from forebay.broker.storage.replication.followers.upkeep import CheckpointFailed
 from forebay.broker.storage.replication.probe import probe
-from forebay.broker.storage.replication.progress import FollowerProgress
 from forebay.broker.storage.replication.reader import Reader, Trimmed
 from forebay.broker.storage.replication.replica import Replica, check_identity
 from forebay.broker.storage.replication.shard_directory import DIRECTORY, SHARDS
 from forebay.broker.storage.replication.store import ReplicatedStore
-from forebay.broker.storage.replication.upkeep import CheckpointFailed
 from forebay.broker.storage.store.rocks.store import RocksStore
 from forebay.broker.telemetry.follower import follower_metrics
 

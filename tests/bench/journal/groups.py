@@ -23,7 +23,7 @@ from forebay.broker.storage.records.header import HEADER_BYTES
 from forebay.broker.storage.records.pages.page import key_of
 from forebay.broker.storage.replication.batch import Batch, encode
 from forebay.broker.storage.replication.engines.addresses import open_engine
-from forebay.broker.storage.replication.follower import Follower, Takeover
+from forebay.broker.storage.replication.followers.follower import Follower, Takeover
 from forebay.broker.storage.replication.reader import Reader
 from forebay.broker.storage.replication.replica import Replica
 from forebay.broker.storage.replication.store import ReplicatedStore

@@ -20,8 +20,9 @@ from forebay.broker.runtime.fleet import Fleet
 from forebay.broker.runtime.instruments import Instruments
 from forebay.broker.storage.errors import StoreFailed
 from forebay.broker.storage.recovery import recover
-from forebay.broker.storage.store.contract import Family, Marks, Operation, Store, Value, WriteStall
+from forebay.broker.storage.store.contract import CommitWindow, Family, Marks, Operation, Store, Value, WriteStall
 from forebay.broker.storage.store.memory import MemoryStore
+from tests.support.brokers.windowed_store import LateCommits
 from tests.support.pages.samples import values
 
 PLENTY = Credit(1_000_000, 1 << 30)
@@ -117,8 +118,9 @@ def move(subscription: Subscription, partition: int, offset: int) -> asyncio.Fut
 class Mortal:
     """A store that a test can take away from its broker in the middle, as a kill does."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, is_windowed: bool = False) -> None:
         self.store = store
+        self._window = LateCommits(self) if is_windowed else None
         self._cut = False
         self._lock = threading.Lock()
         """Held by each call, so that a cut comes between two of them."""
@@ -160,6 +162,9 @@ class Mortal:
 
     def marked(self) -> Marks:
         return self.store.marked()
+
+    def window(self) -> CommitWindow | None:
+        return self._window
 
     def is_replica(self) -> bool:
         return self.store.is_replica()

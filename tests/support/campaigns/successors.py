@@ -107,6 +107,7 @@ class Shard:
                 journal=self._journal,
                 takeover_after_s=TAKEOVER_S,
                 journal_garbage_bytes=GARBAGE_BYTES,
+                journal_batch_bytes=1,
             )
         return ShardOwner(self.running)
 

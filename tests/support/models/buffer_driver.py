@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from hypothesis.stateful import RuleBasedStateMachine
 
@@ -18,7 +18,7 @@ from forebay.broker.core.errors import OffsetTrimmed, SinkFull
 from forebay.broker.core.partition.pages import Gap
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.settings import Overflow, SinkSettings
-from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.broker import Bounds, Broker
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.commit.group import Append
 from forebay.broker.runtime.delivery.events import Delivered, GapMet, Revoked
@@ -41,6 +41,8 @@ class BufferDriver(RuleBasedStateMachine):
 
     bytes_store: Store
     model: list[Partition]
+    is_windowed: ClassVar[bool] = False
+    """True for a store with several open commits."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -79,9 +81,10 @@ class BufferDriver(RuleBasedStateMachine):
         return self.bytes_store.crash(kept_batches=kept) if killed else self.bytes_store.reopen()
 
     async def open(self, chosen: SinkSettings | None = None) -> None:
-        self.mortal = Mortal(self.bytes_store)
+        self.mortal = Mortal(self.bytes_store, is_windowed=self.is_windowed)
         self.delivered = AcceptedInMemory()
-        self.broker: Broker = begin(self.mortal, self.clock, delivered=self.delivered)
+        bounds = Bounds(journal_batch_bytes=1)
+        self.broker: Broker = begin(self.mortal, self.clock, bounds=bounds, delivered=self.delivered)
         if chosen is not None:
             await self.broker.create("orders", chosen)
         self.buffer: Buffer = self.broker.sink("orders")

@@ -12,11 +12,11 @@ from forebay.broker.core.backups.values import BackupSummary
 from forebay.broker.storage.replication.checkpoints.mark import Mark, Marks
 from forebay.broker.storage.replication.checkpoints.source import CheckpointSource, checkpoints_of_owner
 from forebay.broker.storage.replication.engine import Engine
-from forebay.broker.storage.replication.follower import Follower, Takeover
+from forebay.broker.storage.replication.followers.follower import Follower, Takeover
+from forebay.broker.storage.replication.followers.upkeep import CheckpointFailed
 from forebay.broker.storage.replication.reader import Reader
 from forebay.broker.storage.replication.replica import Replica
 from forebay.broker.storage.replication.store import ReplicatedStore
-from forebay.broker.storage.replication.upkeep import CheckpointFailed
 from forebay.broker.storage.store.contract import Family, Store
 from forebay.broker.storage.store.rocks.store import RocksStore
 from tests.support.storage.disk_directory import SMALL_STORE, fill

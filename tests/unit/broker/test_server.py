@@ -12,7 +12,7 @@ from forebay.broker.server import READINESS
 from forebay.broker.settings import load
 from forebay.broker.shard import boot_time_s
 from forebay.broker.storage.replication.engines.memory import MemoryEngine
-from forebay.broker.storage.replication.follower import Follower, Takeover
+from forebay.broker.storage.replication.followers.follower import Follower, Takeover
 from forebay.broker.storage.replication.reader import Reader
 from forebay.broker.storage.replication.replica import Replica
 from forebay.broker.storage.replication.store import ReplicatedStore

@@ -59,6 +59,8 @@ class Bounds:
     stream_bytes: int = 256 << 20
     """Memory that all open streams hold for their peers."""
     waiting_bytes: int = 256 << 20
+    journal_batch_bytes: int = 4 << 20
+    """Waiting bytes from which a batch begins while others are open, where the store has a window."""
     tail_bytes: int = 64 << 20
     realtime: bool = True
     """Serve readers at the head from memory, unless a choice is stored."""

@@ -31,9 +31,24 @@ from forebay.broker.storage.records.sealed import Undecodable
 from forebay.broker.storage.records.sinks.writer import SLOT
 from forebay.broker.storage.records.store import HIGHEST
 from forebay.broker.storage.scans import SLICE, bulk_keys_all, sliced
+from forebay.broker.storage.store import contract
 from forebay.broker.storage.store.contract import Family, Operation, Put, Store, Value
 
 _log: Final = logging.getLogger(__name__)
+
+
+class OpenCommit:
+    """Commit that ``Journal.begin`` has begun."""
+
+    def __init__(self, opened: contract.OpenCommit) -> None:
+        self._opened = opened
+
+    def finish(self) -> None:
+        """Return once it is durable and applied. The commit thread; raises as ``Journal.commit``."""
+        try:
+            self._opened.finish()
+        except StoreError as error:
+            raise StoreFenced(str(error)) from error
 
 
 class Journal:
@@ -57,6 +72,32 @@ class Journal:
         Raises:
             StoreFenced: it failed; nothing may be acknowledged and nothing is retried.
         """
+        bulk, operations = self._encoded(pages, writes)
+        try:
+            self.store.commit(bulk, operations, sync=sync)
+        except StoreError as error:
+            raise StoreFenced(str(error)) from error
+
+    @property
+    def commits_at_once(self) -> int:
+        """Commits that may be open at once; 1 where ``begin`` is not used."""
+        window = self.store.window()
+        return window.size if window is not None else 1
+
+    def begin(self, pages: Sequence[PageWrite], writes: Sequence[Write]) -> OpenCommit:
+        """Begin a commit of a store with a window. The append thread; raises as ``commit``."""
+        window = self.store.window()
+        assert window is not None, "asked before"
+        bulk, operations = self._encoded(pages, writes)
+        try:
+            return OpenCommit(window.begin(bulk, operations))
+        except StoreError as error:
+            raise StoreFenced(str(error)) from error
+
+    def _encoded(
+        self, pages: Sequence[PageWrite], writes: Sequence[Write]
+    ) -> tuple[list[tuple[bytes, Value]], list[Operation]]:
+        """Return pages and writes as bulk values and operations, with the highest page number."""
         operations: list[Operation] = []
         bulk: list[tuple[bytes, Value]] = []
         highest = 0
@@ -76,10 +117,7 @@ class Journal:
             self.records += sum(page.entry.count for page in pages)
             operations.append(HIGHEST.put(HIGHEST.key(), (self._highest, self.records)))
             self.store.mark((self.records, self.start_count))
-        try:
-            self.store.commit(bulk, operations, sync=sync)
-        except StoreError as error:
-            raise StoreFenced(str(error)) from error
+        return bulk, operations
 
     def is_ready(self) -> bool:
         """Return True if a small commit waits for nothing but the disk."""

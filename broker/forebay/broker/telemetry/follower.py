@@ -12,7 +12,7 @@ from opentelemetry.metrics import CallbackOptions, Observation
 
 from forebay.broker.runtime.metrics import Metric
 from forebay.broker.settings import BrokerSettings
-from forebay.broker.storage.replication.progress import FollowerProgress
+from forebay.broker.storage.replication.followers.progress import FollowerProgress
 from forebay.broker.telemetry.figures import FOLLOWER_LAG, JOURNAL_POSITION, SHARD_OWNER
 from forebay.broker.telemetry.instruments import SCOPE, exporters_of
 

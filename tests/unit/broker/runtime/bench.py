@@ -35,7 +35,7 @@ class BenchJournal:
 class Bench:
     """A committer, one partition, and what happened."""
 
-    def __init__(self, store: MemoryStore, *, waiting_bytes_max: int, reserve: int) -> None:
+    def __init__(self, store: MemoryStore, *, waiting_bytes_max: int, reserve: int, beside_bytes: int) -> None:
         self.shard_journal: Final = BenchJournal()
         self.journal: Journal = recover(store).journal
         self.read_cache = ReadCache(1 << 20)
@@ -52,6 +52,7 @@ class Bench:
             start_count=1,
             waiting_bytes_max=waiting_bytes_max,
             disk_reserve_bytes=reserve,
+            beside_bytes=beside_bytes,
             on_fenced=self.fenced.append,
             on_synced=self.synced.append,
             shard_journal=self.shard_journal,
@@ -77,10 +78,10 @@ class Bench:
 
 @asynccontextmanager
 async def bench(
-    store: MemoryStore | None = None, *, waiting_bytes_max: int = 1 << 30, reserve: int = 0
+    store: MemoryStore | None = None, *, waiting_bytes_max: int = 1 << 30, reserve: int = 0, beside_bytes: int = 1
 ) -> AsyncIterator[Bench]:
     """A committer that works."""
-    one = Bench(store or MemoryStore(), waiting_bytes_max=waiting_bytes_max, reserve=reserve)
+    one = Bench(store or MemoryStore(), waiting_bytes_max=waiting_bytes_max, reserve=reserve, beside_bytes=beside_bytes)
     one.committer.start()
     try:
         yield one

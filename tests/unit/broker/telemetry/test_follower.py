@@ -8,7 +8,7 @@ import urllib.request
 import pytest
 
 from forebay.broker.settings import load
-from forebay.broker.storage.replication.progress import FollowerProgress
+from forebay.broker.storage.replication.followers.progress import FollowerProgress
 from forebay.broker.telemetry.figures import JOURNAL_POSITION
 from forebay.broker.telemetry.follower import follower_metrics
 from forebay.broker.telemetry.instruments import SERVICE

@@ -3,6 +3,9 @@
 Everything that waits when the commit thread is free becomes one batch, and one sync makes all of it durable. Nothing is
 confirmed before that sync has returned. A lone small group is committed on the loop, see ``lone``. When a write fails
 the committer is fenced: all pending and all later writes get ``StoreFenced``, and nothing is retried.
+
+Where the store has a window, as that of a shard, a large batch begins while others are open: the journal is far away,
+and has room for more. Batches are confirmed in their order all the same.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -28,13 +31,14 @@ from forebay.broker.core.errors import (
 )
 from forebay.broker.core.journal_outage import JournalOutage
 from forebay.broker.core.partition.log import PartitionLog
-from forebay.broker.core.writes import NUMBER_BITS, PageWrite, PutCursor, Write
+from forebay.broker.core.writes import NUMBER_BITS, PageWrite, Write
 from forebay.broker.runtime.clock import Clock
+from forebay.broker.runtime.commit.batch import Batch, fail
 from forebay.broker.runtime.commit.durable import Durable
 from forebay.broker.runtime.commit.group import BULK_BYTES, Append, Group, Queue, cut
 from forebay.broker.runtime.commit.lone import LoneGroups, is_lone
 from forebay.broker.runtime.commit.pulse import Pulse
-from forebay.broker.runtime.commit.store import Journal, ShardJournal
+from forebay.broker.runtime.commit.store import Journal, OpenCommit, ShardJournal
 from forebay.broker.runtime.read.read_cache import ReadCache
 
 _T = TypeVar("_T")
@@ -75,10 +79,12 @@ class Committer:
         start_count: int,
         waiting_bytes_max: int,
         disk_reserve_bytes: int,
+        beside_bytes: int = BULK_BYTES,
         on_fenced: Callable[[StoreFenced], None],
         on_synced: Callable[[Synced], None] = lambda _: None,
         shard_journal: ShardJournal | None = None,
     ) -> None:
+        """``beside_bytes`` wait when a batch begins while others are open, where the store has a window."""
         self._journal = journal
         self._clock = clock
         self._read_cache = read_cache
@@ -108,13 +114,24 @@ class Committer:
         self._idle = asyncio.Event()
         self._idle.set()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="forebay-commit")
+        self._begins = ThreadPoolExecutor(1, thread_name_prefix="forebay-append")
+        """Thread that begins the commits of a store with a window."""
+        self._open_max = journal.commits_at_once
+        self._beside_bytes = beside_bytes
         self._calls = 0
-        """Functions that run in the thread, or wait for it."""
+        """Functions that run in the commit thread, or wait for it."""
         self._lone = LoneGroups()
-        self._task: asyncio.Task[None] | None = None
-        self._under_way: tuple[Group, list[tuple[Sequence[Write], asyncio.Future[None]]]] = (Group([], [], [], 0), [])
+        self._tasks: list[asyncio.Task[None]] = []
+        self._open: deque[Batch] = deque()
+        """Batches that are not confirmed, oldest first."""
+        self._finishes: asyncio.Queue[asyncio.Future[int]] = asyncio.Queue()
+        """The ends of their commits, where several may be open."""
+        self._changed = asyncio.Event()
+        """Set when another batch may begin beside open ones."""
         self.waiting_bytes = 0
         """Bytes of bodies that wait for their sync."""
+        self._queued_bytes = 0
+        """Those of them that are in no batch yet."""
         self.committed = Pulse()
         """Fires after every batch, at the end of every commit of an epoch, and when the store is fenced."""
         self.groups = 0
@@ -125,23 +142,27 @@ class Committer:
 
     def start(self) -> None:
         """Begin to commit."""
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="forebay-committer")
-        self._task.add_done_callback(self._stopped)
+        for name, work in (("forebay-committer", self._run()), ("forebay-confirmer", self._confirm_in_order())):
+            task = asyncio.get_running_loop().create_task(work, name=name)
+            task.add_done_callback(self._stopped)
+            self._tasks.append(task)
 
     def _stopped(self, task: asyncio.Task[None]) -> None:
         """Fence the store after an error of the loop, so that no caller waits forever."""
         if not task.cancelled() and (error := task.exception()) is not None and self.fenced is None:
             _log.critical("committer ended", exc_info=error)
-            self._fence(StoreFenced(f"the committer ended: {error}"), *self._under_way)
+            self._fence(StoreFenced(f"the committer ended: {error}"))
 
     async def close(self) -> None:
         """Commit pending writes, then end the thread."""
         await self.drained()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._unsynced and self.fenced is None:
-            await self._commit(Group([], [], [], 0), [], [], sync=True)
+            self._open.append(Batch(Group([], [], [], 0), [], [], True, self._clock.monotonic()))
+            await self._commit(self._open[0])
+        self._begins.shutdown()
         self._thread.shutdown()
 
     async def drained(self) -> None:
@@ -205,7 +226,9 @@ class Committer:
         size = len(append.page.body)
         queue.size += size
         self.waiting_bytes += size
+        self._queued_bytes += size
         self._appended.set()
+        self._changed.set()
         self._wake()
 
     def write(self, writes: Sequence[Write], pages: Sequence[PageWrite] = (), *, sync: bool = True) -> Durable:
@@ -226,16 +249,24 @@ class Committer:
         return done
 
     async def call(self, function: Callable[[], _T]) -> _T:
-        """Run a function in the commit thread, between two batches."""
+        """Run a function in the commit thread, between two batches: while none is open."""
         loop = asyncio.get_running_loop()
         self._calls += 1
-        running = self._thread.submit(function)
+        running: Future[_T] | None = None
+        try:
+            while self._open_max > 1 and self._open and self.fenced is None:
+                await self.committed.next().wait()
+            running = self._thread.submit(function)
+        finally:
+            if running is None:
+                self._called()
         running.add_done_callback(lambda _: loop.call_soon_threadsafe(self._called))
         return await asyncio.wrap_future(running)
 
     def _called(self) -> None:
         """Note the end of a function, whose caller may be gone."""
         self._calls -= 1
+        self._changed.set()
 
     def _wake(self) -> None:
         self._idle.clear()
@@ -251,23 +282,54 @@ class Committer:
             if last_size >= BULK_BYTES:
                 await self._grow()
             await self._gather()
-            group = cut(list(self._queues.values()), self.next_number, after_bulk=after_bulk)
-            controls, self._writes = self._writes, []
-            pages, self._pages = self._pages, []
-            sync, self._sync_wanted = self._sync_wanted or not (controls or group.shares), False
-            served = {id(share.queue) for share in group.shares}
-            waiting = [(key, queue) for key, queue in self._queues.items() if queue.waiting]
-            self._queues = dict(sorted(waiting, key=lambda item: id(item[1]) in served))  # left-out queues are first
-            if not self._queues:
-                self._work.clear()
-            last_size, after_bulk = group.size, group.is_bulk
-            self._under_way = (group, controls)
-            await self._commit(group, controls, pages, sync=sync)
-            await asyncio.sleep(0)  # a commit on the loop has let nothing else run
-            if not self._work.is_set():
-                self._idle.set()
+            await self._wait_for_turn()
             if self.fenced is not None:
                 return
+            batch = self._cut(after_bulk=after_bulk)
+            last_size, after_bulk = batch.group.size, batch.group.is_bulk
+            if self._open_max > 1:
+                self._begin(batch)
+                continue
+            await self._commit(batch)
+            await self._let_others_run()
+
+    async def _let_others_run(self) -> None:
+        """Let those run whose batch was confirmed, before nothing counts as pending.
+
+        A commit on the loop has let nothing else run.
+        """
+        await asyncio.sleep(0)
+        if not (self._open or self._work.is_set()):
+            self._idle.set()
+
+    def _cut(self, *, after_bulk: bool) -> Batch:
+        """Take what waits into a batch."""
+        group = cut(list(self._queues.values()), self.next_number, after_bulk=after_bulk)
+        self._queued_bytes -= group.size
+        controls, self._writes = self._writes, []
+        pages, self._pages = self._pages, []
+        sync, self._sync_wanted = self._sync_wanted or not (controls or group.shares), False
+        served = {id(share.queue) for share in group.shares}
+        waiting = [(key, queue) for key, queue in self._queues.items() if queue.waiting]
+        self._queues = dict(sorted(waiting, key=lambda item: id(item[1]) in served))  # left-out queues are first
+        if not self._queues:
+            self._work.clear()
+        began = self._clock.monotonic()
+        sync = sync or group.fsync or (bool(self._unsynced) and began >= self._sync_due)
+        batch = Batch(group, controls, [*pages, *group.pages], sync, began)
+        self._open.append(batch)
+        return batch
+
+    async def _wait_for_turn(self) -> None:
+        """Return when another batch may begin: at once, unless the store has a window."""
+        while self.fenced is None and not self._may_begin():
+            self._changed.clear()
+            await self._changed.wait()
+
+    def _may_begin(self) -> bool:
+        if self._open_max == 1 or not (self._open or self._calls):
+            return True
+        return not self._calls and len(self._open) < self._open_max and self._queued_bytes >= self._beside_bytes
 
     async def _wait_for_work(self) -> None:
         """Return when a write is pending, or a sync is due."""
@@ -281,54 +343,72 @@ class Committer:
     async def _grow(self) -> None:
         """Let a group grow while the load is high; a lone small publish never waits."""
         until = self._clock.monotonic() + GROW_S
-        while GROW_BYTES > self.waiting_bytes > 0 and self._clock.monotonic() < until:
-            before = self.waiting_bytes
+        while GROW_BYTES > self._queued_bytes > 0 and self._clock.monotonic() < until:
+            before = self._queued_bytes
             await asyncio.sleep(GROW_S / 5)
-            if self.waiting_bytes == before:
+            if self._queued_bytes == before:
                 return
 
     async def _gather(self) -> None:
         """Delay writes without pages after a recent commit, so that they share it; a page ends the delay."""
         left = self._committed_at + GATHER_S - self._clock.monotonic()
-        if left <= 0 or self.waiting_bytes or not self._sync_wanted:
+        if left <= 0 or self._queued_bytes or not self._sync_wanted:
             return
         self._appended.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(left):
                 await self._appended.wait()
 
-    async def _commit(
-        self,
-        group: Group,
-        controls: list[tuple[Sequence[Write], asyncio.Future[None]]],
-        pages: list[PageWrite],
-        *,
-        sync: bool,
-    ) -> None:
-        batches = [batch for batch, _ in controls]
-        began = self._clock.monotonic()
-        sync = sync or group.fsync or (bool(self._unsynced) and began >= self._sync_due)
+    async def _commit(self, batch: Batch) -> None:
+        """Commit a batch alone."""
         try:
-            pages = [*pages, *group.pages]
-            commit = partial(_written, self._journal, self._clock, pages, batches, group.writes, sync=sync)
-            lone = len(pages) <= 1 and is_lone(group, batches)
-            on_loop = lone and group.shares and self._lone.lasts and not self._calls and self._journal.is_ready()
+            commit = partial(_committed, self._journal, self._clock, batch)
+            lone = len(batch.pages) <= 1 and is_lone(batch.group, [writes for writes, _ in batch.controls])
+            on_loop = lone and batch.group.shares and self._lone.lasts and not self._calls and self._journal.is_ready()
             if on_loop:
                 written, seconds = commit()
             else:
                 written, seconds = await asyncio.get_running_loop().run_in_executor(self._thread, commit)
         except StoreFenced as failure:
-            self._fence(failure, group, controls)
+            self._fence(failure)
             return
         self._lone.note(is_lone=lone, seconds=seconds)
+        self._confirm(written, checks_disk=not on_loop or self._clock.monotonic() - self._checked_at >= CHECK_S)
+
+    def _begin(self, batch: Batch) -> None:
+        """Begin to commit a batch, which may be beside open ones."""
+        begun = self._begins.submit(_begun, self._journal, batch)
+        finished = self._thread.submit(_finished, begun)
+        end = asyncio.wrap_future(finished)
+        end.add_done_callback(lambda done: done.cancelled() or done.exception())  # after a fence no task awaits it
+        self._finishes.put_nowait(end)
+
+    async def _confirm_in_order(self) -> None:
+        """Confirm the batches that were begun, until one fails."""
+        while True:
+            finished = await self._finishes.get()
+            try:
+                written = await finished
+            except StoreFenced as failure:
+                self._fence(failure)
+                return
+            if self.fenced is not None:
+                return
+            self._confirm(written, checks_disk=True)
+            await self._let_others_run()
+
+    def _confirm(self, written: int, *, checks_disk: bool) -> None:
+        """Confirm the oldest open batch, which is durable and has so many writes."""
+        batch = self._open.popleft()
+        group = batch.group
         self.groups += 1
         now = self._committed_at = self._clock.monotonic()
-        if on_loop and now - self._checked_at < CHECK_S:
-            self._free_bytes -= group.size
-        else:
+        if checks_disk:
             self.check_disk()
-        self.recent_s.append(now - began)
-        self._on_synced(Synced(now - began, len(group.pages), group.size, written))
+        else:
+            self._free_bytes -= group.size
+        self.recent_s.append(now - batch.began)
+        self._on_synced(Synced(now - batch.began, len(group.pages), group.size, written))
         self._read_cache.add(group.pages)
         logs: list[PartitionLog] = []
         for share in group.shares:
@@ -339,15 +419,10 @@ class Committer:
             for append in share.appends:
                 if append.companion is not None:
                     append.companion.committed()
-        self._note_synced(logs, began, sync=sync)
-        for _, done in controls:
-            if not done.done():
-                done.set_result(None)
-        for share in group.shares:
-            for append in share.appends:
-                if not append.done.done():
-                    append.done.set_result(None)
-            share.queue.notify_readers(share)
+        self._note_synced(logs, batch.began, sync=batch.sync)
+        batch.confirm_controls()
+        batch.confirm_appends()
+        self._changed.set()
         self.committed.fire()
 
     def _note_synced(self, logs: list[PartitionLog], began: float, *, sync: bool) -> None:
@@ -360,23 +435,21 @@ class Committer:
                 log.synced = log.tail.next_offset
             self._unsynced = {}
 
-    def _fence(
-        self, failure: StoreFenced, group: Group, controls: list[tuple[Sequence[Write], asyncio.Future[None]]]
-    ) -> None:
+    def _fence(self, failure: StoreFenced) -> None:
+        """Fail everything that is pending, and end the work."""
         _log.critical("store was fenced cause=%s", failure)
         self.fenced = failure
-        waiting = [append.done for share in group.shares for append in share.appends]
+        waiting = [done for batch in self._open for done in batch.waiters()]
         waiting += [append.done for queue in self._queues.values() for append in queue.waiting]
-        waiting += [done for _, done in (*controls, *self._writes)]
+        waiting += [done for _, done in self._writes]
+        self._open.clear()
         self._queues.clear()
         self._writes.clear()
         self._pages.clear()
-        for done in waiting:
-            if not done.done():
-                done.set_exception(failure)
-                done.exception()
+        fail(waiting, failure)
         self._work.clear()
         self._idle.set()
+        self._changed.set()
         self.committed.fire()
         self._on_fenced(failure)
 
@@ -386,32 +459,22 @@ class Committer:
         return self._number
 
 
-def _written(
-    journal: Journal,
-    clock: Clock,
-    pages: Sequence[PageWrite],
-    batches: Sequence[Sequence[Write]],
-    last: Sequence[Write],
-    *,
-    sync: bool,
-) -> tuple[int, float]:
+def _committed(journal: Journal, clock: Clock, batch: Batch) -> tuple[int, float]:
     """Commit, usually in the commit thread; returns the number of writes and the seconds."""
     began = clock.monotonic()
-    writes = [*_latest([write for batch in batches for write in batch]), *last]
-    journal.commit(pages, writes, sync=sync)
+    writes = batch.writes()
+    journal.commit(batch.pages, writes, sync=batch.sync)
     return len(writes), clock.monotonic() - began
 
 
-def _latest(writes: list[Write]) -> list[Write]:
-    """Return the writes without cursors that a later write of the batch replaces."""
-    seen: set[tuple[int, str, int]] = set()
-    kept: list[Write] = []
-    for write in reversed(writes):
-        if isinstance(write, PutCursor):
-            key = (write.sink, write.subscription, write.partition)
-            if key in seen:
-                continue
-            seen.add(key)
-        kept.append(write)
-    kept.reverse()
-    return kept
+def _begun(journal: Journal, batch: Batch) -> tuple[int, OpenCommit]:
+    """Begin, in the append thread; returns the number of writes and what is open."""
+    writes = batch.writes()
+    return len(writes), journal.begin(batch.pages, writes)
+
+
+def _finished(begun: Future[tuple[int, OpenCommit]]) -> int:
+    """Finish, in the commit thread; returns the number of writes."""
+    written, opened = begun.result()
+    opened.finish()
+    return written

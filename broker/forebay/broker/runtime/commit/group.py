@@ -96,7 +96,7 @@ class AppendQueue:
 
     def fill(self, group: Group, share: Share, next_number: Callable[[], int]) -> None:
         """Join small appends into pages after the tail; see ``Queue``."""
-        tail = self.log.tail
+        tail = self.log.decided  # earlier groups may be open
         for run in _runs(share.appends):
             entry, body, tail = page_of(run, tail, number=next_number(), bulk=share.bulk)
             share.entries.append(entry)

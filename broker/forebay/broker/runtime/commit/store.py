@@ -32,6 +32,14 @@ class ShardJournal(Protocol):
         ...
 
 
+class OpenCommit(Protocol):
+    """Commit that has begun."""
+
+    def finish(self) -> None:
+        """Return once it is durable. Commits are finished in the order of their begins. The commit thread."""
+        ...
+
+
 class Journal(Protocol):
     """Pages, entries and state, durable when ``commit`` has returned. All calls may raise ``StoreFenced``.
 
@@ -43,6 +51,15 @@ class Journal(Protocol):
 
         Without ``sync`` a power loss may undo them, until a later commit with it has returned.
         """
+        ...
+
+    @property
+    def commits_at_once(self) -> int:
+        """Commits that may be open at once. With 1 each is durable before the next one begins, by ``commit``."""
+        ...
+
+    def begin(self, pages: Sequence[PageWrite], writes: Sequence[Write]) -> OpenCommit:
+        """Begin a commit where several may be open: as ``commit``, without the wait. The append thread."""
         ...
 
     def is_ready(self) -> bool:

@@ -1,9 +1,10 @@
 """Owner of a journal: it fences the one before, appends groups, and confirms them strictly in order.
 
-A group is durable when all of its chunks are in the journal and every position below them is known: written by this
-owner, or read. What another writer has put there is read. A record of a lower epoch, the last word of a fenced owner,
-is skipped, and the chunks from there on are appended again. A fence of a higher epoch ends this owner: nothing that
-is not confirmed by then is durable, and nothing is confirmed after it.
+Several groups may be open at once: their records are created concurrently, each at a position of its own. A group is
+durable when all of its chunks are in the journal and every position below them is known: written by this owner, or
+read. What another writer has put there is read. A record of a lower epoch, the last word of a fenced owner, is skipped,
+and all chunks from there on, of this group and of those after it, are appended again. A fence of a higher epoch ends
+this owner: nothing that is not confirmed by then is durable, and nothing is confirmed after it.
 
 An append whose outcome is unknown is repeated until the engine answers, however long that takes: the record at its
 position tells whether the first try has succeeded.
@@ -13,9 +14,11 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
+from dataclasses import dataclass, field
 from math import ceil
 from typing import Final
 
@@ -44,8 +47,33 @@ class Fenced(Exception):
     """Another owner has taken over or may have, or this one was ended: nothing more is confirmed."""
 
 
+@dataclass(slots=True, eq=False)
+class _Record:
+    """Record that is being created."""
+
+    pieces: list[Piece]
+    position: int = 0
+    created: Future[bool] = field(default_factory=Future)
+    """False if a fenced owner has put a record at the position."""
+
+    began_at: float = 0.0
+    """Time of the first request for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenGroup:
+    """Group that ``Owner.begin`` has begun."""
+
+    number: int
+    records: list[_Record]
+
+
 class Owner:
-    """Writer of one epoch. For one thread at a time, except ``end``, ``away_since`` and ``outage``."""
+    """Writer of one epoch.
+
+    ``begin`` is for one thread at a time, and ``finish`` for one, which may be another. Of the rest ``end``,
+    ``away_since`` and ``outage`` are for any thread, and what appends is called while no group is open.
+    """
 
     def __init__(self, engine: Engine, epoch: int, identity: bytes, position: int, clock: Callable[[], float]) -> None:
         """``position`` is after the fence of ``epoch`` and known to be the end, see ``fence``.
@@ -57,7 +85,8 @@ class Owner:
         self._identity: Final = identity
         self._position = position
         self._clock = clock
-        self._group = 0
+        self._next_group = 0
+        self._groups = 0
         self._ended = threading.Event()
         self._fenced = ""
         self.appended_bytes = 0
@@ -71,8 +100,11 @@ class Owner:
         """Last failure since then."""
         self.free_bytes: int | None = None
         """Free bytes of the engine's device as of the last append, None if they are not known. Any thread."""
-        self._append_began: float | None = None
-        """Beginning of the append under way; None between two."""
+        self._positions = threading.Lock()  # held while records get their positions, also by the wait of a repetition
+        self._open: deque[_Record] = deque()
+        """Records that are not confirmed, by rising position."""
+        self._waiting_since: float | None = None
+        """Time of the last confirmation, or of the begin after it, while a group is open; None while none is."""
         self._away_lock = threading.Lock()  # protects ``away_since`` and its cause, set by the threads that put records
 
     @property
@@ -93,7 +125,7 @@ class Owner:
     @property
     def groups(self) -> int:
         """Groups that were confirmed."""
-        return self._group
+        return self._groups
 
     def outage(self, reserve_bytes: int = 0) -> JournalOutage | None:
         """Return the outage of the engine as of now, None while it answers and has ``reserve_bytes`` of room."""
@@ -101,42 +133,60 @@ class Owner:
             since, cause = self.away_since, self._away_cause
         if since is not None:
             return JournalOutage(isinstance(cause, EngineFull), self._clock() - since, str(cause))
-        began = self._append_began
-        if began is not None and (seconds := self._clock() - began) >= UNANSWERED_S:
+        waiting_since = self._waiting_since
+        if waiting_since is not None and (seconds := self._clock() - waiting_since) >= UNANSWERED_S:
             return JournalOutage(False, seconds, "an append has no answer yet")
         free = self.free_bytes
         if free is not None and free < reserve_bytes:
             return JournalOutage(True, 0.0, f"{free} bytes are free, {reserve_bytes} are reserved")
         return None
 
-    def append(self, frame: Sequence[Piece]) -> int:
-        """Append a batch frame as one group; returns the position after it once it is durable.
+    def begin(self, frame: Sequence[Piece]) -> OpenGroup:
+        """Begin to append a batch frame as the next group, without a wait for the engine.
 
-        Blocks while the engine does not answer. Raises ``Fenced``.
+        Raises ``Fenced``.
         """
         bodies = _cut(frame)
         headers = [
-            Header(RecordKind.CHUNK, self._epoch, self._identity, self._group, chunk, len(bodies))
+            Header(RecordKind.CHUNK, self._epoch, self._identity, self._next_group, chunk, len(bodies))
             for chunk in range(len(bodies))
         ]
-        self._append([encode(header, body) for header, body in zip(headers, bodies, strict=True)])
-        self._group += 1
-        return self._position
+        opened = self._begin([encode(header, body) for header, body in zip(headers, bodies, strict=True)])
+        group, self._next_group = OpenGroup(self._next_group, opened), self._next_group + 1
+        return group
+
+    def finish(self, group: OpenGroup) -> int:
+        """Return the position after a group once it is durable.
+
+        Groups are finished in the order in which they began. Blocks while the engine does not answer. Raises
+        ``Fenced``.
+        """
+        self._finish(group.records)
+        self._groups = group.number + 1
+        return group.records[-1].position + 1
+
+    def append(self, frame: Sequence[Piece]) -> int:
+        """Append a batch frame as one group; returns the position after it once it is durable.
+
+        Raises as ``finish``.
+        """
+        return self.finish(self.begin(frame))
 
     def release(self, successor: str = "") -> None:
         """Append the orderly end of this owner. Raises as ``append`` does.
 
         ``successor`` takes over at once: an endpoint, ``ANY_OTHER``, or empty for any broker, also this one.
         """
-        header = Header(RecordKind.RELEASE, self._epoch, self._identity, self._group)
-        self._append([encode(header, [successor.encode()])])
+        header = Header(RecordKind.RELEASE, self._epoch, self._identity, self._groups)
+        self._finish(self._begin([encode(header, [successor.encode()])]))
 
     def export(self, to: str) -> None:
         """Append the end of the journal, whose store continues at ``to``, empty for nowhere.
 
         Raises as ``append`` does.
         """
-        self._append([encode(Header(RecordKind.EXPORT, self._epoch, self._identity, self._group), [to.encode()])])
+        header = Header(RecordKind.EXPORT, self._epoch, self._identity, self._groups)
+        self._finish(self._begin([encode(header, [to.encode()])]))
 
     def end(self) -> None:
         """End the waits for an engine that does not answer; appends raise ``Fenced`` then. Any thread."""
@@ -147,42 +197,73 @@ class Owner:
         self.end()
         self._threads.shutdown()
 
-    def _append(self, records: list[list[Piece]]) -> None:
-        """Append records in order, from the first that is not confirmed on."""
-        while records:
+    def _begin(self, records: list[list[Piece]]) -> list[_Record]:
+        """Begin to create records at the next positions. Raises ``Fenced``."""
+        with self._positions:
             if self._fenced:
                 raise Fenced(self._fenced)
-            batch = records[:CHUNKS_AT_ONCE]
-            first, began = self._position, self._clock()
-            self._append_began = began
-            tasks = [self._threads.submit(self._put, first + at, record) for at, record in enumerate(batch)]
-            wait(tasks)
-            self._note_room()
-            self._append_began = None
-            # Every position below the end of the batch is known now; confirm up to the first that is another's.
-            self._position = first + len(batch)
-            own = [task.result() for task in tasks]
-            confirmed = own.index(False) if False in own else len(own)
-            self.appended_bytes += sum(map(len, (piece for record in batch for piece in record)))
-            del records[:confirmed]
-            self.confirmed_at = began
+            if self._waiting_since is None:
+                self._waiting_since = self._clock()
+            opened = [_Record(pieces) for pieces in records]
+            self._open.extend(opened)
+            for record in opened:
+                self._create(record)
+        return opened
+
+    def _create(self, record: _Record) -> None:
+        record.position, self._position = self._position, self._position + 1
+        record.created = self._threads.submit(self._put, record)
+
+    def _finish(self, records: list[_Record]) -> None:
+        """Confirm the oldest open records in order. Raises ``Fenced``."""
+        try:
+            for record in records:
+                if record is not self._open[0]:
+                    raise Fenced(self._fenced or "a group before this one was not confirmed")
+                while not record.created.result():
+                    self._create_again()
+                self._open.popleft()
+                self.appended_bytes += sum(map(len, record.pieces))
+                self.confirmed_at = record.began_at
+                self._waiting_since = self._clock()
+        except Fenced:
+            with self._positions:
+                wait([record.created for record in self._open])  # no request is left behind
+            self._waiting_since = None
+            raise
+        self._note_room()
+        with self._positions:
+            if not self._open:
+                self._waiting_since = None
+
+    def _create_again(self) -> None:
+        """Create all open records again, after every position that is taken. Raises ``Fenced``.
+
+        Readers skip those that are there already: they follow one that is missing.
+        """
+        with self._positions:
+            for record in self._open:
+                record.created.result()  # every position below the next one is known from here on, and none is a fence
+            for record in self._open:
+                self._create(record)
 
     def _note_room(self) -> None:
         """Look how much room the engine has. The one that appends waits for the engine anyway."""
         with suppress(EngineAway):  # the next append finds it, and waits
             self.free_bytes = self._engine.free_bytes()
 
-    def _put(self, position: int, record: list[Piece]) -> bool:
-        """Put a record at a position; returns False if a fenced owner has put one there.
+    def _put(self, record: _Record) -> bool:
+        """Put a record at its position; returns False if a fenced owner has put one there.
 
         Raises ``Fenced``.
         """
-        delay_s = RETRY_FIRST_S
+        position, pieces = record.position, record.pieces
+        record.began_at, delay_s = self._clock(), RETRY_FIRST_S
         while True:
             if self._ended.is_set():
                 raise Fenced("this owner was ended")
             try:
-                created = self._engine.create(position, record) or self._is_own(position, record)
+                created = self._engine.create(position, pieces) or self._is_own(position, pieces)
             except EngineAway as away:
                 self._note_away(away)
                 self._ended.wait(delay_s)
@@ -208,8 +289,8 @@ class Owner:
             away_s = self._clock() - since
             _log.warning("journal answers again journal=%s seconds=%.1f", self._engine.address, away_s)
 
-    def _is_own(self, position: int, record: list[Piece]) -> bool:
-        """Tell whether the record at a taken position is ``record``. Raises ``Fenced``."""
+    def _is_own(self, position: int, pieces: list[Piece]) -> bool:
+        """Tell whether the record at a taken position is the one of ``pieces``. Raises ``Fenced``."""
         found = self._engine.read(position)
         if found is None:
             raise EngineAway(f"position {position} is taken, and has no record")
@@ -221,7 +302,7 @@ class Owner:
         if header.epoch > self._epoch:
             self._fenced = f"owner epoch {header.epoch} is above {self._epoch}"
             raise Fenced(self._fenced)
-        return found == b"".join(record)
+        return found == b"".join(pieces)
 
 
 def fence(

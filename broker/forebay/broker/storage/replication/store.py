@@ -8,18 +8,17 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from forebay.broker.storage.errors import StoreCorrupt, StoreFailed
-from forebay.broker.storage.replication.batch import Batch, encode
+from forebay.broker.storage.errors import StoreCorrupt
 from forebay.broker.storage.replication.engine import Engine
+from forebay.broker.storage.replication.followers.observed_age import ObservedAge
 from forebay.broker.storage.replication.history import ReaderPosition
-from forebay.broker.storage.replication.observed_age import ObservedAge
 from forebay.broker.storage.replication.owner import Fenced, Owner
 from forebay.broker.storage.replication.replica import Replica, ReplicaUnusable, check_identity
+from forebay.broker.storage.replication.window import Window
 from forebay.broker.storage.store.contract import Family, Marks, Operation, Value, WriteStall
 
 _log: Final = logging.getLogger(__name__)
@@ -50,13 +49,9 @@ class ReplicatedStore:
         self.observed: Final = observed
         self._local: Final = replica.store
         self.owner: Final = owner
-        self._beside: Final = ThreadPoolExecutor(1, thread_name_prefix="forebay-bulk")
-        self._failed = False
-        """True once no commit is possible."""
+        self._window: Final = Window(replica, owner)
         self.successor = ""
         """Broker that takes over at once when this store is closed; see ``Owner.release``."""
-        self._is_unknown = False
-        """True from a commit on that the journal has not confirmed: another broker may own it."""
 
     # -- changes
 
@@ -67,25 +62,11 @@ class ReplicatedStore:
 
         Bulk values are written locally at the same time. Waits while the journal does not answer.
         """
-        if not bulk and not operations:
-            return
-        if self._failed:
-            raise StoreFailed("append to the journal", "an earlier append failed")
-        batch = Batch(bulk, operations)
-        self._failed = self._is_unknown = True
-        prepared = self._beside.submit(self._replica.prepare, batch) if bulk else None
-        try:
-            position = self.owner.append(encode(batch))
-        except Fenced as fenced:
-            raise StoreFailed("append to the journal", str(fenced)) from fenced
-        finally:
-            if prepared is not None:
-                wait([prepared])
-        self._is_unknown = False
-        if prepared is not None:
-            batch = prepared.result()
-        self._replica.apply(batch, ReaderPosition(position, self.owner.epoch, self.owner.identity, self.owner.groups))
-        self._failed = False
+        self._window.begin(bulk, operations).finish()
+
+    def window(self) -> Window:
+        """Return the window of the owner; see ``Store.window``."""
+        return self._window
 
     def ingest(self, items: Sequence[tuple[bytes, Value]]) -> None:
         """Commit bulk values alone; see ``Store.ingest``."""
@@ -191,10 +172,10 @@ class ReplicatedStore:
 
         It ends also where the local store failed: what the journal has confirmed is there for others.
         """
-        if not self._is_unknown and self.owner.away_since is None:
+        if not self._window.is_unknown and self.owner.away_since is None:
             self._release()
         self.owner.close()
-        self._beside.shutdown()
+        self._window.close()
         self._local.close()
 
     def _release(self) -> None:
@@ -205,4 +186,4 @@ class ReplicatedStore:
                 self.owner.release(self.successor)
         finally:
             limit.cancel()
-        self._failed = self._is_unknown = True
+        self._window.end()

@@ -6,8 +6,9 @@ store: ``ingest`` adds bulk values and is durable when it returns; ``write`` app
 later ``sync`` has returned. So an index entry is written after its bulk value, and a crash between the two leaves an
 orphaned value, never an entry without a value.
 
-Threads: ``commit``, ``ingest``, ``write``, ``sync`` and ``is_ready`` are called by one thread at a time, ``compact``
-from one other, the reads and ``live_bytes`` from any. ``close`` waits for the calls in progress.
+Threads: ``commit``, ``write``, ``sync`` and ``is_ready`` are called by one thread at a time, ``ingest`` by one, which
+may be another, ``compact`` by one other, the reads and ``live_bytes`` by any. ``close`` waits for the calls in
+progress.
 
 Every call can raise ``StoreClosed``. The other errors are named by the method, see ``errors``.
 """
@@ -112,6 +113,33 @@ Marks: TypeAlias = tuple[int, int]
 """Two numbers that a store keeps beside its log."""
 
 
+class OpenCommit(Protocol):
+    """Commit that has begun."""
+
+    def finish(self) -> None:
+        """Return once the commit is durable and applied. The commits of a window are finished in their order.
+
+        By one thread at a time. Raises as ``Store.commit``.
+        """
+        ...
+
+
+class CommitWindow(Protocol):
+    """Commits that are open at once."""
+
+    @property
+    def size(self) -> int:
+        """Number of commits that may be open."""
+        ...
+
+    def begin(self, bulk: Sequence[tuple[bytes, Value]], operations: Sequence[Operation]) -> OpenCommit:
+        """Begin a commit, without a wait until it is durable.
+
+        By one thread at a time, which may be another than the one that finishes. Raises as ``Store.commit``.
+        """
+        ...
+
+
 class Store(Protocol):
     """Sorted keys and values, durable as each method states."""
 
@@ -125,6 +153,10 @@ class Store(Protocol):
 
         Raises ``StoreFailed`` or ``StoreNoSpace``, and fences the store.
         """
+        ...
+
+    def window(self) -> CommitWindow | None:
+        """Return the window of commits; None if each is durable before the next one begins."""
         ...
 
     def ingest(self, items: Sequence[tuple[bytes, Value]]) -> None:

@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 
 from forebay.broker.storage.errors import StoreClosed, StoreCorrupt, StoreFailed, StoreUnreadable
 from forebay.broker.storage.store.contract import (
+    CommitWindow,
     Delete,
     DeleteRange,
     Family,
@@ -173,6 +174,10 @@ class MemoryStore:
         self.write(operations)
         if sync:
             self.sync()
+
+    def window(self) -> CommitWindow | None:
+        """Return None; see ``Store.window``."""
+        return None
 
     def ingest(self, items: Sequence[tuple[bytes, Value]]) -> None:
         """Add ``items`` to ``BULK``, durable at once; see ``Store.ingest``."""

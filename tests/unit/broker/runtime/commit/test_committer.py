@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
-from forebay.broker.core.errors import DiskFull, JournalAway, JournalFull, TooManyWaiting
+from forebay.broker.core.errors import DiskFull, JournalAway, JournalFull, StoreFenced, TooManyWaiting
 from forebay.broker.core.journal_outage import JournalOutage
 from forebay.broker.core.partition.cursor import Cursor
 from forebay.broker.core.partition.log import PartitionLog
@@ -14,6 +15,7 @@ from forebay.broker.runtime.commit.group import AppendQueue
 from forebay.broker.runtime.read.page_cache import PAGE_BYTES
 from forebay.broker.storage.store.memory import MemoryStore
 from tests.support.brokers.held_store import HeldStore
+from tests.support.brokers.windowed_store import WindowedStore
 from tests.unit.broker.runtime.bench import bench
 
 pytestmark = pytest.mark.anyio
@@ -230,3 +232,125 @@ async def test_page_numbers_of_two_starts_never_meet() -> None:
         [entry] = at.log.recent
 
     assert entry.number == (1 << 40) + 1
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not holds():
+            await asyncio.sleep(0.001)
+
+
+async def test_a_large_batch_begins_beside_open_ones_and_a_small_one_waits_for_them() -> None:
+    store = WindowedStore()
+    async with bench(store, beside_bytes=100) as at:
+        store.ends.close()
+        appends = [at.append(b"x" * 100)]
+        await store.ends.reached()
+        appends += [at.append(b"x")]
+        for _ in range(10):
+            await asyncio.sleep(0)
+        begun = [store.begun]
+        appends += [at.append(b"x" * 100)]
+        await until(lambda: store.begun == 2)
+        appends += [at.append(b"x" * 100)]
+        await until(lambda: store.begun == store.size)
+        appends += [at.append(b"x" * 1_000)]
+        for _ in range(10):
+            await asyncio.sleep(0)
+        begun.append(store.begun)
+        store.ends.open()
+        await asyncio.gather(*(append.done for append in appends))
+
+        assert begun == [1, 3]
+        assert at.order == [append.first for append in appends]
+
+
+async def test_pages_of_open_batches_continue_each_other() -> None:
+    store = WindowedStore()
+    async with bench(store) as at:
+        store.ends.close()
+        first = at.append(b"a", b"b")
+        await until(lambda: store.begun == 1)
+        second = at.append(b"c")
+        await until(lambda: store.begun == 2)
+        assert at.log.tail.next_offset == 0
+        assert at.log.decided.next_offset == 3
+        store.ends.open()
+        await asyncio.gather(first.done, second.done)
+
+        one, two = at.log.recent
+        assert (two.base, two.bytes_before, two.pages_before) == (one.end, one.size, 1)
+        assert at.log.tail == at.log.decided
+
+
+async def test_a_batch_that_fails_fails_all_that_are_open_and_what_waits() -> None:
+    store = WindowedStore()
+    async with bench(store) as at:
+        store.ends.close()
+        waiting = [at.append(b"a").done]
+        await until(lambda: store.begun == 1)
+        waiting.append(at.append(b"b").done)
+        await until(lambda: store.begun == 2)
+        waiting.append(at.committer.write([PutAge(1, 2)]))
+        store.fail_next("write")
+        store.ends.open()
+
+        found = await asyncio.gather(*waiting, return_exceptions=True)
+
+        assert [type(each) for each in found] == [StoreFenced] * 3
+        assert len(at.fenced) == 1
+        assert at.confirmed == []
+        with pytest.raises(StoreFenced):
+            at.committer.admit(1)
+
+
+async def test_a_function_runs_in_the_commit_thread_while_no_batch_is_open() -> None:
+    store = WindowedStore()
+    async with bench(store) as at:
+        store.ends.close()
+        first = at.append(b"a")
+        await store.ends.reached()
+        call = asyncio.ensure_future(at.committer.call(lambda: (store.begun, at.log.tail.next_offset)))
+        await asyncio.sleep(0)
+        second = at.append(b"b")
+        store.ends.open()
+        seen = await call
+        await asyncio.gather(first.done, second.done)
+
+        assert seen == (1, 1)
+        assert store.begun == 2
+
+
+async def test_a_call_that_is_cancelled_while_a_batch_is_open_holds_nothing_up() -> None:
+    store = WindowedStore()
+    async with bench(store) as at:
+        store.ends.close()
+        first = at.append(b"a")
+        await store.ends.reached()
+        call = asyncio.ensure_future(at.committer.call(lambda: None))
+        await asyncio.sleep(0)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        second = at.append(b"b")
+        await until(lambda: store.begun == 2)
+        store.ends.open()
+        await asyncio.gather(first.done, second.done)
+
+
+async def test_a_stop_waits_for_open_batches() -> None:
+    store = WindowedStore()
+    async with bench(store) as at:
+        store.ends.close()
+        appends = [at.append(b"a")]
+        await until(lambda: store.begun == 1)
+        appends.append(at.append(b"b"))
+        await until(lambda: store.begun == 2)
+        drained = asyncio.ensure_future(at.committer.drained())
+        store.ends.admit_one()
+        await appends[0].done
+        await asyncio.sleep(0)
+        assert not drained.done()
+        store.ends.open()
+        await drained
+
+        assert appends[1].done.done()

@@ -268,6 +268,112 @@ def test_chunks_that_fit_after_a_fence_again_are_not_confirmed_singly(engine: Me
     made[0].close()
 
 
+def test_groups_that_are_open_at_once_are_confirmed_in_their_order(engine: MemoryEngine, owner: Owner) -> None:
+    began = owner.position
+    first_is_held, second_is_there = threading.Event(), threading.Event()
+
+    def hold_the_first(position: int, record: bytes) -> None:
+        if position == began:
+            assert first_is_held.wait(10)
+        else:
+            second_is_there.set()
+
+    engine.before_create = hold_the_first
+    groups = [owner.begin(batch_of(number)) for number in (1, 2)]
+    assert second_is_there.wait(10)
+    assert owner.groups == 0
+    first_is_held.set()
+
+    assert [owner.finish(group) for group in groups] == [began + 1, began + 2]
+    assert owner.groups == 2
+    assert read_all(engine) == [1, 2]
+
+
+def test_a_late_record_of_a_fenced_owner_lets_all_open_groups_be_appended_again(
+    engine: MemoryEngine, owner: Owner
+) -> None:
+    """Those after it are there already, and count only behind the one that is missing."""
+    later = take_over(engine, b"b")
+    late = b"".join(encode_record(Header(RecordKind.CHUNK, 1, owner.identity, 0), batch_of(9)))
+    engine.records[later.position] = late
+
+    groups = [later.begin(batch_of(number)) for number in (1, 2, 3)]
+    positions = [later.finish(group) for group in groups]
+
+    assert read_all(engine) == [1, 2, 3]
+    assert positions == sorted(positions)
+    assert len(engine.records) == later.position == positions[-1]
+    later.append(batch_of(4))
+    assert read_all(engine) == [1, 2, 3, 4]
+    later.close()
+
+
+def test_a_late_record_before_a_fence_lets_no_open_group_be_confirmed_after_the_fence(engine: MemoryEngine) -> None:
+    """Appended again it would be found in the journal, and no reader would take it."""
+    old = take_over(engine, b"a")
+    owner = take_over(engine, b"b")
+    began = owner.position
+    engine.records[began] = b"".join(encode_record(Header(RecordKind.CHUNK, 1, old.identity, 0), batch_of(9)))
+    later = take_over(engine, b"c")
+    assert later.position == began + 2
+
+    groups = [owner.begin(batch_of(number)) for number in (1, 2, 3)]
+    for group in groups:
+        with pytest.raises(Fenced, match="3 is above 2"):
+            owner.finish(group)
+
+    later.append(batch_of(4))
+    assert read_all(engine) == [4]
+    for each in (old, owner, later):
+        each.close()
+
+
+def test_a_fence_between_two_open_groups_confirms_the_first_and_not_the_second(
+    engine: MemoryEngine, owner: Owner
+) -> None:
+    """The second one's record is in the journal, after the fence, where it does not count."""
+    began = owner.position
+    made: list[Owner] = []
+
+    def take_its_place(position: int, record: bytes) -> None:
+        if position == began + 1 and not made:
+            engine.before_create = lambda position, record: None
+            made.append(take_over(engine, b"b", at=began + 1))
+
+    first = owner.begin(batch_of(1))
+    assert owner.finish(first) == began + 1
+    engine.before_create = take_its_place
+    groups = [owner.begin(batch_of(number)) for number in (2, 3)]
+    for group in groups:
+        with pytest.raises(Fenced):
+            owner.finish(group)
+
+    made[0].append(batch_of(4))
+    assert read_all(engine) == [1, 4]
+    made[0].close()
+
+
+def test_an_owner_that_confirms_one_open_group_after_the_other_has_no_outage(engine: MemoryEngine) -> None:
+    now = 100.0
+    fence(engine, 1, b"a" * 16, "", lambda: 0)
+    owner = Owner(engine, 1, b"a" * 16, 1, lambda: now)
+    groups = [owner.begin(batch_of(number)) for number in (1, 2, 3)]
+
+    now += owners.UNANSWERED_S - 1
+    owner.finish(groups[0])
+    now += owners.UNANSWERED_S - 1
+    slow = owner.outage()
+    owner.finish(groups[1])
+    now += owners.UNANSWERED_S
+    silent = owner.outage()
+    owner.finish(groups[2])
+
+    assert slow is None
+    assert silent == JournalOutage(False, owners.UNANSWERED_S, "an append has no answer yet")
+    assert owner.outage() is None
+    owner.close()
+
+
 def test_the_end_of_a_journal_is_its_first_missing_position_and_a_late_record_of_a_fenced_owner_does_not_count(
     engine: MemoryEngine, owner: Owner
 ) -> None:

@@ -14,7 +14,7 @@ from forebay.broker.storage.records.pages.page import BULK_PAGE
 from forebay.broker.storage.records.store import HIGHEST
 from forebay.broker.storage.replication.engine import EngineAway
 from forebay.broker.storage.replication.engines.memory import MemoryEngine
-from forebay.broker.storage.replication.follower import Follower, Takeover
+from forebay.broker.storage.replication.followers.follower import Follower, Takeover
 from forebay.broker.storage.replication.reader import Reader
 from forebay.broker.storage.replication.record import RecordKind, decode_header
 from forebay.broker.storage.replication.replica import Replica

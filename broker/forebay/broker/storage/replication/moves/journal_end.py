@@ -12,14 +12,14 @@ from typing import Final
 
 from forebay.broker.storage.replication.batch import Batch, FrameDamaged
 from forebay.broker.storage.replication.engine import Engine, EngineAway
-from forebay.broker.storage.replication.follower import IDENTITY_BYTES, POLL_S
+from forebay.broker.storage.replication.followers.follower import IDENTITY_BYTES, POLL_S
+from forebay.broker.storage.replication.followers.takeover import take_over
 from forebay.broker.storage.replication.history import ReaderPosition
 from forebay.broker.storage.replication.moves.errors import JournalEmpty, JournalInUse
 from forebay.broker.storage.replication.owner import Fenced, Owner
 from forebay.broker.storage.replication.reader import Reader
 from forebay.broker.storage.replication.record import RecordDamaged, RecordKind
 from forebay.broker.storage.replication.replica import Replica, ReplicaUnusable
-from forebay.broker.storage.replication.takeover import take_over
 from forebay.broker.storage.store.rocks.store import RocksStore
 
 PATIENCE: Final = 2

@@ -36,7 +36,7 @@ from forebay.broker.storage.replication.checkpoints.growth import END
 from forebay.broker.storage.replication.checkpoints.job import CheckpointJob, Origin
 from forebay.broker.storage.replication.checkpoints.mark import Mark, Marks
 from forebay.broker.storage.replication.engine import Engine, EngineAway
-from forebay.broker.storage.replication.follower import IDENTITY_BYTES
+from forebay.broker.storage.replication.followers.follower import IDENTITY_BYTES
 from forebay.broker.storage.replication.history import ReaderPosition
 from forebay.broker.storage.replication.moves.errors import DirectoryUnsuitable, ImportFailed, JournalOccupied
 from forebay.broker.storage.replication.record import Header, RecordDamaged, RecordKind, decode, encode

@@ -161,6 +161,10 @@ class RocksStore:
         if sync:
             self.sync()
 
+    def window(self) -> None:
+        """Return None; see ``Store.window``."""
+        return
+
     def ingest(self, items: Sequence[tuple[bytes, Value]]) -> None:
         """Add ``items`` to ``BULK`` as one durable file; see ``Store.ingest``."""
         check_ingest(items, self._bulk.highest)

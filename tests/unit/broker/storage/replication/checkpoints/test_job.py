@@ -23,7 +23,7 @@ from forebay.broker.storage.replication.checkpoints.mark import Mark, Marks, mar
 from forebay.broker.storage.replication.engine import Engine, EngineAway
 from forebay.broker.storage.replication.engines.directory import DirectoryEngine
 from forebay.broker.storage.replication.engines.memory import MemoryEngine
-from forebay.broker.storage.replication.upkeep import CheckpointFailed
+from forebay.broker.storage.replication.followers.upkeep import CheckpointFailed
 from forebay.broker.storage.store.contract import Delete, DeleteRange, Family, Put
 from forebay.page.crc32 import crc32
 from tests.support.storage.checkpointed import Checkpointed, content_of, follow

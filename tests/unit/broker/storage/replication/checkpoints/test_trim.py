@@ -12,11 +12,11 @@ from forebay.broker.storage.replication.checkpoints.mark import Mark, Marks
 from forebay.broker.storage.replication.checkpoints.trim import RecordMissing, TrimStopped, sweep, trim
 from forebay.broker.storage.replication.engine import EngineAway
 from forebay.broker.storage.replication.engines.memory import MemoryEngine, MemoryTarget
+from forebay.broker.storage.replication.followers.takeover import take_over as contend
 from forebay.broker.storage.replication.history import ReaderPosition
 from forebay.broker.storage.replication.owner import Fenced
 from forebay.broker.storage.replication.reader import Reader, Trimmed
 from forebay.broker.storage.replication.record import Header, RecordKind, decode_header, encode
-from forebay.broker.storage.replication.takeover import take_over as contend
 from tests.support.storage.journals import NumberCheckpoints, NumberReplica, batch_of, take_over
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from forebay.broker.storage.replication.progress import FollowerProgress
+from forebay.broker.storage.replication.followers.progress import FollowerProgress
 
 
 def test_the_lag_grows_until_the_end_is_read_and_from_the_begin_of_that_read_on() -> None:

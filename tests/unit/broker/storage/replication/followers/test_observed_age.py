@@ -7,7 +7,7 @@ from dataclasses import replace
 from forebay.broker.core.writes import PutAge
 from forebay.broker.runtime.clock import AgeClock, FakeClock
 from forebay.broker.storage.records.store import AGE
-from forebay.broker.storage.replication.observed_age import ObservedAge, observed_age
+from forebay.broker.storage.replication.followers.observed_age import ObservedAge, observed_age
 from forebay.broker.storage.store.contract import Delete, Family, Put
 
 HOUR_US = 3_600_000_000

@@ -18,14 +18,14 @@ from typing import Final
 from forebay.broker.storage.replication.batch import Batch, FrameDamaged
 from forebay.broker.storage.replication.checkpoints.source import CheckpointSource
 from forebay.broker.storage.replication.engine import EngineAway
-from forebay.broker.storage.replication.observed_age import ObservedAge, observed_age
+from forebay.broker.storage.replication.followers.observed_age import ObservedAge, observed_age
+from forebay.broker.storage.replication.followers.progress import FollowerProgress
+from forebay.broker.storage.replication.followers.takeover import take_over
+from forebay.broker.storage.replication.followers.upkeep import Upkeep
 from forebay.broker.storage.replication.owner import Owner
-from forebay.broker.storage.replication.progress import FollowerProgress
 from forebay.broker.storage.replication.reader import Reader
 from forebay.broker.storage.replication.record import ANY_OTHER, Header, RecordDamaged, RecordKind
 from forebay.broker.storage.replication.replica import Replica, ReplicaUnusable
-from forebay.broker.storage.replication.takeover import take_over
-from forebay.broker.storage.replication.upkeep import Upkeep
 
 _log: Final = logging.getLogger(__name__)
 POLL_S: Final = 0.25

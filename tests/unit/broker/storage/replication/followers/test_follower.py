@@ -16,8 +16,8 @@ from forebay.broker.storage.records.store import AGE, HIGHEST
 from forebay.broker.storage.replication import reader as readers
 from forebay.broker.storage.replication.batch import Batch, encode
 from forebay.broker.storage.replication.engines.memory import MemoryEngine
-from forebay.broker.storage.replication.follower import IDENTITY, Follower, Takeover
-from forebay.broker.storage.replication.observed_age import ObservedAge
+from forebay.broker.storage.replication.followers.follower import IDENTITY, Follower, Takeover
+from forebay.broker.storage.replication.followers.observed_age import ObservedAge
 from forebay.broker.storage.replication.owner import Owner
 from forebay.broker.storage.replication.reader import Reader
 from forebay.broker.storage.replication.record import ANY_OTHER, Header, RecordKind, decode_header

@@ -1,0 +1,114 @@
+"""Window of an owner: commits that are appended concurrently, and applied in their order.
+
+A commit begins when its records are on their way to the journal, and its bulk values to the local disk. It is finished
+once the journal has confirmed it, after every one before it, and it is applied locally. So the local store is never
+ahead of the journal, and nothing names a bulk file before its batch counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from forebay.broker.storage.errors import StoreFailed
+from forebay.broker.storage.replication.batch import Batch, encode
+from forebay.broker.storage.replication.history import ReaderPosition
+from forebay.broker.storage.replication.owner import Fenced, OpenGroup, Owner
+from forebay.broker.storage.replication.replica import Replica
+from forebay.broker.storage.store.contract import Operation, Value
+
+OPEN_MAX: Final = 3
+"""Commits that may be open at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A commit that has begun."""
+
+    window: Window
+    batch: Batch
+    group: OpenGroup | None
+    """None for an empty batch, which the journal does not get."""
+
+    prepared: Future[Batch] | None
+    """Write of the bulk values, if there are any."""
+
+    def finish(self) -> None:
+        """See ``OpenCommit.finish``."""
+        self.window.finish(self)
+
+
+class Window:
+    """``CommitWindow`` of a replica and its owner.
+
+    ``begin`` is for one thread at a time, and ``finish`` for one, which may be another.
+    """
+
+    size: Final = OPEN_MAX
+
+    def __init__(self, replica: Replica, owner: Owner) -> None:
+        self._replica: Final = replica
+        self._owner: Final = owner
+        self._beside: Final = ThreadPoolExecutor(1, thread_name_prefix="forebay-bulk")
+        self._failed = False
+        """True once no commit is possible."""
+        self._ended = False
+        self._begun = 0
+        self._confirmed = 0
+
+    @property
+    def is_unknown(self) -> bool:
+        """True while another broker may own the journal: something is not confirmed, or this window has ended."""
+        return self._ended or self._begun != self._confirmed
+
+    def begin(self, bulk: Sequence[tuple[bytes, Value]], operations: Sequence[Operation]) -> _Opened:
+        """See ``CommitWindow.begin``."""
+        batch = Batch(bulk, operations)
+        if not bulk and not operations:
+            return _Opened(self, batch, None, None)
+        with self._changing():
+            self._begun += 1
+            prepared = self._beside.submit(self._replica.prepare, batch) if bulk else None
+            return _Opened(self, batch, self._owner.begin(encode(batch)), prepared)
+
+    def finish(self, opened: _Opened) -> None:
+        """Finish the oldest open commit; see ``OpenCommit.finish``."""
+        if opened.group is None:
+            return
+        owner, batch, prepared = self._owner, opened.batch, opened.prepared
+        with self._changing():
+            try:
+                position = owner.finish(opened.group)
+            finally:
+                if prepared is not None:
+                    wait([prepared])
+            self._confirmed += 1
+            if prepared is not None:
+                batch = prepared.result()
+            self._replica.apply(batch, ReaderPosition(position, owner.epoch, owner.identity, opened.group.number + 1))
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Refuse a change after one that failed."""
+        if self._failed:
+            raise StoreFailed("append to the journal", "an earlier append failed")
+        succeeded = False
+        try:
+            yield
+            succeeded = True
+        except Fenced as fenced:
+            raise StoreFailed("append to the journal", str(fenced)) from fenced
+        finally:
+            if not succeeded:  # and otherwise the other thread may have noted its own failure
+                self._failed = True
+
+    def end(self) -> None:
+        """Refuse every later commit: the journal was given up."""
+        self._failed = self._ended = True
+
+    def close(self) -> None:
+        """End the thread, after what it has begun to write."""
+        self._beside.shutdown()
