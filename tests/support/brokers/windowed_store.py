@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from forebay.broker.storage.errors import StoreFailed
 from forebay.broker.storage.store.contract import CommitWindow, Operation, Store, Value
 from forebay.broker.storage.store.memory import MemoryStore
 from tests.support.brokers.held_store import Door
@@ -27,8 +28,10 @@ class LateCommits:
         self._store = store
 
     def begin(self, bulk: Sequence[tuple[bytes, Value]], operations: Sequence[Operation]) -> _Open:
-        """See ``CommitWindow.begin``."""
-        return _Open(lambda: self._store.commit(bulk, operations))
+        """Write the bulk values ahead; see ``CommitWindow.begin``."""
+        if bulk:
+            self._store.ingest(bulk)
+        return _Open(lambda: self._store.commit((), operations))
 
 
 class WindowedStore(MemoryStore):
@@ -40,6 +43,8 @@ class WindowedStore(MemoryStore):
         super().__init__()
         self.ends = Door()
         self.begun = 0
+        self.fails_at = 0
+        """Number of the commit that cannot begin; 0 for none."""
 
     def window(self) -> CommitWindow | None:
         """See ``Store.window``."""
@@ -48,6 +53,8 @@ class WindowedStore(MemoryStore):
     def begin(self, bulk: Sequence[tuple[bytes, Value]], operations: Sequence[Operation]) -> _Open:
         """See ``CommitWindow.begin``."""
         self.begun += 1
+        if self.begun == self.fails_at:
+            raise StoreFailed("append", "it could not begin")
 
         def finish() -> None:
             self.ends.go_through()

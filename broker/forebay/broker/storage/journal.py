@@ -64,7 +64,7 @@ class Journal:
         self._highest = 0
         """Highest page number that this start has written. A page from memory keeps the number it got there."""
 
-    # -- writing: the commit thread
+    # -- writing: the commit thread, and the append thread where commits overlap
 
     def commit(self, pages: Sequence[PageWrite], writes: Sequence[Write], *, sync: bool = True) -> None:
         """Store pages and apply writes, atomically and, with ``sync``, durably.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -41,6 +41,7 @@ class Bench:
         self.read_cache = ReadCache(1 << 20)
         self.fenced: list[StoreFenced] = []
         self.synced: list[Synced] = []
+        self.on_synced: Callable[[Synced], None] = self.synced.append
         self.confirmed: list[int] = []
         self.order: list[int] = []
         self.log = PartitionLog(0)
@@ -54,11 +55,16 @@ class Bench:
             disk_reserve_bytes=reserve,
             beside_bytes=beside_bytes,
             on_fenced=self.fenced.append,
-            on_synced=self.synced.append,
+            on_synced=self._on_synced,
             shard_journal=self.shard_journal,
         )
 
-    def append(self, *found: bytes, page_records: int = 256, to: AppendQueue | None = None) -> Append:
+    def _on_synced(self, synced: Synced) -> None:
+        self.on_synced(synced)
+
+    def append(
+        self, *found: bytes, page_records: int = 256, to: AppendQueue | None = None, fsync: bool = True
+    ) -> Append:
         """Let values wait as one append."""
         to = to or self.queue
         asked = page(*found, partition=to.log.number)
@@ -70,6 +76,7 @@ class Bench:
             slot=None,
             page_records=page_records,
             done=asyncio.get_running_loop().create_future(),
+            fsync=fsync,
         )
         append.done.add_done_callback(lambda _: self.order.append(append.first))
         self.committer.append(to, append)

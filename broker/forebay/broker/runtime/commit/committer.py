@@ -116,6 +116,8 @@ class Committer:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="forebay-commit")
         self._begins = ThreadPoolExecutor(1, thread_name_prefix="forebay-append")
         """Thread that begins the commits of a store with a window."""
+        self._begun: Future[tuple[int, OpenCommit]] | None = None
+        """Begin of the last one."""
         self._open_max = journal.commits_at_once
         self._beside_bytes = beside_bytes
         self._calls = 0
@@ -160,6 +162,7 @@ class Committer:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._unsynced and self.fenced is None:
+            self._open.clear()
             self._open.append(Batch(Group([], [], [], 0), [], [], True, self._clock.monotonic()))
             await self._commit(self._open[0])
         self._begins.shutdown()
@@ -281,6 +284,7 @@ class Committer:
             await self._wait_for_work()
             if last_size >= BULK_BYTES:
                 await self._grow()
+            await self._wait_for_turn()
             await self._gather()
             await self._wait_for_turn()
             if self.fenced is not None:
@@ -304,7 +308,7 @@ class Committer:
 
     def _cut(self, *, after_bulk: bool) -> Batch:
         """Take what waits into a batch."""
-        group = cut(list(self._queues.values()), self.next_number, after_bulk=after_bulk)
+        group = cut(list(self._queues.values()), self.next_number, after_bulk=after_bulk and not self._open)
         self._queued_bytes -= group.size
         controls, self._writes = self._writes, []
         pages, self._pages = self._pages, []
@@ -315,7 +319,8 @@ class Committer:
         if not self._queues:
             self._work.clear()
         began = self._clock.monotonic()
-        sync = sync or group.fsync or (bool(self._unsynced) and began >= self._sync_due)
+        is_due = self._open_max > 1 or (bool(self._unsynced) and began >= self._sync_due)
+        sync = sync or group.fsync or is_due  # a commit that is open with others is durable whatever is asked for
         batch = Batch(group, controls, [*pages, *group.pages], sync, began)
         self._open.append(batch)
         return batch
@@ -377,7 +382,7 @@ class Committer:
 
     def _begin(self, batch: Batch) -> None:
         """Begin to commit a batch, which may be beside open ones."""
-        begun = self._begins.submit(_begun, self._journal, batch)
+        begun = self._begun = self._begins.submit(_begun, self._journal, batch, self._begun)
         finished = self._thread.submit(_finished, begun)
         end = asyncio.wrap_future(finished)
         end.add_done_callback(lambda done: done.cancelled() or done.exception())  # after a fence no task awaits it
@@ -399,7 +404,7 @@ class Committer:
 
     def _confirm(self, written: int, *, checks_disk: bool) -> None:
         """Confirm the oldest open batch, which is durable and has so many writes."""
-        batch = self._open.popleft()
+        batch = self._open[0]  # it stays there until all of it is confirmed: an error in between fails what waits
         group = batch.group
         self.groups += 1
         now = self._committed_at = self._clock.monotonic()
@@ -422,6 +427,7 @@ class Committer:
         self._note_synced(logs, batch.began, sync=batch.sync)
         batch.confirm_controls()
         batch.confirm_appends()
+        self._open.popleft()
         self._changed.set()
         self.committed.fire()
 
@@ -467,8 +473,13 @@ def _committed(journal: Journal, clock: Clock, batch: Batch) -> tuple[int, float
     return len(writes), clock.monotonic() - began
 
 
-def _begun(journal: Journal, batch: Batch) -> tuple[int, OpenCommit]:
-    """Begin, in the append thread; returns the number of writes and what is open."""
+def _begun(journal: Journal, batch: Batch, before: Future[tuple[int, OpenCommit]] | None) -> tuple[int, OpenCommit]:
+    """Begin, in the append thread; returns the number of writes and what is open.
+
+    A batch after one that could not begin must not count: its pages follow those of the other one.
+    """
+    if before is not None and before.exception() is not None:
+        raise StoreFenced("the batch before could not begin") from before.exception()
     writes = batch.writes()
     return len(writes), journal.begin(batch.pages, writes)
 

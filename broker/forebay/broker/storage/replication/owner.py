@@ -38,7 +38,7 @@ CHUNKS_AT_ONCE: Final = 4
 FENCES_AHEAD: Final = (0, 4, 16, 64)
 """Positions between the end of the journal and a fence, by the number of the attempt."""
 RETRY_FIRST_S: Final = 0.05
-RETRY_MAX_S: Final = 2.0
+RETRY_MAX_S: Final = 1.0
 UNANSWERED_S: Final = 5.0
 """Duration of an append from which on the engine counts as away, although no request has failed yet."""
 
@@ -90,7 +90,7 @@ class Owner:
         self._ended = threading.Event()
         self._fenced = ""
         self.appended_bytes = 0
-        """Bytes of the records that this owner has appended."""
+        """Bytes of the records that this owner has appended, or appends."""
         self._threads = ThreadPoolExecutor(CHUNKS_AT_ONCE, thread_name_prefix="forebay-journal")
         self.confirmed_at = clock()
         """Time at which the last append that is confirmed began."""
@@ -212,7 +212,12 @@ class Owner:
 
     def _create(self, record: _Record) -> None:
         record.position, self._position = self._position, self._position + 1
-        record.created = self._threads.submit(self._put, record)
+        record.created = Future()
+        self.appended_bytes += sum(map(len, record.pieces))
+        try:
+            record.created = self._threads.submit(self._put, record)
+        except RuntimeError as failure:  # no thread can be started
+            record.created.set_exception(Fenced(f"the request of a record could not begin: {failure}"))
 
     def _finish(self, records: list[_Record]) -> None:
         """Confirm the oldest open records in order. Raises ``Fenced``."""
@@ -223,7 +228,6 @@ class Owner:
                 while not record.created.result():
                     self._create_again()
                 self._open.popleft()
-                self.appended_bytes += sum(map(len, record.pieces))
                 self.confirmed_at = record.began_at
                 self._waiting_since = self._clock()
         except Fenced:
@@ -262,6 +266,8 @@ class Owner:
         while True:
             if self._ended.is_set():
                 raise Fenced("this owner was ended")
+            if self._fenced:
+                raise Fenced(self._fenced)
             try:
                 created = self._engine.create(position, pieces) or self._is_own(position, pieces)
             except EngineAway as away:

@@ -11,6 +11,7 @@ from forebay.broker.core.partition.cursor import Cursor
 from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.writes import PutAge, PutCursor
 from forebay.broker.runtime.commit import group
+from forebay.broker.runtime.commit.committer import Synced
 from forebay.broker.runtime.commit.group import AppendQueue
 from forebay.broker.runtime.read.page_cache import PAGE_BYTES
 from forebay.broker.storage.store.memory import MemoryStore
@@ -354,3 +355,63 @@ async def test_a_stop_waits_for_open_batches() -> None:
         await drained
 
         assert appends[1].done.done()
+
+
+async def test_a_batch_after_one_that_could_not_begin_does_not_begin_either() -> None:
+    """Its pages follow those of the other one: readers of the journal would take them without these."""
+    store = WindowedStore()
+    store.fails_at = 2
+    async with bench(store) as at:
+        store.ends.close()
+        waiting = [at.append(b"a").done]
+        await store.ends.reached()
+        for value in (b"b", b"c"):
+            waiting.append(at.append(value).done)
+            await asyncio.sleep(0.01)
+        store.ends.open()
+        found = await asyncio.gather(*waiting, return_exceptions=True)
+
+        assert [type(each) for each in found] == [type(None), StoreFenced, StoreFenced]
+        assert store.begun == 2
+        assert at.log.tail.next_offset == 1
+
+
+@pytest.mark.parametrize("store", [MemoryStore, WindowedStore])
+async def test_an_error_while_a_batch_is_confirmed_fails_its_waiters(store: type[MemoryStore]) -> None:
+    class Broken(Exception):
+        """A defect."""
+
+    def break_(synced: Synced) -> None:
+        raise Broken
+
+    async with bench(store()) as at:
+        at.on_synced = break_
+        append, written = at.append(b"a"), at.committer.write([PutAge(1, 2)])
+        found = await asyncio.gather(append.done, written, return_exceptions=True)
+
+        assert [type(each) for each in found] == [StoreFenced, StoreFenced]
+        assert len(at.fenced) == 1
+
+
+async def test_what_is_committed_beside_other_batches_is_durable_whatever_was_asked_for() -> None:
+    store = WindowedStore()
+    async with bench(store) as at:
+        append = at.append(b"a", fsync=False)
+        await append.done
+
+        assert at.log.synced == at.log.tail.next_offset == 1
+
+
+async def test_acks_that_wait_for_open_batches_share_one_of_their_own() -> None:
+    store = WindowedStore()
+    async with bench(store, beside_bytes=1 << 20) as at:
+        store.ends.close()
+        first = at.append(b"a")
+        await store.ends.reached()
+        written = [at.committer.write([PutAge(1, 2)])]
+        store.ends.open()
+        await first.done
+        written.append(at.committer.write([PutAge(3, 4)]))
+        await asyncio.gather(*written)
+
+        assert store.begun == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -351,6 +352,44 @@ def test_a_fence_between_two_open_groups_confirms_the_first_and_not_the_second(
     made[0].append(batch_of(4))
     assert read_all(engine) == [1, 4]
     made[0].close()
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_records_that_wait_for_their_turn_are_not_created_after_a_fence(engine: MemoryEngine, owner: Owner) -> None:
+    """The next owner would have to read them, and to append around them."""
+    fenced_at, later = owner.position, take_over(engine, b"b")
+    before, chunks = len(engine.records), 40 * owners.CHUNKS_AT_ONCE
+    fence_is_read, read = threading.Event(), engine.read
+
+    def note(position: int) -> bytes | None:
+        found = read(position)
+        fence_is_read.set()
+        return found
+
+    def wait_for_it(position: int, record: bytes) -> None:
+        if position != fenced_at:
+            assert fence_is_read.wait(10)
+
+    engine.read = note  # type: ignore[method-assign]
+    engine.before_create = wait_for_it
+    group = owner.begin([bytes(chunks * owners.CHUNK_BYTES)])
+    with pytest.raises(Fenced, match="2 is above 1"):
+        owner.finish(group)
+
+    assert len(engine.records) - before < chunks // 2
+    later.close()
+
+
+def test_an_owner_without_threads_confirms_nothing(
+    engine: MemoryEngine, owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", refuse)
+
+    with pytest.raises(Fenced, match="can't start new thread"):
+        owner.append(batch_of(1))
 
 
 def test_an_owner_that_confirms_one_open_group_after_the_other_has_no_outage(engine: MemoryEngine) -> None:
