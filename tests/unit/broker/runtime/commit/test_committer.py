@@ -393,7 +393,7 @@ async def test_an_error_while_a_batch_is_confirmed_fails_its_waiters(store: type
         assert len(at.fenced) == 1
 
 
-async def test_what_is_committed_beside_other_batches_is_durable_whatever_was_asked_for() -> None:
+async def test_a_commit_of_a_store_with_a_window_is_durable_although_no_sync_was_requested() -> None:
     store = WindowedStore()
     async with bench(store) as at:
         append = at.append(b"a", fsync=False)
