@@ -15,7 +15,7 @@ from typing import Final
 
 from forebay.client.publish.completions import BulkFuture, Completion, PageResult
 from forebay.client.publish.pages import EncodedPage, encode_messages
-from forebay.client.publish.sized_columns import SizedColumns
+from forebay.client.publish.sized_columns import HELD_BYTES, SizedColumns
 from forebay.client.telemetry import SendSpan
 
 FRAMING_BYTES: Final = 64
@@ -67,7 +67,16 @@ class Batch:
     """Upper bound of the body's size."""
 
     held_bytes: int = 0
-    """Memory that the records take, for the bound of the buffer."""
+    """Memory that the records take, and that is granted, for the bound of the buffer."""
+
+    granted: int = 0
+    """Bytes that records may take without a check of the bounds; see ``SendBuffer.grant``."""
+
+    room: int = 0
+    """Those of them that are left."""
+
+    counted: int = 0
+    """Number of records at the time of the grant."""
 
     encoded: EncodedPage | None = None
     """Encoded page; set from the start for a page that was passed encoded."""
@@ -79,6 +88,15 @@ class Batch:
     def count(self) -> int:
         """Number of records in the batch."""
         return self.encoded.record_count if self.encoded is not None else len(self.values)
+
+    def settle(self) -> int:
+        """End a grant: count what was added; returns the bytes that are left of it. Idempotent."""
+        left, used = self.room, self.granted - self.room
+        if used and not self.is_rich:  # the sizes of records with keys, times or headers are counted one by one
+            self.body_bytes += used - (len(self.values) - self.counted) * (HELD_BYTES - LENGTH_BYTES)
+        self.held_bytes -= left
+        self.granted = self.room = 0
+        return left
 
     def encode(self) -> EncodedPage:
         """Return the page; the columns are encoded once and then released."""

@@ -28,6 +28,8 @@ from forebay.client.transport.operations import blocked
 from forebay.client.transport.threads import THREADS
 from forebay.errors.reasons import Reason
 
+GRANT_BYTES: Final = 1 << 16
+"""Largest grant: what a batch may take without a check of the bounds."""
 _NEW: Final = object.__new__
 """Returns an object without a call of its class, which takes twice as long and counts once per record."""
 
@@ -60,13 +62,12 @@ class SendBuffer:
         self.change = io.condition(self.lock)
         """The stream's thread waits here for the end of a stream, for closing, and for the next expiry."""
         self.batches = Batches(PageBounds(settings.page_bytes, settings.page_records), settings.linger_ms / 1000)
+        self._open = self.batches.by_partition
         self.window: Window[Batch] = Window(settings.window_pages)
         self.unfinished: dict[int, Batch] = {}
         """Unfinished batches by ticket, in ascending order."""
-        self.bytes = 0
-        """Memory that the records and pages of the unfinished batches take."""
-        self._bytes_max = settings.buffer_bytes_max
-        """Bound of ``bytes``; below 0 once no more records are accepted."""
+        self.reserved_bytes = 0
+        """Memory that the records and pages of the unfinished batches take, and that is granted to open ones."""
         self._futures = threading.Lock()
         """Protects the futures of all pages; never held while a callback runs."""
         self.failures = FailureLog()
@@ -85,31 +86,18 @@ class SendBuffer:
     def put(self, partition: int | None, value: bytes, size: int, wait: bool = True) -> RecordFuture:
         """Add one record of ``size`` bytes that is only a value; ``wait`` for room, or raise ``BufferFull``.
 
-        Usually it joins the open batch of its partition: whatever a page or a batch needs is not done here.
+        Usually it joins the open batch of its partition, within what was granted to it: whatever a page, a batch or a
+        bound needs is not done here.
         """
-        held_bytes = size + HELD_BYTES
         self._acquire()
         try:
-            bounds = self.batches.bounds
-            batch = self.batches.by_partition.get(self._unkeyed if partition is None else partition)
-            if (
-                batch is None
-                or (used := batch.body_bytes + size + batch.record_bytes) > bounds.body_bytes
-                or self.bytes + held_bytes > self._bytes_max
-            ):
-                batch = self._admitted(partition, size, held_bytes, is_rich=False, wait=wait)
-                used = batch.body_bytes + size + batch.record_bytes
+            batch = self._open.get(self._unkeyed if partition is None else partition)
+            if batch is None or (left := batch.room - size - HELD_BYTES) < 0 or batch.is_rich:
+                return self._add(partition, value, None, None, b"", size, size + HELD_BYTES, wait=wait)
+            batch.room = left
             values = batch.values
             index = len(values)
-            if batch.is_rich:
-                batch.add(value, None, None, b"", size, held_bytes)
-            else:
-                values.append(value)
-                batch.body_bytes = used
-                batch.held_bytes += held_bytes
-            self.bytes += held_bytes
-            if used >= bounds.body_bytes or index + 1 >= bounds.records:
-                self.seal(batch.partition)
+            values.append(value)
         finally:
             self._release()
         future = _NEW(RecordFuture)
@@ -130,27 +118,18 @@ class SendBuffer:
     ) -> RecordFuture:
         """Add one record with a key, an event time or headers, as ``put``.
 
-        ``size`` are its content bytes, ``held_bytes`` the memory that it takes.
+        ``size`` are its content bytes, ``held_bytes`` the memory that it takes, which is more than its part of a page.
         """
         self._acquire()
         try:
-            bounds = self.batches.bounds
-            batch = self.batches.by_partition.get(self._unkeyed if partition is None else partition)
-            if (
-                batch is None
-                or not batch.is_rich
-                or (used := batch.body_bytes + size + RICH_RECORD_BYTES) > bounds.body_bytes
-                or self.bytes + held_bytes > self._bytes_max
-            ):
-                batch = self._admitted(partition, size, held_bytes, is_rich=True, wait=wait)
-                batch.enrich()
-                used = batch.body_bytes + size + RICH_RECORD_BYTES
+            batch = self._open.get(self._unkeyed if partition is None else partition)
+            if batch is None or (left := batch.room - held_bytes) < 0 or not batch.is_rich:
+                return self._add(partition, value, key, event_time_us, headers, size, held_bytes, wait=wait)
+            batch.room = left
+            batch.body_bytes += size + RICH_RECORD_BYTES
             values = batch.values
             index = len(values)
             values.append(value)
-            batch.body_bytes = used
-            batch.held_bytes += held_bytes
-            self.bytes += held_bytes
             keys, times, all_headers = batch.keys, batch.event_times_us, batch.headers
             if keys is not None:
                 keys.append(key)
@@ -164,14 +143,65 @@ class SendBuffer:
                 all_headers.append(headers)
             elif headers:
                 batch.headers = [*repeat(b"", index), headers]
-            if used >= bounds.body_bytes or index + 1 >= bounds.records:
-                self.seal(batch.partition)
         finally:
             self._release()
         future = _NEW(RecordFuture)
         future.page = batch.result
         future.index = index
         return future
+
+    def _add(
+        self,
+        partition: int | None,
+        value: bytes,
+        key: bytes | None,
+        event_time_us: int | None,
+        headers: bytes,
+        size: int,
+        held_bytes: int,
+        *,
+        wait: bool,
+    ) -> RecordFuture:
+        """Add one record with a check of all bounds, and grant room to its batch. Under the lock."""
+        is_rich = key is not None or event_time_us is not None or bool(headers)
+        batch = self._admitted(partition, size, held_bytes, is_rich=is_rich, wait=wait)
+        index = batch.count
+        batch.add(value, key, event_time_us, headers, size, held_bytes)
+        self.reserved_bytes += held_bytes
+        if self.batches.bounds.is_full(batch):
+            self.seal(batch.partition)
+        else:
+            self._grant(batch)
+        return RecordFuture(batch.result, index)
+
+    def _grant(self, batch: Batch) -> None:
+        """Reserve room for the next records of a batch, which do not fill its page. Under the lock.
+
+        A record takes at least `HELD_BYTES` of it, and at least its part of the page. All grants together leave room in
+        the buffer, however many partitions there are. ``settle`` ends them.
+        """
+        bounds = self.batches.bounds
+        room = min(
+            GRANT_BYTES,
+            bounds.body_bytes - batch.body_bytes - 1,
+            (bounds.records - batch.count - 1) * HELD_BYTES,
+            (self.settings.buffer_bytes_max - self.reserved_bytes) // (2 * len(self._open)),
+        )
+        if room > 0:
+            batch.granted = batch.room = room
+            batch.counted = batch.count
+            batch.held_bytes += room
+            self.reserved_bytes += room
+
+    def settle(self) -> None:
+        """End what was granted to the open batches. Under the lock."""
+        for batch in self.batches:
+            self.reserved_bytes -= batch.settle()
+
+    @property
+    def bytes(self) -> int:
+        """Memory that the records and pages of the unfinished batches take."""
+        return self.reserved_bytes - sum(batch.room for batch in self.batches)
 
     async def put_many(
         self, partition: int | None, columns: SizedColumns, attach: Callable[[Batch, int], None]
@@ -191,6 +221,8 @@ class SendBuffer:
             with self.lock:
                 self._check_open()
                 begun = self.batches.get(self._target(partition))
+                if begun is not None:
+                    self.reserved_bytes -= begun.settle()
                 end = first + self.batches.bounds.count_fitting(begun, columns.ends, first, is_rich=is_rich)
                 held_bytes = columns.held_bytes(first, end)
                 if not self._has_room(held_bytes):
@@ -200,7 +232,7 @@ class SendBuffer:
                 if end > first:
                     batch.extend(columns, first, end)
                     attach(batch, end - first)
-                    self.bytes += held_bytes
+                    self.reserved_bytes += held_bytes
                     if self.batches.bounds.is_full(batch):
                         self.seal(batch.partition)
                 if end < len(columns):
@@ -264,19 +296,20 @@ class SendBuffer:
         """Accept no more records; the stream ends when the rest is finished."""
         with self.lock:
             self.closing = True
-            self._bytes_max = -1
+            self.settle()
             self.wake_all()
 
     def end(self, error: ForebayError) -> None:
         """Accept no more records because of an error, which users get. Under the lock."""
         if not self.closing:
             self.fatal = error
-            self._bytes_max = -1
+            self.settle()
 
     def seal(self, partition: int) -> None:
         """Queue the open batch of a partition, if there is one. Under the lock."""
         batch = self.batches.seal(partition)
         if batch is not None:
+            self.reserved_bytes -= batch.settle()
             self._queue(batch)
             if partition == self._unkeyed:
                 self._unkeyed = (partition + 1) % max(1, self.partitions)
@@ -294,7 +327,10 @@ class SendBuffer:
             raise Closed("the publisher is closed: open a new one", reason=Reason.PUBLISHER_CLOSED)
 
     def _has_room(self, size: int) -> bool:
-        return not self.bytes or self.bytes + size <= self.settings.buffer_bytes_max
+        bound = self.settings.buffer_bytes_max
+        if self.reserved_bytes + size > bound:
+            self.settle()
+        return not self.reserved_bytes or self.reserved_bytes + size <= bound
 
     def _check_room(self, size: int) -> None:
         self._check_open()
@@ -327,13 +363,14 @@ class SendBuffer:
         return batch
 
     def _batch(self, partition: int | None) -> Batch:
-        """Return the open batch of a partition, a new one if there is none."""
+        """Return the open batch of a partition, a new one if there is none. Nothing is granted to it."""
         target = self._target(partition)
         batch = self.batches.get(target)
         if batch is None:
             batch = self._new_batch(target)
             self.batches.open(batch)
             self.work.notify()
+        self.reserved_bytes -= batch.settle()
         return batch
 
     def _is_begun(self, partition: int | None) -> bool:
@@ -350,7 +387,7 @@ class SendBuffer:
             batch.encoded = page
             batch.held_bytes = size
             attach(batch)
-            self.bytes += size
+            self.reserved_bytes += size
             self._queue(batch)
             if partition is None:
                 self._unkeyed = (target + 1) % max(1, self.partitions)

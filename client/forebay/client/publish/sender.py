@@ -97,6 +97,7 @@ class Sender:
                 buffer.window.opened_with_new_epoch()
             bounds = buffer.settings
             buffer.window.pages_max = min(bounds.window_pages, message.unanswered_max or bounds.window_pages)
+            buffer.settle()
             buffer.batches.limit(message.page_bytes_max)
             buffer.record_bytes_max = message.record_bytes_max
             buffer.partitions = message.partitions
@@ -292,7 +293,7 @@ class Sender:
         buffer = self._buffer
         with buffer.lock:
             del buffer.unfinished[batch.ticket]
-            buffer.bytes -= batch.held_bytes
+            buffer.reserved_bytes -= batch.held_bytes
             if not isinstance(outcome, Receipt):
                 buffer.failures.add(outcome)
             buffer.room.notify_all()

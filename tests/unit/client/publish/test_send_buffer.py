@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forebay.client.errors import BufferFull, Closed
 from forebay.client.publish.batches import Batch
 from forebay.client.publish.send_buffer import SendBuffer
 from forebay.client.publish.sender import PublishStreamState, Sender
@@ -104,9 +105,85 @@ def test_a_page_has_the_records_and_sizes_of_a_batch_that_they_are_added_to_one_
         assert (future.page, future.index) == (buffer.batches.by_partition[0].result, number)
 
     found = buffer.batches.by_partition[0]
+    assert buffer.bytes == expected.held_bytes <= buffer.reserved_bytes
+    with buffer.lock:
+        buffer.seal(0)
 
     assert (found.values, found.keys, found.event_times_us, found.headers) == (
         *(expected.values, expected.keys, expected.event_times_us, expected.headers),
     )
     assert (found.body_bytes, found.held_bytes) == (expected.body_bytes, expected.held_bytes)
-    assert buffer.bytes == expected.held_bytes
+    assert buffer.bytes == buffer.reserved_bytes == expected.held_bytes
+
+
+def buffer_of(*, partitions: int = 2, **settings: int) -> SendBuffer:
+    """A buffer that keeps its pages open."""
+    made = SendBuffer(PublisherSettings(linger_ms=60_000, **settings), Telemetry("s"), lambda: 0.0)
+    made.partitions = partitions
+    made.record_bytes_max = 1 << 20
+    return made
+
+
+def test_the_room_that_an_open_page_was_granted_is_there_for_other_pages() -> None:
+    buffer = buffer_of(buffer_bytes_max=1024)
+    taken = 0
+    while taken + 10 + HELD_BYTES <= 1024:
+        buffer.put(taken // (10 + HELD_BYTES) % 2, b"x" * 10, 10, wait=False)
+        taken += 10 + HELD_BYTES
+
+    assert buffer.bytes == taken
+    with pytest.raises(BufferFull):
+        buffer.put(0, b"x" * 10, 10, wait=False)
+
+
+@pytest.mark.parametrize("is_rich", [False, True])
+def test_a_page_with_room_takes_no_record_after_the_end_of_its_publisher(is_rich: bool) -> None:
+    def put(buffer: SendBuffer) -> None:
+        if is_rich:
+            buffer.put_rich(0, b"x", b"k", None, b"", 2, 2 + 2 * HELD_BYTES)
+        else:
+            buffer.put(0, b"x", 1)
+
+    def fail(buffer: SendBuffer) -> None:
+        with buffer.lock:
+            buffer.end(Closed("it ended", reason=Reason.PUBLISHER_CLOSED))
+
+    for end in (SendBuffer.close, fail):
+        buffer = buffer_of()
+        put(buffer)
+        end(buffer)
+        with pytest.raises(Closed):
+            put(buffer)
+        assert buffer.bytes == buffer.reserved_bytes
+
+
+@pytest.mark.parametrize("is_rich", [False, True])
+def test_an_open_page_keeps_the_bound_of_a_broker_that_takes_smaller_ones(is_rich: bool) -> None:
+    buffer = buffer_of(partitions=1)
+    sender = Sender(buffer)
+
+    def put() -> None:
+        if is_rich:
+            buffer.put_rich(0, b"x" * 90, b"k" * 10, None, b"", 100, 100 + 2 * HELD_BYTES)
+        else:
+            buffer.put(0, b"x" * 100, 100)
+
+    put()
+    opened = pb.PublishOpened(partitions=1, page_bytes_max=2_000, record_bytes_max=1 << 20)
+    sender.opened(PublishStreamState(), opened, "s", resumed=False)
+    for _ in range(200):
+        put()
+
+    pages = [batch.encode() for batch in buffer.unfinished.values()]
+    assert sum(page.record_count for page in pages) == 201
+    assert max(len(page.body) for page in pages) <= 2_000
+
+
+@pytest.mark.parametrize("records", [1, 2, 3, 100])
+def test_a_page_is_sealed_by_the_record_that_fills_it(records: int) -> None:
+    buffer = buffer_of(partitions=1, page_records=records)
+    for _ in range(records):
+        buffer.put(0, b"", 0)
+
+    assert not buffer.batches.by_partition
+    assert [batch.count for batch in buffer.unfinished.values()] == [records]
