@@ -1,7 +1,7 @@
 """Groups of one owner in this process, beside as many bytes that the engine gets without a journal, and a local store.
 
-A large group has 16 pages of 1 MiB, as the broker commits it under load; the engine gets as many bytes as objects
-of 8 MiB, Kafka as messages of 4 MiB, four at once. A small group has one page of 4 KiB; the engine gets one object, or
+A large group has 16 pages of 1 MiB, and is open beside others, as the broker commits it under load; the engine gets as
+many bytes as objects of 8 MiB, Kafka as messages of 4 MiB, four at once. A small group has one page of 4 KiB; the engine gets one object, or
 message, of that size.
 """
 
@@ -11,6 +11,7 @@ import os
 import shutil
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -90,10 +91,21 @@ def measure(place: Place, folder: Path, *, groups: int, smalls: int, number: int
             for _ in range(groups):
                 commit(batches.large())
 
+        def overlapping(begin: Callable[[Batch], Callable[[], object]]) -> None:
+            """Begin each beside those before it, as the broker does under load."""
+            ends: deque[Callable[[], object]] = deque()
+            for _ in range(groups):
+                if len(ends) == window.size:
+                    ends.popleft()()
+                ends.append(begin(batches.large()))
+            for end in ends:
+                end()
+
+        window, owner = store.window(), store.owner
         ways: dict[str, Callable[[], None]] = {
             RAW: lambda: raw.large(groups),
-            APPEND: lambda: large(lambda batch: store.owner.append(encode(batch))),
-            COMMIT: lambda: large(lambda batch: store.commit(batch.bulk, batch.operations)),
+            APPEND: lambda: overlapping(lambda batch: partial(owner.finish, owner.begin(encode(batch)))),
+            COMMIT: lambda: overlapping(lambda batch: window.begin(batch.bulk, batch.operations).finish),
             LOCAL: lambda: large(lambda batch: local.commit(batch.bulk, batch.operations)),
         }
         turn = number % len(WAYS)
