@@ -1,8 +1,8 @@
 """Groups of one owner in this process, beside as many bytes that the engine gets without a journal, and a local store.
 
 A large group has 16 pages of 1 MiB, and is open beside others, as the broker commits it under load; the engine gets as
-many bytes as objects of 8 MiB, Kafka as messages of 4 MiB, four at once. A small group has one page of 4 KiB; the engine gets one object, or
-message, of that size.
+many bytes as objects of 8 MiB, Kafka as messages of 4 MiB, four at once. A small group has one page of 4 KiB; the
+engine gets one object, or message, of that size.
 """
 
 from __future__ import annotations
