@@ -71,7 +71,8 @@ class Messages:
     def __init__(self, address: str) -> None:
         topic = parse_address(address)
         servers: dict[str, str | int | float | bool] = {"bootstrap.servers": topic.servers, "log_level": 0}
-        open_topic(topic, AdminClient(servers), creates=True, timeout_s=TIMEOUT_S)
+        admin = AdminClient({**servers, "allow.auto.create.topics": False})  # one that Kafka creates is unsuitable
+        open_topic(topic, admin, creates=True, timeout_s=TIMEOUT_S)
         self._topic = topic.topic
         self._chunk = os.urandom(MESSAGE_BYTES)
         self._small = self._chunk[:SMALL_BYTES]
