@@ -109,7 +109,7 @@ def test_every_page_releases_its_bytes_before_the_next_one_of_the_message_is_ans
         held: list[int] = []
         futures = [publisher.send(b"x" * 1_000, partition=0) for _ in range(3)]
         for future in futures:
-            future.add_done_callback(lambda _: held.append(publisher._buffer.bytes))
+            future.add_done_callback(lambda _: held.append(publisher._buffer.taken_bytes))
         publisher.send(b"x" * 1_000, partition=0)
         publisher.flush(10)
 

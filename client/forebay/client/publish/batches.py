@@ -70,7 +70,7 @@ class Batch:
     """Memory that the records take, and that is granted, for the bound of the buffer."""
 
     granted: int = 0
-    """Bytes that records may take without a check of the bounds; see ``SendBuffer.grant``."""
+    """Bytes that records may take without a check of the bounds; see ``SendBuffer.settle``."""
 
     room: int = 0
     """Those of them that are left."""

@@ -28,7 +28,7 @@ from forebay.client.transport.operations import blocked
 from forebay.client.transport.threads import THREADS
 from forebay.errors.reasons import Reason
 
-GRANT_BYTES: Final = 1 << 16
+GRANT_BYTES: Final = 1 << 20
 """Largest grant: what a batch may take without a check of the bounds."""
 _NEW: Final = object.__new__
 """Returns an object without a call of its class, which takes twice as long and counts once per record."""
@@ -68,6 +68,8 @@ class SendBuffer:
         """Unfinished batches by ticket, in ascending order."""
         self.reserved_bytes = 0
         """Memory that the records and pages of the unfinished batches take, and that is granted to open ones."""
+        self._has_grants = False
+        """True if an open batch may have a grant."""
         self._futures = threading.Lock()
         """Protects the futures of all pages; never held while a callback runs."""
         self.failures = FailureLog()
@@ -92,12 +94,15 @@ class SendBuffer:
         self._acquire()
         try:
             batch = self._open.get(self._unkeyed if partition is None else partition)
-            if batch is None or (left := batch.room - size - HELD_BYTES) < 0 or batch.is_rich:
+            if batch is None or (left := batch.room - size - HELD_BYTES) < 0:
                 return self._add(partition, value, None, None, b"", size, size + HELD_BYTES, wait=wait)
             batch.room = left
             values = batch.values
             index = len(values)
-            values.append(value)
+            if batch.is_rich:
+                batch.add(value, None, None, b"", size, 0)  # its memory is in the grant
+            else:
+                values.append(value)
         finally:
             self._release()
         future = _NEW(RecordFuture)
@@ -183,23 +188,26 @@ class SendBuffer:
         bounds = self.batches.bounds
         room = min(
             GRANT_BYTES,
-            bounds.body_bytes - batch.body_bytes - 1,
+            bounds.body_bytes - batch.body_bytes,
             (bounds.records - batch.count - 1) * HELD_BYTES,
             (self.settings.buffer_bytes_max - self.reserved_bytes) // (2 * len(self._open)),
         )
-        if room > 0:
+        if room >= HELD_BYTES:
             batch.granted = batch.room = room
             batch.counted = batch.count
             batch.held_bytes += room
             self.reserved_bytes += room
+            self._has_grants = True
 
     def settle(self) -> None:
         """End what was granted to the open batches. Under the lock."""
-        for batch in self.batches:
-            self.reserved_bytes -= batch.settle()
+        if self._has_grants:
+            self._has_grants = False
+            for batch in self.batches:
+                self.reserved_bytes -= batch.settle()
 
     @property
-    def bytes(self) -> int:
+    def taken_bytes(self) -> int:
         """Memory that the records and pages of the unfinished batches take."""
         return self.reserved_bytes - sum(batch.room for batch in self.batches)
 
@@ -335,10 +343,10 @@ class SendBuffer:
     def _check_room(self, size: int) -> None:
         self._check_open()
         if not self._has_room(size):
-            bound = self.settings.buffer_bytes_max
+            taken, bound = self.reserved_bytes, self.settings.buffer_bytes_max
             raise BufferFull(
-                f"{self.bytes} bytes are not durable yet, {bound} may be (buffer_bytes_max): wait, or drop the record",
-                facts={"size": str(self.bytes), "bound": str(bound), "needed": str(size)},
+                f"{taken} bytes are not durable yet, {bound} may be (buffer_bytes_max): wait, or drop the record",
+                facts={"size": str(taken), "bound": str(bound), "needed": str(size)},
             )
 
     async def _admit(self, size: int) -> None:

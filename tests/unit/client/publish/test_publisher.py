@@ -418,9 +418,9 @@ def test_the_buffer_counts_the_memory_of_each_object_of_a_record(
     with fake.client() as client, client.publisher("s", linger_ms=30_000) as publisher:
         for _ in range(3):
             publisher.send(partition=0, **record)
-        held = publisher._buffer.bytes
+        held = publisher._buffer.taken_bytes
         publisher.flush(5)
-        left = publisher._buffer.bytes
+        left = publisher._buffer.taken_bytes
 
     assert (held, left) == (3 * (content + objects * HELD_BYTES), 0)
 
@@ -428,11 +428,11 @@ def test_the_buffer_counts_the_memory_of_each_object_of_a_record(
 def test_records_sent_together_take_as_much_of_the_buffer_as_one_by_one(fake: WireFake, log: Log) -> None:
     with fake.client() as client, client.publisher("s", linger_ms=30_000) as publisher:
         publisher.send_many([bytes(20)] * 4, keys=[b"key"] * 4, partition=0)
-        together = publisher._buffer.bytes
+        together = publisher._buffer.taken_bytes
         for _ in range(4):
             publisher.send(bytes(20), key=b"key", partition=1)
 
-        assert publisher._buffer.bytes == 2 * together == 8 * (23 + 2 * HELD_BYTES)
+        assert publisher._buffer.taken_bytes == 2 * together == 8 * (23 + 2 * HELD_BYTES)
 
 
 @pytest.mark.parametrize(

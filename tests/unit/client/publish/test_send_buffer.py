@@ -11,7 +11,7 @@ from forebay.client.errors import BufferFull, Closed
 from forebay.client.publish.batches import Batch
 from forebay.client.publish.send_buffer import SendBuffer
 from forebay.client.publish.sender import PublishStreamState, Sender
-from forebay.client.publish.sized_columns import HELD_BYTES
+from forebay.client.publish.sized_columns import HELD_BYTES, SizedColumns
 from forebay.client.settings import PublisherSettings
 from forebay.client.telemetry import Telemetry
 from forebay.client.transport.operations import blocked
@@ -86,26 +86,24 @@ def test_a_staged_publisher_ends_with_its_page_that_expired_although_another_pag
         min_size=1,
         max_size=20,
     ),
-    held_bytes=st.integers(1, 99),
 )
 def test_a_page_has_the_records_and_sizes_of_a_batch_that_they_are_added_to_one_by_one(
-    records: list[tuple[bytes, bytes | None, int | None, bytes]], held_bytes: int
+    records: list[tuple[bytes, bytes | None, int | None, bytes]],
 ) -> None:
     buffer, expected = SendBuffer(PublisherSettings(linger_ms=60_000), Telemetry("s"), lambda: 0.0), Batch(0, 0.0, 1)
     buffer.partitions = 1
     for number, (value, key, time, headers) in enumerate(records):
         size = len(value) + len(key or b"") + len(headers)
+        held = size + HELD_BYTES * (1 + (key is not None) + (time is not None) + bool(headers))
         if key is None and time is None and not headers:
             future = buffer.put(0, value, size)
-            held = size + HELD_BYTES
         else:
-            future = buffer.put_rich(0, value, key, time, headers, size, held_bytes)
-            held = held_bytes
+            future = buffer.put_rich(0, value, key, time, headers, size, held)
         expected.add(value, key, time, headers, size, held)
         assert (future.page, future.index) == (buffer.batches.by_partition[0].result, number)
 
     found = buffer.batches.by_partition[0]
-    assert buffer.bytes == expected.held_bytes <= buffer.reserved_bytes
+    assert buffer.taken_bytes == expected.held_bytes <= buffer.reserved_bytes
     with buffer.lock:
         buffer.seal(0)
 
@@ -113,7 +111,7 @@ def test_a_page_has_the_records_and_sizes_of_a_batch_that_they_are_added_to_one_
         *(expected.values, expected.keys, expected.event_times_us, expected.headers),
     )
     assert (found.body_bytes, found.held_bytes) == (expected.body_bytes, expected.held_bytes)
-    assert buffer.bytes == buffer.reserved_bytes == expected.held_bytes
+    assert buffer.taken_bytes == buffer.reserved_bytes == expected.held_bytes
 
 
 def buffer_of(*, partitions: int = 2, **settings: int) -> SendBuffer:
@@ -126,14 +124,51 @@ def buffer_of(*, partitions: int = 2, **settings: int) -> SendBuffer:
 
 def test_the_room_that_an_open_page_was_granted_is_there_for_other_pages() -> None:
     buffer = buffer_of(buffer_bytes_max=1024)
-    taken = 0
+    buffer.put(0, b"x" * 10, 10, wait=False)
+    taken = 10 + HELD_BYTES
     while taken + 10 + HELD_BYTES <= 1024:
-        buffer.put(taken // (10 + HELD_BYTES) % 2, b"x" * 10, 10, wait=False)
+        buffer.put(1, b"x" * 10, 10, wait=False)
         taken += 10 + HELD_BYTES
 
-    assert buffer.bytes == taken
+    assert buffer.taken_bytes == taken
     with pytest.raises(BufferFull):
-        buffer.put(0, b"x" * 10, 10, wait=False)
+        buffer.put(1, b"x" * 10, 10, wait=False)
+
+
+def test_a_large_record_takes_the_room_that_another_page_was_granted() -> None:
+    buffer = buffer_of(buffer_bytes_max=1024)
+    buffer.put(0, b"x" * 10, 10, wait=False)
+
+    buffer.put(1, b"x" * 900, 900, wait=False)
+
+    assert buffer.taken_bytes == 910 + 2 * HELD_BYTES
+
+
+def test_many_records_fit_into_the_page_that_single_ones_have_begun() -> None:
+    buffer = buffer_of(partitions=1, page_bytes=3_000)
+    for size in (1, *[40] * 20):
+        buffer.put(0, b"x" * size, size)
+
+    blocked(buffer.put_many(0, SizedColumns.of([b"x" * 100] * 29, None), lambda batch, count: None))
+
+    pages = [batch.encode() for batch in buffer.unfinished.values()]
+    assert sum(page.record_count for page in pages) == 50
+    assert max(len(page.body) for page in pages) <= 3_000
+
+
+def test_records_with_and_without_a_key_share_a_page() -> None:
+    buffer = buffer_of(partitions=1, page_bytes=4_000)
+    for number in range(100):
+        if number % 3:
+            buffer.put(0, b"x" * 20, 20)
+        else:
+            buffer.put_rich(0, b"x" * 20, b"key", None, b"", 23, 23 + 2 * HELD_BYTES)
+
+    assert buffer.taken_bytes == 66 * (20 + HELD_BYTES) + 34 * (23 + 2 * HELD_BYTES)
+    pages = [batch.encode() for batch in buffer.unfinished.values()]
+    assert sum(page.record_count for page in pages) == 100
+    assert max(len(page.body) for page in pages) <= 4_000
+    assert len(pages) == 2
 
 
 @pytest.mark.parametrize("is_rich", [False, True])
@@ -154,7 +189,7 @@ def test_a_page_with_room_takes_no_record_after_the_end_of_its_publisher(is_rich
         end(buffer)
         with pytest.raises(Closed):
             put(buffer)
-        assert buffer.bytes == buffer.reserved_bytes
+        assert buffer.taken_bytes == buffer.reserved_bytes
 
 
 @pytest.mark.parametrize("is_rich", [False, True])
