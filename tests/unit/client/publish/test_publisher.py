@@ -55,7 +55,9 @@ def abandoned(error: BaseException | None) -> bool:
 
 
 def threads() -> set[str]:
-    return {thread.name for thread in threading.enumerate() if thread.name.startswith("forebay-")}
+    """Return the names of the threads of publishers in this process, which has those of other tests too."""
+    names = {thread.name for thread in threading.enumerate()}
+    return {name for name in names if name.startswith(("forebay-publisher", "forebay-answers"))}
 
 
 @pytest.fixture
