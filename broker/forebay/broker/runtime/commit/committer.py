@@ -319,8 +319,9 @@ class Committer:
         if not self._queues:
             self._work.clear()
         began = self._clock.monotonic()
-        is_due = self._open_max > 1 or (bool(self._unsynced) and began >= self._sync_due)
-        sync = sync or group.fsync or is_due  # a commit that is open with others is durable whatever is asked for
+        is_due = bool(self._unsynced) and began >= self._sync_due
+        # A commit of a store with a window is durable in any case.
+        sync = sync or group.fsync or is_due or self._open_max > 1
         batch = Batch(group, controls, [*pages, *group.pages], sync, began)
         self._open.append(batch)
         return batch
@@ -367,7 +368,7 @@ class Committer:
     async def _commit(self, batch: Batch) -> None:
         """Commit a batch alone."""
         try:
-            commit = partial(_committed, self._journal, self._clock, batch)
+            commit = partial(_commit_batch, self._journal, self._clock, batch)
             lone = len(batch.pages) <= 1 and is_lone(batch.group, [writes for writes, _ in batch.controls])
             on_loop = lone and batch.group.shares and self._lone.lasts and not self._calls and self._journal.is_ready()
             if on_loop:
@@ -382,8 +383,8 @@ class Committer:
 
     def _begin(self, batch: Batch) -> None:
         """Begin to commit a batch, which may be beside open ones."""
-        begun = self._begun = self._begins.submit(_begun, self._journal, batch, self._begun)
-        finished = self._thread.submit(_finished, begun)
+        begun = self._begun = self._begins.submit(_begin_batch, self._journal, batch, self._begun)
+        finished = self._thread.submit(_finish_batch, begun)
         end = asyncio.wrap_future(finished)
         end.add_done_callback(lambda done: done.cancelled() or done.exception())  # after a fence no task awaits it
         self._finishes.put_nowait(end)
@@ -465,7 +466,7 @@ class Committer:
         return self._number
 
 
-def _committed(journal: Journal, clock: Clock, batch: Batch) -> tuple[int, float]:
+def _commit_batch(journal: Journal, clock: Clock, batch: Batch) -> tuple[int, float]:
     """Commit, usually in the commit thread; returns the number of writes and the seconds."""
     began = clock.monotonic()
     writes = batch.writes()
@@ -473,7 +474,9 @@ def _committed(journal: Journal, clock: Clock, batch: Batch) -> tuple[int, float
     return len(writes), clock.monotonic() - began
 
 
-def _begun(journal: Journal, batch: Batch, before: Future[tuple[int, OpenCommit]] | None) -> tuple[int, OpenCommit]:
+def _begin_batch(
+    journal: Journal, batch: Batch, before: Future[tuple[int, OpenCommit]] | None
+) -> tuple[int, OpenCommit]:
     """Begin, in the append thread; returns the number of writes and what is open.
 
     A batch after one that could not begin must not count: its pages follow those of the other one.
@@ -484,7 +487,7 @@ def _begun(journal: Journal, batch: Batch, before: Future[tuple[int, OpenCommit]
     return len(writes), journal.begin(batch.pages, writes)
 
 
-def _finished(begun: Future[tuple[int, OpenCommit]]) -> int:
+def _finish_batch(begun: Future[tuple[int, OpenCommit]]) -> int:
     """Finish, in the commit thread; returns the number of writes."""
     written, opened = begun.result()
     opened.finish()

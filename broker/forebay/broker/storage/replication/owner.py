@@ -217,7 +217,8 @@ class Owner:
         try:
             record.created = self._threads.submit(self._put, record)
         except RuntimeError as failure:  # no thread can be started
-            record.created.set_exception(Fenced(f"the request of a record could not begin: {failure}"))
+            self._fenced = f"the request of a record could not begin: {failure}"
+            record.created.set_exception(Fenced(self._fenced))
 
     def _finish(self, records: list[_Record]) -> None:
         """Confirm the oldest open records in order. Raises ``Fenced``."""

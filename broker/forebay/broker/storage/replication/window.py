@@ -7,10 +7,11 @@ ahead of the journal, and nothing names a bulk file before its batch counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from forebay.broker.storage.errors import StoreFailed
@@ -26,19 +27,9 @@ OPEN_MAX: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """A commit that has begun."""
+    """``OpenCommit`` of a window."""
 
-    window: Window
-    batch: Batch
-    group: OpenGroup | None
-    """None for an empty batch, which the journal does not get."""
-
-    prepared: Future[Batch] | None
-    """Write of the bulk values, if there are any."""
-
-    def finish(self) -> None:
-        """See ``OpenCommit.finish``."""
-        self.window.finish(self)
+    finish: Callable[[], None]
 
 
 class Window:
@@ -66,29 +57,27 @@ class Window:
 
     def begin(self, bulk: Sequence[tuple[bytes, Value]], operations: Sequence[Operation]) -> _Opened:
         """See ``CommitWindow.begin``."""
+        if not bulk and not operations:  # the journal gets no empty batch
+            return _Opened(lambda: None)
         batch = Batch(bulk, operations)
-        if not bulk and not operations:
-            return _Opened(self, batch, None, None)
         with self._changing():
             self._begun += 1
             prepared = self._beside.submit(self._replica.prepare, batch) if bulk else None
-            return _Opened(self, batch, self._owner.begin(encode(batch)), prepared)
+            return _Opened(partial(self._finish, batch, self._owner.begin(encode(batch)), prepared))
 
-    def finish(self, opened: _Opened) -> None:
-        """Finish the oldest open commit; see ``OpenCommit.finish``."""
-        if opened.group is None:
-            return
-        owner, batch, prepared = self._owner, opened.batch, opened.prepared
+    def _finish(self, batch: Batch, group: OpenGroup, prepared: Future[Batch] | None) -> None:
+        """Finish the oldest open commit, whose bulk values ``prepared`` writes; see ``OpenCommit.finish``."""
+        owner = self._owner
         with self._changing():
             try:
-                position = owner.finish(opened.group)
+                position = owner.finish(group)
             finally:
                 if prepared is not None:
                     wait([prepared])
             self._confirmed += 1
             if prepared is not None:
                 batch = prepared.result()
-            self._replica.apply(batch, ReaderPosition(position, owner.epoch, owner.identity, opened.group.number + 1))
+            self._replica.apply(batch, ReaderPosition(position, owner.epoch, owner.identity, group.number + 1))
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
