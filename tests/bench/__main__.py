@@ -50,7 +50,7 @@ SINGLES: Final = (2_000, 400)
 
 
 def say(text: str) -> None:
-    """Tell somebody who waits what is done."""
+    """Report progress to a waiting user."""
     print(text, file=sys.stderr, flush=True)
 
 

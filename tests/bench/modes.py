@@ -1,4 +1,4 @@
-"""Publishing to sinks whose pages stand in memory: all of them, or until the threshold, beside the same on the disk."""
+"""Publishing to sinks with pages in memory, all or up to the threshold, compared with pages on disk."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Children of the benchmark and what the kernel says they cost. Linux only: it reads ``/proc``.
 
-A child says on its first line of output, as JSON, where it listens; it ends when it is told to, or killed.
+A child prints on its first line of output, as JSON, where it listens; it ends on request, or when it is killed.
 """
 
 from __future__ import annotations

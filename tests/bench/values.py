@@ -1,7 +1,7 @@
 """Values of a measurement: loads, samples, rows and bars.
 
 A ratio is only taken between samples of one round, because a disk that others share changes its speed within a
-minute. What stands in a row is the median over the rounds, and a bar is held against the median ratio.
+minute. A row contains the median over the rounds, and a bar is compared with the median ratio.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 ``tests/contract/baseline.binpb`` is the schema of the last release. ``make proto-baseline`` replaces it, and
 that is allowed at two times only: in the commit that makes a release, so that what was added counts from then
-on, and before the first release, when nobody runs an older schema yet. Never to make this test pass.
+on, and before the first release, when no process runs an older schema yet. Never to make this test pass.
 """
 
 from __future__ import annotations

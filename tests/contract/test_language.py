@@ -1,7 +1,7 @@
 """Plain language: first lines of docstrings, headings, and the words of code, documents and names of tests.
 
 A first line states its fact: a noun phrase or an imperative, at most 100 characters, never an indirect question. A
-banned word is one for which the field always has a better one. In tests only indirect questions are counted. The same
+banned word is one for which the field always has a better one. First lines of tests may be longer. The same
 words are banned in texts that users see (messages, log events, help), in documents, and in the names of tests; headings
 of documents are no questions, and no name of a test begins with one.
 
@@ -292,20 +292,20 @@ def banned_texts(source: str) -> Iterator[tuple[int, str]]:
 
 def offenders_of(path: Path) -> Iterator[tuple[str, int, str]]:
     """Iterate over the offenders of one file."""
-    yield from offenders(path.read_text(encoding="utf-8"), questions_only=path.is_relative_to(ROOT / "tests"))
+    yield from offenders(path.read_text(encoding="utf-8"), any_length=path.is_relative_to(ROOT / "tests"))
 
 
-def offenders(source: str, *, questions_only: bool = False) -> Iterator[tuple[str, int, str]]:
+def offenders(source: str, *, any_length: bool = False) -> Iterator[tuple[str, int, str]]:
     """Iterate over the kind, line number and text of each offender in one module."""
     # Parsing is most of the work, and few files have a text that may offend.
-    is_long = len(max(source.split("\n"), key=len)) > FIRST_LINE_MAX and not questions_only
-    banned = not questions_only and BANNED_WORD.search(source) is not None
+    is_long = len(max(source.split("\n"), key=len)) > FIRST_LINE_MAX and not any_length
+    banned = BANNED_WORD.search(source) is not None
     texts = list(docstrings(source)) if is_long or banned or MAYBE_QUESTION.search(source) else []
     for line, text in texts:
         first = text.strip().partition("\n")[0].rstrip()
         if QUESTION.match(first):
             yield "questions", line, first
-        if len(first) > FIRST_LINE_MAX and not questions_only:
+        if len(first) > FIRST_LINE_MAX and not any_length:
             yield "long", line, first
     for line, text in [*texts, *comments(source)] if banned else ():
         for word in BANNED_WORD.finditer(CODE.sub("``", text)):

@@ -1,6 +1,6 @@
 """Names, kinds, units and attributes of metrics, and names and kinds of spans: dashboards and alerts depend on them.
 
-A name that is changed here breaks somebody's dashboard: add, do not rename.
+A name that is changed here breaks the dashboards of users: add, do not rename.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`make fault-disk`: damages every kind of stored thing, one at a time, and looks at what a broker makes of it.
+"""`make fault-disk`: damages each kind of stored data, one at a time, and checks how a broker reacts.
 
 Three ways to damage (a bit flipped, the end cut off, a range of zeros) are tried in turn at random places. A start that
 is refused has to name `forebay repair`, and what that saves is judged the same way. The last line is a JSON object.
@@ -56,11 +56,11 @@ class Row:
     kind: str
     trials: int = 0
     unharmed: int = 0
-    """Nothing was lost and nothing was told: the damage was where nothing is read."""
+    """Nothing was lost and nothing was reported: the damage was where nothing is read."""
     mended: int = 0
     """Nothing was lost."""
     gaps: int = 0
-    """Records were lost, and their gap was told."""
+    """Records were lost, and their gap was reported."""
     repaired: int = 0
     """The start was refused and named the remedy, which helped."""
     undetected: int = 0

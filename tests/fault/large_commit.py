@@ -1,4 +1,4 @@
-"""Kills a broker at random moments of commits that are so large that they write ahead, and looks at what is left.
+"""Kills a broker at random moments of commits large enough to write ahead, and checks what is left.
 
     python -m tests.fault.large_commit --kills 40 [--tasks N] [--partitions N] [--pages N] [--seed N]
 
@@ -203,7 +203,7 @@ class Campaign:
         self._look_inside()
 
     def _kill(self) -> bool:
-        """Kill one commit and look at what is left; True when the epoch is there."""
+        """Kill the broker during one commit and check what is left; True when the epoch is there."""
         epoch, answer = self.report.epochs, None
         with self._launcher.start(self._store, self._listen) as broker, ThreadPoolExecutor(1) as worker:
             broker.ready()

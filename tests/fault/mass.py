@@ -3,10 +3,10 @@
     python -m tests.fault.mass [--idle 10000] [--readers 1000] [--publishers 1000] [--halves 60] [--link 125]
         [--sinks 9000] [--seconds 15]
 
-A real ``forebay serve`` gets sinks, connections that say nothing, replays that nobody reads, publishers, and requests
-of which the last part never comes, all at once: these arrive at the speed of a link of 1 Gbit/s. Beside them one client
-in a process of its own publishes a record at a time. Then all leave, and the broker is started again. Exit code 1 says
-that one of the bounds did not hold. Everything is on the loopback interface.
+A real ``forebay serve`` gets sinks, connections that send nothing, replays that no client reads, publishers, and
+requests whose last part never arrives, all at once: these arrive at the speed of a link of 1 Gbit/s. Beside them one
+client in a process of its own publishes a record at a time. Then all leave, and the broker is started again. Exit
+code 1 says that one of the bounds did not hold. Everything is on the loopback interface.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ async def publishing(endpoint: str, count: int) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def not_reading(endpoint: str, count: int) -> AsyncIterator[None]:
-    """Keep replays open that nobody reads, each on a connection of its own."""
+    """Keep replays open that no client reads, each on a connection of its own."""
     channels = [channel_of(endpoint, 100_000 + number) for number in range(count)]
     calls = [BufferServiceStub(channel).Replay(pb.ReplayRequest(sink="mass")) for channel in channels]
     try:
@@ -240,7 +240,7 @@ async def worked(broker: BrokerProcess, load: Load) -> list[Row]:
     peak = 0
     async with publishing(endpoint, load.publishers), not_reading(endpoint, load.readers):
         idle = await asyncio.to_thread(strangers, endpoint, load.idle)
-        await asyncio.sleep(3.0)  # a look at connections comes once a second
+        await asyncio.sleep(3.0)  # the broker checks its connections once a second
         attack = (
             subprocess.Popen([*command, "--halves", str(load.halves), "--link", str(load.link)])
             if load.halves

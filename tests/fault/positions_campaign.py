@@ -234,7 +234,7 @@ def campaign(
 
 
 class _Starter:
-    """Starts consumer processes with settings drawn anew."""
+    """Starts consumer processes, each with newly drawn settings."""
 
     def __init__(self, endpoint: str, url: str, guarantee: str, effects: Effects, chance: random.Random) -> None:
         self._arguments = (endpoint, url, str(effects.path))

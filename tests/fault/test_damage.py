@@ -1,4 +1,4 @@
-"""Bytes are flipped in the files of a broker that has ended: what can be read is delivered, what cannot is told."""
+"""Bytes are flipped in files of a stopped broker: readable records are delivered, others reported."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def filled(launcher: StoppingLauncher, store: Path, listen: str, *, size: int) -
 
 
 def delivered(client: Client) -> list[bytes | Gap]:
-    """Take and ack everything: values, and gaps where they are told."""
+    """Take and ack everything: values, and gaps where they are reported."""
     found: list[bytes | Gap] = []
     with client.subscriber(SINK) as subscriber:
         while client.sinks.stats(SINK).pending():

@@ -1,4 +1,4 @@
-"""A broker process is killed at every step of its store while records become dead letters, and while they come back."""
+"""A broker killed at every step of its store, while records are dead-lettered and while redriven."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Survivor:
         return broker
 
     def check(self) -> None:
-        """Each rejected record was a dead letter once and came back once; nothing else moved, and all is counted."""
+        """Each rejected record was dead-lettered and redriven once; nothing else moved, and all is counted."""
         with self._again() as broker:
             with Client(self._listen, settings=SETTINGS) as client:
                 origin, dead = client.sinks.stats(SINK), client.sinks.stats(f"{SINK}.dlq")

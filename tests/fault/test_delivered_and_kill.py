@@ -1,4 +1,4 @@
-"""Deliveries without an answer, an end of the broker, and the `resend` flag of the deliveries that come again."""
+"""Deliveries without an answer, an end of the broker, and the `resend` flag of the redeliveries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SINK = "orders"
 
 
 def deliver(listen: str, records: int) -> list[tuple[int, bool]]:
-    """(offset, `resend`) of the next records, which nobody answers."""
+    """(offset, `resend`) of the next records, none of which is answered."""
     with DeliverCall(listen, SINK, records=records) as call:
         return [(offset, one.resend) for one in call.delivered(records) for offset in offsets(one)]
 

@@ -1,4 +1,4 @@
-"""Strangers that take every file descriptor they can get, or connect all at once: the broker goes on."""
+"""Unknown clients that exhaust file descriptors, or connect all at once: the broker continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records are dropped, and the broker is killed before the drop is durable: nobody may have heard of it."""
+"""The broker is killed before a drop is durable: no consumer may have received its gap."""
 
 from __future__ import annotations
 

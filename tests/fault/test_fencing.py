@@ -21,7 +21,7 @@ from tests.support.refusals import failure
 
 SINK = "orders"
 ONCE = ClientSettings(retry=RetryPolicy(tries_max=1))
-"""A refusal is looked at, not waited out."""
+"""A refusal is checked, not retried."""
 
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 

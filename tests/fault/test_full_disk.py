@@ -1,4 +1,4 @@
-"""The disk is full: appends are refused and come back by themselves, acks go on, and a restart works."""
+"""The disk is full: appends are refused and recover by themselves, acks continue, and a restart works."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_a_disk_that_another_process_has_filled_costs_nothing_that_was_acknowled
 
 
 def fill_up(disk: Path, left_free: int) -> list[Path]:
-    """Take the room of a disk, all but ``left_free`` bytes, as somebody else would."""
+    """Fill a disk, all but ``left_free`` bytes, as another process would."""
     filler = disk / "filler"
     with filler.open("wb") as file:
         while (room := shutil.disk_usage(disk).free - left_free) > 0:
@@ -157,7 +157,7 @@ def fill_up(disk: Path, left_free: int) -> list[Path]:
 
 
 def refused(client: Client) -> ForebayError:
-    """Publish until that is refused: the broker looks at the disk once a second and after each batch."""
+    """Publish until that is refused: the broker checks the disk once a second and after each batch."""
     while True:
         try:
             client.publish(SINK, [Record(b"x" * 1_000)], partition=0)

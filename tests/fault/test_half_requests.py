@@ -1,4 +1,4 @@
-"""Requests that never end, beside an open call: what they hold is bounded, and comes back when their senders leave."""
+"""Requests that never end, beside an open call: their memory is bounded, and freed on disconnect."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ STEPS_MIN = {"ingest": 1, "write": 10, "sync": 10}
 
 @pytest.fixture
 def workers() -> Iterator[ThreadPoolExecutor]:
-    """Threads for what goes on while a broker is killed."""
+    """Threads for work that runs while a broker is killed."""
     with ThreadPoolExecutor(2) as pool:
         yield pool
 

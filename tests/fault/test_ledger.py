@@ -14,7 +14,7 @@ FORGETTING = frozenset({"LOST_IN_CRASH"})
 
 
 class GapNotices:
-    """A ledger, and the kinds of what it has told."""
+    """A ledger, and the kinds of the violations that it has reported."""
 
     def __init__(self, reasons: Collection[str] = (), *, in_order: bool = True) -> None:
         self.kinds: list[str] = []

@@ -52,7 +52,7 @@ def test_two_thousand_sinks_of_one_record_and_one_of_bulk_write_less_than_twice_
             publisher.flush(120)
             for single in singles:
                 single.result(120)
-        time.sleep(QUIET_S)  # what compacts after the last write counts too, and nobody tells when it ends
+        time.sleep(QUIET_S)  # compaction after the last write counts too, and no notification reports its end
         total = written(broker.pid) - before
         opened = max(opened, len(os.listdir(f"/proc/{broker.pid}/fd")))
         stats = client.sinks.stats("bulk")

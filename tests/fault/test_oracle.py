@@ -25,7 +25,7 @@ def empty() -> SinkStats:
 
 
 def saying(empty: SinkStats, *, end: int, dropped: Mapping[DropReason, int]) -> SinkStats:
-    """Everything below ``end`` was dropped before anybody had it."""
+    """Everything below ``end`` was dropped before any consumer received it."""
     [log], [default] = empty.partitions, empty.subscriptions
     [account] = default.partitions
     gone = sum(dropped.values())

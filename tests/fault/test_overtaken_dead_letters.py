@@ -1,7 +1,7 @@
 """A broker is killed while a purge or a seek waits behind a dead letter that is queued and left out of a full group.
 
-The store is held at a write meanwhile, so that the order is the same each time; then the broker goes on, and dies
-after each of the writes that follow in turn.
+The store is held at a write meanwhile, so that the order is the same each time; then the broker continues, and
+dies after each of the writes that follow in turn.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ def test_a_kill_after_each_ack_leaves_no_gap_and_brings_no_repeat(site: Site, pa
 def test_a_partition_of_a_subscription_has_one_owner_and_goes_to_the_next_when_it_leaves(site: Site) -> None:
     """Two consumers on a subscription with one partition: one owns it; it is handed over when the owner goes."""
     site.fill(2)
-    site.client.sinks.update(SINK, ack_deadline_s=2.0)  # the lease of whoever pulls
+    site.client.sinks.update(SINK, ack_deadline_s=2.0)  # the lease of a consumer that pulls
     first = site.client.subscriber(SINK, subscription=AUDIT, consumer_id="first")
     seen_first = next(iter(first))
     with site.client.subscriber(SINK, subscription=AUDIT, consumer_id="second") as second:

@@ -1,4 +1,4 @@
-"""Reads of a real broker process fail for a while with an I/O error, as those of a disk do whose path is away."""
+"""Reads of a real broker fail for a while with an I/O error, as on a disk whose path is unavailable."""
 
 from __future__ import annotations
 

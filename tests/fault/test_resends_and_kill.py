@@ -1,4 +1,4 @@
-"""A broker is killed while somebody holds a set, and right after the set was settled: nothing is lost or undone."""
+"""A broker is killed while a set is leased, and right after it was settled: nothing is lost or undone."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def used(directory: Path) -> int:
 
 
 def wait_until(holds: Callable[[], bool], what: str) -> None:
-    """Look again and again, as nobody tells when a file is removed."""
+    """Poll, as there is no notification when a file is removed."""
     until = time.monotonic() + BACK_S
     while not holds():
         assert time.monotonic() < until, f"{what}: not within {BACK_S:g} s"

@@ -41,7 +41,7 @@ def refused(data_dir: Path, listen: str = "127.0.0.1:0", *, before: Sequence[str
 def test_a_second_broker_on_a_live_directory_is_refused_with_the_directory_and_the_process(
     tmp_path: Path,
 ) -> None:
-    """Told the directory and the owner; after the owner dies it may start."""
+    """The error names the directory and the owner; after the owner dies, a broker may start."""
     store, link = tmp_path / "store", tmp_path / "link"
     link.symlink_to(store)
     with serve_command(store) as owner:

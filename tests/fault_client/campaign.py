@@ -5,8 +5,9 @@
 A real ``forebay serve``, a publisher and a subscriber, each in a process of its own, and a wire between them. A round
 is one fault. Then records have to be acknowledged and delivered again within what the documentation says of that fault,
 and ``--slack`` on top for a busy machine. After ``--stage`` rounds all that was acknowledged has to be delivered, and
-broker and clients begin anew, by turns with TLS and tokens and without. Exit code 1 says that something was lost, stood
-still, or ended without a reason. Everything is on the loopback interface. ``--hold 60`` stops processes up to a minute.
+broker and clients are recreated, alternately with TLS and tokens and without. Exit code 1 says that something was lost,
+stood still, or ended without a reason. Everything is on the loopback interface. ``--hold 60`` stops processes up to a
+minute.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class Campaign:
         self.found: Final = Found()
 
     def stage(self, folder: Path, rounds: int, library: Path | None, *, secure: bool) -> None:
-        """Do some rounds on a fresh broker, and look at all that they left."""
+        """Do some rounds on a fresh broker, and check all their results."""
         ledger, names = Ledger(), [""]
         stage = Stage(folder, ledger, library, Keys(folder) if secure else None)
         try:

@@ -1,4 +1,4 @@
-"""The kinds of fault: what each does to a broker or its clients, and how long after it they may take to go on."""
+"""The kinds of fault: the effect of each on a broker or its clients, and the time allowed to recover."""
 
 from __future__ import annotations
 

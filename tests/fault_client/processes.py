@@ -1,4 +1,4 @@
-"""The broker, the wire before it, and the two clients: started, stopped, and looked at."""
+"""The broker, the proxy in front of it, and the two clients: started, stopped, and inspected."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.proxies.tcp import TcpProxy
 BADLY: Final = ("forebay: ", " ERROR ", " CRITICAL ")
 """Mark of the log lines in which a broker states why it ended."""
 START_MAX_S: Final = 120.0
-"""A start on a busy machine; how long one takes is not what is looked at here."""
+"""For a start on a busy machine; its duration is not under test here."""
 
 
 CRASHES_SAID: Final = {"PYTHONFAULTHANDLER": "1"}

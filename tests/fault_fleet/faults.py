@@ -1,4 +1,4 @@
-"""Faults of a fleet, one table. Each is brought about, taken back, and waited for until one broker owns the shard."""
+"""Table of the faults of a fleet. Each is injected and undone, then one broker has to own the shard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kills the parts of a Spark query that writes exactly once, again and again, and looks at its sink all the time.
+"""Kills the parts of an exactly-once Spark query again and again, and reads its sink all the time.
 
     python -m tests.fault_spark.campaign --kills 200 [--seed N] [--directory D]
 

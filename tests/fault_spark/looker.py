@@ -1,4 +1,4 @@
-"""A reader that looks at a sink all the time, whoever is killed meanwhile."""
+"""A reader that polls a sink continuously, whichever process is killed meanwhile."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.oracles.spark import CLEAN, NONE, Look, judge
 BETWEEN_LOOKS_S: Final = 0.02
 ONCE: Final = RetryPolicy(tries_max=1, budget_s=1.0)
 HASTY: Final = ClientSettings(call_timeout_s=5.0, retry=ONCE, reconnect=ONCE, reattach_timeout_s=0.0)
-"""A look that a kill broke is thrown away, so nothing is tried again."""
+"""A read that a kill interrupted is discarded, so no call is retried."""
 
 PATIENT: Final = ClientSettings()
 
@@ -53,7 +53,7 @@ class Looker(threading.Thread):
     def run(self) -> None:
         """Look until it is stopped."""
         while not self._ended.is_set() and not self.faults:
-            # A connection that failed is thrown away: it would wait longer and longer before its next try.
+            # A failed connection is discarded: its backoff would grow with each attempt to reconnect.
             with Client(self._endpoint, settings=HASTY) as client:
                 try:
                     while not self._ended.wait(BETWEEN_LOOKS_S) and not self.faults:
@@ -113,7 +113,7 @@ def faults_of_what_is_left(endpoint: str, sink: str, rows: Mapping[int, Sequence
 
 @contextmanager
 def watched(endpoint: str, work: Work, partitions: int) -> Iterator[Looker]:
-    """Look at a query's sink while the block runs, and hold what was seen against the oracle behind it."""
+    """Read a query's sink while the block runs, and compare what was read with the oracle afterwards."""
     checkpoint = Path(work.checkpoint)
     looker = Looker(endpoint, work.sink, partitions, checkpoint, random.Random(0))
     looker.start()

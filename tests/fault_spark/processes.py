@@ -98,7 +98,7 @@ class Marked:
             return False
 
     def _send(self, pid: int, what: signal.Signals) -> bool:
-        """Hold on to the process before it is looked at once more: its number may be another's by now."""
+        """Open a handle of the process before checking it again: its pid may have been reused."""
         with suppress(ProcessLookupError):
             handle = os.pidfd_open(pid)
             try:

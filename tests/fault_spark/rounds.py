@@ -16,7 +16,7 @@ WEIGHTS: Final[dict[Victim, float]] = {
     "executor": 6,
     "driver": 4,
 }
-"""A driver takes ten seconds and more to come back, an executor some, the others next to nothing."""
+"""A driver takes ten seconds or more to restart, an executor some seconds, the others almost none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Calls every rpc of a real broker with what nobody expects, and looks at what it answers and what is left of it.
+"""Calls every rpc of a real broker with unexpected requests, and checks its answers and its state.
 
     python -m tests.fuzz --minutes 60 [--seed N] [--directory D]
 

@@ -1,7 +1,7 @@
-"""Values for the fields of requests: usual ones, ones at their bounds, and ones that nobody expects.
+"""Values for the fields of requests: usual ones, ones at their bounds, and unexpected ones.
 
 A fuzzer that sends only nonsense never gets past the first check. So most values are of things that exist: names of
-sinks, owner epochs that a delivery told, tickets that were given.
+sinks, owner epochs from a delivery, tickets that were issued.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Known:
                 self._found.setdefault(_LEARNED[field.name], deque(maxlen=_REMEMBERED)).extend(list(values)[:8])
 
     def some(self, chance: random.Random, name: str) -> Any:
-        """One of what was told under a name; None when nothing was."""
+        """One of the values learned under a name; None when there is none."""
         found = self._found.get(name)
         return chance.choice(found) if found else None
 

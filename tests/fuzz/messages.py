@@ -70,7 +70,7 @@ def wire(chance: Chance, made: Any) -> bytes:
         lambda: flipped(chance, data),
         lambda: data[: chance.random.randrange(len(data) + 1)],
         lambda: b"\x0a\x04\xff\xfe\xfd\xfc" + data,  # no UTF-8
-        lambda: data + b"\xf8\x7f" + b"\xff" * 9 + b"\x01",  # a field that nobody knows
+        lambda: data + b"\xf8\x7f" + b"\xff" * 9 + b"\x01",  # an unknown field
         lambda: data + bytes([chance.random.randrange(1, 16) << 3 | 2, 0]) * chance.one(100, 5_000, 50_000),
         lambda: data + b"\x0b\x0c",  # a group
         lambda: (b"\x12\x64" * 50)[:100],

@@ -48,7 +48,7 @@ def page(chance: Chance, sequence: int | None = None) -> pb.PublishPage:
         body=body,
         traceparent=chance.text("traceparent"),
     )
-    # An encoding that nobody knows is a number like any other on the wire.
+    # An encoding that no reader knows is a number like any other on the wire.
     encoding = chance.one(0, 1, 2, 7) if chance.once_in(15) else 2 if rows else 1
     made.MergeFromString(b"\x18" + bytes([encoding]))
     return made

@@ -58,7 +58,7 @@ class Options:
     seed: int
     directory: Path
     say: Callable[[str], None]
-    """Is told what happens, line by line."""
+    """Receives the progress report, line by line."""
 
 
 def run(options: Options) -> Report:

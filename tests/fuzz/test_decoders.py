@@ -201,7 +201,7 @@ def test_a_client_decodes_a_page_of_rows_or_refuses_it(seed: int) -> None:
     assert {place for place, value in enumerate(values) if not value} == set(unreadable)
 
 
-# -- what a disk gives back
+# -- data read from a disk
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)

@@ -1,4 +1,4 @@
-"""Connections that are slow, relayed, or whose certificates change: clients come through, and nobody stands still."""
+"""Connections that are slow, relayed, or whose certificates change: no client fails or stalls."""
 
 from __future__ import annotations
 

@@ -536,7 +536,7 @@ def test_closing_the_client_saves_what_is_finished(store: str, broker: BrokerSer
 def test_a_consumer_takes_over_while_the_one_before_it_reads_new_records(client: Client) -> None:
     class Overtaken(FlakyPositions):
         def read(self, key: str) -> Versioned | None:
-            """Let the consumer before go on between the look at the sink and this read."""
+            """Let the previous consumer continue between the check of the sink and this read."""
             if publish_first.pop("now", False):
                 publish(client, 3)
                 assert first.take(WAIT_S) is not None

@@ -1,4 +1,4 @@
-"""Consumers with ``at_most_once`` while their position store is away: bounded, and without a lost batch."""
+"""``at_most_once`` consumers while their position store is unreachable: bounded, with no batch lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dead letters over the wire: what a consumer rejects, what somebody makes of it, and how a sink protects itself."""
+"""Dead letters over the wire: rejection by a consumer, redrive, purge, and how a sink protects itself."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ PARTITIONS = 3
 
 
 class Child:
-    """A process that says where it listens, and comes back there."""
+    """A process that reports its listen address, and listens there again after a restart."""
 
     def __init__(self, command: Callable[[str], list[str]], address: Callable[[dict[str, Any]], str]) -> None:
         self._command = command

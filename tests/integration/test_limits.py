@@ -1,4 +1,4 @@
-"""Every bound of a broker, reached over gRPC: which error says so, and how it goes on."""
+"""Every limit of a broker, reached over gRPC: the error that reports it, and how the broker continues."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_a_full_disk_refuses_appends_and_takes_them_again_by_itself() -> None:
             call.publish(0, [b"x" * 100])
         settled = client.ack("orders", client.pull("orders"))
         store.room = 1 << 40
-        client.sinks.pause("orders")  # any batch looks at the disk again
+        client.sinks.pause("orders")  # any batch checks the disk space again
 
         assert refused.value.facts == {"free": "10010", "reserve": "10000"}
         assert settled

@@ -1,4 +1,4 @@
-"""A sink of 1,024 partitions with 100 subscriptions: it starts at once, and looking at it keeps nobody waiting.
+"""A sink of 1,024 partitions with 100 subscriptions: it starts at once, and reads block no caller.
 
 A start is measured in calls of functions, and a wait in seconds of the processor: what else the machine does is not
 counted.
@@ -44,7 +44,7 @@ pytestmark = pytest.mark.anyio
 PARTITIONS = 1_024
 SUBSCRIPTIONS = 100
 LONGEST_S = 0.25
-"""Of what anybody may wait for one piece of work."""
+"""Longest time for which one piece of work may block others."""
 CALLS_PER_LANE = 72
 """Calls of a start for each partition of each subscription."""
 

@@ -1,4 +1,4 @@
-"""A look at records, for people."""
+"""Peeking at records in a human-readable form."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_a_stream_continues_when_more_came_than_may_wait_for_answers(
 
 
 class FailingLater(HeldStore):
-    """Syncs once more, when it is told so, and never again."""
+    """Syncs once more after ``fails_after_next`` is set, and never again."""
 
     fails_after_next = False
 

@@ -1,4 +1,4 @@
-"""Drill: the demo's processes lose the broker's disk, and go on with a backup that is restored by the commands.
+"""Drill: the demo's processes lose the broker's disk, and continue from a backup the commands restore.
 
 The oracle is outside of the broker: the files that the source wrote, the database of the remote system, and the
 checkpoint of Spark.

@@ -1,4 +1,4 @@
-"""Everybody who is ahead of a broker that was restored from a backup, or at it: the table of the guide on backups.
+"""Each client ahead of a broker restored from a backup, or level with it: the backup guide's table.
 
 The clients stay open while the broker is killed, its disk destroyed, and a backup restored under the same address.
 """

@@ -1,4 +1,4 @@
-"""TLS and tokens over real gRPC: who is let in, who is not, and what the others are told, at once."""
+"""TLS and tokens over real gRPC: clients that are accepted, and the immediate errors of all others."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.support.refusals import failure
 
 TOKEN = "a-token-of-this-test"
 QUICK_S = 5.0
-"""Far below what a client would go on trying for."""
+"""Far below the time for which a client would continue to retry."""
 
 
 @pytest.fixture(scope="module")
@@ -275,7 +275,7 @@ def test_certificates_and_tokens_are_renewed_while_it_serves(
         hashes.write_text(f"{token_credential('tests', 'another', ['admin=*']).line}\n")
         renew(broker)
 
-        with failure(Reason.TOKEN_REFUSED), before:  # its connection goes on, its token does not
+        with failure(Reason.TOKEN_REFUSED), before:  # its connection stays valid, its token does not
             before.info()
         with Client(broker.endpoint, settings=trusting(stranger, token="another")) as after:
             assert after.info().version

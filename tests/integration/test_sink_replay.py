@@ -44,7 +44,7 @@ def fill(client: Client, *, partitions: int = PARTITIONS, pages: int = 10) -> li
 
 
 def fill_with_much(client: Client) -> None:
-    """Publish pages of 4 MiB to two partitions: more than goes on its way before it is read."""
+    """Publish pages of 4 MiB to two partitions: more than is in transit before it is read."""
     client.sinks.create("orders", partitions=2)
     with client.publisher("orders") as publisher:
         for number in range(2 * MANY):

@@ -1,4 +1,4 @@
-"""Peers that read nothing: what they cost is bounded for each and for all, and the others go on."""
+"""Peers that read nothing: their cost is bounded for each and for all, and the others continue."""
 
 from __future__ import annotations
 

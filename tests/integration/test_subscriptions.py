@@ -282,7 +282,7 @@ def test_h21_a_start_below_the_earliest_is_an_error_or_the_earliest_with_a_word_
 
 
 def test_h21_a_start_in_a_gap_begins_with_the_gap(client: Client) -> None:
-    """H21: what was dropped is told as a gap, and counts as dropped in the account that begins there."""
+    """H21: dropped records are reported as a gap, and count as dropped in the account that begins there."""
     client.sinks.create("orders", buffer_page_size=1, max_disk_cache=3, overflow="DROP_OLDEST")
     fill(client, 6)
 

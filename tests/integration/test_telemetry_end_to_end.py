@@ -68,7 +68,7 @@ def environment(**more: str) -> dict[str, str]:
 
 @contextmanager
 def command(*words: str, env: Mapping[str, str]) -> Iterator[Started]:
-    """Run a ``forebay`` command that goes on until it is ended, which happens at the end if not before."""
+    """Run a ``forebay`` command until it is terminated, at the latest when the context ends."""
     words = (sys.executable, "-m", "forebay.cli", *words, "-o", "json")
     with subprocess.Popen(words, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -139,7 +139,7 @@ def test_a_delivery_is_linked_to_its_publish_over_a_restart_of_the_broker(
 
 
 def assert_deliverer_measured(receiver: Receiver) -> None:
-    """The publisher and the deliverer have told their part."""
+    """The publisher and the deliverer have exported their metrics."""
     sent = receiver.metrics("forebay-publish")
     taken = receiver.metrics("forebay-deliver")
     assert one(sent["messaging.client.sent.messages"], sink="orders").value == 3
@@ -149,7 +149,7 @@ def assert_deliverer_measured(receiver: Receiver) -> None:
 
 
 def assert_broker_measured(receiver: Receiver, spans: list[Span]) -> None:
-    """The broker that delivered has told its part, down to what it did last, and nobody has told a record."""
+    """The delivering broker exported metrics up to its last operation; no telemetry contains a record."""
     measured = receiver.metrics("forebay-broker")
     assert one(measured["forebay.delivered.records"], sink="orders", partition="0").value == 3
     settled = one(measured["forebay.settled.records"], sink="orders", outcome="acked")

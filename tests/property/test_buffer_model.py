@@ -167,7 +167,7 @@ class BufferMachine(BufferDriver):
                     if model.states[offset] == PENDING:
                         model.acked(offset)
                     else:
-                        model.told.add(offset)  # whoever settles them all by number has heard of them
+                        model.notified.add(offset)  # a consumer that acks them all by offset counts as notified
                 model.position = max(model.position, end)
                 self.notice()
 

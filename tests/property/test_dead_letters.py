@@ -58,7 +58,7 @@ class History:
         self.clock = FakeClock()
         self.published = 0
         self.done: Counter[bytes] = Counter()
-        """Acked or purged, and told so."""
+        """Acked or purged, and confirmed."""
         self.audited = 0
 
     async def start(self) -> None:

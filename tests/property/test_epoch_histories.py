@@ -428,7 +428,7 @@ class History:
             self.accepted = self.accepted.killed()
         self.store = self.again_on(self.store, power, kept)
         for staged in self.staged.values():
-            staged.throw_away(lambda each: not each.pages)  # nobody was told of it
+            staged.throw_away(lambda each: not each.pages)  # no caller was notified of it
         await self.open()
 
     forgot = False
@@ -451,7 +451,7 @@ class History:
         return self.settings.records_max[1]
 
     async def durable(self) -> None:
-        """Wait for drops: a crash may undo what nobody has waited for."""
+        """Wait for drops: a crash may undo a drop that no caller awaited."""
         for sink, partitions in self.model.items():
             for partition, log in zip(partitions, self.broker.sink(sink).logs, strict=True):
                 drop = self.broker.sink(sink).removal.unsynced_drop(log.number)

@@ -1,8 +1,8 @@
 """Random histories of a lane and of consumers that die: of every dropped record some consumer receives a notice.
 
-What is sent stands in a stream; a consumer receives a part of it, answers some of that, and dies at any moment. Then
-the next one begins where the lane believes that all notices before were received. The histories are drawn from fixed
-seeds: few of them are of the rare kind that matters, and so they are the same ones in every run.
+Deliveries and notices are sent in a stream; a consumer receives a part of it, answers some of that, and dies at any
+moment. Then the next one begins where the lane believes that all notices before were received. The histories are drawn
+from fixed seeds: few of them are of the rare kind that matters, and so they are the same ones in every run.
 """
 
 from __future__ import annotations

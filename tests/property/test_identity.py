@@ -1,6 +1,6 @@
-"""After every step of a random history every account balances, and what is told of each record is so.
+"""After every step of a random history all accounts balance, and each record is reported correctly.
 
-Two subscriptions share a sink; records are acked, given back, dropped by a target, by overflow and by purges, also
+Two subscriptions share a sink; records are acked, nacked, dropped by a target, by overflow and by purges, also
 while pages wait for their batch; subscriptions are moved; stored pages are damaged; the process stops or is killed, and
 the wall clock jumps. Beside it stands a plain list of what became of each record. It is compared with the counters, the
 gaps, and what an explanation says of every offset.

@@ -1,7 +1,7 @@
 """Random histories of one lane, in either order, whose records set out for another sink, arrive there, or stay.
 
-What must hold after every step: the account balances; what is unsettled below the position is in flight, parked or on
-its way to the other sink, and never two of these; and what is counted in flight is what flies.
+What must hold after every step: the account balances; what is unsettled below the position is in flight, in the retry
+queue or on its way to the other sink, and never two of these; and what is counted in flight is what flies.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ def test_each_failed_record_is_read_once_by_the_query_or_taken_by_the_consumer_w
         query.run(Death.NEVER, 0)
         if not sink.disturbed:
             assert not sink.taken & set(query.rows()), "the consumer was given what a set has"
-        sink.clock.advance(LEASE_S)  # a set that was leased and not planned comes back
+        sink.clock.advance(LEASE_S)  # a set that was leased and not planned is released
         query.run(Death.NEVER, 0)
         with sink.client() as client:
             sink.take(client, set())  # after a restart it is the consumer's again

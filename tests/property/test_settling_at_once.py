@@ -42,11 +42,11 @@ def answer(lane: Lane) -> Answer:
 
 
 def seen(lane: Lane) -> tuple[object, ...]:
-    """All that somebody may see of a lane."""
+    """All observable state of a lane."""
     flights = [(each.base, each.first, each.end, each.unsettled, each.size, each.since) for each in lane.flights]
     parked = [(each.first, each.end, each.not_before) for each in lane.retry.queue]
     machine = (lane.resend.state, lane.resend.not_before, lane.resend.backlog_end, lane.retry.live_stopped)
-    view = (lane.view.watermark, lane.view.beyond, lane.view.attempts)  # it settles nothing: its sums are nobody's
+    view = (lane.view.watermark, lane.view.beyond, lane.view.attempts)  # it settles nothing: its sums are unused
     return lane.cursor, view, flights, parked, machine, lane.deadline(), lane.sender.position, lane.pop_settled()
 
 

@@ -1,6 +1,6 @@
 """Random histories of several subscriptions on one sink against a simple model, with restarts and kills as steps.
 
-What must hold after every step: each account and each life counts what the model counts; nothing that anybody still
+What must hold after every step: each account and each life counts what the model counts; nothing that a reader still
 needs is gone; what is retained is there for its time. Every step waits for its answer, so a kill may undo none of them.
 """
 

@@ -253,7 +253,7 @@ class History:
     # -- at any moment
 
     async def durable(self) -> None:
-        """Wait for drops: a crash may undo what nobody has waited for."""
+        """Wait for drops: a crash may undo a drop that no caller awaited."""
         for log in self.buffer.logs:
             drop = self.buffer.removal.unsynced_drop(log.number)
             if drop is not None:

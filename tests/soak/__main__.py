@@ -36,8 +36,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="draws the same sinks again; the rest is chance")
     parser.add_argument("--directory", type=Path, default=None, help="where the store is; kept")
     given = parser.parse_args()
-    # Every thread of gRPC that waits looks up ten times a second, so that signals are heard: hundreds of streams of one
-    # process would take most of a processor for it, and leave the broker little.
+    # Every waiting thread of gRPC wakes up ten times a second to handle signals: for hundreds of streams of one process
+    # this would take most of a processor, and leave the broker little.
     grpc._common.MAXIMUM_WAIT_TIMEOUT = WAIT_S
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the broker is ended too
     seed = given.seed if given.seed is not None else random.SystemRandom().randrange(1 << 32)

@@ -71,7 +71,7 @@ class Plan:
     name: str
     options: Mapping[str, Any]
     reasons: frozenset[str]
-    """Why its records may be dropped without anybody having asked for it."""
+    """Reasons for which its records may be dropped without an explicit request."""
 
     habit: Habit
     temper: Temper

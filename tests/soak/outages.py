@@ -22,13 +22,13 @@ class Kind(StrEnum):
     """Fault of a target."""
 
     REFUSES = "refuses"
-    """It answers that it cannot now; the delivery is given back, with or without a delay."""
+    """It answers that it cannot now; the consumer nacks the delivery, with or without a delay."""
 
     HANGS = "hangs"
     """It does not answer; nor does the consumer, until its deadline is over."""
 
     GONE = "gone"
-    """The consumer loses its connection, and comes back."""
+    """The consumer loses its connection, and reconnects."""
 
 
 class Target:

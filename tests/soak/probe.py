@@ -19,7 +19,7 @@ PAUSE_S: Final = 0.2
 
 
 def main(endpoint: str) -> None:
-    """Measure until nobody listens."""
+    """Measure until no process reads the output."""
     with Client(endpoint, settings=PATIENT) as client:
         client.info()
         while True:

@@ -14,7 +14,7 @@ DISK_MAX: Final = 0.10
 """Part of what the load took of the disk at its peak that may be left when all is acked."""
 
 JUDGED_S: Final = 600.0
-"""A soak that is shorter is not over its start: its memory is told, and not judged."""
+"""A shorter soak is still warming up: its memory is reported, but not judged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""One soak: sinks, their load, the samples meanwhile, and the end in which everything has to come back."""
+"""One soak: sinks, load, samples, and an end at which all is settled and the disk space is reclaimed."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Soak:
         """Measurements of the probe since the last sample."""
         self._spent = (time.monotonic(), time.process_time())
         self._told = 0
-        """Stories of violations that were told already."""
+        """Number of violation descriptions that were printed already."""
         self._purges = self._purged = self._seeks = 0
         self._dropped = 0
         self._began = self._load_began = time.monotonic()
@@ -218,7 +218,7 @@ class Soak:
         self._samples.append(samples.take(broker.pid, store, self._now_s(), taken))
 
     def _govern(self) -> None:
-        """Slow publishers down when broker or soak take more than their part of the machine; let them come back."""
+        """Slow publishers down while broker or soak exceed their processor share; restore the pace afterwards."""
         used = max(samples.load_of(self._samples[-3:]), self._own_load())
         if used > PROCESSORS_MAX:
             self._pace = min(PACE_MAX, self._pace * 1.15)
@@ -309,7 +309,7 @@ class Soak:
                 if stored:
                     self._fault(f"{stored} records are stored, and all were settled {RECLAIM_S:g} s ago")
                 break
-            time.sleep(1.0)  # nothing tells of space that came back
+            time.sleep(1.0)  # no notification reports that space was reclaimed
         for one in self._plans:
             oracle = self._oracles[one.name]
             stats = client.sinks.stats(one.name)

@@ -1,7 +1,7 @@
 """Measurements of a running soak: resources of the broker, and its latency.
 
-Memory is told twice: resident, as everybody looks at it, and private, which leaves out what is shared with other
-processes and pages of files. Linux only: it reads ``/proc``.
+Memory is reported twice: resident, the usual metric, and private, which excludes memory shared with other processes
+and pages of files. Linux only: it reads ``/proc``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One look at the broker."""
+    """One measurement of the broker."""
 
     at_s: float
     """Since the load began."""
@@ -61,7 +61,7 @@ def take(pid: int, directory: Path, at_s: float, answers_ms: Sequence[float]) ->
 
 
 def on_disk(directory: Path) -> tuple[int, int]:
-    """Bytes that the store's log takes up, and those of all the rest. Files may go while they are looked at."""
+    """Bytes used by the store's log, and by all other files. Files may disappear while they are examined."""
     log = rest = 0
     for folder, _, names in os.walk(directory):
         for name in names:

@@ -1,4 +1,4 @@
-"""Values that repeat are stored once in each page, and nobody who reads the rows can tell."""
+"""Repeated values are stored once in each page, and readers of the rows see no difference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows go through a sink with their schema: every type comes back as it went, and a schema only grows."""
+"""Rows go through a sink with their schema: values of every type round-trip, and a schema only grows."""
 
 from __future__ import annotations
 

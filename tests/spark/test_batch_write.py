@@ -1,4 +1,4 @@
-"""A batch of rows becomes records; nobody had to register anything."""
+"""A batch of rows becomes records; nothing has to be registered."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from tests.fault_spark.looker import watched
 from tests.support.oracles.spark import CLEAN, NONE, Look, Verdict, judge
 
 TWO_BATCHES = {0: [0, 1, 4], 1: [2, 3, 5, 6, 7]}
-"""Of four rows each: the first and the second stand in both partitions."""
+"""Of four rows each: the first and the second have rows in both partitions."""
 
 
 def test_looks_that_see_all_of_a_batch_or_nothing_are_clean() -> None:

@@ -1,4 +1,4 @@
-"""A mistake is told by the driver, in words that end with what to do."""
+"""A mistake is reported by the driver, in a message that ends with the corrective action."""
 
 from __future__ import annotations
 

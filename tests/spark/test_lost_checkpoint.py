@@ -1,4 +1,4 @@
-"""A query whose checkpoint was deleted goes on from its saved position, and keeps its write name."""
+"""A query whose checkpoint was deleted continues from its saved position, and keeps its write name."""
 
 from __future__ import annotations
 

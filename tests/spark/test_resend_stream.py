@@ -15,7 +15,7 @@ from forebay.client.testing import TestBroker
 
 
 class Resending:
-    """A query that reads what was set aside of the sink ``late``, and remembers the batches that it was given."""
+    """A query that reads the retry queue of the sink ``late``, and keeps the batches that it received."""
 
     def __init__(self, spark: SparkSession, broker: TestBroker, folder: Path) -> None:
         self._spark = spark
@@ -26,7 +26,7 @@ class Resending:
         self.fails = False
 
     def start(self, *, follows: bool = False, **options: str) -> StreamingQuery:
-        """Start a query; unless it ``follows`` it ends with what is set aside now."""
+        """Start a query; unless it ``follows``, it ends with what is in the retry queue now."""
         rows = (
             self._spark.readStream.format("forebay")
             .options(endpoint=self._broker.endpoint, sink="late", mode="resend", subscription="default", **options)
@@ -53,7 +53,7 @@ class Resending:
 
 @pytest.fixture
 def resending(spark: SparkSession, broker: TestBroker, tmp_path: Path) -> Resending:
-    """Return what reads what was set aside."""
+    """Return a query that reads the retry queue."""
     return Resending(spark, broker, tmp_path)
 
 

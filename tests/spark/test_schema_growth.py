@@ -1,4 +1,4 @@
-"""A sink's schema grows while frames and queries that were planned before go on: no value is ever shown as another."""
+"""A sink's schema grows while older frames and queries continue: no value is ever shown as another."""
 
 from __future__ import annotations
 

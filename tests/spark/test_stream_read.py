@@ -1,4 +1,4 @@
-"""A sink is a stream: what is read goes on from the checkpoint, and no row is skipped or read as another."""
+"""A sink is a stream: a read continues from the checkpoint, and no row is skipped or read as another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stream goes on where it was: after a restart, after a failure, and while the broker is away."""
+"""A stream continues where it stopped: after a restart, a failure, and an outage of the broker."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Virtual environments with one version of Spark each, and with libraries of its time.
 
-An environment is made once and kept in `.venvs`; Forebay itself is installed anew from the wheel each time.
+An environment is made once and kept in `.venvs`; Forebay itself is reinstalled from the wheel each time.
 """
 
 from __future__ import annotations

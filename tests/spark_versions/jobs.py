@@ -1,4 +1,4 @@
-"""Jobs of a user, run by one version of Spark. Prints one JSON object; what is asserted stands in the matrix.
+"""Jobs of a user, run by one version of Spark. Prints one JSON object; the matrix has the assertions.
 
 python jobs.py ENDPOINT FOLDER
 """

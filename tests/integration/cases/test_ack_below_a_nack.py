@@ -39,7 +39,7 @@ def test_an_ack_below_the_nacked_record_counts_though_its_revision_is_old(broker
 
 
 def test_a_client_may_nack_first_and_ack_what_was_before_it_later(client: Client) -> None:
-    """The same with the client: the answers to 0 to 59 count, and 60 comes again."""
+    """The same with the client: the answers to 0 to 59 count, and 60 is redelivered."""
     fill(client)
 
     with client.subscriber("orders") as subscriber:

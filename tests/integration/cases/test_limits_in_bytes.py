@@ -66,7 +66,7 @@ def test_a_record_over_the_whole_limit_is_kept_alone_where_the_oldest_are_droppe
 def test_a_record_over_the_whole_limit_is_refused_for_good_where_nothing_is_dropped(
     through: str, client: Client
 ) -> None:
-    """Refused with a typed error, never a loop: the publisher gives up at once, and goes on with the next."""
+    """Refused with a typed error, never a loop: the publisher gives up at once and sends the next record."""
     client.sinks.create(SINK, max_total_bytes=1_024, overflow=Overflow.REJECT, buffer_page_size=1)
     large = b"L" * 5_000
     if through == "call":

@@ -1,4 +1,4 @@
-"""A page is durable, its receipt is lost, the publisher gives up and goes on with other data."""
+"""A page is durable, its receipt is lost, the publisher gives up and continues with other data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.refusals import failure
 def test_a_page_that_was_given_up_and_the_next_one_are_both_stored_and_nothing_is_a_duplicate(
     broker: BrokerServer, client: Client
 ) -> None:
-    """Page 5 is durable, its receipt lost; the publisher gives up and goes on: both are there."""
+    """Page 5 is durable, its receipt lost; the publisher gives up and continues: both pages are stored."""
     client.sinks.create("orders")
     with TcpProxy(broker.endpoint) as proxy, Client(proxy.endpoint) as far:
         publisher = far.publisher("orders", linger_ms=0, delivery_timeout_s=1.0)
@@ -40,7 +40,7 @@ def test_a_page_that_was_given_up_and_the_next_one_are_both_stored_and_nothing_i
 def test_a_number_whose_page_is_durable_is_refused_for_other_data_and_answered_for_the_same(
     broker: BrokerServer, client: Client
 ) -> None:
-    """On the wire, the number of the lost receipt never stands for other data."""
+    """On the wire, the number of the lost receipt never identifies other data."""
     client.sinks.create("orders")
     with PublishCall(broker.endpoint, "orders", "writer") as first:
         epoch = first.opened.writer_epoch

@@ -40,7 +40,7 @@ def test_the_second_page_of_a_new_writer_is_refused_as_long_as_the_first_is_miss
 
 
 def test_a_publisher_waits_for_room_and_its_pages_are_there_once_in_order(client: Client) -> None:
-    """The same with the client: it begins on a full sink, and everything arrives when somebody makes room."""
+    """The same with the client: it begins on a full sink, and everything arrives when an ack makes room."""
     client.sinks.create("orders", max_disk_cache=10)
     with client.publisher("orders") as other:
         other.send_many([b"old"] * 10)

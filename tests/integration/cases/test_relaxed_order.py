@@ -67,7 +67,7 @@ def test_failed_records_go_to_the_retry_queue_and_are_redelivered_in_order_and_f
 def test_the_priority_says_which_goes_first_when_both_can(
     broker: BrokerServer, client: Client, priority: int, after: list[int]
 ) -> None:
-    """Live first, by age (the parked record is the older one), or resent first."""
+    """Live first, by age (the record in the retry queue is the older one), or resent first."""
     create(client, resend_priority=priority)
     fill(client, 5)
 
@@ -123,7 +123,7 @@ def test_without_a_bound_on_attempts_an_error_means_to_send_it_again(client: Cli
 
 
 def test_late_answers_to_what_failed_are_stale_and_all_others_count(broker: BrokerServer, client: Client) -> None:
-    """RELAXED order: a nack voids what it names; neither parked nor sent again is it settled by its first delivery."""
+    """RELAXED order: a nack voids its records' delivery: no late ack counts, before or after redelivery."""
     create(client)
     fill(client, 10, page_records=10)
 

@@ -10,7 +10,7 @@ from forebay.client import Client, Record, SubscriptionPartitionStats
 
 
 def account(client: Client, name: str) -> SubscriptionPartitionStats:
-    """The account of a subscription, without the time that goes on."""
+    """The account of a subscription, with its elapsed times set to zero."""
     stats = client.sinks.stats("orders")
     assert stats.identity_ok
     found = next(one for one in stats.subscriptions if one.name == name).partitions[0]

@@ -1,6 +1,6 @@
 """Screens of commands in real terminals of 80 and 150 columns, compared with those in ``snapshots``.
 
-With FOREBAY_UPDATE_SNAPSHOTS set they are written instead; look at the difference before you commit it.
+With FOREBAY_UPDATE_SNAPSHOTS set they are written instead; check the difference before you commit it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A store whose disk a test can hold up, to look at what waits for it."""
+"""A store whose disk a test can block, to examine what waits for it."""
 
 from __future__ import annotations
 

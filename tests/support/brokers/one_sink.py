@@ -19,7 +19,7 @@ from tests.support.pages.samples import page
 async def sink(
     store: MemoryStore | None = None, clock: Clock | None = None, bounds: Bounds | None = None, **settings: Any
 ) -> AsyncIterator[Buffer]:
-    """The sink `orders`, which joins no pages unless it is told to."""
+    """The sink `orders`, which joins no pages unless it is configured to."""
     async with running(store, clock, bounds=bounds) as broker:
         buffer, _ = await broker.create("orders", SinkSettings(**{"buffer_page_size": 1, **settings}))
         yield buffer

@@ -79,7 +79,7 @@ async def running(
 
 
 class Hand:
-    """A consumer without a stream: a test takes for it, and looks at what it was sent."""
+    """A consumer without a stream: a test takes events for it, and examines what it was sent."""
 
     def __init__(self, subscription: Subscription, consumer_id: str = "hand", credit: Credit | None = None) -> None:
         self.subscription = subscription

@@ -12,7 +12,7 @@ class Taker(Hand):
     """A ``Hand`` that answers what it took."""
 
     def lane(self, partition: int = 0) -> Lane:
-        """The lane of a partition, whoever owns it."""
+        """The lane of a partition, regardless of its owner."""
         return self.subscription.lanes[partition]
 
     def answer(self, partition: int = 0, *, revision: int | None = None) -> Answer:
@@ -53,11 +53,11 @@ class Taker(Hand):
         return [number for number, lane in enumerate(self.subscription.lanes) if lane.owner == self.consumer.id]
 
     def told_partitions(self) -> list[list[int]]:
-        """The assignments it was told of, in order."""
+        """The assignments it was notified of, in order."""
         return [[number for number, _, _ in event.partitions] for event in self.events if isinstance(event, Assigned)]
 
     def told_revoked(self) -> list[tuple[int, int, int]]:
-        """(partition, first, revision) of each revocation it was told of."""
+        """(partition, first, revision) of each revocation it was notified of."""
         return [(e.partition, e.first, e.revision) for e in self.events if isinstance(e, Revoked)]
 
     def told_gaps(self) -> list[tuple[int, int]]:

@@ -19,7 +19,7 @@ def stats_when(client: Client, sink: str, holds: Callable[[SinkStats], bool], *,
 
 
 def until(holds: Callable[[], bool], *, timeout_s: float = 20.0) -> None:
-    """Wait for what nobody tells; an assertion fails after ``timeout_s``."""
+    """Wait for a condition that no notification reports; an assertion fails after ``timeout_s``."""
     end = time.monotonic() + timeout_s
     while not holds():
         assert time.monotonic() < end, f"did not come within {timeout_s:g} s"

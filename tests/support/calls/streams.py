@@ -160,7 +160,7 @@ class DeliverCall(_Stream[pb.DeliverRequest, pb.DeliverResponse]):
         return list(self.next("results").results.results)
 
     def nack(self, owner_epoch: int, revision: int, first: int, last: int) -> list[pb.SettleResult]:
-        """Give a range back, to come again at once, and return the results."""
+        """Nack a range for immediate redelivery, and return the results."""
         ranges = [record_pb2.OffsetRange(first_offset=first, last_offset=last)]
         nack = pb.NackRanges(partition=0, owner_epoch=owner_epoch, revision=revision, ranges=ranges)
         nack.retry.delay.FromMilliseconds(0)

@@ -24,7 +24,7 @@ class Outage(Protocol):
     """Return the current fault of the target. Called on the consumer's thread."""
 
     def refuse(self, delivery: Delivery) -> bool | None:
-        """Return ``None`` when the target works; else have done what comes of it, and whether this life goes on."""
+        """Return ``None`` if the target works; else handle its fault and return whether to continue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class ConsumerThread(threading.Thread):
         """Consume until stopped."""
         try:
             while not self._stop_event.is_set():
-                # Without results in time the effect is unknown, and this life ends: what is unsettled comes again.
+                # Without results in time the effect is unknown, and this life ends: unsettled records are redelivered.
                 with self._connect() as client, suppress(DeadlineExceeded):
                     self._live(client)
         except Exception as error:  # noqa: BLE001 - whatever ends a witness spoils the evidence
@@ -108,7 +108,7 @@ class ConsumerThread(threading.Thread):
             self._oracle.fault("lost", f"partition {delivery.partition}: {broken[:5]} hold what nobody sent")
         known = [(offset, record) for offset, record in given if record is not None]
         if not known:
-            return True  # all of it was void before it was looked at
+            return True  # all of it was void before it was examined
         level = delivery.durability
         self._owner_epochs[delivery] = records[0].owner_epoch
         self._oracle.delivered(delivery.partition, records[0].owner_epoch, known, self._subscription, level)
@@ -184,7 +184,7 @@ class ConsumerThread(threading.Thread):
             self._ack(delivery, wait=self._chance.random() < 0.5)
 
     def _ack_until(self, delivery: Delivery) -> bool:
-        if delivery.ordering is Ordering.RELAXED:  # it would settle what has stepped aside, unseen perhaps
+        if delivery.ordering is Ordering.RELAXED:  # it would settle records in the retry queue, perhaps unseen
             return self._ack_seen(delivery)
         self._settle_late()
         # What was given to a target that hangs was not answered; all of it up to here is settled now.
@@ -194,7 +194,7 @@ class ConsumerThread(threading.Thread):
         return True
 
     def _give_back(self, delivery: Delivery) -> bool:
-        """Ack up to somewhere and give back the rest."""
+        """Ack up to a random offset and nack the rest."""
         at = self._chance.randint(delivery.first_offset, delivery.last_offset)
         if at > delivery.first_offset:
             self._ack(delivery, delivery.first_offset, at - 1, wait=False)

@@ -43,7 +43,7 @@ def values_of_epoch(epoch: int, partition: int) -> list[bytes]:
 
 
 class EpochWriter:
-    """Writes epochs until it is stopped. A broker that is away is waited for."""
+    """Writes epochs until it is stopped. It waits for a broker that is unreachable."""
 
     def __init__(self, endpoint: str, seed: int, *, working: threading.Event | None = None) -> None:
         """It writes while ``working`` is set; without one, always."""
@@ -83,7 +83,7 @@ class EpochWriter:
                     self._commit(channel, epoch, tokens)
                 except (BrokerUnavailable, DeadlineExceeded, grpc.FutureTimeoutError):
                     restarts = self._chance.random() < 0.5
-                    if restarts:  # the query with other attempts, else the same ones go on
+                    if restarts:  # the query with new attempts, else the same ones continue
                         tokens = self._tokens()
                 else:
                     return

@@ -33,14 +33,14 @@ OTHERS_PACE: Final = 60.0
 LOOKED_AT: Final = 0.4
 """Of the lives that are long enough."""
 LOOKS: Final = 4
-"""Cells that are looked at, and operated, in one life."""
+"""Cells that are checked, and purged or sought at random, in one life of a broker."""
 PURGE: Final = 0.1
 SEEK: Final = 0.5
 """Per cell that is operated."""
 REDRIVE: Final = 0.3
-"""Per life that is looked at."""
+"""Per life in which cells are checked."""
 DRAIN_S: Final = 120.0
-"""Without any record settled or told, nobody being killed: a busy machine takes longer for all of them."""
+"""Limit without a record settled or reported, with no kills; a busy machine takes longer to drain all."""
 JOIN_S: Final = 600.0
 CALM_DEADLINE_S: Final = 30.0
 """Time from which no consumer is delayed on purpose."""
@@ -98,7 +98,7 @@ class Campaign:
         self._calm = threading.Event()
         self._loop = Loop() if options.asyncio else None
         self._clients = {name: self._client() for name in self._cells if name != self._first}
-        """By cell; all of the first have clients of their own, which are many connections to come back after a kill."""
+        """By cell; each user of the first has its own client: many connections to restore after a kill."""
         sources = count(1)
         self._publishers = [
             PublisherThread(
@@ -327,7 +327,7 @@ class Campaign:
                 self._oracles[self._first].fault("faults", f"{consumer.name} did not end within {JOIN_S:g} s")
 
     def _drain(self) -> None:
-        """Wait until everything is settled, and told, unless a consumer has ended, which is a fault already."""
+        """Wait until all is settled and reported, or until a consumer has ended, which is a fault already."""
         with Client(self._endpoint, settings=PATIENT) as client:
             for name, oracle in self._oracles.items():
                 known, until = (-1, -1), 0.0
@@ -343,7 +343,7 @@ class Campaign:
             self._dead_letters = rejecting.finish(client, self._places)
 
     def _left(self, client: Client, name: str) -> tuple[int, int]:
-        """Records that are pending, and that nobody was given or told of."""
+        """Numbers of records that are pending, and of those neither delivered nor reported as a gap."""
         stats = client.sinks.stats(name)
         return sum(stats.pending(one.name) for one in stats.subscriptions), self._oracles[name].untold(stats)
 

@@ -2,7 +2,7 @@
 
 A dimension is a setting, its values, and what each value allows to be lost. One that this version's sinks do not have
 is left out. To add one, add its line to ``DIMENSIONS``: a cell may lose what any of its values allows, and nothing
-else; what is lost is always a gap that is told and counted.
+else; a loss is always a gap that is reported and counted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Value:
     """One value of a setting."""
 
     may_lose: frozenset[str] = frozenset()
-    """The reasons for which records of a sink that has it may be dropped without anybody having asked for it."""
+    """Reasons for which a sink with this value may drop records without a caller's request."""
 
     options: Mapping[str, Any] = field(default_factory=dict)
     """Additional settings of a sink with this value, or its settings if the value is only a name."""
@@ -59,7 +59,7 @@ class Cell:
     name: str
     partitions: int
     reasons: frozenset[str]
-    """Why its records may be dropped without anybody having asked for it."""
+    """Reasons for which its records may be dropped without a caller's request."""
 
     in_order: bool
     """Records are delivered first in the order in which they stand."""

@@ -19,7 +19,7 @@ def purge(client: Client, oracle: Oracle, partition: int, chance: random.Random)
     try:
         purged = client.sinks.purge(oracle.sink, partition=partition, until_offset=until)
     except ForebayError:
-        return 0  # killed: what comes of it is seen by whoever is told of a gap
+        return 0  # killed: the outcome is seen by the consumers that receive a gap
     return sum(one.records for one in purged)
 
 

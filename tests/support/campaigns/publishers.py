@@ -1,8 +1,8 @@
-"""Publishers of a campaign: they go on through every kill, and report every receipt to the oracle.
+"""Publishers of a campaign: they continue through every kill, and report every receipt to the oracle.
 
 Each is a thread with a client of its own. A publisher lives for a while, then closes as it should, or is abandoned
-with pages on their way. Its next life has either the same writer id, and goes on with its numbers, which tests that
-the old one is fenced; or a new one, and is a new source.
+with pages on their way. Its next life has either the same writer id, and continues its numbers, which tests that the
+old one is fenced; or a new one, and is a new source.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SETTINGS: Final = ClientSettings(
 )
 """Back within a moment: what is tested is what happens around a kill, not how long a client may wait after one."""
 PATIENT: Final = replace(SETTINGS, call_timeout_s=60.0)
-"""For questions to a broker that nobody kills meanwhile: a busy machine is no fault of it."""
+"""For requests to a broker that is not killed meanwhile: a busy machine is no fault of the broker."""
 
 FLUSH_S: Final = 300.0
 
@@ -62,7 +62,7 @@ class Habit:
     """`keyed`, `spread`, `many`, `together` (as much as makes a file of its own) or `batch` (a call of its own)."""
 
     delivery_timeout_s: float = 600.0
-    """A short one gives pages up while the broker is away."""
+    """With a short one, pages expire while the broker is unreachable."""
 
 
 HABITS: Final = (
@@ -90,7 +90,7 @@ class PublisherThread(threading.Thread):
         pace: Callable[[], float] = lambda: 1.0,
         connect: Connect | None = None,
     ) -> None:
-        """``pace`` stretches every pause: somebody may slow all publishers down."""
+        """``pace`` multiplies every pause: a caller may slow all publishers down."""
         super().__init__(name=f"publisher-{habit.name}-{oracle.sink}", daemon=True)
         self._pace = pace
         self._connect: Connect = connect or (lambda: Client(endpoint, settings=SETTINGS))

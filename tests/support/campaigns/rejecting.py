@@ -175,7 +175,7 @@ def _has_rejected(origin: SinkStats) -> bool:
 
 
 def await_rejection(client: Client, places: Places) -> None:
-    """Wait until a record is a dead letter, while publishers are at work and nobody kills."""
+    """Wait until a record is a dead letter, while publishers are running and no process is killed."""
     until = time.monotonic() + ENDS_S
     for origin in client.sinks.watch(SINK, interval_s=WATCH_S):
         if _has_rejected(origin):
@@ -186,15 +186,15 @@ def await_rejection(client: Client, places: Places) -> None:
 
 
 def finish(client: Client, places: Places) -> dict[str, int]:
-    """Redrive until all are taken, nobody kills meanwhile, then judge; returns the figures."""
+    """Redrive, without kills, until no record is pending, then judge; returns the figures."""
     until = time.monotonic() + ENDS_S
     for origin in client.sinks.watch(SINK, interval_s=WATCH_S):
         if origin.pending() == 0 and _has_rejected(origin):
             if client.sinks.stats(f"{SINK}.dlq").pending():
                 redrive(client, places)
                 continue
-            # What the stream brought may be from before a redrive. Nothing comes back to the origin now, so when
-            # nothing is pending there either, no more dead letters come, and the next look at them is final.
+            # The stats of the stream may be from before a redrive. Nothing returns to the origin now, so when nothing
+            # is pending there either, no more dead letters are added, and the next read of their stats is final.
             settled, dead = client.sinks.stats(SINK), client.sinks.stats(f"{SINK}.dlq")
             if settled.pending() == 0 and dead.pending() == 0:
                 return places.judge(settled, dead)

@@ -34,7 +34,7 @@ class Report:
     """Offsets that count as settled, or were passed over, without a consumer having had them."""
 
     duplicates: int
-    """Records that stand at two offsets."""
+    """Records that are stored at two offsets."""
 
     disorder: int
     """Records of one source that stand, or were first delivered, in another order than they were sent in."""
@@ -58,7 +58,7 @@ class Report:
     """Records dropped unsettled, by all sinks."""
 
     gaps: int
-    """Offsets that consumers were told are gone."""
+    """Offsets that were reported to consumers as gaps."""
 
     given_up: int
     """Records whose publisher does not know what became of them."""

@@ -168,7 +168,7 @@ class BufferDriver(RuleBasedStateMachine):
     # -- deliveries
 
     def notice(self) -> None:
-        """Take in what the broker has told since the last look."""
+        """Apply the results and events that the broker has reported since the last call."""
         under_way, self.queued = self.queued, []
         for one in under_way:
             number, found, append, _ = one
@@ -199,7 +199,7 @@ class BufferDriver(RuleBasedStateMachine):
         assert not self.buffer.settings.max_age_us or all(flying.in_flight.keys() & set(page) for page in old)
 
     async def take_everything(self) -> None:
-        """The consumer takes until nothing is left: what is pending is in flight then, and each gap was told."""
+        """Take until nothing is left: all pending records are in flight then, and each gap was reported."""
         for number in range(len(self.model)):
             for _ in range(2):  # a damaged page ends what it takes at once
                 await self.hand.take_all(number)
@@ -207,7 +207,7 @@ class BufferDriver(RuleBasedStateMachine):
         if not self.paused and not self.buffer.settings.resend_interval_us:
             for partition in self.model:
                 assert set(partition.offsets(PENDING)) == set(partition.in_flight), "not everything came"
-                assert partition.told.issuperset(partition.offsets(DROPPED)), "a gap was not told"
+                assert partition.notified.issuperset(partition.offsets(DROPPED)), "a consumer was not notified of a gap"
 
     def answer(self, at: int) -> Answer:
         lane = self.hand.subscription.lanes[at]
@@ -287,7 +287,7 @@ class BufferDriver(RuleBasedStateMachine):
     # -- all of it
 
     async def read(self, number: int) -> None:
-        """Read a partition from its beginning: each record comes as it is, or stands in a gap."""
+        """Read a partition from its beginning: each record is returned unchanged, or is within a gap."""
         reading = self.buffer.replay(number)
         position = start = await reading.start_at(offset=None, time_us=None)
         model = self.model[number]
@@ -310,7 +310,7 @@ class BufferDriver(RuleBasedStateMachine):
             assert position == len(model.values), "the replay ended early"
 
     async def everything_comes_in_the_end(self) -> None:
-        """Whatever happened: each record that was not dropped is delivered, settled, and its place given back."""
+        """Whatever happened: each record that was not dropped is delivered, settled, and its space freed."""
         await self.confirm()
         if self.paused:
             await self.buffer.resume()
@@ -330,7 +330,7 @@ class BufferDriver(RuleBasedStateMachine):
             await self.hand.take_all(number)
         self.notice()
         for partition in self.model:
-            assert partition.told.issuperset(partition.offsets(DROPPED)), "a gap was never told"
+            assert partition.notified.issuperset(partition.offsets(DROPPED)), "no consumer was notified of a gap"
         for _ in range(100):
             if all(log.pages == 0 for log in self.buffer.logs):
                 break

@@ -27,15 +27,15 @@ class Partition:
     """By offset; every record that was answered with a receipt."""
 
     states: list[str] = field(default_factory=list)
-    told: set[int] = field(default_factory=set)
-    """Dropped offsets that a consumer has heard of."""
+    notified: set[int] = field(default_factory=set)
+    """Dropped offsets of which a consumer was notified."""
 
     unsure: dict[int, int] = field(default_factory=dict)
-    """Offsets whose drop nobody has waited for, and the attempts they had: a kill may forget it."""
+    """Offsets whose drop no caller awaited, and their attempts before: a kill may undo the drop."""
 
     attempts: dict[int, int] = field(default_factory=dict)
     shaky: Counter[int] = field(default_factory=Counter)
-    """Failures that nobody has waited for: a kill may forget them."""
+    """Failures that no caller awaited: a kill may lose them."""
 
     behind: bool = False
     """Something has failed after the last append was queued: the answers to appends say nothing of it."""
@@ -47,7 +47,7 @@ class Partition:
     """Offsets of each page that was damaged while it was needed: its gap says so for good."""
 
     void: list[tuple[int, int, int]] = field(default_factory=list)
-    """(owner epoch, revision, offset) of deliveries that were taken back."""
+    """(owner epoch, revision, offset) of deliveries that were revoked."""
 
     position: int = 0
     """Next offset that the consumer expects to hear of."""
@@ -75,21 +75,21 @@ class Partition:
             self.position = offset + 1
 
     def gap_met(self, event: GapMet) -> None:
-        """A gap speaks of dropped records only."""
+        """A gap contains dropped records only."""
         self._pass_over(event.gap.first)
         for offset in range(event.gap.first, event.gap.end):
-            assert self.states[offset] != PENDING, f"{offset} is pending and was told as dropped"
-            self.told.add(offset)
+            assert self.states[offset] != PENDING, f"{offset} is pending and was reported as dropped"
+            self.notified.add(offset)
         self.position = event.gap.end
 
     def _pass_over(self, offset: int) -> None:
         assert offset >= self.position, f"{offset} came after {self.position}"
         for passed in range(self.position, offset):
-            silent = self.states[passed] == PENDING or (self.states[passed] == DROPPED and passed not in self.told)
+            silent = self.states[passed] == PENDING or (self.states[passed] == DROPPED and passed not in self.notified)
             assert not silent, f"{passed} is {self.states[passed]} and was passed over"
 
     def revoked(self, event: Revoked, owner_epoch: int) -> None:
-        """Everything from there on comes again."""
+        """Everything from that offset on is redelivered."""
         for offset, revision in list(self.in_flight.items()):
             if offset >= event.first:
                 self.void.append((owner_epoch, revision, offset))
@@ -97,16 +97,16 @@ class Partition:
         self.position = min(self.position, event.first)
 
     def gone(self, owner_epoch: int, *, failed: bool) -> None:
-        """The consumer is gone: what it had comes again, and the lowest of it has failed."""
+        """The consumer is gone: its records in flight are redelivered, and the lowest of them has failed."""
         if failed and self.in_flight:
             self.failed(min(self.in_flight), waited_for=False)
         self.void += [(owner_epoch, revision, offset) for offset, revision in self.in_flight.items()]
         self.in_flight.clear()
 
     def taken(self, lane: Lane) -> None:
-        """A consumer owns the partition anew: it begins where nothing is left unsaid below."""
+        """A new owner of the partition starts above no pending record and no unreported drop."""
         for offset in range(min(lane.sender.position, len(self.states))):
-            unsaid = self.states[offset] == PENDING or (self.states[offset] == DROPPED and offset not in self.told)
+            unsaid = self.states[offset] == PENDING or (self.states[offset] == DROPPED and offset not in self.notified)
             assert not unsaid, f"a new owner begins at {lane.sender.position}, above {offset}"
         self.position = lane.sender.position
 
@@ -148,7 +148,7 @@ class Partition:
         for offset, attempts in self.unsure.items():
             if log.gap_at(offset) is None:
                 self.states[offset] = PENDING
-                self.told.discard(offset)
+                self.notified.discard(offset)
                 self.attempts[offset] = attempts
         for offset, attempts in list(self.attempts.items()):
             found = kept.get(offset, 0)
@@ -178,7 +178,7 @@ class Partition:
                 self.attempts.pop(offset, None)
 
     def gap_read(self, gap: Gap) -> None:
-        """A reader was told of a gap: nothing that should come is in it, and its reason is that of all of it."""
+        """A reader received a gap: it contains no pending record, and its reason applies to all of it."""
         torn = [offset for page in self.damaged for offset in page if gap.first <= offset < gap.end]
         assert PENDING not in self.states[gap.first : gap.end], f"{gap} has a pending record"
         assert len(torn) == (gap.end - gap.first if gap.reason is DropReason.CORRUPT else 0), f"{gap}: {torn} are torn"
@@ -210,8 +210,8 @@ class Partition:
         assert dict(cursor.attempts) == self.attempts
         assert log.earliest <= self.watermark
         assert log.records >= self.count(PENDING)
-        told = [range(gap.first, gap.end) for gap in log.gaps if gap.reason is DropReason.CORRUPT]
-        assert told == sorted(self.damaged, key=lambda page: page.start), "the gaps are not the damaged pages"
+        reported = [range(gap.first, gap.end) for gap in log.gaps if gap.reason is DropReason.CORRUPT]
+        assert reported == sorted(self.damaged, key=lambda page: page.start), "the gaps are not the damaged pages"
         counted = dict(log.head.dropped)
         assert counted.get(CORRUPT, 0) == sum(map(len, self.damaged)), "what was damaged is not counted once"
         assert sum(gap.records for gap in log.gaps) == sum(counted.values())

@@ -1,7 +1,7 @@
 """Model of a sink in RELAXED order: as ``buffer_model``, with separate redelivery of failed records.
 
-There is no position that everything is held against. Instead each unsettled record below the broker's is in flight,
-parked or in somebody's set, and a record that was never delivered comes only after all that were.
+No single position determines the expected state. Instead each unsettled record below the broker's position is in
+flight, in the retry queue or in a holder's set; a first delivery has a higher offset than all earlier deliveries.
 """
 
 from __future__ import annotations
@@ -57,18 +57,20 @@ class RelaxedPartition(Partition):
 
     def gap_met(self, event: GapMet) -> None:
         for offset in range(event.gap.first, event.gap.end):
-            assert self.states[offset] != PENDING, f"{offset} is pending and was told as dropped"
-            self.told.add(offset)
+            assert self.states[offset] != PENDING, f"{offset} is pending and was reported as dropped"
+            self.notified.add(offset)
 
     def taken(self, lane: Lane) -> None:
-        """A new owner begins where nothing but what is parked is left unsaid below."""
+        """Below a new owner's start, all but the retry queue was delivered or reported as a gap."""
         self.owner_epoch = lane.owner_epoch
         for offset in range(min(lane.sender.position, len(self.states))):
-            assert self.states[offset] != DROPPED or offset in self.told, f"the drop of {offset} will not be told"
+            assert self.states[offset] != DROPPED or offset in self.notified, (
+                f"no consumer is notified of the drop of {offset}"
+            )
         self.position = lane.sender.position
 
     def failed(self, offset: int, *, waited_for: bool) -> None:
-        """It steps aside: what was sent of it is void."""
+        """The record goes to the retry queue: its delivery is void."""
         Partition.failed(self, offset, waited_for=waited_for)
         self.stepped_aside(offset)
 
@@ -76,7 +78,7 @@ class RelaxedPartition(Partition):
         self.void.append((self.owner_epoch, self.in_flight.pop(offset), offset))
 
     def expired(self, lane: Lane, deadline_s: float) -> None:
-        """Time has passed: what stepped aside was late, and for each page its lowest record has failed."""
+        """Time has passed: records in the retry queue were late; the lowest one of each page has failed."""
         late = [offset for offset in self.in_flight if lane.retry.queue.within(Range(offset, offset + 1))]
         found = dict(lane.cursor.attempts)
         for offset in late:
@@ -95,20 +97,20 @@ class RelaxedPartition(Partition):
     # -- sets
 
     def free(self, offset: int) -> bool:
-        """Nobody has it."""
+        """The record is pending, not in flight and not leased."""
         return self.states[offset] == PENDING and offset not in self.in_flight and offset not in self.leased
 
     def held(self, holder: str) -> set[int]:
         return {offset for offset, name in self.leased.items() if name == holder}
 
     def taken_by(self, holder: str, offsets: set[int]) -> None:
-        """A set was answered: it has what the holder had, and what was nobody's."""
+        """A set was returned: it has the records that the holder had, and free ones."""
         for offset in offsets - self.held(holder):
             assert self.free(offset), f"{offset} was leased and is not free"
             self.leased[offset] = holder
 
     def settled_by(self, holder: str, offset: int, outcome: SettleOutcome, sent: int) -> None:
-        """A holder has settled a record, or was told why not."""
+        """A holder has settled a record, or received the reason for the refusal."""
         if self.states[offset] != PENDING:
             assert outcome is SettleOutcome.ALREADY_SETTLED
         elif offset in self.in_flight or self.leased.get(offset, holder) != holder:

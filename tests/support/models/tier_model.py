@@ -19,7 +19,7 @@ class Record:
     value: bytes
     acked: bool = False
     gone: bool = False
-    """A gap stands in its place."""
+    """A gap has replaced it."""
 
     level: Durability = Durability.DISK
     """State as of the last check."""

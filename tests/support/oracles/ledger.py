@@ -1,6 +1,6 @@
 """Observations about one partition and subscription: the record at each offset and its outcome.
 
-Knowledge only grows. What contradicts it is a violation, told at once with the kind that it counts as. A subscription
+Observations only accumulate. One that contradicts them is a violation, reported at once with its kind. A subscription
 that is sought may be given anything again or never: of it only what was delivered since its last seek has to be whole.
 
 A sink that forgets may lose what only memory held, and with it what it knew of writers. Then a record without a receipt
@@ -37,7 +37,7 @@ class Seen:
     ACKED: Final = 8
     """The broker has answered OK to an ack for it."""
     GAP: Final = 16
-    """A consumer was told that it is gone."""
+    """A consumer received a gap notice for it."""
     FRESH: Final = 32
     """Its receipt was the first answer to its page."""
     WRITTEN: Final = 64
@@ -61,7 +61,7 @@ class Ledger:
         self._sought_to = 0
         """Position of the last seek: from here on every record is delivered or reported as a gap."""
         self.purged_end = 0
-        """One more than the highest offset that somebody has asked to purge."""
+        """One more than the highest offset that any caller has asked to purge."""
         self._records = array("Q")
         self._seen = bytearray()
         self._epochs = array("Q")
@@ -71,7 +71,7 @@ class Ledger:
         self.receipts_end = 0
         """One more than the highest offset with a receipt."""
         self.frontier = 0
-        """Everything below was delivered or told as a gap."""
+        """Every offset below was delivered or reported as a gap."""
         self.late: set[int] = set()
         """Offsets below the frontier that were passed over when it moved."""
         self.acked = 0
@@ -83,7 +83,7 @@ class Ledger:
         """Offset up to which the broker's watermark was checked."""
 
     def receipt(self, first: int, records: Sequence[int], *, written: bool = True, duplicate: bool = False) -> None:
-        """A publisher was told that ``records`` stand from ``first`` on, and whether a kill cannot take them."""
+        """A publisher received a receipt for ``records`` from ``first`` on; ``written`` ones survive a kill."""
         self._grow(first + len(records))
         for offset, record in enumerate(records, first):
             self._place(offset, record, "lost", "by its receipt")
@@ -119,7 +119,7 @@ class Ledger:
             self._place(offset, record, "lost", "as it was replayed")
 
     def gap(self, first: int, last: int, counts: Mapping[DropReason, int]) -> None:
-        """A consumer was told that ``first`` to ``last`` are gone, and how many of that (or more) for which reason."""
+        """A consumer received a gap notice for ``first`` to ``last``; the counts per reason may cover more."""
         self._grow(last + 1)
         written = 0
         for offset in range(first, last + 1):
@@ -158,7 +158,7 @@ class Ledger:
             self._seen[at] |= seen
 
     def untold(self, end: int) -> int:
-        """Offsets below ``end`` that no consumer was given, or told of, as far as it has to be."""
+        """Offsets below ``end`` that had to be delivered, or reported as a gap, and were not."""
         if self.is_sought:
             known = self._seen[self._sought_to : min(end, self.end)]
             return end - min(end, self.end) + sum(not seen & (Seen.DELIVERED | Seen.GAP) for seen in known)
@@ -198,11 +198,11 @@ class Ledger:
         return sum(not seen & Seen.ACKING for seen in self._seen[: self.end])
 
     def told_as_gaps(self) -> int:
-        """Offsets that a consumer was told to be gone."""
+        """Offsets that were reported to a consumer as gaps."""
         return sum(bool(seen & Seen.GAP) for seen in self._seen[: self.end])
 
     def close(self) -> tuple[int, int, int]:
-        """Check the whole of it at the end; returns offsets with a receipt, delivered, and told as gaps."""
+        """Do the final checks; returns numbers of offsets with a receipt, delivered, and reported as gaps."""
         counts = [0, 0, 0]
         for offset in range(self.end):
             seen = self._seen[offset]
@@ -216,7 +216,7 @@ class Ledger:
         return counts[0], counts[1], counts[2]
 
     def _check_order(self) -> None:
-        """Each source's records stand in the order in which they were sent, each once."""
+        """Each source's records are stored in the order in which they were sent, each once."""
         last: dict[int, int] = {}
         places: dict[int, int] = {}
         for offset in range(self.end):

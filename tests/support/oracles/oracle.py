@@ -17,7 +17,7 @@ from forebay.client import Durability, Gap, SettleOutcome, SettleResult, SinkSta
 from tests.support.oracles.ledger import Ledger
 
 STORIES_MAX: Final = 50
-"""Violations told in words; all are counted."""
+"""Violations that are described in words; all are counted."""
 
 
 DEFAULT: Final = "default"
@@ -50,7 +50,7 @@ class Oracle:
     ) -> None:
         """``may_drop``: the reasons for which records may go, or whether they may for want of room.
 
-        ``may_lose_counts`` if another machine may go on, which does not know how many records were only in memory.
+        ``may_lose_counts`` if another machine may take over, which does not know how many records were only in memory.
         ``sought`` are subscriptions beside ``default`` that are moved at will.
         """
         reasons = ({"OVERFLOW"} if may_drop else ()) if isinstance(may_drop, bool) else may_drop
@@ -104,18 +104,18 @@ class Oracle:
     # -- operators
 
     def purging(self, partition: int, end: int) -> None:
-        """Somebody is about to purge what ends at or below ``end``."""
+        """Record that a caller is about to purge what ends at or below ``end``."""
         with self._lock:
             for ledgers in self._by_subscription.values():
                 ledgers[partition].purged_end = max(ledgers[partition].purged_end, end)
 
     def seeking(self, partition: int, offset: int, subscription: str) -> bytes:
-        """Somebody is about to seek; what is returned is for ``sought`` when the answer is lost."""
+        """Record that a caller is about to seek; pass the result to ``sought`` when the answer is lost."""
         with self._lock:
             return self._by_subscription[subscription][partition].seeking(offset)
 
     def sought(self, partition: int, offset: int, subscription: str, before: bytes | None = None) -> None:
-        """The subscription stands at ``offset``; with ``before`` it is not known whether it does."""
+        """Record that the subscription is at ``offset``; with ``before`` it is not known whether it is."""
         with self._lock:
             self._by_subscription[subscription][partition].sought(offset, before)
 
@@ -136,7 +136,7 @@ class Oracle:
                 ledger.delivered(owner_epoch, records, written=durability is not Durability.MEMORY)
 
     def gap(self, gap: Gap, subscription: str = DEFAULT) -> None:
-        """A consumer was told of a gap."""
+        """Record a gap notice that a consumer received."""
         with self._lock:
             ledger = self._by_subscription[subscription][gap.partition]
             ledger.gap(gap.first_offset, gap.last_offset, gap.counts or {gap.reason: len(gap)})
@@ -174,7 +174,7 @@ class Oracle:
             self._ledgers[partition].replayed(first, records)
 
     def fault(self, kind: str, story: str) -> None:
-        """Somebody saw what must not be."""
+        """Record a violation that a caller has found."""
         with self._lock:
             self._tell(kind, f"{self.sink}: {story}")
 
@@ -225,7 +225,7 @@ class Oracle:
                     ledger.settled_below(account.watermark, "the watermark")
 
     def untold(self, stats: SinkStats) -> int:
-        """Offsets that no consumer was given or told of yet."""
+        """Count the offsets that are neither delivered to a consumer nor reported to one as a gap yet."""
         with self._lock:
             return sum(
                 ledgers[log.partition].untold(log.next_offset)

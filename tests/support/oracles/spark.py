@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 NONE: Final = -1
-"""Stands for no batch."""
+"""Represents no batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Verdict:
     """Records that are not of the source."""
 
     torn: frozenset[int]
-    """Batches that stand in more than one piece, or of which a look saw a part."""
+    """Batches that are stored in more than one piece, or of which a read saw only a part."""
 
     forgotten: frozenset[int]
     """Batches that Spark called committed and a later look did not see."""
@@ -88,7 +88,7 @@ def judge(rows: Mapping[int, Sequence[int]], *, batches: int, batch_rows: int, l
 
 
 def _parts(numbers: Sequence[int], batch_rows: int, torn: set[int]) -> list[_Part]:
-    """Cut a partition into batches; one that comes again, or late, is torn."""
+    """Cut a partition into batches; one that reappears or is out of order is torn."""
     found: list[_Part] = []
     for offset, number in enumerate(numbers):
         batch = number // batch_rows

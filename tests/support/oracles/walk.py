@@ -1,6 +1,6 @@
-"""One record's whole way through a broker, in its smallest form, told to an oracle: publish, deliver, ack, trim.
+"""Minimal life cycle of a record in a broker, reported to an oracle: publish, deliver, ack, trim.
 
-It goes on through a kill, as a client does, so whatever is killed at whichever step, it ends in the same place.
+It continues through a kill, as a client does, so whatever is killed at whichever step, the final state is the same.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def answer(delivery: Delivery, oracle: Oracle) -> None:
         return
     records = list(delivery)
     if not records:
-        return  # it was void before it was looked at
+        return  # it was void before it was read
     owner_epoch = records[0].owner_epoch
     given = [(record.offset, identity_of(record.value) or 0) for record in records]
     oracle.delivered(delivery.partition, owner_epoch, given)

@@ -1,4 +1,4 @@
-"""Pages as they are stored, and one of them cut short: what a bad sector or somebody's hand does to a page.
+"""Pages as they are stored, one of them truncated: damage by a bad sector or a manual change.
 
 What a page held is read from its own bytes before, so that a model knows it without asking the broker.
 """
@@ -18,7 +18,7 @@ PAGES_MAX: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class StoredPage:
-    """One page as its store has it: also one that was dropped or trimmed, and whose place was not yet given back."""
+    """One page as stored, also if it was dropped or trimmed and its space is not yet released."""
 
     key: bytes
     value: bytes

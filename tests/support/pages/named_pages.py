@@ -44,7 +44,7 @@ def stored_pages(store: Store) -> Iterator[Page]:
 
 
 def named_pages(store: Store) -> Iterator[Page]:
-    """Pages that are indexed, staged or kept aside, once for each name."""
+    """Pages that are indexed, staged or in quarantine, once for each reference."""
     for key, value in store.scan(Family.INDEX, b"", _ALL, MANY):
         sink, partition, base = ENTRY.parts(key)
         if sink:

@@ -43,12 +43,12 @@ def dictionary_body(batch: pa.RecordBatch = BATCH) -> bytes:
 
 
 def page(batch: pa.RecordBatch = BATCH, *, version: int = 1, partition: int = 0) -> Incoming:
-    """A batch as a page that somebody publishes."""
+    """A batch as a page that a client publishes."""
     data = body(batch, version=version)
     return Incoming(partition, Encoding.ARROW, batch.num_rows, zlib.crc32(data), data)
 
 
 def stored(base: int = 10, data: bytes | None = None, parts: tuple[PagePart, ...] = ()) -> tuple[Entry, Body]:
-    """A page of three rows as it stands in the log."""
+    """A page of three rows as it is stored in the log."""
     data = body() if data is None else data
     return Entry(base, 3, 1, False, len(data), Encoding.ARROW, 50, 0, 0, 0, parts), Body(zlib.crc32(data), data)

@@ -35,7 +35,7 @@ def body(values: Sequence[bytes]) -> bytes:
 
 
 def page(*values: bytes, partition: int = 0, traceparent: str = "") -> Incoming:
-    """Values as a page that somebody publishes."""
+    """Values as a page that a client publishes."""
     data = body(values)
     return Incoming(partition, Encoding.RECORDS, len(values), zlib.crc32(data), data, traceparent)
 

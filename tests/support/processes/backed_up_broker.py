@@ -1,4 +1,4 @@
-"""Broker process that is backed up, goes on, loses its disk, and is restored under the same address."""
+"""Broker process that is backed up, continues, loses its disk, and is restored under the same address."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Broker processes that a test starts, kills and starts again on the same directory and port.
 
 Two ways in, one handle: ``Launcher`` forks brokers within milliseconds, ``serve_command`` runs ``forebay serve``.
-Neither keeps a ballast on the disk unless it is told to: there are many, and some look at what the directory takes up.
+Neither keeps a disk ballast by default: there are many brokers, and some tests check the size of the directory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Final, Self
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 PORTS: Final = (20_000, 32_000)
-"""Below what systems give to outgoing connections: while nobody listens, a client cannot connect to itself there."""
+"""Below the ephemeral ports: while no process listens, a client cannot connect to itself there."""
 
 
 class BrokerEnded(AssertionError):
@@ -185,7 +185,7 @@ def serve_command(
 
 
 def free_port() -> int:
-    """Return a port of the loopback interface that nobody listens on."""
+    """Return a port of the loopback interface on which no process listens."""
     chosen = random.SystemRandom()
     while True:
         port = chosen.randrange(*PORTS)

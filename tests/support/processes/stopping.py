@@ -1,4 +1,4 @@
-"""Starts brokers that are stopped at an exact step of their store, and lets go of the ones that are held there."""
+"""Starts brokers that are stopped at an exact step of their store, and resumes those held there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.processes.stops import Stop, place, plan
 
 
 class StoppingLauncher(Launcher):
-    """A ``Launcher`` whose brokers can be told where to stop. Used from one thread."""
+    """A ``Launcher`` whose brokers can be given a step to stop at. Used from one thread."""
 
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair()
@@ -34,5 +34,5 @@ def wait_held(data_dir: Path) -> None:
 
 
 def let_go(data_dir: Path) -> None:
-    """Let a broker that is held go on."""
+    """Let a broker that is held continue."""
     place(data_dir, "go").write_bytes(b"")

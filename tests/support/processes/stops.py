@@ -1,4 +1,4 @@
-"""A real broker process that is stopped at one exact step of its store: killed there, or held until it is let go.
+"""Real broker process that is stopped at one exact step of its store: killed, or held until released.
 
 Run as ``python -m tests.support.processes.stops DESCRIPTOR``, it does what ``tests.support.processes.launcher`` does,
 but a broker whose data directory has a ``.stop`` file beside it opens a store that looks out for the step written
@@ -47,10 +47,10 @@ class Stop:
     """Only writes that name pages, or remove their bytes; of syncs, the ones after such writes."""
 
     hold: bool = False
-    """Wait instead of dying, until the test lets go. See ``place``."""
+    """Wait instead of dying, until the test releases it. See ``place``."""
 
     dies_at: int = 0
-    """Once let go, die after the write that is so many further on; 0 is not to die."""
+    """Once released, die after this many further writes; 0 is not to die."""
 
     small_groups: bool = False
     """A group is full with one page: what else waits is left out of it, but for what has to be in it."""

@@ -14,7 +14,7 @@ class AnswerLoser(grpc.GenericRpcHandler):
     """Passes single calls on as they are. Usable from any thread."""
 
     def __init__(self, endpoint: str, rpc: str, meanwhile: Callable[[], None]) -> None:
-        """``meanwhile`` runs when the broker has done ``rpc`` for the first time and nobody knows of it."""
+        """``meanwhile`` runs when the broker has done ``rpc`` for the first time and no client knows of it."""
         self.target = endpoint
         """The broker. May be changed while a call is under way."""
         self.tries = 0

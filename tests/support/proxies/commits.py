@@ -19,11 +19,11 @@ Moment = Literal["request", "answer"]
 
 
 class CommitProxy:
-    """Stands in front of a broker, which may come and go. Its threads end with their connections."""
+    """Proxy of a broker that may stop and restart. Its threads end with their connections."""
 
     def __init__(self, backend: str) -> None:
         self._lock = threading.Lock()
-        """Guards what follows; nobody waits under it."""
+        """Guards the attributes below; no thread blocks while holding it."""
         self._armed: Moment | None = None
         self._seen: dict[Connection, bytes] = {}
         """End of the bytes of each connection, in which a path may begin."""

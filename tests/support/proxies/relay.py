@@ -16,7 +16,7 @@ CHUNK_BYTES: Final = 1 << 16
 
 
 class Relay:
-    """Passes bytes, on a thread of its own. While the broker is away it closes connections after the handshake."""
+    """Forwards bytes on a thread; closes connections after the handshake if the broker is unreachable."""
 
     def __init__(
         self,

@@ -53,7 +53,7 @@ class TcpProxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.endpoint: Final = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self._lock = threading.Lock()
-        """Guards the set; nobody waits under it."""
+        """Guards the set; no thread blocks while holding it."""
         self._connections: set[Connection] = set()
         self._passes = threading.Event()
         self._passes.set()

@@ -125,15 +125,15 @@ RULES: Final[dict[str, Rule]] = {
     ),
     # For every process that moves pages in bulk.
     "forebay.process": Rule(frozenset()),
-    # For whoever shows or logs text of others.
+    # For modules that show or log text from other parties.
     "forebay.text": Rule(frozenset()),
-    # For whoever names an extra that is missing.
+    # For modules that name a missing extra.
     "forebay.packaging": Rule(frozenset()),
-    # For whoever uses files of certificates and secrets.
+    # For modules that use files of certificates and secrets.
     "forebay.credentials": Rule(frozenset()),
     # Connections to a database, for positions and deliveries.
     "forebay.postgresql": Rule(frozenset(), third_party=frozenset({"psycopg"})),
-    # Rows with a schema, for whoever has some: needs pyarrow and nothing else.
+    # Rows with a schema, for modules that handle them: needs pyarrow and nothing else.
     "forebay.arrow": Rule(frozenset(), third_party=frozenset({"pyarrow"})),
     "forebay.broker.rpc": Rule(
         frozenset({"forebay.broker.core", "forebay.broker.runtime", "forebay.errors", "forebay.page", "forebay.v1"}),

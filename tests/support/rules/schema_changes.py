@@ -129,7 +129,7 @@ def became(now: str | int | None) -> str:
 def freed(
     name: str, older: DescriptorProto | EnumDescriptorProto, newer: DescriptorProto | EnumDescriptorProto
 ) -> Iterator[str]:
-    """Yield what ``older`` reserved and ``newer`` would let somebody use again."""
+    """Yield what ``older`` reserved and ``newer`` no longer protects from reuse."""
     for span in older.reserved_range:
         if not any(now.start <= span.start and span.end <= now.end for now in newer.reserved_range):
             yield f"{name} no longer reserves the numbers from {span.start}"

@@ -169,7 +169,7 @@ class Verdict:
     """Reports of the start."""
 
     def gone(self, what: str) -> None:
-        """Something is not there: that has to be told at the start."""
+        """Record that something is missing, which has to be reported at the start."""
         if self.mended:
             self.lost[what] = 1
         else:
@@ -213,7 +213,7 @@ async def _read(verdict: Verdict, subscription: object, sink: int, name: str, fi
         event = await hand.take(0)
         idle = idle + 1 if event is None else 0
         if isinstance(event, GapMet):
-            # A damaged reservation makes a gap of millions of offsets that nobody was given.
+            # A damaged reservation makes a gap of millions of offsets that were assigned to no record.
             seen.update(dict.fromkeys(range(event.gap.first, min(event.gap.end, END)), "gap"))
         elif isinstance(event, Delivered):
             for entry, body in event.pages:

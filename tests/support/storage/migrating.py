@@ -2,7 +2,7 @@
 
     python -m tests.support.storage.migrating DIRECTORY
 
-It writes a line per changed value, and waits for a line on its standard input before it goes on.
+It writes a line per changed value, and waits for a line on its standard input before it continues.
 """
 
 from __future__ import annotations

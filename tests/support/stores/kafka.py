@@ -1,7 +1,7 @@
 """Kafka as a process per node: three nodes, each of which is broker and controller.
 
-Clients connect to the addresses that the nodes tell them. A *way* is a listener of its own on each node, whose told
-address is a proxy: a client of one way can be cut off from all nodes, and the clients of the other ways are not.
+Clients connect to the addresses that the nodes advertise. A *way* is a separate listener on each node that advertises
+the address of a proxy: a client of one way can be cut off from all nodes, and the clients of the other ways are not.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A subscription without a broker: partitions of records in memory, settled as a STRICT sink settles them.
 
-What is given back comes again at once, from that record on; a dead letter is settled, or voids what is after it. Every
+After a nack, delivery restarts at once from that record on; a dead letter is settled, or voids what is after it. Every
 answer is written down, so that tests can compare.
 """
 

@@ -1,4 +1,4 @@
-"""Columns are coded where that is wanted and saves room, and come back plain."""
+"""Columns are dictionary-encoded where that is requested and saves space, and are read back plain."""
 
 from __future__ import annotations
 

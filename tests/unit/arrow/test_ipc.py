@@ -1,4 +1,4 @@
-"""Rows go into messages without their schema, and come back with it, or not at all."""
+"""Rows are encoded in messages without their schema, and decoded with it, or not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows become JSON objects, unless that would be more text than anybody should hold."""
+"""Rows become JSON objects, unless their text would exceed the limit."""
 
 from __future__ import annotations
 

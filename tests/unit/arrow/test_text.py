@@ -1,4 +1,4 @@
-"""Strings that are not UTF-8 are found and replaced wherever they stand in a batch."""
+"""Strings that are not UTF-8 are found and replaced anywhere in a batch."""
 
 from __future__ import annotations
 

@@ -225,7 +225,7 @@ def test_variables_of_clients_are_not_those_of_the_broker(monkeypatch: pytest.Mo
 
 
 def test_the_file_of_all_defaults_changes_nothing(tmp_path: Path) -> None:
-    """Every setting can stand in a file under its own name."""
+    """Every setting can be set in a file under its own name."""
     lines = [f"{name} = {value!r}" for name, value in _plain(BrokerSettings().model_dump(exclude={"sink_defaults"}))]
     lines += ["[sink_defaults]"]
     for setting in SETTINGS:

@@ -1,4 +1,4 @@
-"""The subscriber in RELAXED order: a nack gives back what it names, and throws nothing else away."""
+"""The subscriber in RELAXED order: a nack releases the records it names, and discards no others."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from forebay.page.format import HEADERS_MAX, NO_KEY, NO_TIME, RUNS_MAX, SMALL_BY
 from forebay.v1 import record_pb2
 
 PADDING = b"x" * SMALL_BYTES
-"""A first value that makes a body large enough to be looked at by its tags."""
+"""A first value that makes a body large enough to be scanned by its tags."""
 
 
 def run(values: list[bytes], keys: list[bytes | None] | None = None, times: list[int] | None = None) -> bytes:

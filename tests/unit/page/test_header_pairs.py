@@ -25,7 +25,7 @@ FOREIGN = st.sampled_from(
         b"\x0a\x06\x12\x01v\x0a\x01n",  # the value before the name
         b"\x0a\x06\x0a\x01n\x0a\x01m",  # two names: the last one counts
         b"\x0a\x09\x0a\x01n\x12\x01v\x12\x01w",  # two values
-        b"\x0a\x05\x0a\x01n\x18\x01",  # a field that nobody knows
+        b"\x0a\x05\x0a\x01n\x18\x01",  # an unknown field
         b"\x10\x01",
         b"\x0a\x83\x00\x0a\x01n",  # a length that is longer than it has to be
         b"\x0a\x04\x0a\x02\xff\xfe",  # a name that is not UTF-8

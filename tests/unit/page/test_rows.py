@@ -1,4 +1,4 @@
-"""The framing of a page of rows is taken apart without a look at the rows."""
+"""The framing of a page of rows is parsed without reading the rows."""
 
 from __future__ import annotations
 

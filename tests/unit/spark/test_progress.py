@@ -1,4 +1,4 @@
-"""Spark's numbers of a micro-batch stand beside the sink's, and a broker that is away stops no query."""
+"""Spark's metrics of a micro-batch appear with the sink's; an unreachable broker stops no query."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_spans_do_not_wait_for_the_end_of_the_process() -> None:
 
 
 class Stuck:
-    """A provider whose collector does not answer until it is told to."""
+    """A provider whose collector does not answer until ``answer`` is set."""
 
     def __init__(self) -> None:
         self.asked = 0

@@ -1,4 +1,4 @@
-"""Nobody who can write a text into a log can write a line into it."""
+"""Text from outside that is written into a log cannot forge a line of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A lane in RELAXED order: what fails steps aside, and the rest goes on."""
+"""A lane in RELAXED order: failed records go to the retry queue, and the delivery of others continues."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Held:
             self.lane.sender.send(base, end, 10 * (end - base), at)
 
     def resend(self, base: int, end: int, at: float = NOW, **more: Any) -> list[Range]:
-        """Send what of a page is parked, if that is allowed."""
+        """Send the records of a page that are in the retry queue, if that is allowed."""
         if self.lane.retry.resends_allowed(at) == 0:
             return []
         return self.lane.sender.send_retry(base, end, 10 * (end - base), at, **more)

@@ -100,7 +100,7 @@ async def test_a_fenced_broker_ends_its_streams_and_can_be_closed() -> None:
 
 
 class Lags(Instruments):
-    """Notes what it is told about the lag."""
+    """Records the measured lags."""
 
     wants_lag = True
 

@@ -57,7 +57,7 @@ class BrokenStore(MemoryStore):
     broken = False
 
     def sync(self) -> None:
-        """Fail as nobody foresaw."""
+        """Fail with an exception that is not a storage error."""
         if self.broken:
             raise RuntimeError("a mistake")
         super().sync()

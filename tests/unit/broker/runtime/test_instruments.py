@@ -29,7 +29,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Notes(Instruments):
-    """Instruments that write down what they were told."""
+    """Instruments that record the values they were called with."""
 
     def __init__(self, *, wants_lag: bool = False) -> None:
         self.wants_lag = wants_lag

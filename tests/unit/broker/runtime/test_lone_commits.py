@@ -95,7 +95,7 @@ async def test_nothing_is_committed_on_the_loop_beside_a_function_in_the_thread(
         door.close()
         calling = asyncio.ensure_future(at.committer.call(door.go_through))
         await door.reached()
-        calling.cancel()  # the function goes on
+        calling.cancel()  # the function continues
         await asyncio.gather(calling, return_exceptions=True)
         append = at.append(b"a")
         for _ in range(20):

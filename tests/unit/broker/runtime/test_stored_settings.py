@@ -1,4 +1,4 @@
-"""A wrong setting in the store is corrected and told, and never keeps its sink, or a partition of it, away."""
+"""A wrong setting in the store is corrected and logged; its sink and partitions stay available."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def stored_with(wrong: dict[str, Any], *, partitions: int = 1) -> MemoryStore:
-    """A store whose sink `orders` has two records in each partition, and settings that nobody would take."""
+    """A store whose sink `orders` has two records in each partition, and invalid settings."""
     store = MemoryStore()
     async with running(store) as broker:
         buffer, _ = await broker.create("orders", SinkSettings(buffer_page_size=1, partitions=partitions))

@@ -1,4 +1,4 @@
-"""``Usage``: nobody is inside once it has ended."""
+"""``Usage``: no call is in progress once it has ended."""
 
 from __future__ import annotations
 

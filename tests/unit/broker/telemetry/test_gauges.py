@@ -11,7 +11,7 @@ from forebay.broker.telemetry.gauges import Gauges
 
 
 class Thing:
-    """Stands for a broker and its connections."""
+    """Represents a broker and its connections."""
 
 
 def test_closed_gauges_let_the_broker_go() -> None:

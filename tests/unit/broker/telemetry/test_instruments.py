@@ -268,7 +268,7 @@ async def test_depth_and_lag_are_reported_as_they_are_now(seen: Observed) -> Non
 @pytest.mark.slow
 async def test_an_exporter_examines_no_more_lanes_than_it_has_series(seen: Observed) -> None:
     class Lanes(list[Lag]):
-        """Lanes that count how often somebody goes through them."""
+        """Lanes that count how often they are iterated over."""
 
         walks = 0
 

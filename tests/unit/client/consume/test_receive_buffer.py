@@ -23,7 +23,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 class Nobody:
-    """A settler for deliveries that nobody settles."""
+    """A settler for deliveries that no consumer settles."""
 
     clock = staticmethod(time.monotonic)
 

@@ -274,7 +274,7 @@ def test_a_page_refused_for_good_fails_alone(fake: WireFake, log: Log) -> None:
             publisher.flush(10)
 
         assert [future.exception(5) is None for future in futures] == [True, False, True, True]
-        publisher.flush(5)  # told once
+        publisher.flush(5)  # the failure is raised once
 
     assert log.values(0) == [b"a", b"d"]
     assert log.values(1) == [b"d"]

@@ -47,7 +47,7 @@ def schema_of(version: int) -> Schema:
 
 
 def stored(page: EncodedPage, first: int = 10, last: int | None = None, schema: pa.Schema | None = None) -> StoredPage:
-    """A page as it comes back, from offset 10 on."""
+    """A page as it is read from the broker, from offset 10 on."""
     last = 9 + page.record_count if last is None else last
     found = schema_of if schema is None else lambda version: Schema(version, None, encode_schema(schema))
     return StoredPage(0, 10, page.record_count, page.encoding, page.body, (), first, last, found)

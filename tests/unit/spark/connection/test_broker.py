@@ -1,4 +1,4 @@
-"""A query that has found its sink goes on while the broker is away; one that has not is told."""
+"""A query that has found its sink continues while the broker is unreachable; any other one fails."""
 
 from __future__ import annotations
 

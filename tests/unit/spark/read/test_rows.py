@@ -1,4 +1,4 @@
-"""Pages of any version become batches of one schema, and what is no row is told."""
+"""Pages of any version become batches of one schema, and everything that is no row is reported."""
 
 from __future__ import annotations
 

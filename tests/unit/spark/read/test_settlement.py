@@ -1,4 +1,4 @@
-"""A subscription begins where it was told to, and follows what was committed."""
+"""A subscription begins at the requested start, and follows what was committed."""
 
 from __future__ import annotations
 

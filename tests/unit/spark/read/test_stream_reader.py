@@ -40,7 +40,7 @@ def recreate(broker: TestBroker, records: int) -> None:
 
 
 def through_the_log(offset: dict[str, Any]) -> dict[str, Any]:
-    """Return an offset as it comes back from the checkpoint."""
+    """Return an offset as it is read from the checkpoint."""
     found: dict[str, Any] = json.loads(json.dumps(offset))
     return found
 

@@ -1,4 +1,4 @@
-"""A write's schema is settled once, before a task starts, and holds while the broker is away."""
+"""A write's schema is settled once, before a task starts, and holds while the broker is unreachable."""
 
 from __future__ import annotations
 

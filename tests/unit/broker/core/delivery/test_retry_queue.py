@@ -1,4 +1,4 @@
-"""Ranges that have stepped aside."""
+"""Ranges in the retry queue."""
 
 from __future__ import annotations
 

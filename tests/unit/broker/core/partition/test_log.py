@@ -311,7 +311,7 @@ def test_more_entries_follow_those_that_were_loaded() -> None:
     log.offer_oldest(entries[:3], 3)
 
     log.offer_more(entries[3:6], 3, 6)
-    log.offer_more(entries[3:6], 3, 6)  # somebody else's answer to the same question
+    log.offer_more(entries[3:6], 3, 6)  # the same entries, loaded by another caller
 
     assert log.first_entries() == entries[:6]
     assert not log.complete

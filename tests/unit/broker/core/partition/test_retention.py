@@ -107,7 +107,7 @@ def test_settled_records_may_be_removed_at_most_one_spacing_after_their_retentio
         settled, now_us = settled + step, now_us + SECOND_US
         marks = noted(marks, settled, now_us, retain_us)
     at_us = now_us
-    while now_us < at_us + spacing_us:  # the sweep goes on, nothing else does
+    while now_us < at_us + spacing_us:  # only the sweep continues
         now_us += SECOND_US
         marks = noted(marks, settled, now_us, retain_us)
 
@@ -123,12 +123,12 @@ def test_marks_of_a_shorter_time_are_bounded_and_the_oldest_wait_for_the_next_on
     assert noted(tuple(Mark(n, n) for n in range(1, 500)), 500, 600, HOUR_US)[-MARKS_MAX:][0].until > 1
 
 
-# -- what everybody has settled, and which of it goes first
+# -- records that every subscription has settled, and the order of their removal
 
 
 @st.composite
 def partitions(draw: st.DrawFn) -> tuple[dict[int, list[Entry]], dict[int, list[int]]]:
-    """Pages of some partitions, and where several subscriptions stand in each."""
+    """Pages of some partitions, and the positions of several subscriptions in each."""
     subscriptions = draw(st.integers(1, 4))
     pages: dict[int, list[Entry]] = {}
     cursors: dict[int, list[int]] = {}

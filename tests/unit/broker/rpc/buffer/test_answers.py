@@ -142,7 +142,7 @@ async def test_a_dead_letter_moves_the_record_with_its_reason() -> None:
 
 SCATTERED = [(offset, offset) for offset in range(0, 8_000, 2)]
 LONGEST_S = 0.25
-"""Of what anybody may wait for a part of one answer: it takes some milliseconds."""
+"""Maximum wait of any caller for a part of one answer: it takes some milliseconds."""
 
 
 @asynccontextmanager
@@ -244,7 +244,7 @@ async def test_records_acked_while_a_nack_is_examined_are_already_settled_for_th
     async with many_taken() as taker:
         monkeypatch.setattr(slices, "SLICE_S", 0.0)
         nacking = asyncio.ensure_future(nacked(taker.subscription, nack(taker, *SCATTERED)))
-        for _ in range(2 * len(SCATTERED) // SLICE):  # it has looked at the first ones
+        for _ in range(2 * len(SCATTERED) // SLICE):  # it has examined the first ones
             await asyncio.sleep(0)
         early = nacking.done()
         settled = taker.subscription.ack(0, taker.answer(), [Range(0, 3)])

@@ -38,7 +38,7 @@ def checked(records: list[record_pb2.Record]) -> list[Incoming]:
 
 
 def stored(page: Incoming, base: int = 0, parts: tuple[PagePart, ...] = ()) -> tuple[Entry, Body]:
-    """A page as it stands in the log."""
+    """A page as it is stored in the log."""
     entry = Entry(base, page.record_count, 1, False, len(page.body), page.encoding, 50, 0, 0, 0, parts)
     return entry, Body(page.crc32, page.body)
 

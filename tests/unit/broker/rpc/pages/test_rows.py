@@ -1,4 +1,4 @@
-"""Single rows of a page are JSON objects, and a page that lied about its rows is told by its place."""
+"""Single rows of a page are JSON objects; a page that misstates its rows is reported by its offset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records that a target will never take: where they go, when that is told, and what happens when they cannot."""
+"""Permanently rejected records: where they are moved, when that is reported, and moves that fail."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ async def test_until_the_batch_is_durable_no_account_shows_a_redrive() -> None:
         [account], [audit], [dead] = accounts(buffer), accounts(buffer, "audit"), accounts(box)
 
         assert (account.pending(10), audit.skipped, audit.pending(10), dead.acked) == (0, 0, 10, 0)
-        assert await listed(broker) == []  # nobody else may take them
+        assert await listed(broker) == []  # no other caller may take them
         store.let_go()
         assert (await redriving).records == 10
         accounts(buffer)

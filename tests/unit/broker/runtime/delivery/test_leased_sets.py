@@ -1,4 +1,4 @@
-"""Sets of what was set aside, while the broker runs: taken from the pages, durable in what they decide, and bounded."""
+"""Leased sets of the retry queue in a running broker: read from pages, durably settled, and bounded."""
 
 from __future__ import annotations
 

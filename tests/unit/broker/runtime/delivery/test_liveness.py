@@ -39,7 +39,7 @@ async def test_a_hung_consumer_loses_its_partition_to_an_idle_one_without_a_fail
         assert await hung.one() == [0]
         idle = with_session(Taker(subscription, "idle"), clock)
 
-        for _ in range(20):  # its kernel takes the ping, nobody answers it
+        for _ in range(20):  # its kernel receives the ping, no process answers it
             clock.advance(1.0)
             subscription.process_timers()
             if pings(hung) and hung.consumer.session is not None and hung.consumer.session.ends_at is None:

@@ -62,7 +62,7 @@ class Machine:
 
 
 async def resent(broker: Broker, subscription: str, records: int) -> list[tuple[int, bool]]:
-    """(offset, `resend`) of the next records of a subscription, which nobody answers."""
+    """(offset, `resend`) of the next records of a subscription, none of which is answered."""
     hand = Hand(broker.sink("orders").subscription(subscription), "one", Credit(1, 1 << 30))
     found: list[tuple[int, bool]] = []
     for number in range(records):

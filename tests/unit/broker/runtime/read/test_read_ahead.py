@@ -28,7 +28,7 @@ NOTHING_HELD = Bounds(tail_bytes=0)
 
 
 class Hinted(MemoryStore):
-    """Notes what it is told to expect, one hint after the other."""
+    """Records the keys of each prefetch hint, in order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class Hinted(MemoryStore):
 
 
 class Refusing(Hinted):
-    """Fails when it is told."""
+    """Fails on a prefetch hint."""
 
     def prefetch(self, keys: Sequence[bytes]) -> None:
         """Fail."""

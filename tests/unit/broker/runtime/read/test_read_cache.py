@@ -1,4 +1,4 @@
-"""The newest pages in memory: lowered bounds, and failures that nobody notices."""
+"""The newest pages in memory: lowered bounds, and failures that reach no caller."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ async def test_the_next_step_is_read_while_one_is_made_use_of() -> None:
         await anext(steps)
         store.reads.close()
 
-        await store.reads.reached()  # nobody has asked for a second one yet
+        await store.reads.reached()  # no caller has asked for a second one yet
 
         store.reads.open()
         assert [entry.base async for step in steps if isinstance(step, Batch) for entry, _ in step.pages] == [1, 2]

@@ -307,7 +307,7 @@ async def test_a_peer_that_takes_not_even_the_end_of_its_call_is_closed() -> Non
 async def test_a_check_between_full_ones_finds_a_caller_whose_descriptor_was_another_connections() -> None:
     class Reused(Open):
         def scan(self, again: Collection[Accepted] | None = None) -> list[Accepted]:
-            """A descriptor that was in use is not looked at again, unless all are."""
+            """A descriptor that was in use is not checked again, unless all are."""
             self.open[1] = Accepted(9, 1, HOST, 1_009) if again is None else Accepted(1, 1, HOST, 1_001)
             return super().scan()
 

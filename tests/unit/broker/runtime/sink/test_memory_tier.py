@@ -97,7 +97,7 @@ COPIES = bytes(4)
 
 
 def entries_on_disk(store: MemoryStore) -> int:
-    """But for the copies of the sinks' own records, which stand in the same family."""
+    """The number of entries except the copies of the sinks' own records, which are in the same family."""
     return sum(not key.startswith(COPIES) for key, _ in store.scan(Family.INDEX, b"", b"\xff" * 20, 1_000))
 
 

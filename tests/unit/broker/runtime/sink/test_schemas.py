@@ -1,4 +1,4 @@
-"""Versions of a sink's schema: numbered without gaps, told when they are durable, and never changed."""
+"""Versions of a sink's schema: numbered without gaps, reported once durable, and never changed."""
 
 from __future__ import annotations
 

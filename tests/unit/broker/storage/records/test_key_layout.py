@@ -1,4 +1,4 @@
-"""Keys of every kind tell what they are about, sort as their numbers do, and stand in the right spans."""
+"""Keys of every kind contain their parts, sort as their numbers do, and are in the right spans."""
 
 from __future__ import annotations
 

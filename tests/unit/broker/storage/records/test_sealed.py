@@ -1,4 +1,4 @@
-"""Stored values of every kind come back as they went, and what was damaged is never guessed at."""
+"""Stored values of every kind round-trip, and damaged ones are never guessed at."""
 
 from __future__ import annotations
 

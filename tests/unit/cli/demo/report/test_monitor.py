@@ -1,4 +1,4 @@
-"""The monitor looks and never fails: a broker that is away is a state like any other."""
+"""The monitor only reads and never fails: an unreachable broker is a state like any other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The source produces every row exactly once, at its pace or in a hurry, and stops when it is told."""
+"""The source produces every row exactly once, at its pace or in a hurry, and stops on request."""
 
 from __future__ import annotations
 

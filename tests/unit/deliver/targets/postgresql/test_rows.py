@@ -1,4 +1,4 @@
-"""A row is what a record says, column by column; what is no row is told without its contents."""
+"""A row has the values of a record by column; an invalid one is reported without its contents."""
 
 from __future__ import annotations
 

@@ -242,7 +242,7 @@ async def test_a_clock_that_jumps_from_1970_to_today_makes_nothing_older() -> No
 
 @pytest.mark.parametrize("ahead_us", [3_600_000_000, -3_600_000_000])
 async def test_a_wrong_clock_at_a_restart_makes_nothing_older_or_younger(ahead_us: int) -> None:
-    """The broker is down for half a minute, and comes back while the wall clock is an hour off; then it is set."""
+    """The broker is down for half a minute, and restarts with the wall clock an hour off; then it is set."""
     store, clock = MemoryStore(), FakeClock()
     async with running(store, clock) as broker:
         await fill(await aging(broker), 2)

@@ -75,7 +75,7 @@ def test_a_former_owner_that_wakes_up_after_a_trim_meets_its_fence(engine: Memor
 
 
 def test_a_former_owner_that_was_refused_a_position_is_refused_it_after_a_trim(engine: MemoryEngine) -> None:
-    """The last word of the owner before took the position: were it free, this owner would confirm what nobody reads."""
+    """An older owner's late append took the position: on a free one, an unread append would succeed."""
     first = take_over(engine, b"a")
     former = take_over(engine, b"b")
     late = b"".join(encode(Header(RecordKind.CHUNK, 1, first.identity, 0), batch_of(1)))

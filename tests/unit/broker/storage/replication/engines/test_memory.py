@@ -1,4 +1,4 @@
-"""The engine in memory behaves as every engine, and fails as it is told."""
+"""The in-memory engine behaves like every engine, and fails on request."""
 
 from __future__ import annotations
 

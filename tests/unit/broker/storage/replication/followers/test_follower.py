@@ -42,7 +42,7 @@ class Clock:
 
 
 class Stop(threading.Event):
-    """Set after some looks at the end of the journal; each advances the clock by a second."""
+    """Set after some checks of the end of the journal; each advances the clock by a second."""
 
     def __init__(self, clock: Clock, looks: int) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ def follow(
     clock: Clock | None = None,
     handed_over: bool = False,
 ) -> Owner | None:
-    """Follow in a directory until the journal is owned, or for some looks at its end."""
+    """Follow in a directory until the journal is owned, or for some checks of its end."""
     clock = clock or Clock()
     with replica_in(directory) as replica:
         reader = Reader(engine, replica.place)

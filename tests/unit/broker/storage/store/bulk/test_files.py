@@ -58,7 +58,7 @@ def test_a_prefetch_skips_a_missing_file_and_advises_the_system_of_the_other_val
     files.prefetch([key(number) for number in (0, 1, 5, 8, 77)], NOTHING.added(key(1), key(2)))
 
     assert told == [10_000] * 2
-    assert not caplog.records  # who reads it is told
+    assert not caplog.records  # a read of the missing file reports it
 
 
 def test_a_system_that_cannot_take_a_hint_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
