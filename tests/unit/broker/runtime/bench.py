@@ -59,6 +59,10 @@ class Bench:
             shard_journal=self.shard_journal,
         )
 
+    def has_cut(self, end: int) -> bool:
+        """Return whether all records below an offset are in a batch."""
+        return self.log.decided.next_offset >= end
+
     def _on_synced(self, synced: Synced) -> None:
         self.on_synced(synced)
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -365,9 +366,9 @@ async def test_a_batch_after_one_that_could_not_begin_does_not_begin_either() ->
         store.ends.close()
         waiting = [at.append(b"a").done]
         await store.ends.reached()
-        for value in (b"b", b"c"):
+        for end, value in ((2, b"b"), (3, b"c")):
             waiting.append(at.append(value).done)
-            await asyncio.sleep(0.01)
+            await until(partial(at.has_cut, end))
         store.ends.open()
         found = await asyncio.gather(*waiting, return_exceptions=True)
 
