@@ -33,7 +33,7 @@ from forebay.client import (
 )
 from forebay.client.publish.pages import EncodedPage
 from forebay.client.replay.rows import encode_rows
-from forebay.deliver import Deliverer
+from forebay.deliver import Batch, BatchLimits, Delivered, Deliverer, Outcome, TargetContext
 from forebay.deliver.targets.file import FileTarget
 from forebay.errors.reasons import Reason
 from forebay.v1 import record_pb2
@@ -352,6 +352,38 @@ def test_records_and_rows_are_side_by_side_in_one_sink(client: Client, orders: P
     found = [record.value for record in client.replay("orders", partition=0) if hasattr(record, "value")]
 
     assert found == [b"plain", JSON[0], b"plain too"]
+
+
+class ArrowTarget:
+    """Takes rows as Arrow batches."""
+
+    def __init__(self) -> None:
+        self.taken: list[tuple[int, pa.RecordBatch]] = []
+
+    def open(self, context: TargetContext) -> BatchLimits:
+        return BatchLimits(records_max=3)
+
+    def send(self, batch: Batch) -> Outcome:
+        self.taken += [(page.first_offset, arrow.record_batch(page)) for page in batch.pages]
+        return Delivered()
+
+    def close(self) -> None:
+        pass
+
+
+def test_a_target_takes_rows_as_arrow_batches_within_its_limits(client: Client, orders: Publisher) -> None:
+    publish(orders, arrow.page(BATCH, 1, compression="zstd"), arrow.page(BATCH.slice(0, 1), 1))
+    target = ArrowTarget()
+    deliverer = Deliverer(client, "orders", target)
+    thread = Thread(target=deliverer.run, name="deliverer")
+    thread.start()
+
+    stats_when(client, "orders", lambda stats: stats.subscriptions[0].partitions[0].pending == 0)
+    deliverer.stop()
+    thread.join(20)
+
+    parts = {(0, 3): BATCH.slice(0, 3), (3, 4): BATCH.slice(3, 1), (4, 5): BATCH.slice(0, 1)}
+    assert {(first, first + rows.num_rows): rows for first, rows in target.taken} == parts
 
 
 def test_a_deliverer_sends_records_and_rows_alike(client: Client, orders: Publisher, tmp_path: Path) -> None:

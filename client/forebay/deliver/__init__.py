@@ -6,7 +6,8 @@ with Client() as client:
 
 from __future__ import annotations
 
-from forebay.deliver.batch import Batch, BatchLimits
+from forebay.deliver.batches.batch import Batch
+from forebay.deliver.batches.limits import BatchLimits
 from forebay.deliver.deliverer import Deliverer
 from forebay.deliver.errors import (
     DeliverError,

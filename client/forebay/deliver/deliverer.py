@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 from threading import Event
 from typing import Final
 
-from forebay.deliver.batch import BatchLimits
+from forebay.deliver.batches.limits import BatchLimits
 from forebay.deliver.dispatcher import Dispatcher
 from forebay.deliver.health import TargetHealth, Totals
 from forebay.deliver.partition_executor import PartitionExecutor

@@ -16,7 +16,9 @@ from typing import assert_never
 
 from forebay.client.errors import DeadlineExceeded, ForebayError
 from forebay.deliver import classification
-from forebay.deliver.batch import Batch, BatchLimits, UnreadableRange, batches_of
+from forebay.deliver.batches.batch import Batch
+from forebay.deliver.batches.cutting import UnreadableRange, batches_of
+from forebay.deliver.batches.limits import BatchLimits
 from forebay.deliver.errors import TargetClosed
 from forebay.deliver.health import TargetHealth
 from forebay.deliver.outcome import Delivered, Outcome, Reject, Retry
@@ -172,7 +174,7 @@ class Dispatcher:
         """Ack the first ``count`` records and return the others."""
         if count == 0:
             return batch
-        delivery.ack(batch.first_offset, batch.records[count - 1].offset)
+        delivery.ack(batch.first_offset, batch.first_offset + count - 1)
         return batch.after(count)
 
     def _nack(self, delivery: SourceDelivery, batch: Batch, outcome: Retry) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Final
 
-from forebay.deliver.batch import Batch
+from forebay.deliver.batches.batch import Batch
 from forebay.deliver.classification import shorten
 from forebay.deliver.outcome import Delivered, Outcome, Retry
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from forebay.deliver.batch import BatchLimits
+from forebay.deliver.batches.limits import BatchLimits
 
 
 @dataclass(frozen=True, slots=True)

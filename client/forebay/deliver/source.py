@@ -8,10 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from opentelemetry.context import Context
+
+    from forebay.client.values.records import StoredPage
 
 
 class SourceRecord(Protocol):
@@ -40,6 +42,38 @@ class SourceRecord(Protocol):
     @property
     def unreadable(self) -> str:
         """Reason that the record cannot be decoded, or empty."""
+
+
+class RecordRun(Protocol):
+    """Consecutive records as columns; a record is made when it is asked for."""
+
+    @property
+    def first_offset(self) -> int:
+        """Offset of the first record."""
+
+    @property
+    def page(self) -> StoredPage:
+        """Stored page, with the range of these records as the requested one."""
+
+    @property
+    def values(self) -> Sequence[bytes]:
+        """Payload of each record."""
+
+    @property
+    def unreadable(self) -> Mapping[int, str]:
+        """Index of each record that cannot be decoded, with the reason."""
+
+    def __len__(self) -> int:
+        """Return the number of records, at least 1."""
+
+    def __iter__(self) -> Iterator[SourceRecord]:
+        """Yield the records in order."""
+
+    def sizes(self) -> Sequence[int]:
+        """Return the bytes of key and value of each record."""
+
+    def part(self, first: int, end: int) -> RecordRun:
+        """Return the records with the indices from ``first`` to below ``end``."""
 
 
 class SettledRange(Protocol):
@@ -86,7 +120,7 @@ class SourceDelivery(Protocol):
     def trace_context(self) -> Context | None:
         """OpenTelemetry context of the processing, whose span is linked to those that published its records."""
 
-    def with_unreadable(self) -> Iterator[SourceRecord]:
+    def runs(self) -> Iterator[RecordRun]:
         """Yield the records that are not void, including undecodable ones; extends the deadline if due."""
 
     def extend(self) -> None:

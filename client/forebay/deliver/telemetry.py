@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import Span, TracerProvider
 
-    from forebay.deliver.batch import Batch
+    from forebay.deliver.batches.batch import Batch
     from forebay.deliver.outcome import Outcome
     from forebay.deliver.source import SourceDelivery
 

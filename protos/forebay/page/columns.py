@@ -37,6 +37,16 @@ class Columns:
         """Return the number of records."""
         return len(self.values)
 
+    def part(self, first: int, end: int) -> Columns:
+        """Return the records with the indices from ``first`` to below ``end``."""
+        return Columns(
+            self.values[first:end],
+            None if self.keys is None else self.keys[first:end],
+            None if self.event_times_us is None else self.event_times_us[first:end],
+            None if self.headers is None else self.headers[first:end],
+            {index - first: why for index, why in self.unreadable.items() if first <= index < end},
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class PageRecord:

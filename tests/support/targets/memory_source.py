@@ -14,7 +14,8 @@ from threading import RLock
 
 from opentelemetry.context import Context
 
-from forebay.client import DeadlineExceeded
+from forebay.client import DeadlineExceeded, StoredPage
+from forebay.client.publish.pages import encode_columns
 
 INCARNATION = "1f2e-3d"
 EVENT_TIME = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -30,6 +31,54 @@ class MemoryRecord:
     headers: Sequence[tuple[str, bytes]] = ()
     event_time: datetime | None = None
     unreadable: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRun:
+    """Consecutive records."""
+
+    records: Sequence[MemoryRecord]
+
+    @property
+    def first_offset(self) -> int:
+        return self.records[0].offset
+
+    @property
+    def page(self) -> StoredPage:
+        encoded = encode_columns(self.values)
+        last = self.first_offset + len(self) - 1
+        return StoredPage(
+            *(0, self.first_offset, len(self), encoded.encoding, encoded.body, (), self.first_offset, last)
+        )
+
+    @property
+    def values(self) -> list[bytes]:
+        return [record.value for record in self.records]
+
+    @property
+    def unreadable(self) -> dict[int, str]:
+        return {index: record.unreadable for index, record in enumerate(self.records) if record.unreadable}
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __iter__(self) -> Iterator[MemoryRecord]:
+        return iter(self.records)
+
+    def sizes(self) -> list[int]:
+        return [len(record.value) + len(record.key or b"") for record in self.records]
+
+    def part(self, first: int, end: int) -> MemoryRun:
+        return MemoryRun(self.records[first:end])
+
+
+def runs(records: Sequence[MemoryRecord]) -> Iterator[MemoryRun]:
+    """Yield runs that end where an offset is missing."""
+    first = 0
+    for end in range(1, len(records) + 1):
+        if end == len(records) or records[end].offset != records[end - 1].offset + 1:
+            yield MemoryRun(records[first:end])
+            first = end
 
 
 def records(count: int, *, first: int = 0, size: int = 4) -> list[MemoryRecord]:
@@ -68,13 +117,16 @@ class MemoryDelivery:
 
     @property
     def valid_ranges(self) -> list[tuple[int, int]]:
-        return [(record.offset, record.offset) for record in self.with_unreadable()]
+        return [(record.offset, record.offset) for record in self.valid_records()]
 
-    def with_unreadable(self) -> Iterator[MemoryRecord]:
-        for record in self.records:
-            if self.void_from is not None and record.offset >= self.void_from:
-                return
-            yield record
+    def valid_records(self) -> list[MemoryRecord]:
+        return [record for record in self.records if self.void_from is None or record.offset < self.void_from]
+
+    def runs(self) -> Iterator[MemoryRun]:
+        for run in runs(self.records):
+            valid = [record for record in run.records if self.void_from is None or record.offset < self.void_from]
+            if valid:
+                yield MemoryRun(valid)
 
     def extend(self) -> None:
         self.extended += 1

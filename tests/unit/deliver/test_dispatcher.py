@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import islice
 from queue import SimpleQueue
 from threading import Event
 
@@ -22,7 +21,7 @@ from forebay.deliver.health import TargetHealth
 from forebay.deliver.partition_executor import PartitionExecutor
 from forebay.deliver.source import SourceDelivery
 from forebay.deliver.telemetry import Instruments
-from tests.support.targets.memory_source import MemoryDelivery, MemoryRecord, records
+from tests.support.targets.memory_source import MemoryDelivery, MemoryRecord, MemoryRun, records, runs
 from tests.support.targets.recording_target import RecordingTarget, Rule
 
 WAIT_S = 20.0
@@ -231,13 +230,9 @@ class Undecodable(MemoryDelivery):
     readable: int = 0
     error: ForebayError = field(default_factory=lambda: BrokerUnavailable("the schema is not available"))
 
-    def with_unreadable(self) -> Iterator[MemoryRecord]:
-        yield from islice(super().with_unreadable(), self.readable)
+    def runs(self) -> Iterator[MemoryRun]:
+        yield from runs(self.records[: self.readable])
         raise self.error
-
-    @property
-    def valid_ranges(self) -> list[tuple[int, int]]:
-        return [(record.offset, record.offset) for record in super().with_unreadable()]
 
 
 @pytest.mark.parametrize(("readable", "acked", "from_offset"), [(0, [], 0), (5, [(0, 1), (2, 3)], 4)])

@@ -51,7 +51,7 @@ def test_a_partition_is_worked_on_in_order_by_one_thread_at_a_time() -> None:
         with lock:
             assert one.partition not in busy
             busy.add(one.partition)
-        offset = next(one.with_unreadable()).offset
+        offset = next(one.runs()).first_offset
         with lock:
             seen[one.partition].append(offset)
             busy.remove(one.partition)
@@ -123,7 +123,7 @@ def test_draining_leaves_what_waits_and_waits_for_what_runs() -> None:
     def work(one: SourceDelivery) -> None:
         started.set()
         go.wait(WAIT_S)
-        seen.put(next(one.with_unreadable()).offset)
+        seen.put(next(one.runs()).first_offset)
 
     lanes = PartitionExecutor(work, threads=1, on_failure=fail)
     for offset in range(3):
@@ -144,7 +144,7 @@ def test_after_a_failure_nothing_more_is_begun() -> None:
     go, failures, begun = Event(), SimpleQueue[BaseException](), SimpleQueue[int]()
 
     def work(one: SourceDelivery) -> None:
-        begun.put(next(one.with_unreadable()).offset)
+        begun.put(next(one.runs()).first_offset)
         go.wait(WAIT_S)
         raise LookupError("gone")
 

@@ -7,18 +7,16 @@ broker revokes them, or when the connection broke. The records are then redelive
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
-from itertools import repeat
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from opentelemetry.context import Context
 from opentelemetry.trace import set_span_in_context
 
 from forebay.client.consume.answers import AnswerKind
+from forebay.client.consume.delivered_run import DeliveredRun
 from forebay.client.consume.in_flight import InFlight
 from forebay.client.errors import InvalidArgument
 from forebay.client.replay.columns import (
-    record_fields,
     unreadable_error,
     wanted_columns,
     whole_columns,
@@ -30,10 +28,6 @@ from forebay.errors.reasons import Reason
 from forebay.page.columns import Columns
 
 DELAY_S_MAX = 24 * 3600.0
-
-
-_DELIVERED: Final = partial(tuple.__new__, DeliveredRecord)
-"""Builds a record of its fields, in C."""
 
 
 R_co = TypeVar("R_co", covariant=True)
@@ -177,7 +171,7 @@ class DeliveredRange(Generic[R_co]):
         for index, page in enumerate(in_flight.pages):
             columns = self._decoded(index)
             unreadable = {} if unreadable_too else columns.unreadable
-            for record in self._records_of(page, columns):
+            for record in DeliveredRun(in_flight, page, columns):
                 if in_flight.void_from is not None and record.offset >= in_flight.void_from:
                     return
                 if clock() >= due_at:
@@ -186,18 +180,21 @@ class DeliveredRange(Generic[R_co]):
                     raise unreadable_error(page, record.offset, record.unreadable)
                 yield record
 
-    def _records_of(self, page: StoredPage, columns: Columns) -> Iterator[DeliveredRecord]:
-        of = self._in_flight
-        offsets = range(page.first_offset, page.first_offset + len(columns))
-        unreadable = columns.unreadable
-        fields = (
-            repeat(of.partition),
-            *record_fields(page, columns),
-            [of.attempts.get(offset, 0) for offset in offsets] if of.attempts else repeat(0),
-            *map(repeat, (of.resend, of.owner_epoch, of.revision, of.incarnation)),
-            [unreadable.get(index, "") for index in range(len(columns))] if unreadable else repeat(""),
-        )
-        return map(_DELIVERED, zip(*fields, strict=False))
+    def runs(self) -> Iterator[DeliveredRun]:
+        """Yield the records in runs of consecutive ones, as columns; much faster than iteration.
+
+        Ends early when the records become void. Includes records that cannot be decoded, as ``with_unreadable``.
+        """
+        in_flight = self._in_flight
+        for index, page in enumerate(in_flight.pages):
+            self._settler.touch(in_flight)
+            run = DeliveredRun(in_flight, page, self._decoded(index))
+            valid = len(run) if in_flight.void_from is None else in_flight.void_from - run.first_offset
+            if valid < len(run):
+                if valid > 0:
+                    yield run.part(0, valid)
+                return
+            yield run
 
     def values(self) -> list[bytes]:
         """Return all values at once, which is much faster than iteration.

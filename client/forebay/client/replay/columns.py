@@ -88,13 +88,7 @@ def wanted_columns(page: StoredPage, columns: Columns) -> Columns:
     end = page.last_offset - page.base_offset + 1
     if first == 0 and end == page.record_count:
         return columns
-    return Columns(
-        columns.values[first:end],
-        None if columns.keys is None else columns.keys[first:end],
-        None if columns.event_times_us is None else columns.event_times_us[first:end],
-        None if columns.headers is None else columns.headers[first:end],
-        {place - first: why for place, why in columns.unreadable.items() if first <= place < end},
-    )
+    return columns.part(first, end)
 
 
 def decode_records(page: StoredPage) -> Iterator[ReplayedRecord]:

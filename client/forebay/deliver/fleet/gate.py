@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event, Lock
 
-from forebay.deliver.batch import Batch, BatchLimits
+from forebay.deliver.batches.batch import Batch
+from forebay.deliver.batches.limits import BatchLimits
 from forebay.deliver.errors import TargetClosed
 from forebay.deliver.outcome import Outcome
 from forebay.deliver.targets.target import Target, TargetContext

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from forebay.deliver.batch import BatchLimits
+from forebay.deliver.batches.limits import BatchLimits
 from forebay.deliver.errors import PlanInvalid
 from forebay.deliver.fleet.secret import Sources, check_literal
 from forebay.deliver.settings import DelivererSettings

@@ -10,7 +10,8 @@ import sys
 from threading import Lock
 from typing import BinaryIO
 
-from forebay.deliver.batch import Batch, BatchLimits
+from forebay.deliver.batches.batch import Batch
+from forebay.deliver.batches.limits import BatchLimits
 from forebay.deliver.errors import TargetClosed
 from forebay.deliver.outcome import Delivered, Outcome
 from forebay.deliver.targets import encoding as encode

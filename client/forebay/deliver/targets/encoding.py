@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final, NoReturn
 
-from forebay.deliver.batch import Batch
+from forebay.deliver.batches.batch import Batch
 from forebay.deliver.source import SourceRecord
 
 _LINE_ENDS: Final = bytes.maketrans(b"\r\n", b"  ")

@@ -12,7 +12,8 @@ from threading import Lock
 from typing import Final
 
 from forebay.deliver import classification
-from forebay.deliver.batch import Batch, BatchLimits
+from forebay.deliver.batches.batch import Batch
+from forebay.deliver.batches.limits import BatchLimits
 from forebay.deliver.errors import InvalidOption
 from forebay.deliver.outcome import Delivered, Outcome
 from forebay.deliver.targets import encoding as encode

@@ -28,7 +28,8 @@ from opentelemetry.trace import Span, TracerProvider
 
 from forebay.credentials import CredentialReport
 from forebay.deliver import classification
-from forebay.deliver.batch import Batch, BatchLimits
+from forebay.deliver.batches.batch import Batch
+from forebay.deliver.batches.limits import BatchLimits
 from forebay.deliver.errors import InvalidOption
 from forebay.deliver.outcome import Delivered, Outcome, Reject, Retry
 from forebay.deliver.targets import encoding as encode

@@ -10,7 +10,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from forebay.deliver.batch import Batch, BatchLimits
+from forebay.deliver.batches.batch import Batch
+from forebay.deliver.batches.limits import BatchLimits
 from forebay.deliver.outcome import Outcome
 
 

@@ -35,6 +35,7 @@ NAMES = {
     "ranges",
     "relaxed",
     "resend",
+    "runs",
     "stale",
     "trace_context",
     "traceparents",
@@ -152,3 +153,26 @@ def test_iteration_ends_at_a_record_that_becomes_void_meanwhile() -> None:
             flying.void(5)
 
     assert seen == [0, 1, 2, 3, 4]
+
+
+def test_runs_have_the_valid_records_of_each_page_and_check_the_deadline_at_each() -> None:
+    flying = in_flight((0, 3), (6, 9))
+    settler = Busy()
+    found = Delivery(flying, settler).runs()
+
+    first = next(found)
+    flying.void(8)
+    rest = list(found)
+
+    assert list(first) == list(Delivery(in_flight((0, 3)), settler))
+    assert [list(run.values) for run in (first, *rest)] == [[b"0", b"1", b"2", b"3"], [b"6", b"7"]]
+    assert [run.first_offset for run in (first, *rest)] == [0, 6]
+    assert len(settler.checked) == 3
+    assert list(Delivery(flying, settler).runs())[1].values == [b"6", b"7"]
+
+
+def test_no_run_begins_after_the_void_ones() -> None:
+    flying = in_flight((0, 3), (6, 9))
+    flying.void(6)
+
+    assert [run.first_offset for run in Delivery(flying, NoSettler()).runs()] == [0]

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from forebay.client.positions.options import Credentials
-from forebay.deliver.batch import BatchLimits
+from forebay.deliver.batches.limits import BatchLimits
 from forebay.deliver.errors import InvalidOption
 from forebay.deliver.targets.options import TargetDescription, TargetOption
 from forebay.postgresql import PASSWORD_VARIABLE, SSL_MODES, TABLE_NAME, USER_VARIABLE, DatabaseAddress, host_of

@@ -14,6 +14,8 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from inspect import signature
+from itertools import groupby
+from operator import attrgetter
 from threading import Lock
 from typing import Any, Final, LiteralString
 
@@ -24,20 +26,14 @@ from psycopg.types.range import Range
 
 from forebay.client.errors import PositionStoreError
 from forebay.deliver import classification
-from forebay.deliver.batch import Batch, BatchLimits
+from forebay.deliver.batches.batch import Batch
+from forebay.deliver.batches.limits import BatchLimits
 from forebay.deliver.errors import InvalidOption, TargetClosed
 from forebay.deliver.outcome import Delivered, Outcome, Reject, Retry
 from forebay.deliver.targets.client_span import client_span, failed
 from forebay.deliver.targets.options import described
-from forebay.deliver.targets.postgresql.rows import (
-    FieldUnknown,
-    RowInvalid,
-    Rows,
-    Table,
-    json_rows,
-    offsets_of,
-    record_rows,
-)
+from forebay.deliver.targets.postgresql.json_rows import json_rows
+from forebay.deliver.targets.postgresql.rows import FieldUnknown, RowInvalid, Rows, offsets_of, record_rows
 from forebay.deliver.targets.postgresql.settings import (
     DESCRIPTION,
     TARGET,
@@ -46,6 +42,7 @@ from forebay.deliver.targets.postgresql.settings import (
     settings_of,
 )
 from forebay.deliver.targets.postgresql.settings import Rows as Form
+from forebay.deliver.targets.postgresql.table import Table
 from forebay.deliver.targets.target import TargetContext
 from forebay.postgresql import DURABLE, TimedConnection, connect, is_of_session, is_refused, table_of
 
@@ -229,8 +226,9 @@ class PostgresqlTarget:
             if rest is None:
                 return
             rest = offsets_of(rest, stored)
-            for rows in self._rows(connection, rest) if rest is not None else ():
-                self._copy(connection, rows)
+            rows = self._rows(connection, rest) if rest is not None else []
+            for columns, run in groupby(rows, attrgetter("columns")):
+                self._copy(connection, columns, run)
             connection.execute(self._sql(_NOTE), (first, end, *place))
 
     def _stored(self, connection: TimedConnection, batch: Batch) -> list[tuple[int, int]]:
@@ -263,8 +261,8 @@ class PostgresqlTarget:
         found = connection.execute(_NULLS_EQUAL, (settings.table, sorted(settings.upsert_by))).fetchone()
         return Table(types, settings.upsert_by, nulls_equal=found is not None and bool(found[0]))
 
-    def _copy(self, connection: TimedConnection, rows: Rows) -> None:
-        columns = sql.SQL(", ").join(map(sql.Identifier, rows.columns))
+    def _copy(self, connection: TimedConnection, names: tuple[str, ...], run: Iterable[Rows]) -> None:
+        columns = sql.SQL(", ").join(map(sql.Identifier, names))
         into: sql.Composable = table_of(self._settings.table)
         keys = self._settings.upsert_by
         if keys:
@@ -278,9 +276,10 @@ class PostgresqlTarget:
             connection.execute("ALTER TABLE forebay_batch ADD COLUMN IF NOT EXISTS forebay_number bigserial")
         statement = sql.SQL("COPY {into} ({columns}) FROM STDIN").format(into=into, columns=columns)
         with connection.cursor() as cursor, cursor.copy(statement) as copy:
-            copy.write(rows.lines)
+            for rows in run:
+                copy.write(rows.lines)
         if keys:
-            self._upsert(connection, rows.columns, columns)
+            self._upsert(connection, names, columns)
 
     def _upsert(self, connection: TimedConnection, names: tuple[str, ...], columns: sql.Composed) -> None:
         """Move the rows of the temporary table; of several with one key, the last one counts."""

@@ -1,0 +1,1 @@
+"""Batches: consecutive records of one partition that are sent to a target together."""
