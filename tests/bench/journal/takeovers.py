@@ -1,7 +1,7 @@
 """Two brokers of a shard: the lag of the follower while all is published, then takeovers with what waits.
 
 The owner is killed, and its follower, which is warm, serves. What is measured begins with the takeover itself: the
-silence before it is a setting, and the follower waits up to a second longer, at random.
+silence before it is a setting, and the follower waits up to a quarter of a second longer, at random.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from forebay.broker.storage.replication.replica import Replica, ReplicaUnusable
 _log: Final = logging.getLogger(__name__)
 POLL_S: Final = 0.25
 """Time between two reads at the end of the journal."""
-SPREAD_S: Final = 1.0
+SPREAD_S: Final = 0.25
 """Random time by which followers take over apart."""
 IDENTITY_BYTES: Final = 16
 IDENTITY: Final = "owner"
