@@ -12,7 +12,7 @@ from statistics import median, quantiles
 from typing import Final
 
 from tests.bench import latency
-from tests.bench.journal import groups, publishing, takeovers
+from tests.bench.journal import groups, publishing, shards, takeovers
 from tests.bench.journal.groups import APPEND, COMMIT, LOCAL, RAW, Round
 from tests.bench.journal.places import DirectoryPlace, Place, has_kafka, has_minio, kafka, minio
 from tests.bench.journal.publishing import RECORD_BYTES, Trio
@@ -35,6 +35,7 @@ PROCESSOR_BAR: Final = 0.8
 """Seconds per 10**9 bytes."""
 TAKEOVER_BAR_S: Final = 1.0
 LAG_BAR_S: Final = 2.0
+SHARDS_BAR: Final = 2.6
 
 
 def measure(
@@ -43,6 +44,7 @@ def measure(
     """Measure each engine that is there."""
     place = DirectoryPlace(folder / "journals")
     _measure(place, folder / "directory", rounds=rounds, quick=quick, rows=rows, bars=bars, say=say)
+    _measure_shards(place, folder / "shards", rounds=rounds, quick=quick, rows=rows, bars=bars, say=say)
     if has_minio():
         with minio(folder / "minio") as bucket:
             _measure(bucket, folder / "bucket", rounds=rounds, quick=quick, rows=rows, bars=bars, say=say)
@@ -76,6 +78,29 @@ def _measure(
     shard = takeovers.measure(place, folder, size=PUBLISHED_BYTES[quick], takeovers=TAKEOVERS[quick], say=say)
     rows += rows_of(place, grouped, published, shard)
     bars += bars_of(place, grouped, published, shard)
+
+
+def _measure_shards(
+    place: Place,
+    folder: Path,
+    *,
+    rounds: int,
+    quick: bool,
+    rows: list[Row],
+    bars: list[Bar],
+    say: Callable[[str], None],
+) -> None:
+    """Measure what does not depend on the engine in one place."""
+    folder.mkdir()
+    pairs = []
+    for number in range(rounds):
+        say(f"one shard and three, round {number + 1} of {rounds}")
+        pairs.append(shards.measure(place, folder, size=PUBLISHED_BYTES[quick], number=number))
+    rows += [
+        row_of("publish to one shard", [pair.one for pair in pairs], record_bytes=RECORD_BYTES),
+        row_of("publish to three shards, in turn", [pair.several for pair in pairs], record_bytes=RECORD_BYTES),
+    ]
+    bars.append(Bar("three shards / one, by processor time", median(pair.factor for pair in pairs), SHARDS_BAR))
 
 
 def rows_of(place: Place, grouped: list[Round], published: list[Trio], shard: Found) -> list[Row]:
