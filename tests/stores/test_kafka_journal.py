@@ -114,6 +114,21 @@ def test_a_topic_of_a_shard_is_created_with_a_sync_before_each_confirmation(clus
     assert open_engine(engine.address, creates=False).address == engine.address
 
 
+def test_a_topic_is_created_once_enough_nodes_of_a_kafka_that_starts_have_registered() -> None:
+    cluster = KafkaCluster(Path(tempfile.mkdtemp(prefix="forebay-store-")))
+    *early, late = cluster.nodes
+    try:
+        for node in early:
+            node.launch()
+        for node in early:
+            node.await_ready()
+        late.launch()
+
+        assert open_engine(cluster.url(topic())).durability == "at least 2 of 3 replicas, on disk"
+    finally:
+        cluster.close()
+
+
 def test_a_kafka_that_does_not_answer_is_an_engine_that_is_unreachable() -> None:
     with pytest.raises(
         EngineAway, match=r"kafka://127\.0\.0\.1:1/journal: .*(refused|timed out|Transport|resolve|transport)"

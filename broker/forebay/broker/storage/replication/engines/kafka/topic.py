@@ -40,6 +40,13 @@ CREATED_WITH: Final = {
 Each message is synced before it is confirmed. Segments are small because Kafka frees whole ones only.
 """
 POLL_S: Final = 0.05
+REGISTERS_S: Final = 30.0
+"""Time limit for the nodes of a Kafka that starts to register, so that a topic can have its replicas."""
+
+_REFUSALS: Final = frozenset(
+    {KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.POLICY_VIOLATION, KafkaError.INVALID_CONFIG}
+)
+"""Errors of a topic that Kafka does not create with these settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +96,27 @@ def _described(address: KafkaAddress, admin: AdminClient, timeout_s: float) -> t
 
 def _create(address: KafkaAddress, admin: AdminClient, timeout_s: float) -> None:
     topic = NewTopic(address.topic, 1, REPLICAS_MIN, config=CREATED_WITH)
-    try:
-        admin.create_topics([topic], operation_timeout=timeout_s, request_timeout=timeout_s)[address.topic].result()
-    except KafkaException as error:
-        code = error.args[0].code()
-        if code == KafkaError.TOPIC_ALREADY_EXISTS:
-            return  # by another broker of the shard
-        if code in {KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.POLICY_VIOLATION, KafkaError.INVALID_CONFIG}:
-            raise EngineUnsuitable(
-                f"journal {address}: the topic cannot be created with {REPLICAS_MIN} replicas: {reason_of(error)}"
-            ) from error
-        raise EngineAway(f"{address}: the topic could not be created: {reason_of(error)}") from error
+    ends_at = time.monotonic() + REGISTERS_S
+    while True:
+        try:
+            admin.create_topics([topic], operation_timeout=timeout_s, request_timeout=timeout_s)[address.topic].result()
+        except KafkaException as error:
+            code = error.args[0].code()
+            if code == KafkaError.TOPIC_ALREADY_EXISTS:
+                return  # by another broker of the shard
+            if code != KafkaError.INVALID_REPLICATION_FACTOR or time.monotonic() > ends_at:
+                raise _not_created(address, error) from error
+        else:
+            return
+        time.sleep(POLL_S)  # the nodes of a Kafka that starts register one after the other
+
+
+def _not_created(address: KafkaAddress, error: KafkaException) -> EngineUnsuitable | EngineAway:
+    if error.args[0].code() in _REFUSALS:
+        return EngineUnsuitable(
+            f"journal {address}: the topic cannot be created with {REPLICAS_MIN} replicas: {reason_of(error)}"
+        )
+    return EngineAway(f"{address}: the topic could not be created: {reason_of(error)}")
 
 
 def _settings(address: KafkaAddress, admin: AdminClient, timeout_s: float) -> dict[str, str] | None:
