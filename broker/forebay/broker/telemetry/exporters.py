@@ -27,6 +27,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from forebay.broker.telemetry.exporter_selection import ExporterSelection, ExporterSelectionInvalid, selected_exporters
 from forebay.broker.telemetry.log_export import ExportHandler
+from forebay.broker.telemetry.sampling import following_links
 from forebay.broker.telemetry.series import SEEN_MAX
 
 _log: Final = logging.getLogger(__name__)
@@ -141,6 +142,7 @@ def meter_provider() -> MeterProvider:
 
 def _tracers(names: Sequence[str], resource: Resource, *, at_exit: bool) -> TracerProvider:
     provider = TracerProvider(resource=resource, shutdown_on_exit=at_exit)
+    provider.sampler = following_links(provider.sampler)  # that of the variables; no tracer has it yet
     for name in names:
         provider.add_span_processor(BatchSpanProcessor(_made("traces", name)))
     return provider

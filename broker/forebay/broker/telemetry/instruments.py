@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -59,6 +59,7 @@ class OpenTelemetryInstruments(Instruments):
         self.metrics_url = metrics_url
         """URL of the endpoint for Prometheus, or empty."""
         self._tracer = tracer
+        self._exports = exports
         self._close = close
         self._gauges = Gauges(meter, on_asked=self._asked)
         series = {labels: Series(*labels) for labels in {metric.labels for metric in EVENTS}}
@@ -97,16 +98,18 @@ class OpenTelemetryInstruments(Instruments):
             self._span(sink, entry, place, now_us)
 
     def _span(self, sink: str, entry: Entry, place: Mapping[str, str], now_us: int) -> None:
+        # A sampler decides by the links at the start. Parsing them costs each page: others are added where it samples.
+        is_linked = self._exports and any(part.traceparent.endswith(_SAMPLED) for part in entry.parts)
         span = self._tracer.start_span(
             f"buffer {sink}",
             kind=SpanKind.INTERNAL,
             attributes={**attributes(place), "messaging.batch.message_count": entry.count},
+            links=[trace.Link(context) for context in _contexts(entry)] if is_linked else None,
             start_time=entry.accepted_at_us * 1_000,
         )
-        if span.is_recording():
-            for part in entry.parts:
-                if (context := _context(part)) is not None:
-                    span.add_link(context)
+        if span.is_recording() and not is_linked:
+            for context in _contexts(entry):
+                span.add_link(context)
         span.end(end_time=max(now_us, entry.accepted_at_us) * 1_000)
 
     def sink_measured(self, sink: str, measure: SinkMeasure) -> None:
@@ -130,11 +133,14 @@ def _instrument(meter: Meter, metric: Metric) -> Callable[..., None]:
     ).record
 
 
-def _context(part: PagePart) -> trace.SpanContext | None:
-    if not part.traceparent:
-        return None
-    context = trace.get_current_span(_PROPAGATOR.extract({"traceparent": part.traceparent})).get_span_context()
-    return context if context.is_valid else None
+def _contexts(entry: Entry) -> Iterator[trace.SpanContext]:
+    """Yield the contexts of the publishers of a page."""
+    for part in entry.parts:
+        if part.traceparent:
+            extracted = _PROPAGATOR.extract({"traceparent": part.traceparent})
+            context = trace.get_current_span(extracted).get_span_context()
+            if context.is_valid:
+                yield context
 
 
 def instruments(settings: BrokerSettings, *, instance: str = "") -> OpenTelemetryInstruments:

@@ -11,6 +11,7 @@ from urllib.request import urlopen
 import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.trace import Link, SpanContext, TraceFlags
 
 from forebay.broker.telemetry.exporter_selection import ExporterSelection, ExporterSelectionInvalid
 from forebay.broker.telemetry.exporters import (
@@ -136,6 +137,20 @@ def test_providers_by_name_export_only_what_was_asked_for() -> None:
     assert tracers.resource.attributes["service.name"] == "forebay-client"
     tracers.shutdown()
     meters.shutdown()
+
+
+def test_a_span_that_is_linked_to_a_sampled_one_is_exported_at_any_ratio(variables: pytest.MonkeyPatch) -> None:
+    variables.setenv("OTEL_TRACES_SAMPLER", "parentbased_traceidratio")
+    variables.setenv("OTEL_TRACES_SAMPLER_ARG", "0")
+    exporters, by_name = export(NOTHING, service="a"), tracer_provider()
+    sampled = Link(SpanContext(7, 9, is_remote=True, trace_flags=TraceFlags(TraceFlags.SAMPLED)))
+
+    for tracers in (exporters.tracers, by_name):
+        tracer = tracers.get_tracer("test")
+        assert tracer.start_span("deliver", links=[sampled]).is_recording()
+        assert not tracer.start_span("deliver").is_recording()
+    exporters.close()
+    by_name.shutdown()
 
 
 @pytest.mark.slow

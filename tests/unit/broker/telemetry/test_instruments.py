@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 from opentelemetry.trace import SpanKind
 
 from forebay.broker.core.delivery.lane import Answer
@@ -30,6 +31,7 @@ from forebay.broker.storage.store.memory import MemoryStore
 from forebay.broker.telemetry import series
 from forebay.broker.telemetry.exporter_selection import ExporterSelectionInvalid
 from forebay.broker.telemetry.instruments import OpenTelemetryInstruments, instruments
+from forebay.broker.telemetry.sampling import following_links
 from forebay.broker.telemetry.series import SERIES_MAX
 from tests.support.brokers.running import Hand, begin, move, running
 from tests.support.brokers.taker import Taker
@@ -124,6 +126,25 @@ async def test_a_delivered_page_has_a_span_from_accepted_to_delivered_linked_to_
         "messaging.consumer.group.name": "default",
         "messaging.batch.message_count": 2,
     }
+
+
+@pytest.mark.parametrize(("flags", "spans"), [("01", 1), ("03", 1), ("00", 0)])
+async def test_the_span_of_a_page_is_sampled_by_its_publisher(flags: str, spans: int, seen: Observed) -> None:
+    seen.tracers.sampler = following_links(ParentBased(TraceIdRatioBased(0.0)))
+    async with observed(seen) as (_, buffer):
+        await append(buffer, b"a", traceparent=TRACE.format(7, 9)[:-2] + flags)
+        await taken(Hand(buffer.subscription("")))
+
+    assert [[link.context.span_id for link in span.links] for span in seen.spans()] == [[9]] * spans
+
+
+async def test_a_page_is_linked_to_its_publisher_whose_span_is_not_sampled(seen: Observed) -> None:
+    async with observed(seen) as (_, buffer):
+        await append(buffer, b"a", traceparent=TRACE.format(7, 9)[:-2] + "00")
+        await taken(Hand(buffer.subscription("")))
+
+    [span] = seen.spans()
+    assert [link.context.span_id for link in span.links] == [9]
 
 
 async def test_the_link_to_the_publisher_outlives_the_broker(seen: Observed) -> None:
