@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from opentelemetry import metrics, trace
-from opentelemetry.trace import SpanKind, Status, StatusCode
+from opentelemetry.trace import SpanKind, StatusCode
 
 from forebay.deliver.outcome import Delivered, Retry
 
@@ -116,7 +116,7 @@ class Instruments:
         if isinstance(outcome, Retry):
             self._retries.add(1, attributes)
         span.set_attributes(error)
-        span.set_status(Status(StatusCode.ERROR, outcome.reason))
+        span.set_status(StatusCode.ERROR)  # without the reason: it has text of the target, which may quote a record
         self._duration.record(elapsed_s, {**attributes, **error})
 
     def _attributes(self, partition: int) -> dict[str, str]:

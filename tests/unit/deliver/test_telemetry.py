@@ -7,7 +7,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import set_span_in_context
+from opentelemetry.trace import StatusCode, set_span_in_context
 
 from forebay.deliver import Batch, BatchLimits, Delivered, Outcome, Reject, Retry
 from forebay.deliver.dispatcher import Dispatcher
@@ -89,7 +89,17 @@ def test_a_send_is_a_child_of_its_delivery_and_is_current_while_the_target_works
     assert send.parent is not None
     assert send.attributes is not None
     assert send.parent.span_id == parent.get_span_context().span_id
-    assert send.status.description == "HTTP 503"
     assert send.attributes["error.type"] == "retry"
     assert send.attributes["messaging.destination.partition.id"] == "3"
     assert send.attributes["messaging.batch.message_count"] == 2
+
+
+def test_the_reason_of_a_target_is_in_no_span() -> None:
+    observed = Observed(lambda _: Reject("payload-4711 is no order", delivered=3, exact=True))
+
+    observed.dispatcher.deliver(MemoryDelivery(records(4)))
+
+    [send] = observed.spans()
+    assert send.attributes is not None
+    assert (send.attributes["error.type"], send.status.status_code) == ("reject", StatusCode.ERROR)
+    assert "payload-4711" not in send.to_json()
