@@ -22,7 +22,8 @@ from forebay.cli import run
 from forebay.cli.exits import ExitCode
 from forebay.client import Client, ReplayedRecord
 from tests.support.calls.eventually import until
-from tests.support.stores.server import ROOT, TOOLS, free_port, required
+from tests.support.processes.server import ROOT, TOOLS
+from tests.support.stores.server import free_port, required
 
 FOLDER: Final = ROOT / "compose" / "fleet"
 SERVICES: Final[dict[str, dict[str, Any]]] = yaml.safe_load((FOLDER / "compose.yaml").read_text(encoding="utf-8"))[

@@ -14,9 +14,9 @@ import obstore
 from forebay.broker.storage.object_stores import open_objects
 from forebay.broker.storage.replication.engines.addresses import open_engine
 from tests.bench.journal.raw import Messages, Objects, Raw
+from tests.support.processes.server import TOOLS
 from tests.support.stores.kafka import JARS, KafkaCluster
 from tests.support.stores.minio import MinioServer
-from tests.support.stores.server import TOOLS
 
 
 class Place(Protocol):

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from tests.support.stores.server import TOOLS, StoreServer, answers, required
+from tests.support.processes.server import TOOLS
+from tests.support.stores.server import StoreServer, answers, required
 
 ACCOUNT = "billing"
 CONTAINER = "positions"

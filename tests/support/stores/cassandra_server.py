@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from tests.support.stores.server import TOOLS, StoreServer, answers, free_port, required
+from tests.support.processes.server import TOOLS
+from tests.support.stores.server import StoreServer, answers, free_port, required
 
 PASSWORD: Final = "cassandra-secret-1"
 ROLE: Final = "billing"

@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from tests.support.stores.server import ROOT, TOOLS, StoreServer, answers, required
+from tests.support.processes.server import ROOT, TOOLS
+from tests.support.stores.server import StoreServer, answers, required
 
 BUCKET: Final = "positions"
 

@@ -18,9 +18,10 @@ from typing import Final
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from tests.support.calls.eventually import until
+from tests.support.processes.server import START_S, TOOLS
 from tests.support.proxies.group import ProxyGroup
 from tests.support.proxies.tcp import TcpProxy
-from tests.support.stores.server import START_S, TOOLS, StoreServer, answers, free_port, required
+from tests.support.stores.server import StoreServer, answers, free_port, required
 
 JARS: Final = TOOLS / "kafka"
 NODES: Final = 3

@@ -7,7 +7,8 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.support.stores.server import TOOLS, StoreServer, answers, required
+from tests.support.processes.server import TOOLS
+from tests.support.stores.server import StoreServer, answers, required
 
 BUCKET = "positions"
 
