@@ -44,6 +44,8 @@ MINIO_VERSION := v0.0.0-20260212201848-7aac2a2c5b7c
 AZURITE_VERSION := 3.37.0
 FAKE_GCS_VERSION := v1.56.1
 CASSANDRA_VERSION := 5.0.5
+# The Prometheus of compose/compose.yaml, 3.16.0; those of collector and Jaeger are in tests/observability.
+PROMETHEUS_VERSION := v0.316.0
 
 # The interpreter that creates the environments; name another with make PYTHON=python3.12.
 export PYTHON ?=
@@ -53,7 +55,7 @@ export PYTHON ?=
 MKDOCS = { said=$$(NO_MKDOCS_2_WARNING=true $(BIN)/python -m mkdocs build --strict 2>&1) || { echo "$$said" >&2; exit 1; }; }
 
 .PHONY: help venv demo docs test test-browser test-deploy test-go test-observability test-stores quick coverage check release format proto proto-baseline lock bench bench-peers bench-spark fault fault-backup fault-client fault-disk fault-fleet fault-mass fault-positions fault-postgresql fault-shard fault-spark fuzz soak \
-	spark-versions compose-test grpcurl stores clean clean-all java
+	spark-versions compose-test grpcurl stores observability clean clean-all java
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -163,9 +165,8 @@ test-deploy: venv .tools/helm/$(HELM_VERSION)/helm .tools/deploy/.installed ## l
 	$(BIN)/python -m pip install --quiet --require-hashes --upgrade --target .tools/browser -r tests/browser/requirements.lock
 	touch $@
 
-test-observability: venv ## test the alert rules and the dashboard with a real Prometheus that scrapes a real broker
-	@.ci/need prometheus
-	$(BIN)/python -m pytest tests/observability $(PYTEST_ARGS)
+test-observability: java venv observability ## test dashboard, alerts and the trace of a record with a real Prometheus, collector and Jaeger, which it builds first where Go is there
+	@$(BIN)/python -m pytest -n 2 --dist loadfile tests/observability $(PYTEST_ARGS)
 
 # Three processes: each more collects all tests first, which takes 4 s of a processor.
 quick: venv ## run the fast unit and contract tests, in less than a minute on two cores
@@ -319,6 +320,28 @@ stores:
 	}
 	! .ci/need maven "to fetch the jars of Kafka" || $(MAKE) --no-print-directory .tools/kafka/.installed
 	.ci/need java && .ci/need postgresql || true
+
+# What builds nothing says why; its tests are then skipped, and in CI they fail.
+observability:
+	@! .ci/need go "to build Prometheus, the OpenTelemetry Collector and Jaeger" || \
+		$(MAKE) --no-print-directory --silent .tools/observability/{collector,jaeger,prometheus}
+
+.tools/observability/collector: tests/observability/collector/main.go tests/observability/collector/go.mod
+	@echo "forebay: building the OpenTelemetry Collector into .tools/observability (a few minutes)"
+	cd $(<D) && GOFLAGS=-modcacherw go build -p 2 -o "$(CURDIR)/$@" .
+	touch "$(CURDIR)/$@"
+
+.tools/observability/jaeger: tests/observability/jaeger/go.mod
+	@echo "forebay: building Jaeger into .tools/observability (a few minutes)"
+	cd $(<D) && GOFLAGS=-modcacherw go build -p 2 -o "$(CURDIR)/$@" github.com/jaegertracing/jaeger/cmd/jaeger
+	touch "$(CURDIR)/$@"
+
+# Without the services that it could discover targets in: half of the code.
+.tools/observability/prometheus: Makefile
+	@echo "forebay: building Prometheus $(PROMETHEUS_VERSION) into .tools/observability (a few minutes)"
+	GOBIN="$(CURDIR)/$(@D)" GOFLAGS=-modcacherw go install -p 2 -tags remove_all_sd \
+		github.com/prometheus/prometheus/cmd/{prometheus,promtool}@$(PROMETHEUS_VERSION)
+	touch $@
 
 clean: ## remove what builds, tests and runs left behind
 	@rm -rf dist build bench-results .forebay .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse metastore_db

@@ -122,7 +122,7 @@ def test_every_pipeline_of_the_collector_uses_what_is_defined() -> None:
 
 def test_prometheus_takes_what_the_collector_sends_and_scrapes_the_port_of_the_broker() -> None:
     compose = yaml.safe_load((FOLDER.parent / "compose.yaml").read_text(encoding="utf-8"))["services"]
-    exporter = document("collector.yaml")["exporters"]["otlphttp/prometheus"]
+    exporter = document("collector.yaml")["exporters"]["otlp_http/prometheus"]
     [scrape] = document("prometheus.yaml")["scrape_configs"]
     [target] = scrape["static_configs"][0]["targets"]
 
@@ -132,3 +132,33 @@ def test_prometheus_takes_what_the_collector_sends_and_scrapes_the_port_of_the_b
     assert settings["FOREBAY_METRICS_LISTEN"].rpartition(":")[2] == target.rpartition(":")[2]
     names = {"metrics_listen": "FOREBAY_METRICS_LISTEN", "metrics_allow_anonymous": "FOREBAY_METRICS_ALLOW_ANONYMOUS"}
     assert load(from_environment=False, **{name: settings[variable] for name, variable in names.items()}).metrics_listen
+
+
+def version(pattern: str, file: str) -> tuple[int, ...]:
+    """Return the version that a pattern finds in a file of the repository, once."""
+    [found] = re.findall(pattern, (FOLDER.parents[1] / file).read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return tuple(map(int, found.split(".")))
+
+
+def test_the_servers_of_compose_are_those_that_are_tested() -> None:
+    compose = "compose/compose.yaml"
+    collector = version(r"go\.opentelemetry\.io/collector/otelcol v([\d.]+)$", "tests/observability/collector/go.mod")
+    _, jaeger, jaeger_patch = version(
+        r"github\.com/jaegertracing/jaeger v([\d.]+)\b", "tests/observability/jaeger/go.mod"
+    )
+    _, prometheus, prometheus_patch = version(r"^PROMETHEUS_VERSION := v([\d.]+)$", "Makefile")
+
+    assert version(r"opentelemetry-collector:([\d.]+)", compose) == collector
+    # Release 2.N is version 1.N+63 of its module; Prometheus 3.N is version 0.300+N.
+    assert version(r"jaegertracing/jaeger:([\d.]+)", compose) == (2, jaeger - 63, jaeger_patch)
+    assert version(r"prom/prometheus:v([\d.]+)", compose) == (3, prometheus - 300, prometheus_patch)
+
+
+def test_the_images_of_the_example_are_those_of_compose() -> None:
+    compose = dict(re.findall(r"\$\{(\w+_IMAGE):-([^}]+)\}", (FOLDER.parent / "compose.yaml").read_text("utf-8")))
+    example = dict(
+        re.findall(r"^#(\w+_IMAGE)=(.+)$", (FOLDER.parents[1] / ".env.example").read_text("utf-8"), re.MULTILINE)
+    )
+
+    assert {"PROMETHEUS_IMAGE", "GRAFANA_IMAGE", "JAEGER_IMAGE", "COLLECTOR_IMAGE"} <= set(compose)
+    assert example.items() >= compose.items()

@@ -14,7 +14,9 @@ import yaml
 from compose.observability.dashboard import queries
 
 from forebay.client import Client, Record, SinkFull, Stage
-from tests.observability.conftest import SHIPPED, Prometheus, tool, until
+from tests.observability.conftest import until
+from tests.support.telemetry.prometheus import Prometheus
+from tests.support.telemetry.tools import SHIPPED, tool
 
 VARIABLES: Final = {
     "$__rate_interval": "10s",

@@ -30,6 +30,12 @@ class Span:
     """(trace id, span id)."""
 
     attributes: dict[str, Any]
+    start_ns: int
+    end_ns: int
+    """Times of the clock."""
+
+    message: str
+    """Description of its status."""
 
     @property
     def context(self) -> tuple[bytes, bytes]:
@@ -103,6 +109,11 @@ class Receiver(
         """The spans of a name, once there are so many."""
         return self._await(lambda: [span for span in self._spans if span.name == name], count)
 
+    def all_spans(self) -> list[Span]:
+        """Every span that came so far."""
+        with self._news:
+            return list(self._spans)
+
     def event(self, text: str) -> Event:
         """The first log event that begins so, once there is one."""
 
@@ -150,6 +161,9 @@ def _spans(request: Any) -> Iterator[Span]:
                     parent_id=span.parent_span_id,
                     links=frozenset((link.trace_id, link.span_id) for link in span.links),
                     attributes=_attributes(span.attributes),
+                    start_ns=span.start_time_unix_nano,
+                    end_ns=span.end_time_unix_nano,
+                    message=span.status.message,
                 )
 
 
