@@ -144,6 +144,8 @@ def _headers(
     """
 
     def header_at(position: int) -> Header | RecordDamaged | None:
+        if stop.is_set():
+            raise TrimStopped("the trim was stopped")
         begin = engine.peek(position)
         try:
             return decode_header(begin) if begin is not None else None
@@ -151,8 +153,6 @@ def _headers(
             return damage
 
     for window in _windows(positions):
-        if stop.is_set():
-            raise TrimStopped("the trim was stopped")
         yield from zip(window, pool.map(header_at, window), strict=True)
 
 

@@ -178,6 +178,7 @@ class Follower:
     def _take_over(self) -> Owner | None:
         """Fence the owner; returns None if another follower was first, or the owner is not silent after all."""
         began, epoch = self._clock(), self._reader.place.epoch
+        self._upkeep.stop("the broker takes over")  # the takeover does not wait for it until it owns the journal
         self._file.write_bytes(self._identity)
         owner = take_over(
             self._reader, self._read, self._identity, self._takeover.endpoint, self._clock, self._has_no_owner

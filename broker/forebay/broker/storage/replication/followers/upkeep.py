@@ -51,6 +51,8 @@ class Upkeep:
         self._running: Future[None] | None = None
         self._job: CheckpointJob | None = None
         self._is_prepared = False
+        self._cause = ""
+        """Why the checkpoint in progress is given up; also where its job is not there yet."""
         self._check_at = clock()
         self._bulk = _hull(replica.store.deleted_bulk())
         self._small: Span | None = None
@@ -87,6 +89,7 @@ class Upkeep:
             return
         if not self._begin_release() and self._checkpoints is not None and self._clock() >= self._check_at:
             self._check_at = self._clock() + CHECK_S
+            self._cause = ""
             self._running = self._thread.submit(self._prepare, self._checkpoints)
 
     def _prepare(self, checkpoints: CheckpointSource) -> None:
@@ -95,6 +98,8 @@ class Upkeep:
             if not checkpoints.is_due():
                 return
             self._job = checkpoints.job()
+            if self._cause:  # `stop` may have found no job
+                return
             self._job.prepare()
         except CheckpointFailed as failure:
             self._fail(failure)
@@ -156,14 +161,19 @@ class Upkeep:
             except StoreError as failure:
                 _log.error("space of pages was not released family=%s cause=%s", family, failure)
 
-    def finish(self) -> None:
-        """Give a checkpoint up, and release the space of all pages that are deleted by now."""
-        self._stop("the broker takes over")
-        self._begin_release()
-
-    def _stop(self, cause: str) -> None:
+    def stop(self, cause: str) -> None:
+        """Give a checkpoint up that is in progress. Does not wait for its end; the next one begins later."""
+        self._cause = cause
         if self._job is not None:
             self._job.stop(cause)
+
+    def finish(self) -> None:
+        """Give a checkpoint up, and release the space of all pages that are deleted by now."""
+        self._end("the broker takes over")
+        self._begin_release()
+
+    def _end(self, cause: str) -> None:
+        self.stop(cause)
         if self._running is not None:
             wait([self._running])
         if self._job is not None:
@@ -172,7 +182,7 @@ class Upkeep:
 
     def close(self) -> None:
         """End the work in progress, and the thread."""
-        self._stop("the broker stops")
+        self._end("the broker stops")
         self._thread.shutdown()
 
 

@@ -9,7 +9,13 @@ import pytest
 
 from forebay.broker.storage.backup.manifest import Manifest, Piece
 from forebay.broker.storage.replication.checkpoints.mark import Mark, Marks
-from forebay.broker.storage.replication.checkpoints.trim import RecordMissing, TrimStopped, sweep, trim
+from forebay.broker.storage.replication.checkpoints.trim import (
+    PEEKS_AT_ONCE,
+    RecordMissing,
+    TrimStopped,
+    sweep,
+    trim,
+)
 from forebay.broker.storage.replication.engine import EngineAway
 from forebay.broker.storage.replication.engines.memory import MemoryEngine, MemoryTarget
 from forebay.broker.storage.replication.followers.takeover import take_over as contend
@@ -213,6 +219,32 @@ def test_a_trim_stops_when_it_is_asked_to_and_changes_nothing_then(engine: Memor
         trim(engine, ReaderPosition(), Mark(0, "0-x", 2, 1, "", 1, 0), stop)
 
     assert engine.records == before
+
+
+class StoppingEngine(MemoryEngine):
+    """Sets a stop at a request for a header."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stop, self.peeks = threading.Event(), 0
+
+    def peek(self, position: int) -> bytes | None:
+        """See ``Engine.peek``."""
+        self.peeks += 1
+        self.stop.set()
+        return super().peek(position)
+
+
+def test_a_trim_that_is_stopped_asks_for_no_further_record() -> None:
+    engine = StoppingEngine()
+    with closing(take_over(engine, b"a")) as owner:
+        for number in range(10 * PEEKS_AT_ONCE):
+            owner.append(batch_of(number))
+
+    with pytest.raises(TrimStopped):
+        trim(engine, ReaderPosition(), Mark(0, "0-x", 10 * PEEKS_AT_ONCE, 1, "", 1, 0), engine.stop)
+
+    assert 1 <= engine.peeks <= PEEKS_AT_ONCE
 
 
 def test_a_record_that_something_else_has_deleted_is_named(engine: MemoryEngine) -> None:
