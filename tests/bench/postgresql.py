@@ -96,7 +96,7 @@ def _server(folder: Path) -> Iterator[PostgresqlServer]:
     place = folder / "postgresql"
     place.mkdir()
     folder.chmod(0o755)  # the server runs as another user where this is root
-    server = PostgresqlServer(place)
+    server = PostgresqlServer(place, settings=())
     try:
         server.start()
         yield server

@@ -7,7 +7,7 @@ import pwd
 import shutil
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -31,8 +31,10 @@ class PostgresqlServer(StoreServer):
     sockets: Path
     """Folder of its Unix-domain socket."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, settings: Sequence[str] = ("shared_buffers=16MB",)) -> None:
+        """``settings`` are those that differ from the defaults of PostgreSQL."""
         super().__init__(folder)
+        self._settings = settings
         secret = folder / "password"
         secret.write_text(PASSWORD)
         self.sockets = folder / "Sockets"
@@ -61,7 +63,8 @@ class PostgresqlServer(StoreServer):
     def command(self) -> list[str]:
         return [
             *(program("postgres"), "-D", "data", "-p", str(self.port), "-h", "127.0.0.1"),
-            *("-c", f"unix_socket_directories={self.sockets}", "-c", "shared_buffers=16MB", "-c", "max_connections=60"),
+            *("-c", f"unix_socket_directories={self.sockets}", "-c", "max_connections=60"),
+            *(word for setting in self._settings for word in ("-c", setting)),
         ]
 
     def is_ready(self) -> bool:
