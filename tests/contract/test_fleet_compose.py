@@ -114,12 +114,25 @@ def test_the_file_that_the_publisher_runs_is_mounted() -> None:
     assert (target, mode) == (SERVICES["publisher"]["command"][1], "ro")
 
 
+def test_the_guide_names_the_project_because_the_environment_file_of_the_root_names_another() -> None:
+    root = (FOLDER.parents[1] / ".env").read_text(encoding="utf-8")
+    [other] = re.findall(r"^COMPOSE_PROJECT_NAME=(\S+)$", root, flags=re.MULTILINE)
+    exported = re.findall(r"export COMPOSE_FILE=(\S+) COMPOSE_PROJECT_NAME=(\S+)$", HOW_TO + TEXT, flags=re.MULTILINE)
+    [(file, name)] = set(exported)
+
+    assert len(exported) == 2
+    assert name != other
+    assert (FOLDER.parents[1] / file).samefile(FOLDER / "compose.yaml")
+    assert "name" not in DOCUMENT, "Compose 1.29 refuses it"
+    assert re.findall(r"docker volume rm (\S+)", HOW_TO) == [f"{name}_b1-data"]
+
+
 def test_the_comment_has_every_variable() -> None:
-    comment = TEXT.partition("\nname:")[0]
+    comment = TEXT.partition("\nx-common:")[0]
     used = set(re.findall(r"\$\{([A-Z_]+):-", TEXT))
 
     assert used
-    assert set(re.findall(r"\b[A-Z]+_[A-Z_]+\b", comment)) == used
+    assert set(re.findall(r"\b[A-Z]+_[A-Z_]+\b", comment)) == used | {"COMPOSE_FILE", "COMPOSE_PROJECT_NAME"}
 
 
 def test_the_how_to_ends_every_part_that_it_names_and_starts_it_again() -> None:
