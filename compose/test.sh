@@ -8,7 +8,9 @@
 # COMPOSE=…           the compose command ("docker compose" where there is one, else docker-compose)
 # KEEP_IMAGES=1       keep the images for the next run
 # OUTAGE_S=20         seconds without the database
-# DOCKER, BASE_IMAGE, BROKER_EXTRAS, CA_BUNDLE, BUILD_NETWORK: see compose/build
+# PATIENCE_S=600      seconds after which what is waited for is a failure: a busy machine takes minutes to start Spark
+# DOCKER, BASE_IMAGE, BROKER_EXTRAS, CA_BUNDLE, BUILD_NETWORK: see compose/build. Where BASE_IMAGE is not given and no registry
+# has its default, compose/base makes one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,6 +21,7 @@ BROKER_MB_MAX=250 # of its image, without further extras
 
 DOCKER=${DOCKER:-docker}
 OUTAGE_S=${OUTAGE_S:-20}
+PATIENCE_S=${PATIENCE_S:-600}
 command -v "$DOCKER" >/dev/null || lack "$DOCKER was not found; install a container engine, or name its command with DOCKER."
 "$DOCKER" version >/dev/null 2>&1 || lack "the container engine does not answer; start it (for example: systemctl start docker)."
 if [ -z "${COMPOSE:-}" ]; then
@@ -38,12 +41,14 @@ export COMPOSE_PROFILES="" OTEL_EXPORTER_OTLP_ENDPOINT=""
 images=(broker deliver spark db)
 services=(broker db deliverer spark)
 compose() { $COMPOSE -f compose/compose.yaml "$@"; }
-container() { compose ps -q "$1"; }
+container() { compose ps --all --quiet "$1"; }
+is_there() { "$DOCKER" image inspect "$1" >/dev/null 2>&1; }
 
-# What there is of this run: containers, volumes, networks.
+# What there is of this run, also stopped: containers, volumes, networks.
+label="label=com.docker.compose.project=$COMPOSE_PROJECT_NAME"
+containers() { "$DOCKER" ps --all --filter "$label" --format '{{.Names}}'; }
 left() {
-    local label="label=com.docker.compose.project=$COMPOSE_PROJECT_NAME"
-    "$DOCKER" ps --all --filter "$label" --format '{{.Names}}'
+    containers
     "$DOCKER" volume ls --filter "$label" --format '{{.Name}}'
     "$DOCKER" network ls --filter "$label" --format '{{.Name}}'
 }
@@ -54,10 +59,10 @@ clean_up() {
     if [ "$code" -ne 0 ]; then
         say "failed ($code); the last log lines of each container:"
         compose logs --no-color --tail=15 || true
-        for service in "${services[@]}"; do
-            say "health of $service:"
-            "$DOCKER" inspect --format '{{.State.Status}} {{with .State.Health}}{{.Status}}{{range .Log}}
-  {{.End}} exit {{.ExitCode}} {{.Output}}{{end}}{{end}}' "$(container "$service")" || true
+        for name in $(containers); do
+            say "health of $name:"
+            "$DOCKER" inspect --format '{{.State.Status}}, exit {{.State.ExitCode}}{{with .State.Health}}, {{.Status}}{{range .Log}}
+  {{.End}} exit {{.ExitCode}} {{.Output}}{{end}}{{end}}' "$name" || true
         done
     fi
     say "tearing everything down"
@@ -76,12 +81,11 @@ clean_up() {
 trap clean_up EXIT
 trap 'exit 130' INT TERM
 
-# Waits until a container is what is asked for, at most so many seconds.
 wait_healthy() {
-    local id state until=$((SECONDS + $2))
+    local id state until=$((SECONDS + PATIENCE_S))
     while id=$(container "$1"); state=$("$DOCKER" inspect --format '{{.State.Health.Status}}' "$id" 2>/dev/null || true)
         [ "$state" != healthy ]; do
-        [ $SECONDS -lt $until ] || lack "$1 is ${state:-not there} after $2 s"
+        [ $SECONDS -lt $until ] || lack "$1 is ${state:-not there} after $PATIENCE_S s"
         sleep 1
     done
     say "$1 is healthy"
@@ -91,9 +95,9 @@ rows() { compose exec -T db psql --host=127.0.0.1 --dbname=readings --tuples-onl
 waiting() { compose exec -T broker forebay lag readings -o json | grep -o '"records": *[0-9]*' | awk -F: '{ n += $2 } END { print n + 0 }'; }
 
 wait_rows() {
-    local found until=$((SECONDS + $2))
+    local found until=$((SECONDS + PATIENCE_S))
     while found=$(rows || true); [ "${found:-0}" -le "$1" ]; do
-        [ $SECONDS -lt $until ] || lack "the table has ${found:-no} rows after $2 s, more than $1 were expected"
+        [ $SECONDS -lt $until ] || lack "the table has ${found:-no} rows after $PATIENCE_S s, more than $1 were expected"
         sleep 1
     done
     say "the table has $found rows"
@@ -104,11 +108,19 @@ kill_broker() {
     "$DOCKER" kill --signal KILL "$broker" >/dev/null
     sleep 2
     "$DOCKER" start "$broker" >/dev/null
-    wait_healthy broker 60
+    wait_healthy broker
 }
 
 compose config --quiet
-say "building on ${BASE_IMAGE:-python:3.12-slim} (some minutes the first time)"
+if [ -z "${BASE_IMAGE:-}" ]; then
+    export BASE_IMAGE=python:3.12-slim
+    if ! is_there "$BASE_IMAGE" && ! "$DOCKER" pull --quiet "$BASE_IMAGE" >/dev/null; then
+        export BASE_IMAGE=debian-python:bookworm
+        say "no registry answers; building on Debian's packages"
+        is_there "$BASE_IMAGE" || compose/base "$BASE_IMAGE"
+    fi
+fi
+say "building on $BASE_IMAGE (some minutes the first time)"
 compose/build "${images[@]}"
 "$DOCKER" run --rm --entrypoint /bin/sh "forebay-broker:$FOREBAY_TAG" -c \
     '[ -z "$(find / -xdev \( -name libjvm.so -o -name "*.jar" -o -name pyspark \) -print -quit 2>/dev/null)" ]' ||
@@ -125,8 +137,8 @@ compose up --detach --no-build
 broker=$(container broker)
 db=$(container db)
 network=$("$DOCKER" inspect --format '{{range $name, $_ := .NetworkSettings.Networks}}{{$name}}{{end}}' "$db")
-for service in "${services[@]}"; do wait_healthy "$service" 180; done
-wait_rows 0 60
+for service in "${services[@]}"; do wait_healthy "$service"; done
+wait_rows 0
 
 say "the database is cut off for $OUTAGE_S s"
 held=$(rows)
@@ -142,7 +154,7 @@ say "the database is back; $behind records wait for it"
 
 sleep 2
 kill_broker
-wait_rows "$held" 120
+wait_rows "$held"
 
 say "the database is stopped"
 compose stop db >/dev/null 2>&1
@@ -150,12 +162,12 @@ compose stop db >/dev/null 2>&1
 "$DOCKER" start "$(container deliverer)" >/dev/null
 sleep 5
 compose start db >/dev/null 2>&1
-wait_healthy db 60
-wait_rows "$(rows)" 120
+wait_healthy db
+wait_rows "$(rows)"
 
 say "stopping the job"
 compose stop spark >/dev/null 2>&1
-written=$(compose logs --no-color --tail=5 spark | sed -n 's/.*{"ticks": \([0-9]*\)}.*/\1/p' | tail -n 1)
+written=$(compose logs --no-color --tail=50 spark | sed -n 's/.*{"ticks": \([0-9]*\)}.*/\1/p' | tail -n 1)
 [ -n "$written" ] || lack "the job did not say how far it came"
 say "the job has written all readings of $written ticks; comparing"
-compose exec -T deliverer python /opt/forebay/compose/check.py --db postgresql://db/readings --table readings --sink readings --ticks "$written"
+compose exec -T deliverer python /opt/forebay/compose/check.py --db postgresql://db/readings --table readings --sink readings --ticks "$written" --wait-s "$PATIENCE_S"

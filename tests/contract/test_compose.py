@@ -157,11 +157,49 @@ def test_one_default_for_what_the_images_are_built_on() -> None:
     others = [
         found
         for name in ("compose.yaml", "build", "test.sh")
-        for found in re.findall(r"\$\{BASE_IMAGE:-([^}]*)\}", (COMPOSE / name).read_text(encoding="utf-8"))
+        for found in re.findall(r"BASE_IMAGE(?::-|=)(python:[^}\s]*)", (COMPOSE / name).read_text(encoding="utf-8"))
     ]
 
     assert len(others) == 3
     assert set(others) == {default}
+
+
+def test_the_base_image_without_a_registry_has_one_name() -> None:
+    [name] = re.findall(r"^name=\$\{1:-(\S+)\}$", (COMPOSE / "base").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    others = [
+        found
+        for file in ("test.sh", "README.md")
+        for found in re.findall(r"BASE_IMAGE=(debian-\S+)", (COMPOSE / file).read_text(encoding="utf-8"))
+    ]
+
+    assert len(others) == 2
+    assert set(others) == {name}
+
+
+def test_a_base_image_that_cannot_be_made_says_what_is_missing(tmp_path: Path) -> None:
+    made = subprocess.run(
+        ["/bin/bash", str(COMPOSE / "base")], env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False
+    )
+
+    assert made.returncode == 2
+    assert "apt install mmdebstrap" in made.stderr
+
+
+def test_no_image_keeps_the_packages_that_it_has_installed() -> None:
+    installing = re.findall(r"^RUN (.*apt-get install(?:.*\\\n)*.*)$", DOCKERFILE, flags=re.MULTILINE)
+
+    assert len(installing) == 2
+    for command in installing:
+        assert "apt-get clean" in command
+        assert "/var/lib/apt/lists/*" in command
+
+
+def test_the_test_of_the_containers_asks_for_those_that_have_ended_too() -> None:
+    asked = re.findall(r"(?:compose|\"\$DOCKER\") ps (.*)", (COMPOSE / "test.sh").read_text(encoding="utf-8"))
+
+    assert len(asked) == 2
+    for options in asked:
+        assert options.startswith("--all ")
 
 
 def test_the_broker_is_open_to_this_machine_alone() -> None:
