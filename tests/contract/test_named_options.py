@@ -15,8 +15,8 @@ from forebay.cli.app import app
 ROOT: Final = Path(__file__).resolve().parents[2]
 PLACES: Final = ("*.md", "docs/**/*.md", "broker/**/*.md", "client/**/*.md", "compose/**/*.md")
 
-FOREIGN: Final = frozenset({"--archives", "--files", "--json", "--py-files"})
-"""Options that documents name alone: of Spark, and one that the changes say is gone."""
+FOREIGN: Final = frozenset({"--archives", "--enable-feature", "--files", "--json", "--py-files"})
+"""Options that documents name alone: of Spark and Prometheus, and one that the changes say is gone."""
 
 OPTION: Final = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 COMMAND: Final = re.compile(r"(?:^|[(`;|&]|\$\(|\s)forebay ([a-z][^`|;&)#]*)")
