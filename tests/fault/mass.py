@@ -194,7 +194,7 @@ async def not_reading(endpoint: str, count: int) -> AsyncIterator[None]:
 
 
 def channel_of(endpoint: str, number: int) -> grpc.aio.Channel:
-    """Return a channel with a connection of its own, which takes in nothing unasked."""
+    """Return a channel with a connection of its own, with a small window."""
     return grpc.aio.insecure_channel(endpoint, options=[*NARROW, ("grpc.channel_id", number)])
 
 

@@ -33,7 +33,7 @@ from forebay.client import (
 )
 from forebay.client.publish.pages import EncodedPage
 from forebay.client.replay.rows import encode_rows
-from forebay.deliver import Batch, BatchLimits, Delivered, Deliverer, Outcome, TargetContext
+from forebay.deliver import Batch, BatchLimits, Delivered, Deliverer, Outcome, Target, TargetContext
 from forebay.deliver.targets.file import FileTarget
 from forebay.errors.reasons import Reason
 from forebay.v1 import record_pb2
@@ -58,6 +58,16 @@ def orders(client: Client) -> Iterator[Publisher]:
 def publish(publisher: Publisher, *pages: EncodedPage) -> None:
     for page in pages:
         publisher.send_page(page, partition=0).result(20)
+
+
+def deliver_all(client: Client, target: Target) -> None:
+    """Run a deliverer until nothing waits."""
+    deliverer = Deliverer(client, "orders", target)
+    thread = Thread(target=deliverer.run, name="deliverer")
+    thread.start()
+    stats_when(client, "orders", lambda stats: stats.subscriptions[0].partitions[0].pending == 0)
+    deliverer.stop()
+    thread.join(20)
 
 
 def test_schemas_are_registered_found_and_listed(client: Client) -> None:
@@ -259,13 +269,7 @@ def test_a_deliverer_makes_dead_letters_of_rows_that_cannot_be_decoded_and_conti
     bad_text = encode_rows(1, 4, encode_batches([BAD_TEXT]))
     publish(orders, bad_text, ANOTHER_SCHEMA, arrow.page(BATCH, 1))
     target = FileTarget(tmp_path / "out.jsonl")
-    deliverer = Deliverer(client, "orders", target)
-    thread = Thread(target=deliverer.run, name="deliverer")
-    thread.start()
-
-    stats_when(client, "orders", lambda stats: stats.subscriptions[0].partitions[0].pending == 0)
-    deliverer.stop()
-    thread.join(20)
+    deliver_all(client, target)
 
     delivered = [json.loads(line)["offset"] for line in target.path_of(0).read_text().splitlines()]
     assert delivered == [0, 1, 3, 8, 9, 10, 11]
@@ -364,7 +368,7 @@ class ArrowTarget:
         return BatchLimits(records_max=3)
 
     def send(self, batch: Batch) -> Outcome:
-        self.taken += [(page.first_offset, arrow.record_batch(page)) for page in batch.pages]
+        self.taken += [(page.first_offset, arrow.readable_rows(page)[0]) for page in batch.pages]
         return Delivered()
 
     def close(self) -> None:
@@ -374,16 +378,22 @@ class ArrowTarget:
 def test_a_target_takes_rows_as_arrow_batches_within_its_limits(client: Client, orders: Publisher) -> None:
     publish(orders, arrow.page(BATCH, 1, compression="zstd"), arrow.page(BATCH.slice(0, 1), 1))
     target = ArrowTarget()
-    deliverer = Deliverer(client, "orders", target)
-    thread = Thread(target=deliverer.run, name="deliverer")
-    thread.start()
+    deliver_all(client, target)
 
-    stats_when(client, "orders", lambda stats: stats.subscriptions[0].partitions[0].pending == 0)
-    deliverer.stop()
-    thread.join(20)
+    parts = {0: BATCH.slice(0, 3), 3: BATCH.slice(3, 1), 4: BATCH.slice(0, 1)}
+    assert dict(target.taken) == parts
 
-    parts = {(0, 3): BATCH.slice(0, 3), (3, 4): BATCH.slice(3, 1), (4, 5): BATCH.slice(0, 1)}
-    assert {(first, first + rows.num_rows): rows for first, rows in target.taken} == parts
+
+def test_a_target_takes_the_other_rows_of_a_page_with_one_that_cannot_be_decoded(
+    client: Client, orders: Publisher
+) -> None:
+    publish(orders, encode_rows(1, 4, encode_batches([BAD_TEXT])))
+    target = ArrowTarget()
+
+    deliver_all(client, target)
+
+    assert [(first, rows["id"].to_pylist()) for first, rows in target.taken] == [(0, [1, 2]), (3, [4])]
+    assert [one.origin_offset for one in client.dead_letters.list("orders")] == [2]
 
 
 def test_a_deliverer_sends_records_and_rows_alike(client: Client, orders: Publisher, tmp_path: Path) -> None:
@@ -391,13 +401,7 @@ def test_a_deliverer_sends_records_and_rows_alike(client: Client, orders: Publis
     orders.send(b'{"id": 5}', partition=0)
     orders.flush(20)
     target = FileTarget(tmp_path / "out.jsonl")
-    deliverer = Deliverer(client, "orders", target)
-    thread = Thread(target=deliverer.run, name="deliverer")
-    thread.start()
-
-    stats_when(client, "orders", lambda stats: stats.subscriptions[0].partitions[0].pending == 0)
-    deliverer.stop()
-    thread.join(20)
+    deliver_all(client, target)
 
     lines = [json.loads(line) for line in target.path_of(0).read_text().splitlines()]
     assert [(line["offset"], line["value"]) for line in lines] == [

@@ -44,7 +44,7 @@ def measure(
     """Measure each engine that is there."""
     place = DirectoryPlace(folder / "journals")
     _measure(place, folder / "directory", rounds=rounds, quick=quick, rows=rows, bars=bars, say=say)
-    _measure_shards(place, folder / "shards", rounds=rounds, quick=quick, rows=rows, bars=bars, say=say)
+    _measure_shards(place, folder / "shards", rounds, PUBLISHED_BYTES[quick], (rows, bars), say)
     if has_minio():
         with minio(folder / "minio") as bucket:
             _measure(bucket, folder / "bucket", rounds=rounds, quick=quick, rows=rows, bars=bars, say=say)
@@ -81,21 +81,15 @@ def _measure(
 
 
 def _measure_shards(
-    place: Place,
-    folder: Path,
-    *,
-    rounds: int,
-    quick: bool,
-    rows: list[Row],
-    bars: list[Bar],
-    say: Callable[[str], None],
+    place: Place, folder: Path, rounds: int, size: int, into: tuple[list[Row], list[Bar]], say: Callable[[str], None]
 ) -> None:
     """Measure what does not depend on the engine in one place."""
     folder.mkdir()
     pairs = []
     for number in range(rounds):
         say(f"one shard and three, round {number + 1} of {rounds}")
-        pairs.append(shards.measure(place, folder, size=PUBLISHED_BYTES[quick], number=number))
+        pairs.append(shards.measure(place, folder, size=size, number=number))
+    rows, bars = into
     rows += [
         row_of("publish to one shard", [pair.one for pair in pairs], record_bytes=RECORD_BYTES),
         row_of("publish to three shards, in turn", [pair.several for pair in pairs], record_bytes=RECORD_BYTES),

@@ -23,10 +23,18 @@ ROWS_AT_ONCE: Final = 1_000
 class _Form:
     """Objects with the same fields in the same order."""
 
-    def __init__(self, table: Table, found: Mapping[str, Any], unknown: UnknownFields) -> None:
-        self.fields = tuple(found)
-        self.columns = table.columns_of(self.fields, unknown)
-        self.pattern = ObjectPattern.of(table, self.columns, found)
+    def __init__(self, table: Table, fields: tuple[str, ...], unknown: UnknownFields) -> None:
+        self.fields = fields
+        self.columns = table.columns_of(fields, unknown)
+        self._table = table
+        self._pattern: ObjectPattern | None = None
+
+    def pattern_with(self, found: Mapping[str, Any]) -> ObjectPattern | None:
+        """Return the pattern, which knows one more object; None if it could match none."""
+        known = self._pattern
+        known = ObjectPattern.of(self._table, self.columns, found) if known is None else known.extended(found)
+        self._pattern = known
+        return known if known.is_useful else None
 
 
 class _Run:
@@ -35,34 +43,37 @@ class _Run:
     def __init__(self, table: Table, columns: tuple[str, ...]) -> None:
         self.columns = columns
         self._table = table
-        self._lines: list[bytes] = []
+        self._lines: list[bytes | None] = []
+        """None for an object, whose cells are converted with those of the others."""
         self._cells: list[tuple[Any, ...]] = []
-        """Of the last objects, which are not among the lines yet."""
 
     def add_line(self, line: bytes) -> None:
-        if self._cells:
-            self._convert()
         self._lines.append(line)
 
-    def add_object(self, found: Mapping[str, Any]) -> None:
-        self._cells.append(tuple([found[name] for name in self.columns]))
+    def add_object(self, fields: tuple[str, ...], found: Mapping[str, Any]) -> None:
+        self._lines.append(None)
+        columns = self.columns
+        self._cells.append(tuple(found.values()) if fields == columns else tuple([found[name] for name in columns]))
 
     def rows(self) -> Iterator[Rows]:
         """Yield the rows, if there are any, and forget them."""
-        if self._cells:
-            self._convert()
-        if self._lines:
-            yield Rows(self.columns, b"\n".join([*self._lines, b""]))
-            self._lines = []
+        if not self._lines:
+            return
+        text = encoded("\n".join(self._converted())) if self._cells else b""
+        if len(self._cells) < len(self._lines):
+            converted = iter(text.split(b"\n"))
+            text = b"\n".join([next(converted) if line is None else line for line in self._lines])
+        yield Rows(self.columns, text + b"\n")
+        self._lines, self._cells = [], []
 
-    def _convert(self) -> None:
+    def _converted(self) -> Iterator[str]:
+        """Yield the lines of the objects."""
         texts = []
         for name, values in zip(self.columns, zip(*self._cells, strict=True), strict=True):
-            if None in values and not self._table.takes_null(name):
+            if not self._table.takes_null(name) and None in values:
                 raise RowInvalid(f"the field {name[:60]!r} of the key is null")
             texts.append(_column(values, is_json=self._table.takes_json(name)))
-        self._lines.append(encoded("\n".join(map("\t".join, zip(*texts, strict=True)))))
-        self._cells = []
+        return map("\t".join, zip(*texts, strict=True))
 
 
 def json_rows(batch: Batch, table: Table, unknown: UnknownFields) -> Iterator[Rows]:
@@ -73,32 +84,39 @@ def json_rows(batch: Batch, table: Table, unknown: UnknownFields) -> Iterator[Ro
     """
     forms: dict[tuple[str, ...], _Form] = {}
     form: _Form | None = None
+    pattern: ObjectPattern | None = None
     run = _Run(table, ())
     values = batch.values
     for first in range(0, len(values), ROWS_AT_ONCE):
         block = values[first : first + ROWS_AT_ONCE]
-        are_simple = is_simple(b"".join(block))
+        are_simple = pattern is not None and is_simple(b"".join(block))
         for value in block:
-            line = form.pattern.line(value) if form is not None and (are_simple or is_simple(value)) else None
-            if line is not None:
-                run.add_line(line)
-                continue
+            if pattern is not None and (are_simple or is_simple(value)):
+                line = pattern.line(value)
+                if line is not None:
+                    run.add_line(line)
+                    continue
             found = _object(value)
             fields = tuple(found)
-            form = forms.get(fields)
-            if form is None:
-                form = forms[fields] = _Form(table, found, unknown)
-            form.pattern = form.pattern.extended(found)
-            if form.columns != run.columns:
-                yield from run.rows()
-                run = _Run(table, form.columns)
-            run.add_object(found)
+            if form is not None and fields == form.fields:
+                if pattern is None or pattern.is_open:
+                    pattern = form.pattern_with(found)
+            else:  # a pattern is worth its costs for consecutive objects only
+                pattern = None
+                form = forms.get(fields) or _Form(table, fields, unknown)
+                forms[fields] = form
+                if form.columns != run.columns:
+                    yield from run.rows()
+                    run = _Run(table, form.columns)
+            run.add_object(fields, found)
         yield from run.rows()
 
 
 def _column(values: Sequence[Any], *, is_json: bool) -> Sequence[str]:
     """Return the cells of a column."""
     kinds = set(map(type, values))
+    if kinds == {int}:
+        return list(map(str, values))
     if kinds == {Number}:
         return values
     if kinds == {str} and not is_json:
@@ -149,4 +167,4 @@ def _no_number(constant: str) -> float:
     raise ValueError(constant)
 
 
-_DECODER: Final = json.JSONDecoder(parse_float=Number, parse_int=Number, parse_constant=_no_number)
+_DECODER: Final = json.JSONDecoder(parse_float=Number, parse_constant=_no_number)

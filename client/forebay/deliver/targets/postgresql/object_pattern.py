@@ -17,18 +17,26 @@ from forebay.deliver.targets.postgresql.rows import NULL
 from forebay.deliver.targets.postgresql.table import Table
 
 _NULL: Final = NULL.encode()
-_NOT_SIMPLE: Final = bytes(range(0x20)) + b"\\"
-"""An escape, and what a string may hold as an escape only."""
+FIELDS_MAX: Final = 100
+NAMES_MAX: Final = 4_096
+"""Limits of the fields of an object and of the characters in their names: more take long to compile."""
+
+_CONTROLS: Final = bytes(range(0x20))
+"""Characters that a string has as escapes only."""
 
 _STRING: Final = rb'"[^"]*+"'
 _CONTENT: Final = rb'"([^"]*+)"'
-_NUMBER: Final = rb"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?"
+_NUMBER: Final = rb"(?:-?[1-9][0-9]{0,4000}+|0|-0(?=[.eE]))(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?"
+"""Number that decoding leaves as it is.
+
+Decoding makes 0 of -0, and Python has a limit for the digits of an integer.
+"""
 _BOOLEAN: Final = rb"true|false"
 _SIMPLE: Final = b"|".join([_STRING, _NUMBER, _BOOLEAN])
 
 
 class Number(str):
-    """Number as it was written: a float has fewer digits."""
+    """Number with a fraction or an exponent, as it was written: a float has fewer digits."""
 
     __slots__ = ()
 
@@ -46,6 +54,7 @@ class Kind(Enum):
 _KINDS: Final[Mapping[type, Kind]] = {
     type(None): Kind.NULL,
     bool: Kind.BOOLEAN,
+    int: Kind.NUMBER,
     Number: Kind.NUMBER,
     str: Kind.STRING,
 }
@@ -62,7 +71,7 @@ _CELLS: Final[Mapping[Kind, bytes]] = {
 
 def is_simple(data: bytes) -> bool:
     """Return True if data are UTF-8 without escapes and control characters."""
-    if len(data.translate(None, _NOT_SIMPLE)) != len(data):
+    if b"\\" in data or len(data.translate(None, _CONTROLS)) != len(data):
         return False
     try:
         data.decode()
@@ -79,19 +88,24 @@ class ObjectPattern:
         self._table = table
         self._columns = tuple(columns)
         self._kinds = kinds
-        fields = [name for name in kinds if name in self._columns]
-        self._ordered = None if tuple(fields) == self._columns else itemgetter(*map(fields.index, self._columns))
-        """Puts the cells into the order of the row."""
+        self._open = [name for name, kind in kinds.items() if kind in _OPEN]
+        self.is_open: Final = bool(self._open)
+        """True if another object may tell more."""
 
     @classmethod
     def of(cls, table: Table, columns: Sequence[str], found: Mapping[str, Any]) -> Self:
         """Return the pattern of a decoded object."""
-        return cls(table, columns, _kinds(found))
+        return cls(table, columns, {name: _kind(value) for name, value in found.items()})
 
     def extended(self, found: Mapping[str, Any]) -> Self:
         """Return the pattern that knows one more decoded object, with the same fields in the same order."""
-        kinds = {name: new if self._kinds[name] in _OPEN else self._kinds[name] for name, new in _kinds(found).items()}
-        return self if kinds == self._kinds else type(self)(self._table, self._columns, kinds)
+        learned = {name: kind for name in self._open if (kind := _kind(found[name])) not in _OPEN}
+        return type(self)(self._table, self._columns, {**self._kinds, **learned}) if learned else self
+
+    @property
+    def is_useful(self) -> bool:
+        """False if no object could match."""
+        return self._match is not None
 
     def line(self, value: bytes) -> bytes | None:
         """Return the line of an object, without its newline; None if it does not match.
@@ -105,8 +119,16 @@ class ObjectPattern:
         return b"\t".join(cells if self._ordered is None else self._ordered(cells))
 
     @cached_property
+    def _ordered(self) -> Callable[[Sequence[bytes]], Sequence[bytes]] | None:
+        """Puts the cells into the order of the row; None if they are in it."""
+        fields = [name for name in self._kinds if name in self._columns]
+        return None if tuple(fields) == self._columns else itemgetter(*map(fields.index, self._columns))
+
+    @cached_property
     def _match(self) -> Callable[[bytes], re.Match[bytes] | None] | None:
         """Matches an object; None if no object is known that could."""
+        if len(self._kinds) > FIELDS_MAX or sum(map(len, self._kinds)) > NAMES_MAX:
+            return None
         if Kind.NESTED in self._kinds.values() or not all(map(_is_plain, self._kinds)):
             return None
         fields = (b'"%s": ?(?:%s)' % (re.escape(name.encode()), self._value(name)) for name in self._kinds)
@@ -119,8 +141,8 @@ class ObjectPattern:
         return b"%s|null" % cell if self._table.takes_null(name) else cell
 
 
-def _kinds(found: Mapping[str, Any]) -> dict[str, Kind]:
-    return {name: _KINDS.get(type(value), Kind.NESTED) for name, value in found.items()}
+def _kind(value: Any) -> Kind:
+    return _KINDS.get(type(value), Kind.NESTED)
 
 
 def _is_plain(name: str) -> bool:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forebay.deliver.targets.postgresql import object_pattern
 from forebay.deliver.targets.postgresql.json_rows import ROWS_AT_ONCE, json_rows
 from forebay.deliver.targets.postgresql.rows import RowInvalid
 from forebay.deliver.targets.postgresql.settings import UnknownFields
@@ -235,6 +236,31 @@ def test_a_value_that_is_no_json_is_invalid_after_valid_objects_too(value: bytes
 
     with pytest.raises(RowInvalid, match="not JSON"):
         cells(*valid, value)
+
+
+@pytest.mark.parametrize(
+    ("number", "cell"),
+    [("-0", "0"), ("-0.0", "-0.0"), ("0", "0"), ("-7", "-7"), ("1e5", "1e5"), ("9" * 4_001, "9" * 4_001)],
+)
+def test_a_number_has_the_same_digits_in_the_first_row_and_in_later_ones(number: str, cell: str) -> None:
+    value = f'{{"price": {number}}}'.encode()
+
+    assert named(cells(*[value] * 4)) == [{"price": cell}] * 4
+
+
+def test_an_integer_of_more_digits_than_the_interpreter_takes_is_invalid_in_later_rows_too() -> None:
+    for before in ([], [b'{"price": 1}'] * 3):
+        with pytest.raises(RowInvalid, match="not JSON"):
+            cells(*before, b'{"price": %s}' % (b"9" * 5_000))
+
+
+def test_objects_whose_fields_change_from_one_to_the_next_are_converted_without_a_pattern(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(object_pattern, "re")
+    values = [b'{"id": %d}' % n if n % 2 else b'{"id": %d, "name": "a"}' % n for n in range(6)]
+
+    assert [row.get("id") for row in named(cells(*values))] == [str(n) for n in range(6)]
 
 
 def test_a_field_that_an_object_has_twice_has_its_last_value() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from forebay.deliver.targets.postgresql.object_pattern import Number, ObjectPattern, is_simple
+from forebay.deliver.targets.postgresql.object_pattern import FIELDS_MAX, NAMES_MAX, Number, ObjectPattern, is_simple
 from forebay.deliver.targets.postgresql.table import Table
 
 TABLE = Table({"id": "bigint", "name": "text", "tags": "jsonb"})
@@ -51,6 +51,12 @@ def test_a_null_or_a_nested_value_leaves_the_kind_of_a_field_open() -> None:
     assert known.line(b'{"id": 2, "name": "b"}') == b"2\tb"
     assert known.extended({"id": None, "name": []}) is known
     assert known.extended({"id": "x", "name": Number("1")}) is known
+
+
+@pytest.mark.parametrize("names", [[f"f{n}" for n in range(FIELDS_MAX + 1)], ["n" * (NAMES_MAX + 1)]])
+def test_objects_with_more_fields_or_longer_names_than_a_pattern_may_have_are_not_matched(names: list[str]) -> None:
+    assert pattern({"name": "a"}, ("name",)).is_useful
+    assert not pattern({"name": "a"} | dict.fromkeys(names, "x"), ("name",)).is_useful
 
 
 def test_a_field_that_was_always_null_matches_null_and_booleans() -> None:

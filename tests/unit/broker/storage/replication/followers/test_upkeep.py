@@ -84,6 +84,13 @@ def upkeep(engine: SlowEngine, clock: Clock, tmp_path: Path) -> Iterator[Upkeep]
         made.close()
 
 
+def look(upkeep: Upkeep, engine: SlowEngine, clock: Clock) -> None:
+    """Begin to look whether a checkpoint is due; the answer is `SlowEngine.may_answer`."""
+    clock.now += CHECK_S
+    upkeep.step()
+    assert engine.asked.wait(WAIT_S)
+
+
 def made_until(upkeep: Upkeep, engine: SlowEngine, number: int) -> bool:
     """Step, and return whether the checkpoint of that number is complete."""
     upkeep.step()
@@ -101,9 +108,7 @@ def test_a_checkpoint_that_is_due_is_made_in_steps(upkeep: Upkeep, engine: SlowE
 def test_a_checkpoint_is_not_begun_after_a_stop_that_came_while_it_was_looked_whether_it_is_due(
     upkeep: Upkeep, engine: SlowEngine, clock: Clock
 ) -> None:
-    clock.now += CHECK_S
-    upkeep.step()
-    assert engine.asked.wait(WAIT_S)
+    look(upkeep, engine, clock)
 
     upkeep.stop("a test")
     engine.may_answer.set()
@@ -115,9 +120,7 @@ def test_a_checkpoint_is_not_begun_after_a_stop_that_came_while_it_was_looked_wh
 def test_a_checkpoint_is_made_later_if_the_takeover_failed_for_which_it_was_given_up(
     upkeep: Upkeep, engine: SlowEngine, clock: Clock
 ) -> None:
-    clock.now += CHECK_S
-    upkeep.step()
-    assert engine.asked.wait(WAIT_S)
+    look(upkeep, engine, clock)
     upkeep.stop("a test")
     engine.may_answer.set()
 
