@@ -114,6 +114,18 @@ def test_everything_arrives_in_order_at_an_http_target(client: Client) -> None:
         assert received(server, lambda _: 200, partition) == values[partition]
 
 
+def test_records_that_are_published_one_by_one_are_one_request_of_a_target_that_waits_for_them(client: Client) -> None:
+    client.sinks.create("orders")
+    settings = DelivererSettings(batch=BatchLimits(records_max=30, wait_s=600.0))
+
+    with serving() as server, delivering(client, "orders", HttpTarget(HttpSettings(url=server.url)), settings):
+        for number in range(30):
+            client.publish("orders", [Record(b"%d" % number)])
+        wait_for(client, "orders", is_settled)
+
+    assert [request.body.split() for request in server.requests] == [[b"%d" % number for number in range(30)]]
+
+
 def test_a_target_that_is_unreachable_at_the_start_gets_everything_once_it_is_there(client: Client) -> None:
     impatient_sink(client)
     with socket.create_server(("127.0.0.1", 0)) as free:

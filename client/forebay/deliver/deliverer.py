@@ -140,6 +140,9 @@ class Deliverer:
             dispatcher.deliver,
             threads=settings.concurrency,
             on_failure=lambda error: self._events.put(_Ended(error)),
+            limits_of=dispatcher.limits_of,
+            credit_records=settings.credit_records,
+            credit_bytes=settings.credit_bytes,
         )
         reader = ThreadPoolExecutor(1, thread_name_prefix="forebay-deliver-read")
         reading = reader.submit(self._read, source, executor)

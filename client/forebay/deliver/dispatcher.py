@@ -62,6 +62,10 @@ class Dispatcher:
         """Extend the ack deadlines of deliveries that wait for the broker or for a turn. From any thread."""
         self._waiting.extend()
 
+    def limits_of(self, delivery: SourceDelivery) -> BatchLimits:
+        """Return the limits of the batches of a delivery."""
+        return (self._redelivered if delivery.resend else self._first)[1]
+
     def deliver(self, delivery: SourceDelivery) -> None:
         """Send and settle a delivery until it is done, revoked, failed, or the deliverer stops.
 

@@ -105,6 +105,18 @@ class SourceDelivery(Protocol):
         """Missing offsets; a delivery with a gap has no records and is not settled."""
 
     @property
+    def first_offset(self) -> int:
+        """First offset of the records or the gap."""
+
+    @property
+    def last_offset(self) -> int:
+        """Last offset of the records or the gap."""
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of the stored pages; 0 for a gap."""
+
+    @property
     def valid_ranges(self) -> Sequence[tuple[int, int]]:
         """Offsets that are not void, both ends included. Void records must not be sent: they are redelivered."""
 

@@ -1,8 +1,9 @@
 """Telemetry of the deliverer, in addition to the deliveries that the client library records.
 
-One span per send, a child of the delivery's span, which is linked to the spans that published its records. A target
-that continues the trace context appears in one trace with its delivery. Only the OpenTelemetry API is used: without an
-SDK in the process it does nothing.
+One span per send, a child of the delivery's span, which is linked to the spans that published its records. The span of
+a batch of several deliveries is the child of one of them, and linked to all. A target that continues the trace context
+appears in one trace with its delivery. Only the OpenTelemetry API is used: without an SDK in the process it does
+nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from opentelemetry import metrics, trace
 from opentelemetry.trace import SpanKind, StatusCode
 
+from forebay.deliver.batches.joined_delivery import JoinedDelivery
 from forebay.deliver.outcome import Delivered, Retry
 
 if TYPE_CHECKING:
@@ -82,10 +84,12 @@ class Instruments:
         """Trace and time one send; call the yielded function once with its outcome."""
         attributes = self._attributes(batch.partition)
         started = self._clock()
+        others = delivery.trace_contexts if isinstance(delivery, JoinedDelivery) else []
         with self._tracer.start_as_current_span(
             f"process {self._sink}",
             context=delivery.trace_context,
             kind=SpanKind.INTERNAL,
+            links=[trace.Link(trace.get_current_span(one).get_span_context()) for one in others],
             attributes={
                 **attributes,
                 "messaging.batch.message_count": len(batch),

@@ -116,6 +116,18 @@ class MemoryDelivery:
     extended: int = 0
 
     @property
+    def first_offset(self) -> int:
+        return self.records[0].offset if self.records else 0
+
+    @property
+    def last_offset(self) -> int:
+        return self.records[-1].offset if self.records else 0
+
+    @property
+    def stored_bytes(self) -> int:
+        return sum(len(record.value) for record in self.records)
+
+    @property
     def valid_ranges(self) -> list[tuple[int, int]]:
         return [(record.offset, record.offset) for record in self.valid_records()]
 

@@ -394,7 +394,14 @@ def test_no_later_delivery_overtakes_one_whose_dead_letter_is_confirmed_late(cap
         assert isinstance(delivery, MemoryDelivery)
         done.put(delivery)
 
-    lanes = PartitionExecutor(work, threads=1, on_failure=lambda error: pytest.fail(repr(error)))
+    lanes = PartitionExecutor(
+        work,
+        threads=1,
+        on_failure=lambda error: pytest.fail(repr(error)),
+        limits_of=one.limits_of,
+        credit_records=1 << 30,
+        credit_bytes=1 << 30,
+    )
     for delivery in deliveries:
         lanes.put(delivery)
     ended = [done.get(timeout=WAIT_S) for _ in deliveries]

@@ -10,6 +10,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode, set_span_in_context
 
 from forebay.deliver import Batch, BatchLimits, Delivered, Outcome, Reject, Retry
+from forebay.deliver.batches.joined_delivery import JoinedDelivery
 from forebay.deliver.dispatcher import Dispatcher
 from forebay.deliver.health import TargetHealth
 from forebay.deliver.telemetry import Instruments
@@ -103,3 +104,20 @@ def test_the_reason_of_a_target_is_in_no_span() -> None:
     assert send.attributes is not None
     assert (send.attributes["error.type"], send.status.status_code) == ("reject", StatusCode.ERROR)
     assert "payload-4711" not in send.to_json()
+
+
+def test_a_send_of_several_deliveries_is_linked_to_all_of_them() -> None:
+    observed = Observed(lambda _: Delivered())
+    tracer = observed.tracers.get_tracer("test")
+    parts = [MemoryDelivery(records(2, first=first)) for first in (0, 2)]
+    parents = [tracer.start_span("deliver orders") for _ in parts]
+    for part, parent in zip(parts, parents, strict=True):
+        part.trace_context = set_span_in_context(parent)
+
+    observed.dispatcher.deliver(JoinedDelivery(parts))
+
+    [send] = observed.spans()
+    assert send.parent is not None
+    assert send.parent.span_id == parents[0].get_span_context().span_id
+    assert [link.context for link in send.links] == [parent.get_span_context() for parent in parents]
+    assert [part.acked for part in parts] == [[(0, 1)], [(2, 3)]]

@@ -24,7 +24,7 @@ from forebay.cli.operate.signals import Signals
 from forebay.cli.operate.summary import SUMMARY_S, SummaryInterval, summarized, waiting_records
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, Subscription, connect
 from forebay.cli.output import Output, write_json, write_message
-from forebay.cli.quantities import size
+from forebay.cli.quantities import duration, size
 from forebay.cli.report import CommandFailed
 from forebay.cli.telemetry import exporting
 from forebay.process import tune
@@ -80,6 +80,14 @@ def deliver(
             metavar="SIZE", parser=size(1), help="Maximum size of a request; default: the target's, or 1 MiB."
         ),
     ] = None,
+    batch_wait: Annotated[
+        float | None,
+        typer.Option(
+            metavar="DURATION",
+            parser=duration(0, 3_600),
+            help="Time that a smaller request waits for further records of its partition; default: the target's, or 0.",
+        ),
+    ] = None,
     credit_records: Annotated[int, typer.Option(help="Maximum records in flight.", min=1)] = 20_000,
     summary_interval_s: SummaryInterval = SUMMARY_S,
     log_format: LogFormatOption = LogFormat.TEXT,
@@ -103,7 +111,7 @@ def deliver(
         raise CommandFailed("--resend-option requires --resend-to", ExitCode.USAGE)
     settings = DelivererSettings(
         subscription=subscription,
-        batch=BatchLimits.given(batch_records, batch_bytes),
+        batch=BatchLimits.given(batch_records, batch_bytes, batch_wait),
         concurrency=concurrency,
         credit_records=credit_records,
         target=name,

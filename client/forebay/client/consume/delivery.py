@@ -125,6 +125,11 @@ class DeliveredRange(Generic[R_co]):
         return self._in_flight.last_offset
 
     @property
+    def stored_bytes(self) -> int:
+        """Bytes of the stored pages, also of what was not requested of them; 0 for a gap."""
+        return sum(len(page.body) for page in self._in_flight.pages)
+
+    @property
     def stale(self) -> bool:
         """True if all records are void: they are redelivered, and answers have no effect."""
         return self._in_flight.stale

@@ -15,15 +15,16 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from forebay.deliver.batches.limits import BatchLimits
+from forebay.deliver.batches.limits import WAIT_MAX_S, BatchLimits
 from forebay.deliver.errors import PlanInvalid
 from forebay.deliver.fleet.secret import Sources, check_literal
 from forebay.deliver.settings import DelivererSettings
-from forebay.text.quantities import bytes_of
+from forebay.text.quantities import bytes_of, seconds_of
 
 DELIVERIES_MAX: Final = 256
 """Most deliveries of one process: each has threads of its own."""
@@ -31,7 +32,7 @@ DELIVERIES_MAX: Final = 256
 CONCURRENCY_MAX: Final = 1_024
 """Most sends at a time of all deliveries to a target."""
 
-_TARGET_KEYS: Final = frozenset({"to", "options", "concurrency", "batch_records", "batch_bytes"})
+_TARGET_KEYS: Final = frozenset({"to", "options", "concurrency", "batch_records", "batch_bytes", "batch_wait"})
 _DELIVERY_KEYS: Final = frozenset(
     {"sink", "subscription", "target", "resend_to", "concurrency", "credit_records", "credit_bytes"}
 )
@@ -234,8 +235,25 @@ class _Reader:
     def _batch(self, table: Mapping[str, Any], place: str) -> BatchLimits | None:
         records = self._number(table, "batch_records", place, 1, 1 << 30)
         size = self._number(table, "batch_bytes", place, 1, 1 << 30, read=bytes_of)
+        wait_s = self._wait(table, place)
         # A wrong number is a problem that is reported.
-        return BatchLimits.given(*(None if one is None else max(1, one) for one in (records, size)))
+        records, size = (None if one is None else max(1, one) for one in (records, size))
+        return BatchLimits.given(records, size, wait_s)
+
+    def _wait(self, table: Mapping[str, Any], place: str) -> float | None:
+        value = table.get("batch_wait")
+        if value is None:
+            return None
+        wait_s = -1.0
+        if not isinstance(value, bool) and isinstance(value, int | float | str):
+            with suppress(ValueError):
+                wait_s = seconds_of(str(value))
+        if 0 <= wait_s <= WAIT_MAX_S:
+            return wait_s
+        self.problems.append(
+            f"{place}.batch_wait = {value!r}: must be 0 to {WAIT_MAX_S:g} seconds, such as 5 or '500ms'"
+        )
+        return None
 
     def _options(self, place: str, table: object) -> Iterator[tuple[str, str]]:
         if not isinstance(table, dict):

@@ -37,6 +37,7 @@ NAMES = {
     "resend",
     "runs",
     "stale",
+    "stored_bytes",
     "trace_context",
     "traceparents",
     "valid_ranges",
@@ -129,7 +130,7 @@ def test_a_gap_has_offsets_and_no_records() -> None:
 
     delivery = Delivery(InFlight(partition=0, incarnation="i", gap=missing), NoSettler())
 
-    assert (delivery.first_offset, delivery.last_offset) == (3, 7)
+    assert (delivery.first_offset, delivery.last_offset, delivery.stored_bytes) == (3, 7, 0)
     assert (len(delivery), list(delivery), delivery.valid_ranges) == (0, [], ())
     assert repr(delivery) == "<Gap partition=0 offsets=3-7>"
 

@@ -16,6 +16,7 @@ FULL = """
     concurrency = 4
     batch_records = 200
     batch_bytes = "2MiB"
+    batch_wait = "500ms"
 
     [targets.crm.options]
     envelope = true
@@ -67,7 +68,7 @@ def test_a_file_becomes_deliveries_with_their_targets_and_limits(tmp_path: Path)
         "header.Authorization": "Bearer s3cret",
     }
     settings = orders.settings
-    assert settings.batch == orders.target.batch == BatchLimits(200, 2 << 20)
+    assert settings.batch == orders.target.batch == BatchLimits(200, 2 << 20, wait_s=0.5)
     assert (settings.concurrency, settings.credit_records, settings.credit_bytes) == (2, 100, 1 << 20)
     assert [target.name for target in plan.targets] == ["crm", "late"]
     assert (audit.settings.batch, audit.settings.resend_batch) == (None, None)
@@ -144,6 +145,11 @@ def test_postgresql_is_recognized_by_its_address(tmp_path: Path) -> None:
             "[targets.t]\nto = 'console'\nbatch_bytes = 'x'\n[deliveries.a]\ntarget = 't'",
             "batch_bytes = 'x': must be 1",
         ),
+        (
+            "[targets.t]\nto = 'console'\nbatch_wait = '2h'\n[deliveries.a]\ntarget = 't'",
+            "targets.t.batch_wait = '2h': must be 0 to 3600 seconds",
+        ),
+        ("[targets.t]\nto = 'console'\nbatch_wait = true\n[deliveries.a]\ntarget = 't'", "batch_wait = True: must be"),
         ("[targets.t]\nto = 'console'\n[deliveries.a]\ntarget = 't'\nconcurrency = 257", "must be 1 to 256"),
         ("[targets.t]\nto = 'console'\n[deliveries.a]\ntarget = 't'\ncredit_records = true", "credit_records = True"),
         ("[targets.t]\nto = 'console'\n[deliveries.a]\ntarget = 't'\nsink = 3", "deliveries.a.sink = 3: must be text"),
