@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from threading import Barrier
@@ -18,6 +20,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 import psycopg
+import pyarrow as pa
 import pytest
 
 from forebay.client import Client, Record, SinkStats
@@ -28,6 +31,7 @@ from tests.support.calls.eventually import stats_when
 from tests.support.processes.broker import Launcher
 from tests.support.stores.postgresql import DATABASE, PASSWORD, PostgresqlServer, program
 from tests.support.targets.memory_source import EVENT_TIME, MemoryRecord
+from tests.support.targets.rows_batch import rows_batch, stored_page
 
 KILLS: Final = int(os.environ.get("FOREBAY_POSTGRESQL_KILLS", "3"))
 """Kills of the deliverer, and as many of the server."""
@@ -639,3 +643,55 @@ def delivering(endpoint: str, server: PostgresqlServer) -> Iterator[subprocess.P
     finally:
         process.terminate()
         process.wait(60)
+
+
+def test_rows_of_a_schema_of_all_types_are_the_values_of_their_columns(server: PostgresqlServer, sql: SQL) -> None:
+    sql.execute(
+        "CREATE TABLE readings (id bigint PRIMARY KEY, flag boolean, ratio float8, price numeric, name text,"
+        " photo bytea, code bytea, day date, at timestamptz, noted timestamp, clock time, took interval, list jsonb,"
+        " one jsonb, pairs jsonb, nothing int)"
+    )
+    at = datetime(2026, 1, 31, 23, 59, 59, 123456, UTC)
+    noted = at.replace(tzinfo=None)
+    columns = {
+        "id": pa.array([1, 2], pa.int64()),
+        "flag": pa.array([True, None]),
+        "ratio": pa.array([float("-inf"), 0.1]),
+        "price": pa.array([Decimal("1.50"), Decimal("-99999999999999999999.01")], pa.decimal128(38, 2)),
+        "name": pa.array(["a\t\\N\n\u20ac", ""]),
+        "photo": pa.array([bytes(range(256)), b""], pa.binary()),
+        "code": pa.array([b"\\x", None], pa.binary(2)),
+        "day": pa.array([date(2026, 1, 31), date(9999, 12, 31)]),
+        "at": pa.array([at, None], pa.timestamp("us", "UTC")),
+        "noted": pa.array([noted, None], pa.timestamp("us")),
+        "clock": pa.array([noted.time(), None], pa.time64("us")),
+        "took": pa.array([timedelta(hours=-3, microseconds=5), None], pa.duration("us")),
+        "list": pa.array([[b"\xff"], []], pa.list_(pa.binary())),
+        "one": pa.array([{"a": 1.5, "b": None}, None], pa.struct({"a": pa.float64(), "b": pa.string()})),
+        "pairs": pa.array([[("k", 1)], []], pa.map_(pa.string(), pa.int32())),
+        "nothing": pa.nulls(2),
+    }
+    of_two = rows_batch(stored_page(pa.record_batch(columns)))
+    with opened(server, rows="json", upsert_by="id") as one:
+        assert one.send(of_two.only(1)) == Delivered()
+        assert one.send(of_two) == Delivered()
+
+    found = rows(sql, "SELECT * FROM readings ORDER BY id")
+    stored = [column.to_pylist() for column in columns.values()]
+    texts: dict[str, tuple[Any, Any]] = {"list": (["/w=="], []), "pairs": ({"k": 1}, {})}
+    expected = [texts.get(name, tuple(values)) for name, values in zip(columns, stored, strict=True)]
+    assert found == list(zip(*expected, strict=True))
+
+
+def test_the_rest_of_a_batch_of_rows_that_is_sent_in_another_cut_keeps_its_bytes(
+    server: PostgresqlServer, sql: SQL
+) -> None:
+    sql.execute("CREATE TABLE readings (photo bytea)")
+    photos = [bytes([number]) for number in range(6)]
+    whole = rows_batch(stored_page(pa.record_batch({"photo": pa.array(photos, pa.binary())})))
+    with opened(server, rows="json") as one:
+        assert one.send(whole.only(1)) == Delivered()
+        assert one.send(whole.only(4)) == Delivered()
+        assert one.send(whole) == Delivered()
+
+    assert sorted(rows(sql, "SELECT photo FROM readings")) == [(photo,) for photo in photos]

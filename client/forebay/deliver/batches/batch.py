@@ -88,6 +88,12 @@ class Batch:
         count = offset - self.first_offset
         return replace(self, records=self.records[:count]) if count > 0 else None
 
+    def from_offset(self, offset: int) -> Batch | None:
+        """Return the records from an offset on; ``None`` if there are none."""
+        if offset > self.last_offset:
+            return None
+        return self.after(offset - self.first_offset) if offset > self.first_offset else self
+
     def halves(self) -> tuple[Batch, Batch]:
         """Return both halves of a batch with at least two records."""
         middle = len(self.records) // 2

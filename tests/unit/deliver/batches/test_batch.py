@@ -30,6 +30,17 @@ def test_a_part_below_an_offset_is_what_is_not_void() -> None:
     assert (part.first_offset, part.last_offset) == (10, 11)
 
 
+def test_a_part_from_an_offset_on_is_what_follows() -> None:
+    batch = Batch("orders", "ab", 0, tuple(records(4, first=10)))
+
+    assert batch.from_offset(10) is batch
+    assert batch.from_offset(3) is batch
+    assert batch.from_offset(14) is None
+    part = batch.from_offset(12)
+    assert part is not None
+    assert (part.first_offset, part.last_offset) == (12, 13)
+
+
 @given(st.integers(2, 50))
 def test_halves_are_the_whole(count: int) -> None:
     batch = Batch("orders", "ab", 0, tuple(records(count)))

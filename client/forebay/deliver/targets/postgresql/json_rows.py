@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Final
 
 from forebay.deliver.batches.batch import Batch
+from forebay.deliver.targets.postgresql.binary_fields import NO_FIELDS, binary_fields, with_bytes
 from forebay.deliver.targets.postgresql.object_pattern import Number, ObjectPattern, is_simple
 from forebay.deliver.targets.postgresql.rows import NULL, RowInvalid, Rows, encoded, escaped, is_plain
 from forebay.deliver.targets.postgresql.settings import UnknownFields
@@ -86,9 +88,9 @@ def json_rows(batch: Batch, table: Table, unknown: UnknownFields) -> Iterator[Ro
     form: _Form | None = None
     pattern: ObjectPattern | None = None
     run = _Run(table, ())
-    values = batch.values
-    for first in range(0, len(values), ROWS_AT_ONCE):
-        block = values[first : first + ROWS_AT_ONCE]
+    for block, binary in _blocks(batch, table):
+        if binary:  # a pattern decodes nothing
+            pattern = None
         are_simple = pattern is not None and is_simple(b"".join(block))
         for value in block:
             if pattern is not None and (are_simple or is_simple(value)):
@@ -96,10 +98,10 @@ def json_rows(batch: Batch, table: Table, unknown: UnknownFields) -> Iterator[Ro
                 if line is not None:
                     run.add_line(line)
                     continue
-            found = _object(value)
+            found = with_bytes(_object(value), binary) if binary else _object(value)
             fields = tuple(found)
             if form is not None and fields == form.fields:
-                if pattern is None or pattern.is_open:
+                if not binary and (pattern is None or pattern.is_open):
                     pattern = form.pattern_with(found)
             else:  # a pattern is worth its costs for consecutive objects only
                 pattern = None
@@ -110,6 +112,19 @@ def json_rows(batch: Batch, table: Table, unknown: UnknownFields) -> Iterator[Ro
                     run = _Run(table, form.columns)
             run.add_object(fields, found)
         yield from run.rows()
+
+
+def _blocks(batch: Batch, table: Table) -> Iterator[tuple[Sequence[bytes], frozenset[str]]]:
+    """Yield the values of rows that are converted at once, and the fields in them that are bytes."""
+    values = batch.values
+    pages = batch.pages if table.binary else []
+    parts = [(sum(map(len, of)), fields) for fields, of in groupby(pages, lambda page: binary_fields(page, table))]
+    begin = 0
+    for count, fields in parts or [(len(values), NO_FIELDS)]:
+        end = begin + count
+        for first in range(begin, end, ROWS_AT_ONCE):
+            yield values[first : min(end, first + ROWS_AT_ONCE)], fields
+        begin = end
 
 
 def _column(values: Sequence[Any], *, is_json: bool) -> Sequence[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from forebay.deliver.batches.batch import Batch
@@ -103,13 +103,15 @@ _VALUES: Final[dict[Value, Callable[[bytes], str]]] = {
 }
 
 
-def offsets_of(batch: Batch, delivered: Sequence[tuple[int, int]]) -> Batch | None:
-    """Return the records of a batch that are in none of the ranges ``[first, end)``, or None."""
-    if not delivered:
-        return batch
-    kept = tuple(
-        record for record in batch.records if not any(first <= record.offset < end for first, end in delivered)
-    )
-    if not kept:
-        return None
-    return batch if len(kept) == len(batch) else replace(batch, records=kept)
+def remaining(batch: Batch, delivered: Sequence[tuple[int, int]]) -> list[Batch]:
+    """Return the parts of a batch that are in none of the ranges ``[first, end)``, in order."""
+    parts = []
+    rest: Batch | None = batch
+    for first, end in sorted(delivered):
+        if rest is None:
+            break
+        before = rest.below(first)
+        if before is not None:
+            parts.append(before)
+        rest = rest.from_offset(end)
+    return parts if rest is None else [*parts, rest]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from forebay.deliver.targets.postgresql.rows import FieldUnknown, RowInvalid
@@ -12,7 +13,7 @@ from forebay.deliver.targets.postgresql.settings import UnknownFields
 _JSON: Final = frozenset({"json", "jsonb"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Table:
     """Columns of a table."""
 
@@ -24,6 +25,11 @@ class Table:
 
     nulls_equal: bool = False
     """A null is a value of a key: two of them are equal. Otherwise a row with one has no key."""
+
+    @cached_property
+    def binary(self) -> frozenset[str]:
+        """Columns of bytes."""
+        return frozenset(name for name, kind in self.types.items() if kind == "bytea")
 
     def takes_json(self, column: str) -> bool:
         """Return True for a column that any JSON value is written to as it is."""

@@ -33,7 +33,7 @@ from forebay.deliver.outcome import Delivered, Outcome, Reject, Retry
 from forebay.deliver.targets.client_span import client_span, failed
 from forebay.deliver.targets.options import described
 from forebay.deliver.targets.postgresql.json_rows import json_rows
-from forebay.deliver.targets.postgresql.rows import FieldUnknown, RowInvalid, Rows, offsets_of, record_rows
+from forebay.deliver.targets.postgresql.rows import FieldUnknown, RowInvalid, Rows, record_rows, remaining
 from forebay.deliver.targets.postgresql.settings import (
     DESCRIPTION,
     TARGET,
@@ -222,11 +222,11 @@ class PostgresqlTarget:
                 connection.execute(self._sql(_BEGIN), place)
                 found = connection.execute(self._sql(_OVERLAP), (first, end, *place)).fetchone()
             assert found is not None, "the row was inserted, or found"
-            rest = offsets_of(batch, _ranges(found[0]))
-            if rest is None:
+            rest = remaining(batch, _ranges(found[0]))
+            if not rest:
                 return
-            rest = offsets_of(rest, stored)
-            rows = self._rows(connection, rest) if rest is not None else []
+            missing = [part for one in rest for part in remaining(one, stored)]
+            rows = [found for part in missing for found in self._rows(connection, part)]
             for columns, run in groupby(rows, attrgetter("columns")):
                 self._copy(connection, columns, run)
             connection.execute(self._sql(_NOTE), (first, end, *place))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.deliver import Batch
-from forebay.deliver.targets.postgresql.rows import RowInvalid, offsets_of, record_rows
+from forebay.deliver.targets.postgresql.rows import RowInvalid, record_rows, remaining
 from forebay.deliver.targets.postgresql.settings import Value
 from tests.support.targets.copy_rows import TEXTS, batch, rows_of
 from tests.support.targets.memory_source import EVENT_TIME, MemoryRecord
@@ -57,11 +57,21 @@ def test_bytes_that_are_no_text_have_no_row_of_text(value: Value) -> None:
         list(record_rows(batch(b"\xff"), value))
 
 
-def test_only_records_outside_of_the_delivered_ranges_are_left() -> None:
-    given = batch(b"0", b"1", b"2", b"3", b"4", first=10)
+@pytest.mark.parametrize(
+    ("delivered", "left"),
+    [
+        ([], [[10, 11, 12, 13, 14]]),
+        ([(0, 15)], []),
+        ([(0, 11), (13, 14)], [[11, 12], [14]]),
+        ([(11, 12)], [[10], [12, 13, 14]]),
+        ([(14, 99)], [[10, 11, 12, 13]]),
+        ([(0, 2), (20, 30)], [[10, 11, 12, 13, 14]]),
+        ([(12, 13), (10, 11)], [[11], [13, 14]]),
+    ],
+)
+def test_only_records_outside_of_the_delivered_ranges_remain(
+    delivered: list[tuple[int, int]], left: list[list[int]]
+) -> None:
+    parts = remaining(batch(b"0", b"1", b"2", b"3", b"4", first=10), delivered)
 
-    assert offsets_of(given, []) is given
-    assert offsets_of(given, [(0, 15)]) is None
-    left = offsets_of(given, [(0, 11), (13, 14)])
-    assert left is not None
-    assert [record.offset for record in left.records] == [11, 12, 14]
+    assert [[record.offset for record in part.records] for part in parts] == left

@@ -37,3 +37,7 @@ def test_columns_of_both_types_of_json_take_json() -> None:
 def test_a_column_of_a_key_takes_null_where_nulls_are_equal_only() -> None:
     assert [name for name in TYPES if not Table(TYPES, ("id", "name")).takes_null(name)] == ["id", "name"]
     assert all(Table(TYPES, ("id",), nulls_equal=True).takes_null(name) for name in TYPES)
+
+
+def test_columns_of_bytes_are_known() -> None:
+    assert Table({**TYPES, "photo": "bytea"}).binary == {"photo"}
