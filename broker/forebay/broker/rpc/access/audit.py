@@ -1,7 +1,8 @@
 """Audit log: managing calls with their outcome, and refused calls.
 
 One line per managing call. Refusals of one kind are one line at once and one line per interval with their number,
-so a caller that retries cannot fill the disk. Foreign text is written as an ASCII literal: no line can be forged.
+so a caller that retries cannot fill the disk. A line of text has foreign text as an ASCII literal (``%a``), so that it
+cannot be forged; the fields of the event are the values themselves.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ INTERVAL_S: Final = 10.0
 KINDS_MAX: Final = 100
 """Kinds of refusals with a line of their own in one interval."""
 SHOWN_MAX: Final = 140
+"""Characters of one foreign text that are logged."""
 
 _log: Final = logging.getLogger(AUDIT_LOGGER)
 
@@ -43,7 +45,7 @@ class Audit:
     def managed(self, caller: Caller, method: str, sinks: Sequence[str], outcome: str) -> None:
         """Log an admitted managing call. ``outcome`` is `OK` or the code of its status."""
         _log.info(
-            "call principal=%s method=%s sinks=%s outcome=%s peer=%s",
+            "call principal=%a method=%s sinks=%a outcome=%s peer=%s",
             _shown(caller.principal),
             method,
             _shown(",".join(sinks)),
@@ -60,7 +62,7 @@ class Audit:
         self._refusals[counted] = self._refusals.get(counted, 0) + 1
         if first:
             _log.warning(
-                "refused reason=%s principal=%s method=%s detail=%s peer=%s",
+                "refused reason=%s principal=%a method=%s detail=%a peer=%s",
                 error.reason.name,
                 _shown(caller.principal),
                 method,
@@ -75,7 +77,7 @@ class Audit:
         for (principal, method, reason), count in self._refusals.items():
             if count > 1:
                 _log.warning(
-                    "refused again count=%d reason=%s principal=%s method=%s",
+                    "refused again count=%d reason=%s principal=%a method=%s",
                     count - 1,
                     reason or "various",
                     _shown(principal),
@@ -86,4 +88,4 @@ class Audit:
 
 
 def _shown(text: str) -> str:
-    return ascii(text[:SHOWN_MAX])
+    return text[:SHOWN_MAX]

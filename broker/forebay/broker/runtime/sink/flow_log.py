@@ -67,8 +67,10 @@ class FlowLog:
         if self._clock() - self._window < WINDOW_S:
             return
         if self._omitted:
-            counts = " ".join(f"{state}={count}" for state, count in sorted(self._omitted.items()))
-            _log.warning("states changed without an event of their own changes=%d %s", self._omitted.total(), counts)
+            counts = ", ".join(f"{state}: {count}" for state, count in sorted(self._omitted.items()))
+            _log.warning(
+                "states changed without an event of their own changes=%d states=%r", self._omitted.total(), counts
+            )
         self._window, self._events = self._clock(), 0
         self._omitted.clear()
 
@@ -128,9 +130,9 @@ class FlowLog:
         reasons = [lane.resend.reason for lane in subscription.lanes if lane.resend.reason]
         _log.log(
             logging.WARNING if state.needs_attention else logging.INFO,
-            "subscription changed state sink=%s subscription=%s state=%s before=%s before_s=%.1f changes=%d "
+            "subscription changed state sink=%s subscription=%s state=%r before=%r before_s=%.1f changes=%d "
             "waiting=%d consumers=%d partitions_backing_off=%d reason=%r",
-            *(sink.name, subscription.name, state.name, before.name, lasted_s, changes),
+            *(sink.name, subscription.name, state.value, before.value, lasted_s, changes),
             *(pending, len(subscription.owners.consumers)),
             sum(lane.resend.state is State.BACKING_OFF for lane in subscription.lanes),
             reasons[0][:REASON_CHARACTERS_MAX] if reasons and state.needs_attention else "",
@@ -139,7 +141,7 @@ class FlowLog:
     def _admit(self, state: Flow) -> bool:
         """Return True if an event may be logged; otherwise count it."""
         if self._events >= EVENTS_MAX:
-            self._omitted[state.name] += 1
+            self._omitted[state.value] += 1
             return False
         self._events += 1
         return True

@@ -7,7 +7,8 @@ import logging
 import pytest
 
 from forebay.broker.core.errors import PermissionDenied, TokenRefused
-from forebay.broker.rpc.access.audit import INTERVAL_S, KINDS_MAX, Audit, Caller
+from forebay.broker.rpc.access.audit import INTERVAL_S, KINDS_MAX, SHOWN_MAX, Audit, Caller
+from forebay.text import fields_of
 
 PEER = "ipv4:192.0.2.1:1"
 
@@ -42,6 +43,28 @@ def test_a_managing_call_names_principal_method_sinks_outcome_and_peer(
     assert lines(caplog) == [
         "call principal='ops' method=/forebay.v1.SinkService/PurgeSink sinks='orders' outcome=OK peer=ipv4:192.0.2.1:1"
     ]
+
+
+def test_the_fields_of_an_event_are_the_values_without_quotes(
+    audit: Audit, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    audit.managed(Caller("anonymous", PEER), "/m", ["w", "x"], "OK")
+    for _ in range(2):
+        audit.refused(Caller("ops", PEER), "/m", PermissionDenied("ops", "publish", "n" * SHOWN_MAX))
+    clock.now_s += INTERVAL_S
+    audit.refused(Caller("unknown", PEER), "/m", TokenRefused("missing"))
+
+    managed, refused, again, _ = (fields_of(record) for record in caplog.records)
+    detail = str(PermissionDenied("ops", "publish", "n" * SHOWN_MAX))[:SHOWN_MAX]
+    assert managed == {"principal": "anonymous", "method": "/m", "sinks": "w,x", "outcome": "OK", "peer": PEER}
+    assert refused == {
+        "reason": "PERMISSION_DENIED",
+        "principal": "ops",
+        "method": "/m",
+        "detail": detail,
+        "peer": PEER,
+    }
+    assert again == {"count": 1, "reason": "PERMISSION_DENIED", "principal": "ops", "method": "/m"}
 
 
 def test_a_name_with_a_line_break_stays_on_one_line(audit: Audit, caplog: pytest.LogCaptureFixture) -> None:

@@ -13,6 +13,8 @@ from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.runtime.sink.flow_log import EVENTS_MAX, INTERVAL_S, WINDOW_S, FlowLog
 from forebay.broker.runtime.sink.state import FULL_S
+from forebay.state.flow import Flow
+from forebay.text import fields_of
 from tests.support.brokers.running import running
 from tests.support.brokers.taker import Taker
 from tests.support.pages.samples import page
@@ -76,11 +78,11 @@ async def test_an_outage_of_a_target_is_one_event_at_its_begin_and_one_at_its_en
         [begin, end] = case.events
 
     assert begin == (
-        "subscription changed state state=BACKING_OFF before=IDLE before_s=10.0 changes=1 waiting=3 consumers=1 "
+        "subscription changed state state='backing off' before='idle' before_s=10.0 changes=1 waiting=3 consumers=1 "
         "partitions_backing_off=1 reason='HTTP 503'"
     )
     assert end.startswith("subscription changed state state=")
-    assert "before=BACKING_OFF before_s=150.0" in end
+    assert "before='backing off' before_s=150.0" in end
     assert end.endswith("waiting=0 consumers=1 partitions_backing_off=0 reason=''")
 
 
@@ -97,8 +99,19 @@ async def test_records_without_a_consumer_are_an_event_and_so_is_their_end(caplo
         assert taker.subscription.owners.consumers
 
     assert levels == ["WARNING", "INFO"]
-    assert "state=NO_CONSUMER before=IDLE" in begin
-    assert "state=FLOWING before=NO_CONSUMER before_s=30.0" in end
+    assert "state='no consumer' before='idle'" in begin
+    assert "state='flowing' before='no consumer' before_s=30.0" in end
+
+
+async def test_the_states_in_the_fields_of_an_event_are_those_of_metrics_and_commands(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with observed(caplog) as case:
+        await case.append()
+        case.sweep()
+
+    [fields] = [fields_of(record) for record in caplog.records if "changed state" in record.getMessage()]
+    assert (fields["state"], fields["before"]) == (str(Flow.NO_CONSUMER), str(Flow.IDLE)) == ("no consumer", "idle")
 
 
 async def test_a_state_that_alternates_is_logged_once_in_an_interval_with_its_changes(
@@ -117,8 +130,8 @@ async def test_a_state_that_alternates_is_logged_once_in_an_interval_with_its_ch
 
         [first, second] = case.events
 
-    assert "state=NO_CONSUMER" in first
-    assert "state=FLOWING before=NO_CONSUMER before_s=18.0 changes=9" in second
+    assert "state='no consumer'" in first
+    assert "state='flowing' before='no consumer' before_s=18.0 changes=9" in second
 
 
 async def test_a_full_sink_is_an_event_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
@@ -162,7 +175,7 @@ async def test_a_start_finds_a_paused_sink_and_logs_it(caplog: pytest.LogCapture
 
         [event] = case.events
 
-    assert event.startswith("subscription changed state state=PAUSED")
+    assert event.startswith("subscription changed state state='paused'")
     assert event.endswith("reason='maintenance'")
 
 
@@ -185,4 +198,4 @@ async def test_an_outage_of_many_sinks_is_a_bounded_number_of_events(caplog: pyt
         texts = [text for text in caplog.messages if "state" in text]
 
     assert len(texts) == EVENTS_MAX + 1
-    assert texts[-1] == f"states changed without an event of their own changes={beyond} NO_CONSUMER={beyond}"
+    assert texts[-1] == f"states changed without an event of their own changes={beyond} states='no consumer: {beyond}'"
