@@ -218,7 +218,7 @@ def everything_measured() -> Observed:
     broker.synced(Synced(0.1, 1, 1, 1))
     broker.delivered("orders", "default", Delivered(0, 1, 0, ((page, Body(0, b"")),), (Range(0, 1),), (), False), 1, 1)
     broker.settled("orders", "default", 0, "acked", 1)
-    broker.resided("orders", "default", [1.0])
+    broker.resided("orders", "default", [(1.0, "")])
     broker.failed("orders", "default", "nack")
     broker.dropped("orders", 0, DropReason.OVERFLOW, 1)
     broker.connections_closed("per_peer", 1)

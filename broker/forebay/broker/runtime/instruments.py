@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from forebay.broker.core.partition.pages import DropReason, Entry, PagePart
+from forebay.broker.core.partition.pages import DropReason, Entry
 from forebay.broker.runtime import metrics
 from forebay.broker.runtime.commit.committer import Synced
 from forebay.broker.runtime.delivery.events import Delivered
@@ -65,10 +65,10 @@ class Instruments:
     wants_lag: bool = False
     """True if ``measured`` is to be called: with many sinks it is costly, so only while it is read."""
 
-    def add(self, metric: Metric, amount: float, labels: tuple[str, ...] = (), *, part: PagePart | None = None) -> None:
+    def add(self, metric: Metric, amount: float, labels: tuple[str, ...] = (), *, traceparent: str = "") -> None:
         """Add to a counter, or to the values of a histogram; ``labels`` as the metric names them.
 
-        ``part``: of the page that was measured; its trace is the exemplar of the value.
+        ``traceparent``: trace context of what was measured; the exemplar of the value, if its span is sampled.
         """
 
     def ingested(
@@ -89,7 +89,7 @@ class Instruments:
         self.add(metrics.INGESTED_BYTES, sum(entry.size for entry in entries) + beside[1], place)
         for entry in entries:
             elapsed_s = max(0, age_now_us - entry.age_us) / 1e6
-            self.add(metrics.INGEST, elapsed_s, (sink,), part=entry.parts[0] if entry.parts else None)
+            self.add(metrics.INGEST, elapsed_s, (sink,), traceparent=entry.traceparent)
 
     def synced(self, synced: Synced) -> None:
         """Record a committed batch."""
@@ -112,11 +112,14 @@ class Instruments:
         """Count settled records: ``acked``, ``dropped`` or ``skipped``."""
         self.add(metrics.SETTLED, records, (sink, str(partition), subscription, outcome))
 
-    def resided(self, sink: str, subscription: str, seconds: Sequence[float]) -> None:
-        """Record the times from acceptance to the last answer of pages."""
+    def resided(self, sink: str, subscription: str, pages: Sequence[tuple[float, str]]) -> None:
+        """Record the times from acceptance to the last answer of pages.
+
+        ``pages``: seconds and the publisher's trace context of each.
+        """
         lanes = (sink, subscription)
-        for elapsed_s in seconds:
-            self.add(metrics.RESIDENCE, max(0.0, elapsed_s), lanes)
+        for elapsed_s, traceparent in pages:
+            self.add(metrics.RESIDENCE, max(0.0, elapsed_s), lanes, traceparent=traceparent)
 
     def failed(self, sink: str, subscription: str, why: str) -> None:
         """Count a failed delivery that will be retried: ``nack``, ``deadline`` or ``disconnect``."""
@@ -126,9 +129,12 @@ class Instruments:
         """Count an append that found no room."""
         self.add(metrics.APPEND_REFUSED, 1, (sink, reason))
 
-    def answered(self, method: str, status: str, seconds: float) -> None:
-        """Record the duration of a call with one request and one response."""
-        self.add(metrics.CALL, seconds, (method, status))
+    def answered(self, method: str, status: str, seconds: float, traceparent: str = "") -> None:
+        """Record the duration of a call with one request and one response.
+
+        ``traceparent``: trace context that the caller sent.
+        """
+        self.add(metrics.CALL, seconds, (method, status), traceparent=traceparent)
 
     def sink_measured(self, sink: str, measure: SinkMeasure) -> None:
         """Record the measurement of a sink, before those of its subscriptions."""

@@ -17,7 +17,7 @@ from opentelemetry.metrics import Meter
 from opentelemetry.trace import SpanKind, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from forebay.broker.core.partition.pages import Entry, PagePart
+from forebay.broker.core.partition.pages import Entry
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.delivery.events import Delivered
 from forebay.broker.runtime.instruments import Instruments, Lag, SinkMeasure
@@ -39,7 +39,7 @@ METRICS: Final = (*EVENTS, *GAUGES)
 """All metrics of the broker."""
 _PROPAGATOR: Final = TraceContextTextMapPropagator()
 _SAMPLED: Final = ("-01", "-03")
-"""Ends of the trace context of a publisher whose span is sampled, without and with a random id."""
+"""Ends of the trace context of a caller whose span is sampled, without and with a random id."""
 
 
 class OpenTelemetryInstruments(Instruments):
@@ -84,10 +84,10 @@ class OpenTelemetryInstruments(Instruments):
 
     # -- events
 
-    def add(self, metric: Metric, amount: float, labels: tuple[str, ...] = (), *, part: PagePart | None = None) -> None:
+    def add(self, metric: Metric, amount: float, labels: tuple[str, ...] = (), *, traceparent: str = "") -> None:
         add, series = self._made[metric]
-        if part is not None and part.traceparent.endswith(_SAMPLED):
-            add(amount, series.of(labels), context=_PROPAGATOR.extract({"traceparent": part.traceparent}))
+        if traceparent.endswith(_SAMPLED):
+            add(amount, series.of(labels), context=_PROPAGATOR.extract({"traceparent": traceparent}))
         else:
             add(amount, series.of(labels))
 

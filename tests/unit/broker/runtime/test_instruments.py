@@ -61,8 +61,8 @@ class Notes(Instruments):
     def settled(self, sink: str, subscription: str, partition: int, outcome: str, records: int) -> None:
         self.told.append(("settled", sink, subscription, partition, outcome, records))
 
-    def resided(self, sink: str, subscription: str, seconds: Sequence[float]) -> None:
-        self.told.append(("resided", sink, subscription, list(seconds)))
+    def resided(self, sink: str, subscription: str, pages: Sequence[tuple[float, str]]) -> None:
+        self.told.append(("resided", sink, subscription, [seconds for seconds, _ in pages]))
 
     def failed(self, sink: str, subscription: str, why: str) -> None:
         self.told.append(("failed", sink, subscription, why))

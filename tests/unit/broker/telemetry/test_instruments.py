@@ -545,3 +545,51 @@ async def test_the_time_until_a_page_is_durable_has_its_sampled_publisher_as_exe
         await append(buffer, b"a", traceparent=f"{TRACE.format(7, 8)[:-2]}{flags}")
 
         assert seen.exemplars()["forebay.ingest.duration"] == exemplars
+
+
+@pytest.mark.parametrize(("flags", "exemplars"), [("01", [(7, 8)]), ("03", [(7, 8)]), ("00", [])])
+async def test_the_residence_of_a_page_has_its_sampled_publisher_as_exemplar(
+    seen: Observed, flags: str, exemplars: list[tuple[int, int]]
+) -> None:
+    async with observed(seen) as (_, buffer):
+        await append(buffer, b"a", traceparent=f"{TRACE.format(7, 8)[:-2]}{flags}")
+        event = await taken(Hand(buffer.subscription("")))
+        await buffer.subscription("").ack(0, Answer(event.owner_epoch, event.revision), [Range(0, 1)])
+
+        assert seen.exemplars()["forebay.residence.duration"] == exemplars
+
+
+@pytest.mark.parametrize("way", ["redelivered", "leased", "leased again"])
+async def test_the_residence_of_a_page_that_failed_has_its_sampled_publisher_as_exemplar(
+    seen: Observed, way: str
+) -> None:
+    async with observed(seen, ordering=Ordering.RELAXED) as (_, buffer):
+        await append(buffer, b"a", traceparent=TRACE.format(7, 8))
+        subscription = buffer.subscription("")
+        hand = Hand(subscription)
+        event = await taken(hand)
+        subscription.retry(0, Answer(event.owner_epoch, event.revision), [Range(0, 1)], delay_s=0.0, reason="")
+        if way == "redelivered":
+            event = await taken(hand)
+            await subscription.ack(0, Answer(event.owner_epoch, event.revision), [Range(0, 1)])
+        else:
+            leased = await subscription.leasing.lease("spark", Wanted(10), 60.0)
+            if way == "leased again":
+                subscription.leasing.release("spark")
+                leased = await subscription.leasing.lease_again("spark", leased, 60.0)
+            await subscription.leasing.settle("spark", leased)
+
+        assert seen.exemplars()["forebay.residence.duration"] == [(7, 8)]
+
+
+@pytest.mark.parametrize(
+    ("traceparent", "exemplars"),
+    [(TRACE.format(7, 8), [(7, 8)]), (f"{TRACE.format(7, 8)[:-2]}00", []), ("", []), ("no-context-01", [])],
+    ids=["sampled", "not sampled", "none", "invalid"],
+)
+def test_the_duration_of_a_call_has_the_sampled_span_of_its_caller_as_exemplar(
+    seen: Observed, traceparent: str, exemplars: list[tuple[int, int]]
+) -> None:
+    told_to(seen).answered("forebay.v1.BufferService/PublishBatch", "OK", 0.1, traceparent)
+
+    assert seen.exemplars()["rpc.server.call.duration"] == exemplars

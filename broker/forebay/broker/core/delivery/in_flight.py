@@ -58,6 +58,9 @@ class Flight:
     number: int = 0
     """Number of its delivery, rising; assigned when the flight is added."""
 
+    traceparent: str = ""
+    """Trace context of the page's first publisher."""
+
 
 class SettledPage(NamedTuple):
     """Page that was completely answered."""
@@ -67,6 +70,9 @@ class SettledPage(NamedTuple):
 
     sent_at: float
     """Monotonic seconds when it was sent."""
+
+    traceparent: str = ""
+    """Trace context of its first publisher."""
 
 
 class Flights:
@@ -224,7 +230,7 @@ class Flights:
                 self._usage.size -= flight.size
                 flight.since = None
                 if answered:
-                    self._settled.append(SettledPage(flight.age_us, flight.sent_at))
+                    self._settled.append(SettledPage(flight.age_us, flight.sent_at, flight.traceparent))
         self._flights[touched] = [flight for flight in found if flight.unsettled]
         return found
 

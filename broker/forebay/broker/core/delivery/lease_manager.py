@@ -56,6 +56,7 @@ class LeaseManager:
         ranges_max: int = HOLES_MAX,
         before_due: bool = False,
         age_us: int = 0,
+        traceparent: str = "",
     ) -> list[Range]:
         """Lease ranges of a page from the retry queue that are due, or all ``before_due``; returns them.
 
@@ -66,10 +67,19 @@ class LeaseManager:
         ranges = [part for one in found for part in self._progress.view.unsettled(one)][:ranges_max]
         if self._sender.holes < HOLES_MAX:
             ranges, _ = first_of(ranges, records_max, page.end)
-        return self._lease(holder, until, page, now, ranges, age_us)
+        flight = Flight(page.first, 0, 0, 0, 0, age_us, sent_at=now, traceparent=traceparent)
+        return self._lease(holder, until, flight, ranges)
 
     def lease_again(
-        self, holder: str, until: float, page: Range, requested: Range, now: float, *, age_us: int = 0
+        self,
+        holder: str,
+        until: float,
+        page: Range,
+        requested: Range,
+        now: float,
+        *,
+        age_us: int = 0,
+        traceparent: str = "",
     ) -> list[Range]:
         """Lease those ranges of ``requested`` in a page that were delivered before and are idle; returns them."""
         within = Range(max(page.first, requested.first), min(page.end, requested.end, self._progress.cursor.sent))
@@ -79,21 +89,20 @@ class LeaseManager:
             for piece in self._apart(part)
             if self._sender.holes < HOLES_MAX or self._retry.queue.within(piece) == [piece]
         ]
-        return self._lease(holder, until, page, now, ranges, age_us)
+        flight = Flight(page.first, 0, 0, 0, 0, age_us, sent_at=now, traceparent=traceparent)
+        return self._lease(holder, until, flight, ranges)
 
     def _apart(self, part: Range) -> list[Range]:
         """Return the queued ranges of a part, each by itself, and the ranges between them."""
         queue = self._retry.queue.within(part)
         return sorted([*queue, *sets.missing(tuple(queue), part)])
 
-    def _lease(
-        self, holder: str, until: float, page: Range, now: float, ranges: list[Range], age_us: int
-    ) -> list[Range]:
+    def _lease(self, holder: str, until: float, flight: Flight, ranges: list[Range]) -> list[Range]:
         if not ranges:
             return []
         for part in ranges:
             self._retry.queue.remove(part)
-        self._leases.lease(holder, until, Flight(page.first, 0, 0, 0, 0, age_us, sent_at=now), ranges)
+        self._leases.lease(holder, until, flight, ranges)
         self._progress.redelivered += sum(part.size for part in ranges)
         self._retry.reset_if_idle()
         return ranges

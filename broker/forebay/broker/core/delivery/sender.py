@@ -143,20 +143,21 @@ class Sender:
         *,
         records_max: int | None = None,
         age_us: int = 0,
+        traceparent: str = "",
         more: bool = False,
     ) -> list[Range]:
         """Put a page in flight and return its ranges to process, if any.
 
-        ``age_us`` is the page's age stamp, which ``pop_settled`` returns later. ``more``: the page belongs to the
-        same delivery as the page before.
+        ``age_us`` is the page's age stamp, and ``traceparent`` the trace context of its publisher, which
+        ``pop_settled`` returns later. ``more``: the page belongs to the same delivery as the page before.
         """
         ranges = list(self.wanted(Range(max(base, self.position), end)))
         if records_max is not None:
             ranges, end = first_of(ranges, records_max, end)
         self.position = max(self.position, end)
-        return self._put_in_flight(
-            Flight(base, 0, 0, size, 0, age_us, resent=self._retry.live_stopped), ranges, now, more=more
-        )
+        resent = self._retry.live_stopped
+        page = Flight(base, 0, 0, size, 0, age_us, resent=resent, traceparent=traceparent)
+        return self._put_in_flight(page, ranges, now, more=more)
 
     def send_retry(
         self,
@@ -167,6 +168,7 @@ class Sender:
         *,
         records_max: int | None = None,
         age_us: int = 0,
+        traceparent: str = "",
         more: bool = False,
     ) -> list[Range]:
         """Put the due ranges of a page from the retry queue in flight, as ``send`` does."""
@@ -177,7 +179,8 @@ class Sender:
             ranges, end = first_of(ranges, records_max, end)
         for part in due:
             queue.remove(Range(part.first, min(part.end, end)))
-        return self._put_in_flight(Flight(base, 0, 0, size, 0, age_us, resent=True), ranges, now, more=more)
+        flight = Flight(base, 0, 0, size, 0, age_us, resent=True, traceparent=traceparent)
+        return self._put_in_flight(flight, ranges, now, more=more)
 
     def _put_in_flight(self, page: Flight, ranges: list[Range], now: float, *, more: bool) -> list[Range]:
         if not ranges:

@@ -172,6 +172,11 @@ class Entry:
     def end(self) -> int:
         return self.base + self.count
 
+    @property
+    def traceparent(self) -> str:
+        """Trace context of its first publisher; empty without one."""
+        return self.parts[0].traceparent if self.parts else ""
+
     def part_of(self, offset: int) -> PagePart:
         """Return the part that a record came with; of an entry without parts, one that is the whole page."""
         found = bisect_right(self.parts, offset, key=lambda each: each.first) - 1

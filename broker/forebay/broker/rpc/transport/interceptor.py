@@ -18,6 +18,7 @@ import grpc.aio
 
 from forebay.broker.core.errors import BrokerError, InvalidRequest
 from forebay.broker.core.resources.unread import Intake
+from forebay.broker.rpc.convert import traceparent
 from forebay.broker.rpc.pages.frames import serialized
 from forebay.broker.rpc.requests.reader import Read, reader_of
 from forebay.broker.rpc.status import code_of, status_of
@@ -45,9 +46,12 @@ class StatusInterceptor(grpc.aio.ServerInterceptor):
     """
 
     def __init__(
-        self, connections: Connections, *, on_answered: Callable[[str, str, float], None] = lambda *_: None
+        self, connections: Connections, *, on_answered: Callable[[str, str, float, str], None] = lambda *_: None
     ) -> None:
-        """``on_answered`` gets method, status and seconds of each call with one request and one response."""
+        """``on_answered`` gets each call with one request and one response.
+
+        Its arguments are method, status, seconds, and the trace context that the caller sent.
+        """
         self._connections = connections
         self._on_answered = on_answered
         self._large = asyncio.Semaphore(LARGE_AT_ONCE)
@@ -138,7 +142,8 @@ class StatusInterceptor(grpc.aio.ServerInterceptor):
                 status = code_of(error).name
                 raise
             finally:
-                self._on_answered(method, status, time.perf_counter() - began)
+                seconds = time.perf_counter() - began
+                self._on_answered(method, status, seconds, traceparent(context.invocation_metadata()))
 
         return call
 

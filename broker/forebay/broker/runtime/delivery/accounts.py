@@ -83,8 +83,8 @@ class Accounts:
         now, settled = self._lanes.now(), self._lanes[partition].pop_settled()
         for page in settled:
             self.latency.add(now - page.sent_at, now)
-        seconds = [(age_now_us - page.age_us) / SECOND_US for page in settled]
-        self._instruments.resided(sink.name, self._lanes.name, seconds)
+        pages = [((age_now_us - page.age_us) / SECOND_US, page.traceparent) for page in settled]
+        self._instruments.resided(sink.name, self._lanes.name, pages)
 
     def settled(self, partition: int, outcome: str, records: int) -> None:
         """Count settled records by their outcome."""

@@ -385,7 +385,11 @@ class Consumer:
             if left is not None and left <= 0:
                 break
             found = send(
-                *(entry.base, entry.end, entry.size, now), records_max=left, age_us=entry.age_us, more=bool(ranges)
+                *(entry.base, entry.end, entry.size, now),
+                records_max=left,
+                age_us=entry.age_us,
+                traceparent=entry.traceparent,
+                more=bool(ranges),
             )
             if found:
                 ranges += found

@@ -199,6 +199,7 @@ class LeasedSets:
                     ranges_max=room.ranges,
                     before_due=wanted.before_due,
                     age_us=entry.age_us,
+                    traceparent=entry.traceparent,
                 )
                 room.add(entry, taken)
                 self._count(partition, taken)
@@ -218,7 +219,9 @@ class LeasedSets:
                 if lane.lease_manager.may_lease and part.account == self._accounts.number(partition):
                     self._leased.add(partition)
                     page, now = _page(entry), self._lanes.now()
-                    taken = lane.lease_manager.lease_again(holder, until, page, requested, now, age_us=entry.age_us)
+                    taken = lane.lease_manager.lease_again(
+                        *(holder, until, page, requested, now), age_us=entry.age_us, traceparent=entry.traceparent
+                    )
                     self._count(partition, taken)
             if not entries:
                 return

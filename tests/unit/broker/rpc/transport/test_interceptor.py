@@ -6,6 +6,7 @@ import asyncio
 import gc
 import threading
 import weakref
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import NoReturn
 
@@ -105,9 +106,13 @@ class Stream:
 class UnaryCall(Stream):
     """A call with one request, whose headers need no wait."""
 
-    def __init__(self) -> None:
+    def __init__(self, metadata: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__()
         self.ended: grpc.StatusCode | None = None
+        self._metadata = metadata
+
+    def invocation_metadata(self) -> Sequence[tuple[str, str]]:
+        return self._metadata
 
     async def read(self) -> bytes:
         return b""
@@ -122,7 +127,9 @@ class UnaryCall(Stream):
     [(None, "OK"), (SinkNotFound("orders"), "NOT_FOUND"), (asyncio.CancelledError(), "CANCELLED")],
     ids=["result", "error", "cancelled"],
 )
-async def test_a_call_with_one_response_is_timed_with_its_status(failure: BaseException | None, status: str) -> None:
+async def test_a_call_with_one_response_is_timed_with_its_status_and_the_trace_of_its_caller(
+    failure: BaseException | None, status: str
+) -> None:
     async def serve(request: bytes, context: object) -> bytes:
         if failure is not None:
             raise failure
@@ -134,16 +141,16 @@ async def test_a_call_with_one_response_is_timed_with_its_status(failure: BaseEx
     class Details:
         method = "/forebay.v1.Unbounded/Call"
 
-    answered: list[tuple[str, str, bool]] = []
+    answered: list[tuple[str, str, bool, str]] = []
     wrapping = StatusInterceptor(
         Connections(ConnectionLimits(1, 1, 1), lambda: 0.0),
-        on_answered=lambda method, status, seconds: answered.append((method, status, seconds >= 0)),
+        on_answered=lambda method, status, seconds, trace: answered.append((method, status, seconds >= 0, trace)),
     )
     handler = await wrapping.intercept_service(found, Details())
     with suppress(grpc.aio.AbortError, asyncio.CancelledError):
-        await handler.stream_unary(None, UnaryCall())
+        await handler.stream_unary(None, UnaryCall([("user-agent", "x"), ("traceparent", "00-7-8-01")]))
 
-    assert answered == [("forebay.v1.Unbounded/Call", status, True)]
+    assert answered == [("forebay.v1.Unbounded/Call", status, True, "00-7-8-01")]
 
 
 async def streaming() -> tuple[Stream, asyncio.Task[None]]:
