@@ -16,13 +16,16 @@ from forebay.broker.core.delivery.leased_sets import Wanted
 from forebay.broker.core.errors import SinkFull, StoreFenced
 from forebay.broker.core.partition.pages import TRACES_MAX, Body, PagePart
 from forebay.broker.core.partition.ranges import Range
+from forebay.broker.core.resources.connections import ConnectionLimits
 from forebay.broker.core.settings import Ordering, Overflow, SinkSettings
 from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.delivery.events import Delivered
 from forebay.broker.runtime.instruments import Lag, SinkMeasure
 from forebay.broker.runtime.metrics import EVENTS, Metric
+from forebay.broker.runtime.resources.connections import Connections
 from forebay.broker.runtime.resources.memory import Reading
+from forebay.broker.runtime.resources.streams import StreamKind
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.runtime.sink.statistics import sink_lags
 from forebay.broker.settings import load
@@ -33,6 +36,7 @@ from forebay.broker.telemetry.exporter_selection import ExporterSelectionInvalid
 from forebay.broker.telemetry.instruments import OpenTelemetryInstruments, instruments
 from forebay.broker.telemetry.sampling import following_links
 from forebay.broker.telemetry.series import SERIES_MAX
+from tests.support.brokers.connections import OpenSockets, calling
 from tests.support.brokers.running import Hand, begin, move, running
 from tests.support.brokers.taker import Taker
 from tests.support.pages.samples import entry, page
@@ -422,6 +426,31 @@ async def test_disk_and_memory_are_reported_beside_their_limits(seen: Observed) 
         assert seen.values("forebay.memory.used") == {(): 100}
         assert seen.values("forebay.memory.watermark") == {(): 1_000 * broker.bounds.memory_high_watermark}
         assert seen.values("forebay.storage.write.stall") == {(): 1}
+
+
+async def test_open_streams_are_reported_until_they_end(seen: Observed) -> None:
+    async with observed(seen) as (broker, _):
+        with (
+            broker.streams.opened(StreamKind.PUBLISH, "ipv4:192.0.2.1:1", "ops"),
+            broker.streams.opened(StreamKind.REPLAY, "ipv4:192.0.2.1:2", "ops"),
+        ):
+            during = seen.values("forebay.streams")
+
+        assert during == {(): 2}
+        assert seen.values("forebay.streams") == {(): 0}
+
+
+async def test_connections_are_reported_by_their_use(seen: Observed) -> None:
+    told, sockets = told_to(seen), OpenSockets()
+    connections = Connections(ConnectionLimits(total_max=16, per_host_max=8, unread_max=1 << 20), lambda: 0.0)
+    told.watch_connections(connections)
+    sockets.add(6)
+    with calling(connections, 1), calling(connections, 2):
+        with calling(connections, 3):
+            pass
+        await connections.check(sockets)
+
+    assert seen.values("forebay.connections", "use") == {("busy",): 2, ("idle",): 1, ("stranger",): 3}
 
 
 async def test_the_state_of_the_broker_is_reported_to_its_end(seen: Observed) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 
 import pytest
 
@@ -16,38 +15,10 @@ from forebay.broker.core.resources.unread import Traffic
 from forebay.broker.runtime.resources.connections import ENDING_S, GROWTH_BYTES, Caller, Connections
 from forebay.broker.runtime.resources.sockets import Accepted
 from forebay.errors.reasons import Reason
+from tests.support.brokers.connections import HOST, OpenSockets, calling
 
 pytestmark = pytest.mark.anyio
-HOST = "192.0.2.1"
 KIB = 1 << 10
-
-
-class Open:
-    """Open sockets, by inode; those that were shut down go when ``settle`` is called."""
-
-    def __init__(self) -> None:
-        self.open: dict[int, Accepted] = {}
-        self.shut_down: list[int] = []
-        self.sent: dict[int, int] = {}
-
-    def add(self, count: int, *, host: str = HOST) -> None:
-        for _ in range(count):
-            inode = len(self.open) + len(self.shut_down) + 1
-            self.open[inode] = Accepted(inode, inode, host, 1_000 + inode)
-
-    def scan(self, again: Collection[Accepted] | None = None) -> list[Accepted]:
-        return list(self.open.values())
-
-    def traffic(self, accepted: Accepted) -> Traffic:
-        return Traffic(received=self.sent.get(accepted.inode, 0))
-
-    def shut(self, accepted: Accepted) -> bool:
-        self.shut_down.append(accepted.inode)
-        return True
-
-    def settle(self) -> None:
-        for inode in self.shut_down:
-            self.open.pop(inode, None)
 
 
 class Clock:
@@ -65,17 +36,8 @@ def connections(clock: Clock, closed: list[tuple[str, int]] | None = None) -> Co
     )
 
 
-@contextmanager
-def calling(keeper: Connections, number: int) -> Iterator[Caller]:
-    """An accepted call of a connection."""
-    with keeper.call((HOST, 1_000 + number)) as caller:
-        keeper.enter(caller)
-        yield caller
-        keeper.leave(caller)
-
-
 async def test_strangers_beyond_the_bound_of_their_host_are_closed_and_callers_stay() -> None:
-    clock, sockets, closed = Clock(), Open(), list[tuple[str, int]]()
+    clock, sockets, closed = Clock(), OpenSockets(), list[tuple[str, int]]()
     keeper = connections(clock, closed)
     sockets.add(6)
     with calling(keeper, 1):
@@ -86,7 +48,7 @@ async def test_strangers_beyond_the_bound_of_their_host_are_closed_and_callers_s
 
 
 async def test_a_connection_being_closed_is_neither_counted_nor_closed_again() -> None:
-    sockets, closed = Open(), list[tuple[str, int]]()
+    sockets, closed = OpenSockets(), list[tuple[str, int]]()
     keeper = connections(Clock(), closed)
     sockets.add(6)
     await keeper.check(sockets)
@@ -98,7 +60,7 @@ async def test_a_connection_being_closed_is_neither_counted_nor_closed_again() -
 
 
 async def test_the_use_of_connections_is_counted() -> None:
-    sockets, keeper = Open(), connections(Clock())
+    sockets, keeper = OpenSockets(), connections(Clock())
     sockets.add(3)
     with calling(keeper, 1):
         with calling(keeper, 2):
@@ -109,7 +71,7 @@ async def test_the_use_of_connections_is_counted() -> None:
 
 
 async def test_a_port_that_another_connection_has_now_is_a_strangers() -> None:
-    sockets, keeper = Open(), connections(Clock())
+    sockets, keeper = OpenSockets(), connections(Clock())
     sockets.add(2)
     with calling(keeper, 1):
         pass
@@ -123,7 +85,7 @@ async def test_a_port_that_another_connection_has_now_is_a_strangers() -> None:
 
 
 async def test_a_flood_is_one_line_of_the_log_in_ten_seconds(caplog: pytest.LogCaptureFixture) -> None:
-    clock, sockets = Clock(), Open()
+    clock, sockets = Clock(), OpenSockets()
     keeper = connections(clock)
     for _ in range(3):
         sockets.add(6)
@@ -136,7 +98,7 @@ async def test_a_flood_is_one_line_of_the_log_in_ten_seconds(caplog: pytest.LogC
 
 
 async def test_the_connection_that_sent_the_most_without_a_call_is_closed() -> None:
-    sockets, closed = Open(), list[tuple[str, int]]()
+    sockets, closed = OpenSockets(), list[tuple[str, int]]()
     keeper = connections(Clock(), closed)
     sockets.add(3)
     sockets.sent = {1: 300 * KIB, 2: 500 * KIB, 3: 300 * KIB}
@@ -147,7 +109,7 @@ async def test_the_connection_that_sent_the_most_without_a_call_is_closed() -> N
 
 
 async def test_bytes_received_before_a_call_are_not_unread_after_it() -> None:
-    clock, sockets = Clock(), Open()
+    clock, sockets = Clock(), OpenSockets()
     keeper = connections(clock)
     sockets.add(1)
     sockets.sent = {1: 900 * KIB}
@@ -166,7 +128,7 @@ async def test_bytes_received_before_a_call_are_not_unread_after_it() -> None:
 
 
 async def test_bytes_received_beside_an_open_call_count_as_unread_unless_they_are_read() -> None:
-    clock, sockets = Clock(), Open()
+    clock, sockets = Clock(), OpenSockets()
     keeper = connections(clock)
     sockets.add(1)
     with calling(keeper, 1) as caller:
@@ -189,7 +151,7 @@ async def receive(caller: Caller, began: asyncio.Event) -> None:
 
 
 async def test_incomplete_requests_are_ended_with_an_error_before_their_connection_is_closed() -> None:
-    clock, sockets, began = Clock(), Open(), asyncio.Event()
+    clock, sockets, began = Clock(), OpenSockets(), asyncio.Event()
     keeper = connections(clock)
     sockets.add(1)
     with calling(keeper, 1) as caller:
@@ -210,7 +172,7 @@ async def test_incomplete_requests_are_ended_with_an_error_before_their_connecti
 
 
 async def test_a_connection_whose_incomplete_requests_were_all_of_its_calls_stays_open() -> None:
-    clock, sockets, began = Clock(), Open(), asyncio.Event()
+    clock, sockets, began = Clock(), OpenSockets(), asyncio.Event()
     keeper = connections(clock)
     sockets.add(1)
     with calling(keeper, 1) as caller:
@@ -239,7 +201,7 @@ async def test_a_call_that_is_cancelled_otherwise_ends_as_cancelled() -> None:
 
 
 async def test_free_memory_is_returned_once_most_of_what_was_held_is_gone() -> None:
-    clock, sockets, returned = Clock(), Open(), list[float]()
+    clock, sockets, returned = Clock(), OpenSockets(), list[float]()
     keeper = Connections(ConnectionLimits(16, 4, 1_000 * KIB), clock, on_calm=lambda: returned.append(clock.now))
     sockets.add(1)
     with calling(keeper, 1):
@@ -256,7 +218,7 @@ async def test_free_memory_is_returned_once_most_of_what_was_held_is_gone() -> N
 async def test_a_process_that_grows_is_examined_before_the_second_is_over() -> None:
     loop, looks = asyncio.get_running_loop(), asyncio.Queue[None]()
 
-    class Counted(Open):
+    class Counted(OpenSockets):
         def scan(self, again: Collection[Accepted] | None = None) -> list[Accepted]:
             loop.call_soon_threadsafe(looks.put_nowait, None)
             return []
@@ -275,7 +237,7 @@ async def test_a_process_that_grows_is_examined_before_the_second_is_over() -> N
 async def test_a_check_between_full_ones_asks_only_those_with_an_open_call_and_new_ones() -> None:
     asked = list[int]()
 
-    class Asked(Open):
+    class Asked(OpenSockets):
         def traffic(self, accepted: Accepted) -> Traffic:
             asked.append(accepted.inode)
             return super().traffic(accepted)
@@ -294,7 +256,7 @@ async def test_a_check_between_full_ones_asks_only_those_with_an_open_call_and_n
 
 
 async def test_a_peer_that_takes_not_even_the_end_of_its_call_is_closed() -> None:
-    sockets, closed = Open(), list[tuple[str, int]]()
+    sockets, closed = OpenSockets(), list[tuple[str, int]]()
     keeper = connections(Clock(), closed)
     sockets.add(2)
     keeper.close((HOST, 1_002))
@@ -305,13 +267,13 @@ async def test_a_peer_that_takes_not_even_the_end_of_its_call_is_closed() -> Non
 
 
 async def test_a_check_between_full_ones_finds_a_caller_whose_descriptor_was_another_connections() -> None:
-    class Reused(Open):
+    class Reused(OpenSockets):
         def scan(self, again: Collection[Accepted] | None = None) -> list[Accepted]:
             """A descriptor that was in use is not checked again, unless all are."""
             self.open[1] = Accepted(9, 1, HOST, 1_009) if again is None else Accepted(1, 1, HOST, 1_001)
             return super().scan()
 
-    sockets, keeper = Open(), connections(Clock())
+    sockets, keeper = OpenSockets(), connections(Clock())
     sockets.add(1)
     await keeper.check(sockets)
     reused = Reused()
@@ -322,7 +284,7 @@ async def test_a_check_between_full_ones_finds_a_caller_whose_descriptor_was_ano
 
 
 async def test_bytes_of_a_stranger_count_from_the_full_check_that_finds_them() -> None:
-    clock, sockets, closed = Clock(), Open(), list[tuple[str, int]]()
+    clock, sockets, closed = Clock(), OpenSockets(), list[tuple[str, int]]()
     keeper = connections(clock, closed)
     sockets.add(2)
     await keeper.check(sockets)
