@@ -66,6 +66,11 @@ def rate(metric: str, labels: str, by: str) -> str:
     return f"sum by ({by}) (rate(<{metric}>{{{labels}}}{RATE}))"
 
 
+def used(figure: str, limit: str) -> str:
+    """Return the query of the used part of a limit of each broker."""
+    return f"sum by (instance) (<{figure}>{{{BROKER}}}) / sum by (instance) (<{limit}>{{{BROKER}}})"
+
+
 def dropped(window: str, labels: str = SINK) -> str:
     """Return the query of the records dropped within a window, by series.
 
@@ -303,6 +308,18 @@ ROWS: Final[dict[str, Sequence[Panel]]] = {
                 (f"<forebay.connections>{{{BROKER}}}", "{{use}}"),
                 (f"<forebay.streams>{{{BROKER}}}", "streams"),
             ],
+        ),
+        Panel(
+            "Used part of the broker's limits",
+            "Stored bytes, memory of streams, open streams and connections: at 100 % the broker refuses more. "
+            "Stored bytes are shown where they have a limit.",
+            [
+                (used("forebay.broker.size", "forebay.broker.size.limit"), "{{instance}} stored bytes"),
+                (used("forebay.streams.size", "forebay.streams.size.limit"), "{{instance}} memory of streams"),
+                (used("forebay.streams", "forebay.streams.limit"), "{{instance}} streams"),
+                (used("forebay.connections", "forebay.connections.limit"), "{{instance}} connections"),
+            ],
+            unit="percentunit",
         ),
         Panel(
             "Staged bytes",

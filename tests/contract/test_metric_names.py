@@ -100,6 +100,13 @@ PROMISED: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
     "forebay.quarantine.pages": (GAUGE, "{page}", ()),
     "forebay.storage.read.failures": (COUNTER, "{failure}", ()),
     "forebay.storage.unreadable.partitions": (GAUGE, "{partition}", ()),
+    "forebay.broker.size": (GAUGE, "By", ()),
+    "forebay.broker.size.limit": (GAUGE, "By", ()),
+    "forebay.connections.limit": (GAUGE, "{connection}", ()),
+    "forebay.sink.depth.limit": (GAUGE, "{record}", ("sink", "limit")),
+    "forebay.sink.size.limit": (GAUGE, "By", ("sink", "limit")),
+    "forebay.streams.limit": (GAUGE, "{stream}", ()),
+    "forebay.streams.size.limit": (GAUGE, "By", ()),
 }
 """Metrics of the broker that dashboards use. A new one need not be listed here; see ``METRICS``."""
 BROKER: Final = {

@@ -31,6 +31,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
     words = ["serve", "--data-dir", str(data), "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0"]
     command = [sys.executable, "-m", "forebay.cli", *words, "-o", "json"]
     env = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
+    env["FOREBAY_MAX_BROKER_BYTES"] = str(1 << 30)
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=env) as process:
         try:
             assert process.stdout is not None

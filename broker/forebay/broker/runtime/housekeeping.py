@@ -14,7 +14,7 @@ from forebay.broker.runtime.clock import AgeClock
 from forebay.broker.runtime.commit.committer import Committer
 from forebay.broker.runtime.delivery.flow import flow_of
 from forebay.broker.runtime.epochs.sweep import EpochSweep
-from forebay.broker.runtime.instruments import Instruments, SinkMeasure
+from forebay.broker.runtime.instruments import Instruments, Limit, SinkMeasure
 from forebay.broker.runtime.read.pages import Pages
 from forebay.broker.runtime.resources.ballast import BallastKeeper
 from forebay.broker.runtime.resources.memory import MemoryGuard
@@ -162,6 +162,7 @@ class Housekeeping:
     def _measure_of(self, buffer: Buffer, states: Iterable[Flow]) -> SinkMeasure:
         sink = buffer.state
         letters = self._sinks.running.get(dead_letter_sink_name(buffer.name))
+        setting, records_max = sink.settings.records_max
         return SinkMeasure(
             records=sink.live.records,
             size=sink.live.size,
@@ -170,4 +171,6 @@ class Housekeeping:
             staged_bytes=sink.staged.size,
             dead_letters=letters.state.live.records if letters is not None else None,
             replays=len(buffer.readers),
+            records_limit=Limit(setting, records_max) if records_max else None,
+            size_limit=Limit("max_total_bytes", sink.settings.max_total_bytes),
         )

@@ -38,6 +38,16 @@ class Lag:
 
 
 @dataclass(frozen=True, slots=True)
+class Limit:
+    """Limit of a sink."""
+
+    setting: str
+    """Name of the setting that it is from."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
 class SinkMeasure:
     """Measurement of one sink, taken with the lag of its subscriptions."""
 
@@ -57,6 +67,12 @@ class SinkMeasure:
 
     replays: int
     """Open replays."""
+
+    records_limit: Limit | None = None
+    """Limit of its records; None if they are unlimited."""
+
+    size_limit: Limit | None = None
+    """Limit of its bytes."""
 
 
 class Instruments:

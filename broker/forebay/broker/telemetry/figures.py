@@ -8,7 +8,7 @@ from typing import Final
 
 from forebay.broker.core.errors import BrokerError
 from forebay.broker.runtime.broker import Broker
-from forebay.broker.runtime.instruments import Lag, PathLag, SinkMeasure
+from forebay.broker.runtime.instruments import Lag, Limit, PathLag, SinkMeasure
 from forebay.broker.runtime.metrics import GROUP, LANE, PLACE, SINK, Metric, MetricKind
 
 Fold = Callable[[Iterable[float]], float]
@@ -98,6 +98,8 @@ def _write_stall(broker: Broker) -> float | None:
 
 
 STATE: Final = "state"
+LIMIT: Final = "limit"
+"""Attribute with the name of the setting that a limit is from."""
 GAUGE, COUNTER = MetricKind.GAUGE, MetricKind.COUNTER
 LANES: Final = (
     *_lag_figures("forebay.subscription.lag", "not settled", _whole, LANE),
@@ -149,6 +151,15 @@ OF_SINK: Final = (
     ),
 )
 """Figures of each sink; a sink without a value has no series."""
+LIMITS: Final[dict[Metric, Callable[[SinkMeasure], Limit | None]]] = {
+    Metric("forebay.sink.depth.limit", GAUGE, "{record}", "Limit of the records of the sink", (SINK, LIMIT)): (
+        lambda sink: sink.records_limit
+    ),
+    Metric("forebay.sink.size.limit", GAUGE, "By", "Limit of the bytes of the sink", (SINK, LIMIT)): (
+        lambda sink: sink.size_limit
+    ),
+}
+"""Limits of each sink; an unlimited sink has no series."""
 SINK_STATE: Final = Metric(
     "forebay.sink.state",
     GAUGE,
@@ -177,9 +188,27 @@ OF_BROKER: Final[dict[Metric, Callable[[Broker], float | None]]] = {
     Metric("forebay.streams", GAUGE, "{stream}", "Open publish, deliver, replay and watch streams"): (
         lambda broker: len(broker.streams)
     ),
+    Metric("forebay.streams.limit", GAUGE, "{stream}", "Limit of the open streams: `streams_max`"): (
+        lambda broker: broker.bounds.streams
+    ),
     Metric("forebay.streams.size", GAUGE, "By", "Memory held for streams, which `stream_bytes_max` bounds"): (
         lambda broker: broker.stream_memory.budget.used
     ),
+    Metric("forebay.streams.size.limit", GAUGE, "By", "Limit of the memory held for streams: `stream_bytes_max`"): (
+        lambda broker: broker.stream_memory.budget.bytes_max
+    ),
+    Metric(
+        "forebay.broker.size",
+        GAUGE,
+        "By",
+        "Bytes of pages of all sinks, pending and staged ones included, which `max_broker_bytes` bounds",
+    ): lambda broker: broker.quota.used,
+    Metric(
+        "forebay.broker.size.limit",
+        GAUGE,
+        "By",
+        "Limit of the bytes of pages of all sinks: `max_broker_bytes`; no series without a limit",
+    ): lambda broker: broker.quota.bytes_max or None,
     Metric("forebay.disk.free", GAUGE, "By", "Free bytes of the device of the data directory"): (
         lambda broker: broker.committer.free_bytes
     ),
@@ -264,6 +293,12 @@ CONNECTIONS: Final = Metric(
     "Open connections: `busy` with a call, `idle` after one, `stranger` before the first; as of the last second",
     ("use",),
 )
+CONNECTIONS_LIMIT: Final = Metric(
+    "forebay.connections.limit",
+    GAUGE,
+    "{connection}",
+    "Limit of the open connections: `connections_max`, or less where the limit of open files allows fewer",
+)
 INFO: Final = Metric(
     "forebay.info",
     GAUGE,
@@ -276,7 +311,8 @@ GAUGES: Final = (
     *(each.metric for each in LANES),
     *(each.metric for each in REPLAYS),
     *(each.metric for each in OF_SINK),
-    *(SINK_STATE, SUBSCRIPTION_STATE, CONNECTIONS, INFO),
+    *LIMITS,
+    *(SINK_STATE, SUBSCRIPTION_STATE, CONNECTIONS, CONNECTIONS_LIMIT, INFO),
     *OF_BROKER,
 )
 """All metrics that are read when an exporter asks."""

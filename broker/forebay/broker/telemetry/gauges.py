@@ -18,13 +18,16 @@ from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
 from forebay.broker.core.dead_letters.letters import is_dead_letter_sink
 from forebay.broker.runtime.broker import Broker
-from forebay.broker.runtime.instruments import Lag, SinkMeasure
+from forebay.broker.runtime.instruments import Lag, Limit, SinkMeasure
 from forebay.broker.runtime.metrics import GROUP, PARTITION, SINK, Metric, MetricKind
 from forebay.broker.runtime.resources.connections import Connections
 from forebay.broker.telemetry.figures import (
     CONNECTIONS,
+    CONNECTIONS_LIMIT,
     INFO,
     LANES,
+    LIMIT,
+    LIMITS,
     OF_BROKER,
     OF_SINK,
     REPLAYS,
@@ -64,9 +67,11 @@ class Gauges:
             **{figure.metric: partial(self._of_replays, figure) for figure in REPLAYS},
             **{metric: partial(self._of_broker, value) for metric, value in OF_BROKER.items()},
             **{figure.metric: partial(self._of_sinks, figure) for figure in OF_SINK},
+            **{metric: partial(self._of_limits, metric, limit) for metric, limit in LIMITS.items()},
             SINK_STATE: self._sink_states,
             SUBSCRIPTION_STATE: self._subscription_states,
             CONNECTIONS: self._open,
+            CONNECTIONS_LIMIT: self._connections_limit,
             INFO: self._info,
         }
         for metric, observe in observers.items():
@@ -158,6 +163,14 @@ class Gauges:
                 folded.add({SINK: sink}, found)
         return folded.observations()
 
+    def _of_limits(self, metric: Metric, limit: Callable[[SinkMeasure], Limit | None]) -> Iterable[Observation]:
+        self._on_asked()
+        folded = Folded(sum, self._seen[metric])
+        for sink, measure in list(self._measures.items()):
+            if (found := limit(measure)) is not None:
+                folded.add({SINK: sink, LIMIT: found.setting}, found.value)
+        return folded.observations()
+
     def _sink_states(self) -> Iterable[Observation]:
         self._on_asked()
         folded = Folded(sum, self._seen[SINK_STATE])
@@ -183,6 +196,10 @@ class Gauges:
     def _open(self) -> Iterable[Observation]:
         counts = self._connections.counts if self._connections is not None else {}
         return [Observation(count, attributes({"use": use.name.lower()})) for use, count in counts.items()]
+
+    def _connections_limit(self) -> Iterable[Observation]:
+        connections = self._connections
+        return [Observation(connections.limits.total_max, attributes({}))] if connections is not None else []
 
 
 def _callback(observe: Callable[[], Iterable[Observation]]) -> Callable[[CallbackOptions], Iterable[Observation]]:

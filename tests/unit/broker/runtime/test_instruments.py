@@ -17,7 +17,7 @@ from forebay.broker.runtime.broker import Broker
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.commit.committer import Synced
 from forebay.broker.runtime.delivery.events import Delivered
-from forebay.broker.runtime.instruments import Instruments, Lag, SinkMeasure
+from forebay.broker.runtime.instruments import Instruments, Lag, Limit, SinkMeasure
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.storage.store.memory import MemoryStore
 from tests.support.brokers.held_store import HeldStore
@@ -240,7 +240,12 @@ async def test_the_state_of_sinks_and_subscriptions_is_measured_with_their_lag(m
             await curious_lag(notes, pending=2)
 
         assert notes.states[-1] == ("orders", "default", "no consumer")
-        assert notes.measures["orders"] == SinkMeasure(2, buffer.logs[0].size, "no consumer", 0.5, 0, None, replays=0)
+        assert notes.measures["orders"] == SinkMeasure(
+            *(2, buffer.logs[0].size, "no consumer", 0.5, 0, None),
+            replays=0,
+            records_limit=Limit("max_disk_cache", 4),
+            size_limit=Limit("max_total_bytes", buffer.settings.max_total_bytes),
+        )
 
 
 async def test_an_append_that_finds_no_room_is_reported_with_its_reason() -> None:

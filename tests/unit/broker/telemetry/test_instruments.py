@@ -17,11 +17,11 @@ from forebay.broker.core.errors import SinkFull, StoreFenced
 from forebay.broker.core.partition.pages import TRACES_MAX, Body, PagePart
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.resources.connections import ConnectionLimits
-from forebay.broker.core.settings import Ordering, Overflow, SinkSettings
-from forebay.broker.runtime.broker import Broker
+from forebay.broker.core.settings import BufferMode, Ordering, Overflow, SinkSettings
+from forebay.broker.runtime.broker import Bounds, Broker
 from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.delivery.events import Delivered
-from forebay.broker.runtime.instruments import Lag, SinkMeasure
+from forebay.broker.runtime.instruments import Lag, Limit, SinkMeasure
 from forebay.broker.runtime.metrics import EVENTS, Metric
 from forebay.broker.runtime.resources.connections import Connections
 from forebay.broker.runtime.resources.memory import Reading
@@ -405,6 +405,52 @@ async def test_sinks_report_their_state_the_used_part_of_their_limit_and_their_d
         assert seen.values("forebay.sink.staged.size", "sink") == {("orders",): 0}
 
 
+@pytest.mark.parametrize(
+    ("settings", "records"),
+    [
+        ({"max_disk_cache": 4}, {("orders", "max_disk_cache"): 4}),
+        (
+            {"buffer_mode": BufferMode.SPILL, "memory_cache_threshold": 16, "max_disk_cache": 4},
+            {("orders", "memory_cache_threshold + max_disk_cache"): 20},
+        ),
+        ({}, {}),
+    ],
+    ids=["limited", "spilling", "unlimited"],
+)
+async def test_sinks_report_their_limits_by_their_settings_and_none_where_there_is_none(
+    seen: Observed, settings: dict[str, Any], records: dict[tuple[str, str], int]
+) -> None:
+    async with observed(seen, max_total_bytes=1 << 20, **settings) as (broker, buffer):
+        await measure(broker, buffer)
+
+        assert seen.values("forebay.sink.depth.limit", "sink", "limit") == records
+        assert seen.values("forebay.sink.size.limit", "sink", "limit") == {("orders", "max_total_bytes"): 1 << 20}
+
+
+async def test_a_changed_limit_replaces_the_one_before(seen: Observed) -> None:
+    async with observed(seen, max_disk_cache=4) as (broker, buffer):
+        await measure(broker, buffer)
+        before = seen.values("forebay.sink.depth.limit", "sink", "limit")
+        await buffer.change(replace(buffer.settings, buffer_mode=BufferMode.MEMORY, memory_cache_threshold=7))
+        await measure(broker, buffer)
+
+        assert before == {("orders", "max_disk_cache"): 4}
+        assert seen.values("forebay.sink.depth.limit", "sink", "limit") == {("orders", "memory_cache_threshold"): 7}
+
+
+async def test_limits_of_sinks_beyond_the_series_limit_are_reported_as_their_sum(
+    seen: Observed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(series, "SERIES_MAX", 1)
+    told = told_to(seen)
+    for number in range(3):
+        limit = Limit("max_total_bytes", 10**number)
+        told.sink_measured(f"s{number}", SinkMeasure(0, 0, "idle", 0.0, 0, None, replays=0, size_limit=limit))
+
+    assert [point.value for point in seen.points("forebay.sink.size.limit")] == [1, 110]
+    assert seen.points("forebay.sink.depth.limit") == []
+
+
 async def test_an_append_that_finds_no_room_is_counted_by_its_reason(seen: Observed) -> None:
     async with observed(seen, max_disk_cache=1) as (_, buffer):
         await append(buffer, b"a")
@@ -428,6 +474,29 @@ async def test_disk_and_memory_are_reported_beside_their_limits(seen: Observed) 
         assert seen.values("forebay.storage.write.stall") == {(): 1}
 
 
+async def test_the_broker_reports_the_limits_of_its_pages_and_streams_beside_what_is_used(seen: Observed) -> None:
+    told = told_to(seen)
+    bounds = Bounds(streams=9, stream_bytes=64 << 20, stored_bytes=1 << 30)
+    async with running(bounds=bounds, instruments=told) as broker:
+        told.watch(broker)
+        buffer, _ = await broker.create("orders", SinkSettings())
+        await append(buffer, b"a", b"b")
+        with broker.stream_memory.share() as share:
+            share.acquire(1_000)
+
+            assert seen.values("forebay.broker.size") == {(): buffer.logs[0].size}
+            assert seen.values("forebay.broker.size.limit") == {(): 1 << 30}
+            assert seen.values("forebay.streams.limit") == {(): 9}
+            assert seen.values("forebay.streams.size") == {(): 1_000}
+            assert seen.values("forebay.streams.size.limit") == {(): 64 << 20}
+
+
+async def test_a_broker_without_a_limit_of_its_pages_reports_none(seen: Observed) -> None:
+    async with observed(seen):
+        assert seen.values("forebay.broker.size") == {(): 0}
+        assert seen.points("forebay.broker.size.limit") == []
+
+
 async def test_open_streams_are_reported_until_they_end(seen: Observed) -> None:
     async with observed(seen) as (broker, _):
         with (
@@ -440,7 +509,7 @@ async def test_open_streams_are_reported_until_they_end(seen: Observed) -> None:
         assert seen.values("forebay.streams") == {(): 0}
 
 
-async def test_connections_are_reported_by_their_use(seen: Observed) -> None:
+async def test_connections_are_reported_by_their_use_beside_their_limit(seen: Observed) -> None:
     told, sockets = told_to(seen), OpenSockets()
     connections = Connections(ConnectionLimits(total_max=16, per_host_max=8, unread_max=1 << 20), lambda: 0.0)
     told.watch_connections(connections)
@@ -451,6 +520,7 @@ async def test_connections_are_reported_by_their_use(seen: Observed) -> None:
         await connections.check(sockets)
 
     assert seen.values("forebay.connections", "use") == {("busy",): 2, ("idle",): 1, ("stranger",): 3}
+    assert seen.values("forebay.connections.limit") == {(): 16}
 
 
 async def test_the_state_of_the_broker_is_reported_to_its_end(seen: Observed) -> None:
