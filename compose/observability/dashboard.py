@@ -329,8 +329,12 @@ ROWS: Final[dict[str, Sequence[Panel]]] = {
         ),
         Panel(
             "Write stalls",
-            "1: the store slows writes since its background work is behind, 2: it stops them.",
-            [(f"<forebay.storage.write.stall>{{{BROKER}}}", "{{instance}}")],
+            "1: the store slows writes since its background work is behind, 2: it stops them; and the part of the time "
+            "for which it did either, between two scrapes too.",
+            [
+                (f"<forebay.storage.write.stall>{{{BROKER}}}", "{{instance}}"),
+                (f"rate(<forebay.storage.write.stall.time>{{{BROKER}}}{RATE})", "{{instance}} part of the time"),
+            ],
         ),
         Panel(
             "Closed and shed",

@@ -93,6 +93,7 @@ PROMISED: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
     "forebay.sink.staged.size": (GAUGE, "By", ("sink",)),
     "forebay.sink.state": (GAUGE, "1", ("sink", "state")),
     "forebay.storage.write.stall": (GAUGE, "1", ()),
+    "forebay.storage.write.stall.time": (COUNTER, "s", ()),
     "forebay.subscription.state": (GAUGE, "1", ("sink", "group", "state")),
     "rpc.server.call.duration": (HISTOGRAM, "s", ("rpc.method", "rpc.response.status_code")),
     "forebay.background.failures": (COUNTER, "{failure}", ()),

@@ -208,6 +208,9 @@ class Mortal:
     def write_stall(self) -> WriteStall:
         return self.store.write_stall()
 
+    def write_stall_s(self) -> float | None:
+        return self.store.write_stall_s()
+
     def close(self) -> None:
         """Give nothing up: the test decides what the next process finds."""
 

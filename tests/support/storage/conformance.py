@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import pytest
 
 from forebay.broker.storage.errors import StoreClosed, StoreCorrupt, StoreFailed
-from forebay.broker.storage.store.contract import Delete, DeleteRange, Family, Put, PutAll
+from forebay.broker.storage.store.contract import Delete, DeleteRange, Family, Put, PutAll, WriteStall
 
 if TYPE_CHECKING:
     from forebay.broker.storage.store.contract import Operation, Store
@@ -498,6 +498,17 @@ class StoreConformance:
             store.highest_keys()
         with pytest.raises(StoreClosed):
             store.live_bytes()
+        with pytest.raises(StoreClosed):
+            store.write_stall()
+        with pytest.raises(StoreClosed):
+            store.write_stall_s()
+
+    def test_a_store_that_keeps_up_with_its_writes_has_held_none_back(self, store: Store) -> None:
+        store.write([Put(Family.META, b"k", b"v")])
+        store.sync()
+
+        assert store.write_stall() is WriteStall.NONE
+        assert store.write_stall_s() == 0.0
 
     def test_synced_and_unsynced_writes_survive_a_reopen(self, host: Host) -> None:
         written: list[Operation] = [Put(Family.INDEX, page_key(1, number), b"%d" % number) for number in range(5)]

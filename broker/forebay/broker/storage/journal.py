@@ -312,6 +312,11 @@ class Journal:
         with _refusing():
             return self.store.write_stall()
 
+    def write_stall_s(self) -> float | None:
+        """Return the seconds for which the store has held writes back, if known. Raises ``StoreFenced``."""
+        with _refusing():
+            return self.store.write_stall_s()
+
     def is_replicated(self) -> bool:
         """Return True if a commit is in the journal of a shard before it returns."""
         return self.store.is_replica()

@@ -8,6 +8,7 @@ from typing import Final
 
 from forebay.broker.core.errors import BrokerError
 from forebay.broker.runtime.broker import Broker
+from forebay.broker.runtime.commit.store import Journal
 from forebay.broker.runtime.instruments import Lag, Limit, PathLag, SinkMeasure
 from forebay.broker.runtime.metrics import GROUP, LANE, PLACE, SINK, Metric, MetricKind
 
@@ -90,11 +91,14 @@ def _watermark(broker: Broker) -> float | None:
     return worst.limit * broker.bounds.memory_high_watermark if worst is not None else None
 
 
-def _write_stall(broker: Broker) -> float | None:
-    try:
-        return broker.journal.write_stall()
-    except BrokerError:  # the store is closed or fenced, which other metrics show
-        return None
+def _of_store(value: Callable[[Journal], float | None]) -> Callable[[Broker], float | None]:
+    def found(broker: Broker) -> float | None:
+        try:
+            return value(broker.journal)
+        except BrokerError:  # the store is closed or fenced, which other metrics show
+            return None
+
+    return found
 
 
 STATE: Final = "state"
@@ -222,8 +226,14 @@ OF_BROKER: Final[dict[Metric, Callable[[Broker], float | None]]] = {
         _watermark
     ),
     Metric("forebay.storage.write.stall", GAUGE, "1", "1: the store slows writes, 2: it stops them, 0: neither"): (
-        _write_stall
+        _of_store(lambda store: store.write_stall())
     ),
+    Metric(
+        "forebay.storage.write.stall.time",
+        COUNTER,
+        "s",
+        "Time for which the store slowed or stopped writes, as RocksDB counts it: each write when it continues",
+    ): _of_store(lambda store: store.write_stall_s()),
     Metric("forebay.tail.size", GAUGE, "By", "Newest pages kept in memory"): lambda broker: broker.read_cache.size,
     Metric("forebay.realtime.failures", COUNTER, "{failure}", "Failures of the memory for the newest pages"): (
         lambda broker: broker.read_cache.failures

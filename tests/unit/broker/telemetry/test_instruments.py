@@ -463,7 +463,7 @@ async def test_an_append_that_finds_no_room_is_counted_by_its_reason(seen: Obser
 
 async def test_disk_and_memory_are_reported_beside_their_limits(seen: Observed) -> None:
     store = MemoryStore()
-    store.room, store.stall = 123 << 20, WriteStall.SLOWED
+    store.room, store.stall, store.stall_s = 123 << 20, WriteStall.SLOWED, 1.5
     async with observed(seen, store=store) as (broker, _):
         broker.committer.check_disk()
         broker.memory.worst = Reading("process", 100, 1_000)
@@ -472,6 +472,7 @@ async def test_disk_and_memory_are_reported_beside_their_limits(seen: Observed) 
         assert seen.values("forebay.memory.used") == {(): 100}
         assert seen.values("forebay.memory.watermark") == {(): 1_000 * broker.bounds.memory_high_watermark}
         assert seen.values("forebay.storage.write.stall") == {(): 1}
+        assert seen.values("forebay.storage.write.stall.time") == {(): 1.5}
 
 
 async def test_the_broker_reports_the_limits_of_its_pages_and_streams_beside_what_is_used(seen: Observed) -> None:
@@ -537,7 +538,7 @@ async def test_the_state_of_the_broker_is_reported_to_its_end(seen: Observed) ->
     await broker.close()
 
     assert states == [{("serving",): 1}, {("fenced",): 1}]
-    assert "forebay.storage.write.stall" not in seen.metrics(), "the store is closed"
+    assert {"forebay.storage.write.stall", "forebay.storage.write.stall.time"}.isdisjoint(seen.metrics())
 
 
 async def test_lag_is_measured_from_the_first_time_it_is_requested(seen: Observed) -> None:

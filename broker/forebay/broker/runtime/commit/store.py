@@ -120,6 +120,10 @@ class Journal(Protocol):
         """1 if the store slows writes, 2 if it stops them, or 0. Any thread; cheap."""
         ...
 
+    def write_stall_s(self) -> float | None:
+        """Seconds for which the store has held writes back, None if not known. Any thread; cheap."""
+        ...
+
     def close(self) -> None:
         """Close the store, when all threads are done."""
         ...

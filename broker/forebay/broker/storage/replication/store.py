@@ -138,6 +138,10 @@ class ReplicatedStore:
         """See ``Store.write_stall``."""
         return self._local.write_stall()
 
+    def write_stall_s(self) -> float | None:
+        """See ``Store.write_stall_s``."""
+        return self._local.write_stall_s()
+
     def flush(self) -> None:
         """See ``SnapshotSource.flush``."""
         self._local.flush()

@@ -290,6 +290,13 @@ class Store(Protocol):
         """Return whether the store holds writes back. Cheap."""
         ...
 
+    def write_stall_s(self) -> float | None:
+        """Return the seconds for which writes were held back since the store was opened. Cheap.
+
+        A write that is held back counts when it continues. None if the time is not known.
+        """
+        ...
+
     def close(self) -> None:
         """Close the store and release its directory. A second call has no effect.
 

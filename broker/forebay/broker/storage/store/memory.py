@@ -161,6 +161,7 @@ class MemoryStore:
         self._marked: Marks = (0, 0)
         self.room = 1 << 62
         self.stall = WriteStall.NONE
+        self.stall_s = 0.0
         self.ready = False
         """Result of ``is_ready``."""
         """Result of ``free_bytes``; a test may lower it."""
@@ -298,6 +299,12 @@ class MemoryStore:
         with self._lock:
             self._refuse_closed()
             return self.stall
+
+    def write_stall_s(self) -> float:
+        """Return ``stall_s``; a test may set it."""
+        with self._lock:
+            self._refuse_closed()
+            return self.stall_s
 
     def close(self) -> None:
         """Reject every later call; ``reopen`` and ``crash`` still work."""

@@ -61,6 +61,7 @@ from forebay.broker.storage.store.rocks.checkpoint import link_checkpoint
 from forebay.broker.storage.store.rocks.deletions import BulkDeletions, stored_deletions
 from forebay.broker.storage.store.rocks.families import copied, generations, make_families, next_generation
 from forebay.broker.storage.store.rocks.options import database_options, family_options
+from forebay.broker.storage.store.rocks.stalls import PROPERTY, stall_s
 from forebay.broker.storage.store.rocks.synced import Note, SyncMark
 from forebay.broker.storage.store.settings import RocksSettings
 from forebay.broker.storage.usage import Usage
@@ -424,6 +425,11 @@ class RocksStore:
                 return WriteStall.STOPPED
             slowed = self._database.property_int_value("rocksdb.actual-delayed-write-rate")
             return WriteStall.SLOWED if slowed else WriteStall.NONE
+
+    def write_stall_s(self) -> float | None:
+        """Return RocksDB's own count of it, to the millisecond; see ``Store.write_stall_s``."""
+        with self._calling("read"):
+            return stall_s(self._database.property_value(PROPERTY) or "")
 
     def close(self) -> None:
         """Flush the memory of RocksDB, for a faster next start, and release the directory."""

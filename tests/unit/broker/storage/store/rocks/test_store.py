@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
+from rocksdict import Rdict
 
 from forebay.broker.storage.errors import StoreClosed, StoreCorrupt, StoreFailed, StoreLocked, StoreNoSpace
 from forebay.broker.storage.store.contract import DeleteRange, Family, Operation, Put, WriteStall
@@ -409,12 +410,34 @@ def test_a_write_while_the_process_has_no_descriptor_left_does_not_fence(tmp_pat
     store.close()
 
 
-def test_a_store_that_keeps_up_with_its_writes_holds_none_back(tmp_path: Path) -> None:
-    store = RocksStore(tmp_path / "data")
-    try:
-        assert store.write_stall() is WriteStall.NONE
-    finally:
-        store.close()
+def slow_from(family: Rdict, tables: int) -> None:
+    """Let RocksDB slow writes from a number of tables on, and compact none of so few."""
+    family.set_options(
+        {
+            "level0_file_num_compaction_trigger": "100",
+            "level0_slowdown_writes_trigger": str(tables),
+            "level0_stop_writes_trigger": "200",
+        }
+    )
 
-    with pytest.raises(StoreClosed):
-        store.write_stall()
+
+def test_the_time_for_which_writes_were_held_back_is_known_after_the_stall_too(tmp_path: Path) -> None:
+    store = RocksStore(tmp_path / "data")
+    meta = store._families[Family.META]
+    try:
+        slow_from(meta, 2)
+        for number in range(3):
+            store.write([Put(Family.META, b"%d" % number, b"v")])
+            meta.flush(True)
+        during = store.write_stall()
+        for number in range(200):  # RocksDB slows a writer that is faster than 16 MiB/s
+            store.write([Put(Family.META, b"%d" % number, b"v" * 200_000)])
+            if store.write_stall_s():
+                break
+        slow_from(meta, 50)
+
+        assert (during, store.write_stall()) == (WriteStall.SLOWED, WriteStall.NONE)
+        assert 0.001 <= (store.write_stall_s() or 0.0) < 60.0
+    finally:
+        del meta
+        store.close()
