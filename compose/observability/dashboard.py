@@ -311,8 +311,8 @@ ROWS: Final[dict[str, Sequence[Panel]]] = {
         ),
         Panel(
             "Used part of the broker's limits",
-            "Stored bytes, memory of streams, open streams and connections: at 100 % the broker refuses more. "
-            "Stored bytes are shown where they have a limit.",
+            "At 100 % the broker refuses appends (stored bytes, where they have a limit), lets streams wait (memory of "
+            "streams), refuses streams, and refuses connections; from 7/8 on it closes the least useful of these.",
             [
                 (used("forebay.broker.size", "forebay.broker.size.limit"), "{{instance}} stored bytes"),
                 (used("forebay.streams.size", "forebay.streams.size.limit"), "{{instance}} memory of streams"),
@@ -329,8 +329,8 @@ ROWS: Final[dict[str, Sequence[Panel]]] = {
         ),
         Panel(
             "Write stalls",
-            "1: the store slows writes since its background work is behind, 2: it stops them; and the part of the time "
-            "for which it did either, between two scrapes too.",
+            "1: the store slows writes since its background work is behind, 2: it stops them. The part of the time "
+            "has the stalls between two scrapes, too.",
             [
                 (f"<forebay.storage.write.stall>{{{BROKER}}}", "{{instance}}"),
                 (f"rate(<forebay.storage.write.stall.time>{{{BROKER}}}{RATE})", "{{instance}} part of the time"),

@@ -39,6 +39,19 @@ writer = source.writer(StructType([StructField("value", BinaryType())]), False)
 writer.write(iter([pa.record_batch({"value": pa.array([b"x", b"y"], pa.binary())})]))
 os._exit(0)  # as a worker of Spark ends
 """
+CALLER: Final = """
+import sys
+from forebay.client import Client, Record
+
+with Client(sys.argv[1]) as client:
+    client.publish("orders", [Record(b"x")])
+"""
+LIMITS: Final = {
+    "FOREBAY_MAX_BROKER_BYTES": "1000000000",
+    "FOREBAY_STREAMS_MAX": "9",
+    "FOREBAY_STREAM_BYTES_MAX": "20000000",
+    "FOREBAY_CONNECTIONS_MAX": "50",
+}
 
 
 @pytest.fixture
@@ -133,6 +146,7 @@ def test_a_delivery_is_linked_to_its_publish_over_a_restart_of_the_broker(
     assert (process.trace_id, process.parent_id) == deliver.context
     assert_deliverer_measured(receiver)
     assert_broker_measured(receiver, [send, buffer, deliver, process, settle])
+    assert receiver.exemplars("forebay-broker", "forebay.residence.duration") == {send.context}
     if how is signal.SIGTERM:
         assert before == 0
         assert_first_broker_measured(after_publish)
@@ -198,6 +212,42 @@ def test_a_broker_names_itself_as_the_variables_say_and_exports_nothing_else(
     assert one(measured["forebay.subscription.lag.age"], sink="orders", partition="1").value > 0
     [resource] = {tuple(sorted(found.items())) for found in receiver.resources}
     assert {("service.name", "ours"), ("deployment.environment.name", "test")} <= set(resource)
+
+
+def test_a_broker_exports_its_limits_the_time_of_its_write_stalls_and_the_spans_of_its_callers(
+    receiver: Receiver, tmp_path: Path
+) -> None:
+    env = environment(OTEL_EXPORTER_OTLP_ENDPOINT=receiver.endpoint, OTEL_METRIC_EXPORT_INTERVAL="100", **LIMITS)
+    caller = environment(
+        OTEL_PYTHON_TRACER_PROVIDER="forebay", OTEL_EXPORTER_OTLP_ENDPOINT=receiver.endpoint, OTEL_SERVICE_NAME="caller"
+    )
+    limits = {
+        "forebay.broker.size.limit": 1_000_000_000,
+        "forebay.streams.limit": 9,
+        "forebay.streams.size.limit": 20_000_000,
+        "forebay.connections.limit": 50,
+        "forebay.sink.depth.limit": 4,
+        "forebay.sink.size.limit": 2_000_000,
+    }
+    with serving(tmp_path, env, "--metrics-listen", "127.0.0.1:0") as started:
+        with Client(started.said["endpoint"]) as client:
+            client.sinks.create("orders", max_disk_cache=4, max_total_bytes=2_000_000)
+        words = [sys.executable, "-c", CALLER, started.said["endpoint"]]
+        subprocess.run(words, env=caller, check=True, timeout=WAIT_S)
+        text = scraped_when(started.said["metrics"], "forebay_sink_depth_limit{", 'limit="max_disk_cache"', "} 4.0")
+        measured = receiver.metrics_with("forebay-broker", *limits, "forebay.storage.write.stall.time")
+        assert started.end() == 0
+
+    [stalled] = measured.pop("forebay.storage.write.stall.time")
+    assert (stalled.value, stalled.unit, stalled.kind) == (0, "s", "sum")
+    assert {name: one(points).value for name, points in measured.items()} == limits
+    assert one(measured["forebay.sink.size.limit"], sink="orders").attributes["limit"] == "max_total_bytes"
+    [scraped] = [
+        line for line in text.splitlines() if line.startswith("forebay_storage_write_stall_time_seconds_total{")
+    ]
+    assert scraped.endswith(" 0.0")
+    [send] = receiver.spans("send orders")
+    assert receiver.exemplars("forebay-broker", "rpc.server.call.duration") == {send.context}
 
 
 def scraped_when(url: str, *words: str) -> str:

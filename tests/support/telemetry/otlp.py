@@ -73,14 +73,15 @@ class Receiver(
     trace_service_pb2_grpc.TraceServiceServicer,
     logs_service_pb2_grpc.LogsServiceServicer,
 ):
-    """Keeps every span and log event, and of each metric what came last."""
+    """Keeps every span, log event and exemplar, and of each metric what came last."""
 
     def __init__(self) -> None:
         self._news = threading.Condition()
-        """Protects the four below; fires when something came."""
+        """Protects the five below; fires when something came."""
         self._spans: list[Span] = []
         self._events: list[Event] = []
         self._metrics: dict[tuple[str, str], list[Point]] = {}
+        self._exemplars: dict[tuple[str, str], set[tuple[bytes, bytes]]] = {}
         self.resources: list[dict[str, Any]] = []
         self.endpoint = ""
 
@@ -95,6 +96,8 @@ class Receiver(
                 answer = logs_service_pb2.ExportLogsServiceResponse()
             else:
                 self._metrics |= _metrics(request)
+                for metric, spans in _exemplars(request):
+                    self._exemplars.setdefault(metric, set()).update(spans)
                 answer = metrics_service_pb2.ExportMetricsServiceResponse()
                 self.resources += [_attributes(one.resource.attributes) for one in request.resource_metrics]
             self._news.notify_all()
@@ -104,6 +107,18 @@ class Receiver(
         """Last measurements of one service."""
         with self._news:
             return {name: points for (sender, name), points in self._metrics.items() if sender == service}
+
+    def metrics_with(self, service: str, *names: str) -> dict[str, list[Point]]:
+        """Last measurements of one service, once each of these metrics came."""
+        with self._news:
+            came = self._news.wait_for(lambda: all((service, name) in self._metrics for name in names), WAIT_S)
+            assert came, f"not all of {names} came; there are {sorted(self._metrics)}"
+            return {name: self._metrics[service, name] for name in names}
+
+    def exemplars(self, service: str, metric: str) -> set[tuple[bytes, bytes]]:
+        """Identities of the spans that were exemplars of a metric."""
+        with self._news:
+            return set(self._exemplars.get((service, metric), ()))
 
     def spans(self, name: str, count: int = 1) -> list[Span]:
         """The spans of a name, once there are so many."""
@@ -194,6 +209,16 @@ def _metrics(request: Any) -> dict[tuple[str, str], list[Point]]:
                     for point in getattr(metric, kind).data_points
                 ]
     return found
+
+
+def _exemplars(request: Any) -> Iterator[tuple[tuple[str, str], set[tuple[bytes, bytes]]]]:
+    for resource in request.resource_metrics:
+        service = _attributes(resource.resource.attributes)["service.name"]
+        for scope in resource.scope_metrics:
+            for metric in scope.metrics:
+                points = getattr(metric, metric.WhichOneof("data")).data_points
+                spans = {(each.trace_id, each.span_id) for point in points for each in point.exemplars}
+                yield (service, metric.name), spans
 
 
 def _value(kind: str, point: Any) -> float:

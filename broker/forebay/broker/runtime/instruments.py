@@ -72,7 +72,7 @@ class SinkMeasure:
     """Limit of its records; None if they are unlimited."""
 
     size_limit: Limit | None = None
-    """Limit of its bytes."""
+    """Limit of its bytes, likewise."""
 
 
 class Instruments:

@@ -232,7 +232,7 @@ OF_BROKER: Final[dict[Metric, Callable[[Broker], float | None]]] = {
         "forebay.storage.write.stall.time",
         COUNTER,
         "s",
-        "Time for which the store slowed or stopped writes, as RocksDB counts it: each write when it continues",
+        "Time for which the store slowed or stopped writes since its start; a stopped write counts when it continues",
     ): _of_store(lambda store: store.write_stall_s()),
     Metric("forebay.tail.size", GAUGE, "By", "Newest pages kept in memory"): lambda broker: broker.read_cache.size,
     Metric("forebay.realtime.failures", COUNTER, "{failure}", "Failures of the memory for the newest pages"): (

@@ -160,11 +160,13 @@ class MemoryStore:
         self._marks: Marks = (0, 0)
         self._marked: Marks = (0, 0)
         self.room = 1 << 62
+        """Result of ``free_bytes``; a test may lower it."""
         self.stall = WriteStall.NONE
+        """Result of ``write_stall``; a test may set it."""
         self.stall_s = 0.0
+        """Result of ``write_stall_s``; a test may set it."""
         self.ready = False
         """Result of ``is_ready``."""
-        """Result of ``free_bytes``; a test may lower it."""
         self._lock = threading.Lock()  # protects all of the above; the longest hold is a copy of a slice
 
     def commit(
@@ -295,13 +297,13 @@ class MemoryStore:
             return self.room
 
     def write_stall(self) -> WriteStall:
-        """Return ``stall``; a test may set it."""
+        """See ``Store.write_stall``."""
         with self._lock:
             self._refuse_closed()
             return self.stall
 
     def write_stall_s(self) -> float:
-        """Return ``stall_s``; a test may set it."""
+        """See ``Store.write_stall_s``."""
         with self._lock:
             self._refuse_closed()
             return self.stall_s
