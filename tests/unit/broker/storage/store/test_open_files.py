@@ -68,6 +68,11 @@ def test_the_soft_limit_is_raised_as_far_as_is_wanted_and_allowed(
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == outcome
 
 
+def _limit() -> int:
+    """Return a limit that is soon reached, above all descriptors that this process has."""
+    return max(map(int, os.listdir("/proc/self/fd"))) + 50
+
+
 def test_reserved_descriptors_are_lent_when_none_is_left_and_reserved_again_later() -> None:
     spare = SpareFiles(3)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -99,6 +99,7 @@ class Follower:
             return self._follow(stop)
         finally:
             self._upkeep.close()
+            self._reader.close()
 
     def _follow(self, stop: threading.Event) -> Owner | None:
         while not stop.is_set():
