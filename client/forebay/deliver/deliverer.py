@@ -104,7 +104,7 @@ class Deliverer:
                     health=self._health,
                     stopping=lambda: self._stopping,
                 )
-                self._run(dispatcher)
+                self._run(dispatcher, settings.credit([limits] if resend_to is None else [limits, resend_to[1]]))
         finally:
             self._stopped.set()
 
@@ -125,15 +125,16 @@ class Deliverer:
         self._events.put(_Stop())
         return self._stopped.wait(wait_s) if wait_s != 0.0 else False
 
-    def _run(self, dispatcher: Dispatcher) -> None:
+    def _run(self, dispatcher: Dispatcher, credit: tuple[int, int]) -> None:
         settings = self._settings
+        credit_records, credit_bytes = credit
         shown = settings.target or type(self._target).__name__
         source = self._client.subscriber(
             self._sink,
             subscription=settings.subscription,
             consumer_id=settings.consumer_id,
-            credit_records=settings.credit_records,
-            credit_bytes=settings.credit_bytes,
+            credit_records=credit_records,
+            credit_bytes=credit_bytes,
             program=f"forebay-deliver/{own_version()} {ascii(shown)[1:-1]}",
         )
         executor = PartitionExecutor(
@@ -141,8 +142,8 @@ class Deliverer:
             threads=settings.concurrency,
             on_failure=lambda error: self._events.put(_Ended(error)),
             limits_of=dispatcher.limits_of,
-            credit_records=settings.credit_records,
-            credit_bytes=settings.credit_bytes,
+            credit_records=credit_records,
+            credit_bytes=credit_bytes,
         )
         reader = ThreadPoolExecutor(1, thread_name_prefix="forebay-deliver-read")
         reading = reader.submit(self._read, source, executor)

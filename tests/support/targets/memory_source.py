@@ -194,6 +194,7 @@ class MemorySource:
         self.some_settled: SimpleQueue[bool] = SimpleQueue()
         self.all_settled: SimpleQueue[bool] = SimpleQueue()
         self.opened_with: dict[str, object] = {}
+        self.credit = (0, 0)
 
     def subscriber(
         self,
@@ -206,6 +207,7 @@ class MemorySource:
         program: str = "",
     ) -> MemorySource:
         self.opened_with = {"sink": sink, "subscription": subscription, "consumer_id": consumer_id}
+        self.credit = (credit_records, credit_bytes)
         self.program = program
         for partition in range(len(self._partitions)):
             self.again(partition, 0)

@@ -308,6 +308,16 @@ def test_the_subscription_is_opened_as_the_settings_say() -> None:
     assert source.opened_with == {"sink": "orders", "subscription": "copy", "consumer_id": "me"}
 
 
+def test_the_limits_of_a_batch_raise_what_is_in_flight() -> None:
+    source = MemorySource([records(1)], per_delivery=1)
+    settings = DelivererSettings(batch=BatchLimits(10_000, 32 << 20), concurrency=4)
+
+    with running(Deliverer(source, "orders", RecordingTarget(), settings=settings)):
+        source.all_settled.get(timeout=WAIT_S)
+
+    assert source.credit == (80_000, 64 << 20)
+
+
 def test_a_signal_handler_may_stop_it() -> None:
     program = textwrap.dedent("""
         import os, signal

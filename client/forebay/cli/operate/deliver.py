@@ -88,7 +88,10 @@ def deliver(
             help="Time that a smaller request waits for further records of its partition; default: the target's, or 0.",
         ),
     ] = None,
-    credit_records: Annotated[int, typer.Option(help="Maximum records in flight.", min=1)] = 20_000,
+    credit_records: Annotated[
+        int | None,
+        typer.Option(help="Maximum records in flight; default: two batches of each thread, at least 20,000.", min=1),
+    ] = None,
     summary_interval_s: SummaryInterval = SUMMARY_S,
     log_format: LogFormatOption = LogFormat.TEXT,
     endpoint: Endpoint = DEFAULT_ENDPOINT,
