@@ -9,8 +9,8 @@
 # KEEP_IMAGES=1       keep the images for the next run
 # OUTAGE_S=20         seconds without the database
 # PATIENCE_S=600      seconds after which what is waited for is a failure: a busy machine takes minutes to start Spark
-# DOCKER, BASE_IMAGE, BROKER_EXTRAS, CA_BUNDLE, BUILD_NETWORK: see compose/build. Where BASE_IMAGE is not given and no registry
-# has its default, compose/base makes one.
+# DOCKER, BASE_IMAGE, BROKER_EXTRAS, DELIVER_EXTRAS, CA_BUNDLE, BUILD_NETWORK: see compose/build. Where BASE_IMAGE is not given and
+# no registry has its default, compose/base makes one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -106,11 +106,23 @@ def test_the_image_of_the_broker_gets_pyarrow_where_rows_are_read_only() -> None
     assert "pyarrow" in locked("broker", "console", "cli", "arrow")
 
 
+def test_the_image_of_the_deliverer_gets_pyarrow_where_rows_are_delivered_only() -> None:
+    assert "\nARG DELIVER_EXTRAS=\n" in stages()["deliver-build"]
+    assert "pyarrow" not in locked("deliver", "postgresql", "cli")
+    assert "pyarrow" in locked("deliver", "postgresql", "cli", "arrow")
+
+
+@pytest.mark.parametrize("name", ["BROKER_EXTRAS", "DELIVER_EXTRAS"])
+def test_further_extras_reach_a_build_by_both_ways(name: str) -> None:
+    assert f"{name}: ${{{name}:-}}" in (COMPOSE / "compose.yaml").read_text(encoding="utf-8")
+    assert f'--build-arg "{name}=${{{name}:-}}"' in (COMPOSE / "build").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("image", "parts", "packages"),
     [
         ("broker", "broker console cli ${BROKER_EXTRAS}", {"rocksdict", "starlette", "typer"}),
-        ("deliver", "deliver postgresql cli", {"httpx2", "psycopg-binary", "typer"}),
+        ("deliver", "deliver postgresql cli ${DELIVER_EXTRAS}", {"httpx2", "psycopg-binary", "typer"}),
         ("spark", "spark cli psutil", {"pyspark", "psutil", "typer"}),
     ],
 )
@@ -120,7 +132,7 @@ def test_an_image_gets_the_packages_of_its_extras_from_the_lock_file(
     [named] = re.findall(r"compose/install /opt/forebay (.*)\n", stages()[f"{image}-build"])
 
     assert named == parts
-    by_default = named.replace(" ${BROKER_EXTRAS}", "").split()
+    by_default = re.sub(r" \$\{\w+_EXTRAS\}$", "", named).split()
     assert {"grpcio", "protobuf", "opentelemetry-api", *packages} <= locked(*by_default)
 
 
