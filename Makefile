@@ -251,7 +251,7 @@ fault-positions: venv ## kill consumers with saved positions KILLS times, over t
 
 fault-postgresql: venv ## kill a deliverer and the PostgreSQL that it delivers into KILLS times each, and compare the rows
 	@.ci/need postgresql
-	FOREBAY_POSTGRESQL_KILLS=$(KILLS) $(BIN)/python -m pytest tests/stores/test_postgresql_target.py -k kills $(PYTEST_ARGS)
+	FOREBAY_POSTGRESQL_KILLS=$(KILLS) $(BIN)/python -m pytest tests/stores/test_postgresql_target.py -k kills -rP $(PYTEST_ARGS)
 
 fault-backup: venv ## back a broker up TRIALS times while it works and is killed, and restore what is complete
 	@$(BIN)/python -m tests.fault.backup_campaign --trials $(TRIALS) $(BACKUP_ARGS)

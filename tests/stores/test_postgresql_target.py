@@ -8,9 +8,10 @@ import random
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import partial
@@ -23,7 +24,7 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-from forebay.client import Client, Record, SinkStats
+from forebay.client import Client, Ordering, Record, SinkStats
 from forebay.deliver import Batch, Delivered, Outcome, Reject, Retry, TargetContext
 from forebay.deliver.targets import registry
 from forebay.deliver.targets.target import Target
@@ -33,8 +34,12 @@ from tests.support.stores.postgresql import DATABASE, PASSWORD, PostgresqlServer
 from tests.support.targets.memory_source import EVENT_TIME, MemoryRecord
 from tests.support.targets.rows_batch import rows_batch, stored_page
 
-KILLS: Final = int(os.environ.get("FOREBAY_POSTGRESQL_KILLS", "3"))
-"""Kills of the deliverer, and as many of the server."""
+KILLS: Final = int(os.environ.get("FOREBAY_POSTGRESQL_KILLS", "2"))
+"""Kills of the deliverer, and as many of the server, in each case."""
+SEED: Final = os.environ.get("FOREBAY_POSTGRESQL_SEED")
+"""Seed of the kills; drawn without it."""
+ROUND: Final = 4_000
+"""Records that are published before a kill, half of them in each partition."""
 PROGRESS_S: Final = 300.0
 """Time limit of a deliverer that starts and delivers, on a machine that others use too."""
 NULLS_NOT_DISTINCT: Final = 150_000
@@ -592,38 +597,92 @@ def test_an_unexpected_error_leaves_no_connection_behind(server: PostgresqlServe
         assert len(sessions(sql)) == 1
 
 
+@dataclass(frozen=True, slots=True)
+class KillCase:
+    """A kind of delivery, and how its table shows a record that is lost or doubled."""
+
+    options: Mapping[str, str]
+    query: str
+    expected: Callable[[int], tuple[int, ...]]
+    """Row of the query after a number of records."""
+    tables: Sequence[str] = ("CREATE TABLE readings (id bigint, price numeric)",)
+    ordering: Ordering = Ordering.STRICT
+    ids: int | None = None
+    """Number of different keys, each in one partition; None for one per record."""
+
+    def values(self, first: int) -> list[bytes]:
+        """Return the records of one partition in one round."""
+        numbers = range(first, first + ROUND // 2)
+        ids = [one % self.ids if self.ids else one for one in numbers]
+        return [json.dumps({"id": id_, "price": one / 4}).encode() for id_, one in zip(ids, numbers, strict=True)]
+
+
+COUNTED: Final = "SELECT count(*), count(DISTINCT id), max(id) FROM readings"
+WRITES: Final = (
+    "CREATE TABLE readings (id bigint PRIMARY KEY, price numeric, writes int DEFAULT 1)",
+    "CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS"
+    " $$BEGIN NEW.writes := OLD.writes + 1; RETURN NEW; END$$",
+    "CREATE TRIGGER note BEFORE UPDATE ON readings FOR EACH ROW EXECUTE FUNCTION note()",
+)
+"""A row counts how often it was written: no batch has a key twice."""
+KILL_CASES: Final = {
+    "json": KillCase({"rows": "json"}, COUNTED, lambda n: (n, n, n - 1)),
+    "json-relaxed": KillCase({"rows": "json"}, COUNTED, lambda n: (n, n, n - 1), ordering=Ordering.RELAXED),
+    "record": KillCase(
+        {"rows": "record"},
+        "SELECT count(*), count(DISTINCT value), max(record_offset) FROM readings",
+        lambda n: (n, n, n // 2 - 1),
+        tables=(),
+    ),
+    "upsert": KillCase(
+        {"rows": "json", "upsert_by": "id"},
+        "SELECT count(*), sum(writes), min(price * 4 - id), max(price * 4 - id) FROM readings",
+        lambda n: (ROUND, n, n - ROUND, n - ROUND),
+        tables=WRITES,
+        ids=ROUND,
+    ),
+}
+
+
 @pytest.mark.timeout(2 * PROGRESS_S + 60 * KILLS)
+@pytest.mark.parametrize("name", KILL_CASES)
 def test_kills_of_the_deliverer_and_the_server_lose_and_double_nothing(
-    server: PostgresqlServer, sql: SQL, tmp_path: Path
+    server: PostgresqlServer, sql: SQL, tmp_path: Path, name: str
 ) -> None:
-    sql.execute("CREATE TABLE readings (id bigint, price numeric)")
+    case, published = KILL_CASES[name], 0
+    seed = int(SEED) if SEED else random.SystemRandom().randrange(1 << 32)
+    print(f"{name}: FOREBAY_POSTGRESQL_SEED={seed}")
+    chance = random.Random(seed)
+    for statement in case.tables:
+        sql.execute(statement.encode())
     sql.close()
-    chance, published = random.Random(7), 0
     with Launcher() as launcher, launcher.start(tmp_path / "data", "127.0.0.1:0") as running:
         endpoint = running.ready()
         with Client(endpoint) as client:
-            client.sinks.create("readings", partitions=2, retry_backoff_min_s=0.1, retry_backoff_max_s=0.2)
+            client.sinks.create(
+                "readings", partitions=2, ordering=case.ordering, retry_backoff_min_s=0.1, retry_backoff_max_s=0.2
+            )
             victims = ["deliverer", "server"] * KILLS
             chance.shuffle(victims)
             for victim in victims:
-                with delivering(endpoint, server) as process:
+                with delivering(endpoint, server, case.options) as process:
                     for partition in (0, 1):
-                        numbers = range(published, published + 2_000)
-                        client.publish("readings", [Record(one) for one in values(*numbers)], partition=partition)
-                        published += 2_000
-                    below = max(0, client.sinks.stats("readings").pending() - chance.randrange(4_000))
+                        records = [Record(one) for one in case.values(published)]
+                        client.publish("readings", records, partition=partition)
+                        published += len(records)
+                    below = max(0, client.sinks.stats("readings").pending() - chance.randrange(ROUND))
                     stats_when(client, "readings", partial(has_at_most, below), timeout_s=PROGRESS_S)
                     if victim == "server":
                         server.kill()
                         server.start()
                     else:
                         process.kill()
-            with delivering(endpoint, server):
+            with delivering(endpoint, server, case.options):
                 stats_when(client, "readings", partial(has_at_most, 0), timeout_s=PROGRESS_S)
         with psycopg.connect(host="127.0.0.1", port=server.port, dbname=DATABASE) as again:
-            [found] = rows(again, "SELECT count(*), count(DISTINCT id), max(id) FROM readings")
+            [found] = rows(again, case.query)
 
-    assert found == (published, published, published - 1)
+    assert found == case.expected(published)
 
 
 def has_at_most(waiting: int, stats: SinkStats) -> bool:
@@ -631,10 +690,13 @@ def has_at_most(waiting: int, stats: SinkStats) -> bool:
 
 
 @contextmanager
-def delivering(endpoint: str, server: PostgresqlServer) -> Iterator[subprocess.Popen[bytes]]:
+def delivering(
+    endpoint: str, server: PostgresqlServer, options: Mapping[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
     command = [
         *(sys.executable, "-m", "forebay.cli", "deliver", "readings", "--endpoint", endpoint),
-        *("--to", f"postgresql://127.0.0.1:{server.port}/{DATABASE}", "-O", "table=readings", "-O", "rows=json"),
+        *("--to", f"postgresql://127.0.0.1:{server.port}/{DATABASE}", "-O", "table=readings"),
+        *(word for name, value in options.items() for word in ("-O", f"{name}={value}")),
         *("-O", "batch_records=300", "-O", "timeout_s=5"),
     ]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
