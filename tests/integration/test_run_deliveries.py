@@ -207,6 +207,24 @@ def test_a_check_connects_to_nothing_and_with_open_opens_the_targets(
     assert (found["valid"], [bool(one["problem"]) for one in found["deliveries"]]) == (False, [False, True])
 
 
+def test_a_check_with_open_finds_a_database_that_cannot_be_reached(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "deliveries.toml"
+    file.write_text(
+        f"[targets.plant]\nto = 'postgresql://127.0.0.1:{free_port()}/plant'\noptions = {{ table = 'readings' }}\n"
+        "[deliveries.readings]\ntarget = 'plant'\n"
+    )
+    monkeypatch.setenv("PGPASSWORD", "hunter2")
+
+    assert run(["run", str(file), "--check"]) == ExitCode.OK
+    capsys.readouterr()
+    assert run(["run", str(file), "--check", "--open", "-o", "json"]) == ExitCode.USAGE
+    said = capsys.readouterr().out
+    assert "Connection refused" in json.loads(said)["deliveries"][0]["problem"]
+    assert "hunter2" not in said
+
+
 def test_a_wrong_file_is_wrong_usage_with_every_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "deliveries.toml"
     file.write_text("[targets.t]\nto = 'x:y'\noptions = { password = 'hunter2' }\n[deliveries.a]\ntarget = 'b'\n")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -27,8 +29,8 @@ import pytest
 from forebay.client import Client, Ordering, Record, SinkStats
 from forebay.deliver import Batch, Delivered, Outcome, Reject, Retry, TargetContext
 from forebay.deliver.targets import registry
-from forebay.deliver.targets.target import Target
-from tests.support.calls.eventually import stats_when
+from forebay.deliver.targets.target import Checkable, Target
+from tests.support.calls.eventually import stats_when, until
 from tests.support.processes.broker import Launcher
 from tests.support.stores.postgresql import DATABASE, PASSWORD, PostgresqlServer, program
 from tests.support.targets.memory_source import EVENT_TIME, MemoryRecord
@@ -578,6 +580,134 @@ def limited_role(sql: SQL, name: str) -> Iterator[None]:
         sql.execute(f"GRANT TEMPORARY ON DATABASE {DATABASE} TO PUBLIC".encode())
         sql.execute(f"DROP OWNED BY {name}".encode())
         sql.execute(f"DROP ROLE {name}".encode())
+
+
+def checked(server: PostgresqlServer, **options: str) -> str:
+    """Return what the check of a target says."""
+    with opened(server, **options) as one:
+        assert isinstance(one, Checkable)
+        return one.check()
+
+
+@pytest.mark.parametrize(
+    ("statements", "options", "said"),
+    [
+        ([], {}, ""),
+        ([], {"table": "nowhere.at_all"}, "the table nowhere.at_all does not exist, nor does its schema"),
+        ([], {"rows": "json"}, "the table readings does not exist"),
+        (["CREATE TABLE readings (id int)"], {"rows": "json"}, ""),
+        (["CREATE TABLE readings (id int)"], {}, "has no column 'incarnation', 'partition', 'record_offset'"),
+        (["CREATE TABLE readings (id int)"], {"rows": "json", "upsert_by": "Id"}, "has no column 'Id'"),
+        (["CREATE TABLE readings (id int)"], {"rows": "json", "upsert_by": "id"}, "are no unique key of"),
+        (["CREATE TABLE readings (id int PRIMARY KEY)"], {"rows": "json", "upsert_by": "id"}, ""),
+        (["CREATE TABLE readings (a int, b int, UNIQUE (b, a))"], {"rows": "json", "upsert_by": "a,b"}, ""),
+        (["CREATE TABLE readings (a int, b int, UNIQUE (b, a))"], {"rows": "json", "upsert_by": "a"}, "no unique key"),
+        (
+            ["CREATE TABLE readings (a int)", "CREATE UNIQUE INDEX ON readings (a) WHERE a > 0"],
+            {"rows": "json", "upsert_by": "a"},
+            "are no unique key of the table readings",
+        ),
+        (["CREATE TABLE forebay_delivered (id int)"], {}, "the table forebay_delivered has no column 'delivery'"),
+    ],
+)
+def test_a_check_names_what_a_delivery_would_fail_at_and_changes_nothing(
+    server: PostgresqlServer, sql: SQL, statements: list[str], options: dict[str, str], said: str
+) -> None:
+    for statement in statements:
+        sql.execute(statement.encode())
+    before = tables(sql)
+
+    found = checked(server, **options)
+    assert tables(sql) == before
+    until(lambda: sessions(sql) == [])  # the server ends them after they were closed
+    with opened(server, unknown_fields="ignore", **options) as one:
+        outcome = one.send(batch([b'{"id": 1, "a": 1, "b": 2}']))
+
+    assert (outcome == Delivered()) == (found == "")
+    if said:
+        assert said in found
+        assert found.endswith(f"(127.0.0.1/{DATABASE} table {options.get('table', 'readings')})")
+    else:
+        assert found == ""
+
+
+def tables(sql: SQL) -> list[tuple[Any, ...]]:
+    return rows(sql, "SELECT relname FROM pg_stat_user_tables ORDER BY relname")
+
+
+def test_a_check_names_a_server_that_is_down_or_hangs_a_wrong_password_and_a_read_only_server(
+    server: PostgresqlServer, sql: SQL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with defaults(sql, "default_transaction_read_only", "on"):
+        assert checked(server).startswith("the server is read-only (")
+    with monkeypatch.context() as wrong:
+        wrong.setenv("PGPASSWORD", "wrong-secret")
+        refused = checked(server)
+    server.pause()
+    try:
+        hanging = checked(server, timeout_s="2")
+    finally:
+        server.resume()
+    sql.close()
+    server.kill()
+    try:
+        down = checked(server)
+    finally:
+        server.start()
+
+    assert "the login was refused" in refused
+    assert hanging.startswith(("OperationalError", "ConnectionTimeout"))
+    assert "refused" in down
+    assert not any("secret" in said for said in (refused, hanging, down))
+
+
+@pytest.mark.parametrize("case", RIGHTS)
+def test_a_check_names_each_right_of_the_page_that_the_role_lacks(
+    server: PostgresqlServer, sql: SQL, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    form = {"json": {"rows": "json"}, "upsert": {"rows": "json", "upsert_by": "id"}}.get(case, {})
+    if case != "create":
+        with opened(server) as one:
+            one.send(batch(values(0)))
+    if form:
+        sql.execute("DROP TABLE readings")
+        sql.execute("CREATE TABLE readings (id bigint PRIMARY KEY, price numeric)")
+    needed = RIGHTS[case] + ([] if case == "create" else OFFSETS_RIGHTS)
+    with limited_role(sql, "app"):
+        monkeypatch.setenv("PGUSER", "app")
+        for right in needed:
+            if (case, right) != ("conflict", "SELECT ON readings"):  # only needed where rows are there already
+                kind, _, place = right.partition(" ON ")
+                where = {"SCHEMA public": "its schema", f"DATABASE {DATABASE}": "the database"}
+                lacking = rf"lacks ([A-Z]+, )*{kind}(, [A-Z]+)* on {where.get(place, f'the table {place}')}\b"
+                assert re.search(lacking, checked(server, **form)), right
+            sql.execute(f"GRANT {right} TO app".encode())
+        assert checked(server, **form) == ""
+
+
+def test_a_check_names_a_schema_that_the_role_must_not_use(
+    server: PostgresqlServer, sql: SQL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql.execute("DROP SCHEMA IF EXISTS plant CASCADE")
+    sql.execute("CREATE SCHEMA plant")
+    sql.execute("CREATE TABLE plant.readings (id int)")
+    with limited_role(sql, "app"):
+        monkeypatch.setenv("PGUSER", "app")
+        found = checked(server, table="plant.readings", rows="json")
+
+    assert found.startswith("InsufficientPrivilege (42501): permission denied for schema plant (")
+
+
+def test_a_check_ends_within_its_time_limit_where_the_table_is_locked(server: PostgresqlServer, sql: SQL) -> None:
+    sql.execute("CREATE TABLE readings (id int PRIMARY KEY)")
+    with sql.transaction():
+        sql.execute("LOCK TABLE readings IN ACCESS EXCLUSIVE MODE")
+        begin = time.monotonic()
+        found = checked(server, rows="json", upsert_by="id", timeout_s="1")
+        took_s = time.monotonic() - begin
+
+    assert "timeout" in found
+    assert took_s < 5
 
 
 def test_an_unexpected_error_leaves_no_connection_behind(server: PostgresqlServer, sql: SQL) -> None:

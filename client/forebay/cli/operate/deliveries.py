@@ -38,7 +38,7 @@ def run_deliveries(
         bool, typer.Option("--check", help="Check the file and the options of its targets, without a connection.")
     ] = False,
     open_targets: Annotated[
-        bool, typer.Option("--open", help="With --check, open each target as a delivery does, and close it.")
+        bool, typer.Option("--open", help="With --check, open each target as a delivery does, check it, and close it.")
     ] = False,
     summary_interval_s: SummaryInterval = SUMMARY_S,
     log_format: LogFormatOption = LogFormat.TEXT,

@@ -1,13 +1,14 @@
-"""Trial of a plan: its targets are created, and opened if wanted, without a delivery."""
+"""Trial of a plan: its targets are created, and opened and checked if wanted, without a delivery."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 
 from forebay.deliver.errors import DeliverError
 from forebay.deliver.fleet.plan import DeliveryPlan, Plan, TargetPlan
 from forebay.deliver.targets import registry
-from forebay.deliver.targets.target import Target, TargetContext
+from forebay.deliver.targets.target import Checkable, Target, TargetContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Finding:
 
 
 def findings(plan: Plan, *, opens: bool) -> list[Finding]:
-    """Return a finding per delivery and target; with ``opens``, targets are opened and closed."""
+    """Return a finding per delivery and target; with ``opens``, targets are opened, checked and closed."""
     return [
         Finding(name, one.sink, one.settings.subscription, target.name, _problem(one, target, opens=opens))
         for name, one in plan.deliveries.items()
@@ -48,10 +49,10 @@ def _problem_of_opening(target: Target, delivery: DeliveryPlan) -> str:
     settings = delivery.settings
     try:
         target.open(TargetContext(delivery.sink, settings.subscription, settings.concurrency))
-        target.close()
+        with closing(target):
+            return target.check() if isinstance(target, Checkable) else ""
     except Exception as error:  # noqa: BLE001 - user code: every exception is a finding
         return _text(error)
-    return ""
 
 
 def _text(error: Exception) -> str:

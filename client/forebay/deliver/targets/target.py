@@ -62,3 +62,15 @@ class TurnTaking(Protocol):
         The deliverer extends the ack deadline during the wait, and then sends only what is still to be sent. Raises
         `TargetClosed` when the target was closed during the wait.
         """
+
+
+@runtime_checkable
+class Checkable(Protocol):
+    """Addition to a target that can check its system before a delivery."""
+
+    def check(self) -> str:
+        """Return the problem with which `Target.send` would fail, without secrets; empty for none.
+
+        Called once after `Target.open`, without a `Target.send`, by ``forebay run FILE --check --open``. It writes
+        nothing, and returns within the time limit of the target. An exception is a problem too.
+        """

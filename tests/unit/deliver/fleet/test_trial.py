@@ -1,13 +1,14 @@
-"""A trial creates the targets of a plan, and opens them only if asked to."""
+"""A trial creates the targets of a plan, and opens and checks them only if asked to."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
-from forebay.deliver import DelivererSettings
+from forebay.deliver import BatchLimits, DelivererSettings, TargetContext
 from forebay.deliver.fleet import DeliveryPlan, Plan, TargetPlan, findings, read_plan
 from forebay.deliver.targets import registry
 from tests.support.targets.recording_target import RecordingTarget
@@ -52,6 +53,48 @@ def test_a_target_that_cannot_be_closed_is_a_finding(monkeypatch: pytest.MonkeyP
     [found] = findings(plan(TargetPlan("own", "own", ())), opens=True)
 
     assert found.problem == "OSError: the connection is gone"
+
+
+class Checked(RecordingTarget):
+    """A target whose system is down."""
+
+    events: ClassVar[list[str]] = []
+
+    def open(self, context: TargetContext) -> BatchLimits | None:
+        self.events.append("open")
+        return super().open(context)
+
+    def check(self) -> str:
+        self.events.append("check")
+        return "the system is down"
+
+    def close(self) -> None:
+        self.events.append("close")
+
+
+def test_a_target_that_can_be_checked_is_checked_while_it_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Checked, "events", [])
+    monkeypatch.setattr(registry, "load", lambda name: Checked)
+    checked = plan(TargetPlan("own", "own", ()))
+
+    [created], [opened] = findings(checked, opens=False), findings(checked, opens=True)
+
+    assert (created.problem, opened.problem) == ("", "the system is down")
+    assert Checked.events == ["open", "check", "close"]
+
+
+def test_a_check_that_fails_is_a_finding_and_the_target_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(Checked):
+        def check(self) -> str:
+            raise ConnectionError("no route")
+
+    monkeypatch.setattr(Checked, "events", [])
+    monkeypatch.setattr(registry, "load", lambda name: Broken)
+
+    [found] = findings(plan(TargetPlan("own", "own", ())), opens=True)
+
+    assert found.problem == "ConnectionError: no route"
+    assert Checked.events == ["open", "close"]
 
 
 def test_a_folder_that_does_not_exist_is_found_by_opening_only(tmp_path: Path) -> None:

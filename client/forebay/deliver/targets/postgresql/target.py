@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import closing, suppress
 from inspect import signature
 from itertools import groupby
 from operator import attrgetter
@@ -32,6 +32,7 @@ from forebay.deliver.errors import InvalidOption, TargetClosed
 from forebay.deliver.outcome import Delivered, Outcome, Reject, Retry
 from forebay.deliver.targets.client_span import client_span, failed
 from forebay.deliver.targets.options import described
+from forebay.deliver.targets.postgresql.check import problems, read
 from forebay.deliver.targets.postgresql.json_rows import json_rows
 from forebay.deliver.targets.postgresql.rows import FieldUnknown, RowInvalid, Rows, record_rows, remaining
 from forebay.deliver.targets.postgresql.settings import (
@@ -142,6 +143,20 @@ class PostgresqlTarget:
                 failed(span, error.sqlstate or type(error).__name__)
                 return self._failed(error, batch)
         return Delivered()
+
+    def check(self) -> str:
+        """Connect, and return the causes for which a delivery would fail, within ``timeout_s``."""
+        settings = self._settings
+        try:
+            with closing(self._connected(time.monotonic() + settings.timeout_s)) as connection:
+                found = problems(read(connection, settings), settings)
+        except (TargetClosed, PositionStoreError) as error:  # of the version or of the credentials file
+            found = [str(error)]
+        except psycopg.Error as error:
+            if not error.diag.message_primary:
+                return self._reason(error)
+            found = [f"{type(error).__name__} ({error.sqlstate}): {error.diag.message_primary}"]  # no record was sent
+        return classification.shorten(f"{'; '.join(found)} ({settings.shown})") if found else ""
 
     def close(self) -> None:
         """Close the connections."""
@@ -332,12 +347,14 @@ class PostgresqlTarget:
     def _failed(self, error: psycopg.Error, batch: Batch) -> Outcome:
         """Return the outcome of an error; the reason quotes no text of it, which may quote a record."""
         self._table = None  # it may have changed
+        reason = self._reason(error)
+        return Reject(reason, exact=len(batch) == 1) if _is_rejected(error) else Retry(reason)
+
+    def _reason(self, error: psycopg.Error) -> str:
         reason = _reason(error, self._settings.shown)
-        if _is_rejected(error):
-            return Reject(reason, exact=len(batch) == 1)
-        if error.sqlstate is None and is_refused(error):  # errors at the login have no SQLSTATE
-            reason = f"{reason}: the login was refused"
-        return Retry(reason)
+        if error.sqlstate is None and is_refused(error) and not _is_rejected(error):  # errors at the login have none
+            return f"{reason}: the login was refused"
+        return reason
 
     def _drop_idle(self) -> None:
         """Close the idle connections: what ended one session, or made it useless, mostly did so to the others."""

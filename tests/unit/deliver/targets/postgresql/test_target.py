@@ -43,3 +43,22 @@ def test_a_server_that_is_not_there_is_no_refused_login() -> None:
     assert outcome.reason.startswith("OperationalError: ")
     assert "refused the login" not in outcome.reason
     assert "the login was refused" not in outcome.reason
+
+
+def test_a_check_names_a_server_that_is_not_there_and_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_text("PGPASSWORD=word-1\n")
+    port = free_port()
+    url = f"postgresql://127.0.0.1:{port}/store"
+    target = postgresql_target(url=url, table="readings", credentials_file=str(file))
+    target.open(TargetContext("readings", "default", 1))
+
+    absent = target.check()
+    file.write_text("word-1\n")
+    wrong = target.check()
+    target.close()
+
+    assert absent.startswith("OperationalError: ")
+    assert str(port) in absent
+    assert f"line 1 of the credentials file {file} is no NAME=value" in wrong
+    assert "word-1" not in absent + wrong
