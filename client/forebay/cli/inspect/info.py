@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from datetime import datetime
+
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, connect
 from forebay.cli.output import Output, plain, write_json, write_table
 
@@ -13,8 +16,9 @@ def info(endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Output.TABL
     if output is Output.JSON:
         write_json(facts)
         return
-    shown = plain(facts)
-    assert isinstance(shown, dict), "a dataclass becomes an object"
-    write_table(
-        f"broker at {endpoint}", ("", ""), [(name.replace("_", " "), str(value)) for name, value in shown.items()]
-    )
+    rows = [(field.name.replace("_", " "), _cell(getattr(facts, field.name))) for field in fields(facts)]
+    write_table(f"broker at {endpoint}", ("", ""), rows)
+
+
+def _cell(value: object) -> object:
+    return value if isinstance(value, datetime) else str(plain(value))

@@ -10,7 +10,7 @@ import typer
 from forebay.cli.exits import ExitCode
 from forebay.cli.report import CommandFailed
 from forebay.cli.times import FORMS as TIME_FORMS
-from forebay.cli.times import in_zone, parse_time
+from forebay.cli.times import parse_time, time_text
 
 if TYPE_CHECKING:
     from forebay.client import Position
@@ -43,9 +43,9 @@ def parse_position(text: str) -> Position:
 
 
 def position_text(place: Position) -> str:
-    """Return the text form of a position."""
+    """Return the text form of a position; a time is as in tables, to the second."""
     if isinstance(place, datetime):
-        return in_zone(place).isoformat()
+        return time_text(place)
     if isinstance(place, str | int):
         return str(place)
     return ",".join(f"{partition}={offset}" for partition, offset in sorted(place.items()))

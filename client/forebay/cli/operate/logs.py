@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import time
 from typing import Annotated, Final
 
 import typer
 
-from forebay.text import JsonFormatter, LogFormat, log_to_stderr
+from forebay.cli.times import ZONE
+from forebay.text import JsonFormatter, LogFormat, SafeFormatter, log_to_stderr
 
 LogFormatOption = Annotated[
     LogFormat,
@@ -24,10 +26,19 @@ _QUOTING: Final = ("httpcore2",)
 
 
 def start_log(level: str | int, form: str, log_format: LogFormat) -> None:
-    """Log to standard error; ``form`` is the template of lines of text."""
+    """Log to standard error; ``form`` is the template of lines of text, whose times follow the rule of `times`."""
     for name in _QUOTING:
         logging.getLogger(name).setLevel(logging.INFO)
-    log_to_stderr(level, JsonFormatter(_current_span) if log_format is LogFormat.JSON else form)
+    log_to_stderr(level, JsonFormatter(_current_span) if log_format is LogFormat.JSON else _lines(form))
+
+
+def _lines(form: str) -> SafeFormatter:
+    """Return the formatter of lines of text: local times, or marked ones in UTC."""
+    lines = SafeFormatter(form)
+    if ZONE.get() is not None:
+        lines.converter = time.gmtime
+        lines.default_msec_format = "%s,%03dZ"
+    return lines
 
 
 def _current_span() -> tuple[str, str]:

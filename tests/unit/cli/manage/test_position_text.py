@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -8,6 +8,7 @@ import pytest
 from forebay.cli.exits import ExitCode
 from forebay.cli.manage.position_text import parse_position, position_text
 from forebay.cli.report import CommandFailed
+from forebay.cli.times import ZONE
 
 
 @pytest.mark.parametrize(
@@ -36,3 +37,14 @@ def test_a_text_that_is_no_position_is_wrong_usage(text: str) -> None:
         parse_position(text)
 
     assert failed.value.code is ExitCode.USAGE
+
+
+def test_a_time_is_shown_as_in_tables() -> None:
+    place = datetime(2026, 1, 31, 21, 0, 0, 123_456, tzinfo=timezone(timedelta(hours=9)))
+    token = ZONE.set(UTC)
+    try:
+        shown = position_text(place)
+    finally:
+        ZONE.reset(token)
+
+    assert shown == "2026-01-31 12:00:00Z"

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator
+from datetime import UTC, tzinfo
 
 import pytest
 
 from forebay.cli.operate.logs import start_log
+from forebay.cli.times import ZONE
 from forebay.deliver import Reject
 from forebay.deliver.targets.http_settings import HttpSettings
 from forebay.text import LogFormat
@@ -42,3 +45,25 @@ def test_headers_that_a_target_echoes_are_in_no_line_of_the_log(
     log = capsys.readouterr().err
     assert "forebay.test began" in log
     assert "s3cret" not in log
+
+
+@pytest.mark.usefixtures("levels")
+@pytest.mark.parametrize(("zone", "shown"), [(None, "1970-01-01 09:00:01,500"), (UTC, "1970-01-01 00:00:01,500Z")])
+def test_lines_have_local_times_or_marked_ones_in_utc(
+    zone: tzinfo | None, shown: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    time.tzset()
+    token = ZONE.set(zone)
+    try:
+        start_log("INFO", "%(asctime)s %(message)s", LogFormat.TEXT)
+        logging.getLogger().handle(
+            logging.makeLogRecord({"msg": "began", "levelno": 20, "created": 1.5, "msecs": 500.0})
+        )
+    finally:
+        ZONE.reset(token)
+        monkeypatch.undo()
+        time.tzset()
+
+    assert capsys.readouterr().err == f"{shown} began\n"
