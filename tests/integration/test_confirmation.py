@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,6 +12,7 @@ from forebay.broker.embedded import BrokerServer
 from forebay.cli import run
 from forebay.cli.exits import ExitCode
 from forebay.client import Client, Record
+from tests.support.terminal.answers import BusyTerminal, Terminal
 
 EVERY = {
     "sink delete": ["sink", "delete", "orders", "--force"],
@@ -26,30 +25,6 @@ EVERY = {
     "sink seek": ["sink", "seek", "orders", "--to", "3"],
     "position delete": ["position", "delete", "orders", "billing"],
 }
-
-
-class Terminal(io.StringIO):
-    """Input of a user at a terminal."""
-
-    def isatty(self) -> bool:
-        """Return True."""
-        return True
-
-
-class BusyTerminal:
-    """Input of a user who says yes, while something happens at the broker."""
-
-    def __init__(self, meanwhile: Callable[[], None]) -> None:
-        self._meanwhile = meanwhile
-
-    def isatty(self) -> bool:
-        """Return True."""
-        return True
-
-    def readline(self) -> str:
-        """Return the answer."""
-        self._meanwhile()
-        return "y\n"
 
 
 @pytest.fixture

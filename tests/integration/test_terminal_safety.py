@@ -109,7 +109,7 @@ CASES: Final[dict[str, list[list[str]]]] = {
     "repair": [["--data-dir", "stopped", "--into", "repaired"]],
     "token create": [[EVIL, "--token-hashes-file", "made", "--allow", "publish=orders"]],
     "token list": [["--token-hashes-file", "tokens"]],
-    "token revoke": [[EVIL, "--token-hashes-file", "tokens"]],
+    "token revoke": [[EVIL, "--yes", "--token-hashes-file", "tokens"]],
     "config check": [["broker.toml"]],
     "target list": [[]],
     "target show": [["http"], [EVIL]],

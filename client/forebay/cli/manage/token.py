@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import secrets
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -16,10 +17,12 @@ import typer
 from forebay.cli.command import Commands
 from forebay.cli.exits import ExitCode
 from forebay.cli.extras import needed_for
+from forebay.cli.manage.confirmation import DryRun, Yes, confirm, preview
 from forebay.cli.options import OutputForm
 from forebay.cli.output import Output, write_json, write_line, write_message, write_table
 from forebay.cli.quantities import size
 from forebay.cli.report import CommandFailed
+from forebay.state.numbers import counted
 
 if TYPE_CHECKING:
     from forebay.broker.core.access.credentials import Credential
@@ -103,7 +106,7 @@ def list_tokens(token_hashes_file: HashesFile, output: OutputForm = Output.TABLE
     write_table("", ("name", "kind", "credential", "rights", "limits"), rows)
 
 
-@token_app.command(example="forebay token revoke nightly --token-hashes-file tokens")
+@token_app.command(example="forebay token revoke nightly --token-hashes-file tokens --dry-run")
 def revoke(
     name: Name,
     token_hashes_file: HashesFile,
@@ -111,21 +114,25 @@ def revoke(
         str,
         typer.Option("--credential", help="Credential as shown by `list`; default: all of the principal."),
     ] = "",
+    yes: Yes = False,
+    dry_run: DryRun = False,
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Remove credentials from a broker's file. Calls and open streams that use them end within seconds."""
     with needed_for("tokens", "broker"):
         from forebay.broker.core.access.credentials import lines_without
-    text = _text(token_hashes_file)
-    every = _parsed(token_hashes_file, text)
+    every = _parsed(token_hashes_file, _text(token_hashes_file))
     gone = [one for one in every if one.principal.name == name and credential in {"", _fields(one)["credential"]}]
     if not gone:
         raise CommandFailed(f"{token_hashes_file}: contains no such credential of {name!r}", ExitCode.NOT_FOUND)
-    if len(gone) == len(every):
-        raise CommandFailed(
-            f"{token_hashes_file}: would contain no credential, and a broker rejects such a file; "
-            "create another one first, or stop the broker"
-        )
+    _check_rest(token_hashes_file, every, gone)
+    effect = f"revoke {counted(len(gone), 'credential')} of {name}"
+    if dry_run:
+        preview(effect, {"revoke": name, "credentials": [_fields(one) for one in gone]}, output)
+        return
+    confirm(effect, yes=yes, output=output)
+    text = _text(token_hashes_file)  # others may have changed it while the question was open
+    _check_rest(token_hashes_file, _parsed(token_hashes_file, text), gone)
     try:
         _rewrite(token_hashes_file, "".join(lines_without(text, gone)))
     except OSError as error:
@@ -133,7 +140,16 @@ def revoke(
     if output is Output.JSON:
         write_json({"name": name, "revoked": len(gone)})
     else:
-        write_message(f"revoked {len(gone)} of {name}")
+        write_message(f"revoked {counted(len(gone), 'credential')} of {name}")
+
+
+def _check_rest(path: Path, every: Sequence[Credential], gone: Sequence[Credential]) -> None:
+    """Raise `CommandFailed` if no credential would be left."""
+    if all(one in gone for one in every):
+        raise CommandFailed(
+            f"{path}: would contain no credential, and a broker rejects such a file; "
+            "create another one first, or stop the broker"
+        )
 
 
 def _text(path: Path) -> str:

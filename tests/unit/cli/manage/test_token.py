@@ -12,6 +12,7 @@ import pytest
 from forebay.broker.core.access.credentials import parse, proof_of
 from forebay.cli import run
 from forebay.cli.exits import ExitCode
+from tests.support.terminal.answers import BusyTerminal, Terminal
 
 ALLOW = ["--allow", "publish=orders,events-*", "--allow", "view=*"]
 
@@ -71,7 +72,7 @@ def test_a_revoked_principal_is_gone_and_everything_else_stays(
     path.chmod(0o640)
     old, kept = made("spark", path, capsys), made("deliverer", path, capsys)
 
-    assert run(["token", "revoke", "spark", "--token-hashes-file", str(path)]) == ExitCode.OK
+    assert run(["token", "revoke", "spark", "--yes", "--token-hashes-file", str(path)]) == ExitCode.OK
 
     assert (principal(path, old), principal(path, kept)) == (None, "deliverer")
     assert path.read_text().startswith("# who may call\n")
@@ -85,10 +86,65 @@ def test_one_of_two_credentials_can_be_revoked(tmp_path: Path, capsys: pytest.Ca
     path.write_text(path.read_text().replace("sha256:a", "sha256:A"))  # written by hand in capitals
     first = listed(path, capsys)[0]["credential"]
 
-    words = ["token", "revoke", "spark", "--token-hashes-file", str(path), "--credential", first, "-o", "json"]
-    assert run(words) == ExitCode.OK
+    words = ["token", "revoke", "spark", "--yes", "--token-hashes-file", str(path), "--credential", first]
+    assert run([*words, "-o", "json"]) == ExitCode.OK
 
     assert (principal(path, old), principal(path, new)) == (None, "spark")
+
+
+@pytest.fixture
+def two(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """A file with a credential of ``spark`` and one of ``deliverer``."""
+    path = tmp_path / "tokens"
+    made("spark", path, capsys)
+    made("deliverer", path, capsys)
+    return path
+
+
+def test_without_a_terminal_nothing_is_revoked_unless_it_is_confirmed(
+    two: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = two.read_text()
+    words = ["token", "revoke", "spark", "--token-hashes-file", str(two)]
+
+    assert run(words) == ExitCode.USAGE
+    assert "--yes" in capsys.readouterr().err
+    assert run([*words, "-o", "json"]) == ExitCode.USAGE
+    assert json.loads(capsys.readouterr().err)["reason"] == "NOT_CONFIRMED"
+    assert two.read_text() == before
+
+
+def test_a_dry_run_names_what_would_be_revoked(two: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = two.read_text()
+    words = ["token", "revoke", "spark", "--dry-run", "--token-hashes-file", str(two)]
+
+    assert run(words) == ExitCode.OK
+    assert capsys.readouterr().out == "would revoke 1 credential of spark; nothing was changed\n"
+    assert run([*words, "-o", "json"]) == ExitCode.OK
+    assert json.loads(capsys.readouterr().out)["credentials"][0]["kind"] == "token"
+    assert two.read_text() == before
+
+
+def test_a_dry_run_for_the_last_credential_is_refused_as_the_call_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "tokens"
+    made("spark", path, capsys)
+
+    assert run(["token", "revoke", "spark", "--dry-run", "--token-hashes-file", str(path)]) == ExitCode.FAILED
+    assert "create another one first" in capsys.readouterr().err
+
+
+def test_a_credential_that_is_created_while_it_asks_is_kept(
+    two: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", BusyTerminal(lambda: made("nightly", two, capsys)))
+    monkeypatch.setattr("sys.stderr", asked := Terminal())
+
+    assert run(["token", "revoke", "spark", "--token-hashes-file", str(two)]) == ExitCode.OK
+
+    assert "This will revoke 1 credential of spark. Continue? [y/N]" in asked.getvalue()
+    assert [one["name"] for one in listed(two, capsys)] == ["deliverer", "nightly"]
 
 
 @pytest.mark.parametrize("space", ["\t", "  ", "\u00a0"])
@@ -100,7 +156,7 @@ def test_a_credential_is_revoked_whatever_space_is_after_its_hash(
     path.write_text(path.read_text().replace(" ", space))
     assert principal(path, old) == "spark"
 
-    assert run(["token", "revoke", "spark", "--token-hashes-file", str(path)]) == ExitCode.OK
+    assert run(["token", "revoke", "spark", "--yes", "--token-hashes-file", str(path)]) == ExitCode.OK
 
     assert (principal(path, old), principal(path, kept)) == (None, "deliverer")
 
@@ -111,7 +167,7 @@ def test_the_last_credential_is_not_revoked_since_no_broker_would_take_the_file(
     path = tmp_path / "tokens"
     token = made("spark", path, capsys)
 
-    assert run(["token", "revoke", "spark", "--token-hashes-file", str(path)]) == ExitCode.FAILED
+    assert run(["token", "revoke", "spark", "--yes", "--token-hashes-file", str(path)]) == ExitCode.FAILED
 
     assert "create another one first" in capsys.readouterr().err
     assert principal(path, token) == "spark"
