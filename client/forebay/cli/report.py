@@ -6,6 +6,7 @@ are imported, because only those can have raised.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from types import ModuleType
@@ -19,7 +20,7 @@ class Problem(TypedDict):
     """Error of a command, as ``-o json`` writes it to standard error."""
 
     reason: str
-    """Reason of the table of errors, otherwise the name of the exit code."""
+    """Reason of the table of errors, that of `store_problem`, otherwise the name of the exit code."""
 
     message: str
     facts: Mapping[str, str]
@@ -84,6 +85,8 @@ def problem(error: BaseException) -> Problem:
     if isinstance(error, (CommandFailed, MissingExtra)) or not hasattr(error, "exit_code"):
         code = exit_code(error)
         reason, facts, advice = (getattr(error, name, "") for name in ("reason", "facts", "advice"))
+        if _is_one_of(error, "forebay.broker.storage.errors", "StoreError"):
+            reason, facts = store_problem(error)
         message = "\n".join([str(error) or type(error).__name__, *further_lines(error)])
     else:  # the classes of Typer
         code, facts = ExitCode(error.exit_code), {}
@@ -96,6 +99,33 @@ def problem(error: BaseException) -> Problem:
         "advice": advice if isinstance(advice, str) else "",
         "exit_code": int(code),
     }
+
+
+def store_problem(error: BaseException) -> tuple[str, dict[str, str]]:
+    """Return reason and facts of an error of a store, a backup or a journal.
+
+    The reason is the class, as in ``STORE_LOCKED``; the text of the operating system or of RocksDB is the fact
+    ``cause``.
+    """
+    reason = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(error).__name__).upper()
+    known = {name: value for name, value in vars(error).items() if value not in (None, "")}
+    return reason, {
+        "cause" if name == "reason" else name: _fact_text(value)
+        for name, value in known.items()
+        if not name.startswith("_")  # Typer adds one
+    }
+
+
+def _fact_text(value: object) -> str:
+    if isinstance(value, bytes):
+        return value.hex()
+    return "; ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def store_failed(error: BaseException, code: ExitCode) -> CommandFailed:
+    """Return an error of a store with another exit code."""
+    reason, facts = store_problem(error)
+    return CommandFailed(str(error), code, reason=reason, facts=facts)
 
 
 def further_lines(error: BaseException) -> tuple[str, ...]:

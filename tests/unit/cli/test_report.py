@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from forebay.broker.storage.errors import StoreFailed, StoreLocked
+from forebay.broker.storage.backup.errors import BackupDamaged, TargetFailed
+from forebay.broker.storage.errors import StoreCorrupt, StoreFailed, StoreLocked, StoreNoSpace
+from forebay.broker.storage.store.contract import Family
 from forebay.cli.exits import ExitCode
 from forebay.cli.extras import MissingExtra
 from forebay.cli.report import CommandFailed, exit_code, further_lines, known_errors, problem, sentence
@@ -57,6 +59,29 @@ def test_the_sentence_names_the_reason_of_the_broker() -> None:
 
 def test_a_reason_that_the_text_gives_already_is_not_said_twice() -> None:
     assert sentence(StoreFailed("write", "broken")) == "forebay: store could not write: broken"
+
+
+STORE_PROBLEMS = [
+    (StoreLocked(Path("d"), 7), "STORE_LOCKED", {"directory": "d", "pid": "7"}),
+    (StoreLocked(Path("d"), None), "STORE_LOCKED", {"directory": "d"}),
+    (StoreNoSpace("write", "disk full"), "STORE_NO_SPACE", {"action": "write", "cause": "disk full"}),
+    (
+        StoreCorrupt(Family.META, "bad", key=b"\x01\xff"),
+        "STORE_CORRUPT",
+        {"family": str(Family.META), "cause": "bad", "key": "01ff"},
+    ),
+    (BackupDamaged("b", ["one", "two"]), "BACKUP_DAMAGED", {"pieces": "one; two"}),
+    (TargetFailed("away"), "TARGET_FAILED", {}),
+]
+
+
+@pytest.mark.parametrize(("error", "reason", "facts"), STORE_PROBLEMS, ids=lambda value: type(value).__name__)
+def test_an_error_of_a_store_has_its_class_as_reason_for_programs_and_its_facts(
+    error: Exception, reason: str, facts: dict[str, str]
+) -> None:
+    found = problem(error)
+
+    assert (found["reason"], found["facts"], found["message"]) == (reason, facts, str(error))
 
 
 def test_further_lines_of_a_failure_follow_its_sentence_and_are_in_its_message() -> None:

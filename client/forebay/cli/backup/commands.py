@@ -35,7 +35,7 @@ from forebay.cli.output import (
     write_values,
 )
 from forebay.cli.quantities import duration
-from forebay.cli.report import CommandFailed
+from forebay.cli.report import CommandFailed, store_problem
 from forebay.cli.times import time_text
 from forebay.state.numbers import counted
 
@@ -336,7 +336,8 @@ def _found(target: str, backup: str) -> tuple[Target, Manifest]:
     try:
         return opened, find(opened, backup)
     except BackupNotFound as missing:
-        raise CommandFailed(f"{target}: {missing}", ExitCode.NOT_FOUND) from missing
+        reason, facts = store_problem(missing)
+        raise CommandFailed(f"{target}: {missing}", ExitCode.NOT_FOUND, reason=reason, facts=facts) from missing
 
 
 def _time(at_us: int) -> datetime:

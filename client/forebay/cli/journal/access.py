@@ -11,7 +11,7 @@ import typer
 from forebay.cli.exits import ExitCode
 from forebay.cli.extras import needed_for
 from forebay.cli.quantities import duration
-from forebay.cli.report import CommandFailed
+from forebay.cli.report import CommandFailed, store_failed
 
 if TYPE_CHECKING:
     from forebay.broker.storage.replication.engine import Engine
@@ -66,10 +66,10 @@ def journal_errors(journal: str) -> Iterator[None]:
     except (EngineAway, DirectoryAway) as error:
         raise CommandFailed(f"journal {journal} does not answer: {error}", ExitCode.UNAVAILABLE) from error
     except DirectoryUnsuitable as error:
-        raise CommandFailed(str(error), ExitCode.USAGE) from error
+        raise store_failed(error, ExitCode.USAGE) from error
     except (JournalEmpty, JournalMissing, ShardMissing) as error:
-        raise CommandFailed(str(error), ExitCode.NOT_FOUND) from error
+        raise store_failed(error, ExitCode.NOT_FOUND) from error
     except (JournalInUse, JournalNeeded, JournalOccupied, ShardNotEmpty) as error:
-        raise CommandFailed(str(error), ExitCode.REFUSED) from error
+        raise store_failed(error, ExitCode.REFUSED) from error
     except OSError as error:
         raise CommandFailed(str(error)) from error

@@ -17,7 +17,7 @@ from forebay.cli.extras import needed_for
 from forebay.cli.operate.progress import shown_count
 from forebay.cli.options import OutputForm
 from forebay.cli.output import Column, Output, rows_of, write_json, write_line, write_list, write_message, write_values
-from forebay.cli.report import CommandFailed
+from forebay.cli.report import CommandFailed, store_failed
 
 if TYPE_CHECKING:
     from forebay.broker.storage.repair.command import Report
@@ -43,11 +43,22 @@ quarantine_app = Commands(no_args_is_help=True, help="List and export quarantine
 
 @contextmanager
 def reading(directory: Path) -> Iterator[None]:
-    """Check that the directory exists, and suppress log messages that repeat the result."""
-    if not (directory / "FORMAT").exists() and not (directory / "db").is_dir():
-        raise CommandFailed(f"{directory}: not a data directory of a broker", ExitCode.NOT_FOUND)
-    with quiet():
-        yield
+    """Check that the directory exists, and suppress log messages that repeat the result.
+
+    Raises `CommandFailed`, for an error of the file system, too.
+    """
+    try:
+        if not (directory / "FORMAT").exists() and not (directory / "db").is_dir():
+            raise CommandFailed(f"{directory}: not a data directory of a broker", ExitCode.NOT_FOUND)
+        with quiet():
+            yield
+    except OSError as error:
+        raise CommandFailed(_text_of(error, directory)) from error
+
+
+def _text_of(error: OSError, directory: Path) -> str:
+    """Return the text of an error of the file system, with the file or the directory."""
+    return f"{error.filename or directory}: {error.strerror or error}"
 
 
 @contextmanager
@@ -79,7 +90,9 @@ def verify(data_dir: DataDir, output: OutputForm = Output.TABLE) -> None:
         except StoreLocked:
             raise
         except StoreError as error:
-            raise CommandFailed(str(error), ExitCode.USAGE) from error
+            raise store_failed(error, ExitCode.USAGE) from error
+        except OSError as error:
+            raise CommandFailed(_text_of(error, data_dir), ExitCode.USAGE) from error
     damaged = sum(one.damaged_pages for one in report.partitions)
     lost = sum(one.lost_records for one in report.partitions)
     try:
@@ -136,9 +149,9 @@ def export_quarantine(
     """Write the bytes of quarantined pages to files, unchanged: a header of 62 bytes and the records."""
     with needed_for("this command", "broker"):
         from forebay.broker.storage.repair.quarantine import quarantined
-    into.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
     with reading(data_dir):
+        into.mkdir(parents=True, exist_ok=True)
         for page, content in quarantined(data_dir):
             path = into / f"{page.sink}-{page.partition}-{page.first_offset}-{page.last_offset}.page"
             path.write_bytes(content)
