@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from forebay.cli.backup.choices import DamageChoice
-from forebay.cli.backup.progress import shown_progress
+from forebay.cli.backup.progress import shown_phases, shown_progress
 from forebay.cli.backup.single_sink import CopiedPartition, CopiedSink, restore_sink
 from forebay.cli.command import Commands
 from forebay.cli.exits import ExitCode
@@ -171,7 +171,8 @@ def verify(
     opened, manifest = _found(target, backup)
     from forebay.broker.storage.backup.restore import verify_backup
 
-    report = verify_backup(opened, manifest, work_dir=work_dir)
+    with shown_phases(f"read {manifest.id}", f"verify {manifest.id}") as (on_bytes, on_partition):
+        report = verify_backup(opened, manifest, work_dir=work_dir, on_bytes=on_bytes, on_partition=on_partition)
     if output is Output.JSON:
         write_json({"clean": report.clean, **{name: getattr(report, name) for name in report.__slots__}})
     else:
@@ -222,22 +223,35 @@ def restore(
 
     damage = OnDamage(on_damage.value)
     if into is None:
-        with connect(endpoint) as client:
+        with (
+            connect(endpoint) as client,
+            shown_phases(f"read {manifest.id}", f"restore {sink} as {restored_as}") as (on_bytes, on_partition),
+        ):
             copied = restore_sink(
-                opened, manifest, client, sink=sink, restored_as=restored_as, on_damage=damage, work_dir=work_dir
+                opened,
+                manifest,
+                client,
+                sink=sink,
+                restored_as=restored_as,
+                on_damage=damage,
+                work_dir=work_dir,
+                on_bytes=on_bytes,
+                on_partition=on_partition,
             )
         _show_sink(copied, output)
         return
     from forebay.broker.storage.backup.restore import restore as run
 
-    report = run(
-        opened,
-        manifest,
-        into,
-        on_damage=damage,
-        store_id=secrets.token_hex(16),
-        at_us=time.time_ns() // 1_000,
-    )
+    with shown_progress() as show:
+        report = run(
+            opened,
+            manifest,
+            into,
+            on_damage=damage,
+            store_id=secrets.token_hex(16),
+            at_us=time.time_ns() // 1_000,
+            on_bytes=partial(show, f"restore {manifest.id}"),
+        )
     if output is Output.JSON:
         write_json(report)
     else:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from forebay.cli.exits import ExitCode
+from forebay.cli.operate.progress import Share, no_share
 from forebay.cli.report import CommandFailed
 
 if TYPE_CHECKING:
@@ -71,8 +72,13 @@ def restore_sink(
     restored_as: str,
     on_damage: OnDamage,
     work_dir: Path | None,
+    on_bytes: Share = no_share,
+    on_partition: Share = no_share,
 ) -> CopiedSink:
-    """Copy a sink of a backup into the broker of ``client``, durably. The new sink must not exist."""
+    """Copy a sink of a backup into the broker of ``client``, durably. The new sink must not exist.
+
+    ``on_bytes`` is called while the backup is read, ``on_partition`` while partitions are copied.
+    """
     from forebay.broker.embedded import BrokerServer
     from forebay.broker.runtime.clock import PastClock
     from forebay.broker.settings import load
@@ -85,7 +91,15 @@ def restore_sink(
     with tempfile.TemporaryDirectory(prefix="forebay-restore-", dir=work_dir) as folder:
         made = Path(folder) / "data"
         identity = secrets.token_hex(16)
-        report = restore(target, manifest, made, on_damage=on_damage, store_id=identity, at_us=time.time_ns() // 1_000)
+        report = restore(
+            target,
+            manifest,
+            made,
+            on_damage=on_damage,
+            store_id=identity,
+            at_us=time.time_ns() // 1_000,
+            on_bytes=on_bytes,
+        )
         # The environment is that of the running broker: its target, its addresses and its credentials.
         settings = load(
             from_environment=False, data_dir=made, listen="127.0.0.1:0", disk_ballast_bytes=0, disk_reserve_bytes=0
@@ -96,11 +110,13 @@ def restore_sink(
             BrokerServer.on_disk(settings, clock) as server,
             Source(server.endpoint, settings=ClientSettings()) as source,
         ):
-            copied = _copied(source, client, manifest.id, sink, restored_as)
+            copied = _copied(source, client, manifest.id, sink, restored_as, on_partition)
     return dataclasses.replace(copied, damaged=report.damaged, repaired=report.repaired)
 
 
-def _copied(source: Client, client: Client, backup: str, sink: str, restored_as: str) -> CopiedSink:
+def _copied(
+    source: Client, client: Client, backup: str, sink: str, restored_as: str, on_partition: Share
+) -> CopiedSink:
     """Copy a sink; after a failure there is no new one."""
     found = source.sinks.get(sink)
     given = {field.name: getattr(found.settings, field.name) for field in dataclasses.fields(found.settings)}
@@ -109,12 +125,13 @@ def _copied(source: Client, client: Client, backup: str, sink: str, restored_as:
         undo.callback(_discard, client, restored_as, made.incarnation)
         schemas = _copied_schemas(source, client, sink, restored_as)
         with client.publisher(restored_as, incarnation=made.incarnation) as publisher:
-            partitions = tuple(
-                _copied_partition(source, publisher, sink, number, schemas)
-                for number in range(found.settings.partitions)
-            )
+            partitions: list[CopiedPartition] = []
+            for number in range(total := found.settings.partitions):
+                on_partition(total, number)
+                partitions.append(_copied_partition(source, publisher, sink, number, schemas))
+            on_partition(total, total)
         undo.pop_all()
-    return CopiedSink(backup, sink, restored_as, made.incarnation, len(schemas), partitions)
+    return CopiedSink(backup, sink, restored_as, made.incarnation, len(schemas), tuple(partitions))
 
 
 def _discard(client: Client, sink: str, incarnation: str) -> None:

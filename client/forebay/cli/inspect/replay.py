@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from forebay.cli.inspect.record_lines import LineForm, LineOutput, write_gap, write_record
-from forebay.cli.operate.progress import shown_count
+from forebay.cli.operate.progress import shown_count, shows_progress
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, SinkName, connect
 from forebay.cli.times import parse_time
+
+if TYPE_CHECKING:
+    from forebay.client import Client
 
 
 def replay(
@@ -37,13 +40,26 @@ def replay(
         items = client.replay(
             sink, partition=partition, start=start, start_time=since, end=end, follow=follow, on_gap="yield"
         )
-        with shown_count(f"replay {sink}") if not sys.stdout.isatty() else nullcontext(_ignore) as advance:
+        is_whole = start is None and since is None and end is None and not follow
+        with (
+            nullcontext(_ignore)
+            if sys.stdout.isatty()
+            else shown_count(f"replay {sink}", _total(client, sink, partition) if is_whole else None)
+        ) as advance:
             for item in items:
                 if isinstance(item, Gap):
                     write_gap(item, output)
                 else:
                     write_record(item, output)
                     advance(1)
+
+
+def _total(client: Client, sink: str, partition: int | None) -> int | None:
+    """Return the number of stored records for a bar; None without one. The right to replay is enough."""
+    if not shows_progress():
+        return None
+    parts = client.sinks.stats(sink).partitions
+    return sum(one.records for one in parts if partition in {None, one.partition})
 
 
 def _ignore(count: int) -> None:

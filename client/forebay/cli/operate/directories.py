@@ -14,7 +14,7 @@ import typer
 from forebay.cli.command import Commands
 from forebay.cli.exits import ExitCode
 from forebay.cli.extras import needed_for
-from forebay.cli.operate.progress import shown_count
+from forebay.cli.operate.progress import shown_partitions
 from forebay.cli.options import OutputForm
 from forebay.cli.output import Column, Output, rows_of, write_json, write_line, write_list, write_message, write_values
 from forebay.cli.report import CommandFailed, store_failed
@@ -85,8 +85,8 @@ def verify(data_dir: DataDir, output: OutputForm = Output.TABLE) -> None:
         from forebay.broker.storage.repair.last_check import save
     with reading(data_dir):
         try:
-            with shown_count(f"verify {data_dir}", unit="partitions") as advance:
-                report = run(data_dir, lambda: advance(1))
+            with shown_partitions(f"verify {data_dir}") as show:
+                report = run(data_dir, show)
         except StoreLocked:
             raise
         except StoreError as error:
@@ -113,8 +113,8 @@ def repair(
         from forebay.broker.storage.repair.command import repair as run
     if into.exists():
         raise CommandFailed(f"{into} exists: pass a directory that does not exist yet", ExitCode.USAGE)
-    with reading(data_dir), shown_count(f"repair {data_dir}", unit="partitions") as advance:
-        report = run(data_dir, into, lambda: advance(1))
+    with reading(data_dir), shown_partitions(f"repair {data_dir}") as show:
+        report = run(data_dir, into, show)
     _show(f"saved into {into}", report, output)
     if output is Output.TABLE:
         write_message(f"forebay: start a broker on it with `forebay serve --data-dir {into}`")

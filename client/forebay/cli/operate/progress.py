@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from forebay.cli.output import JSON_MESSAGES
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 STEP: Final = 500
 """Records between two updates of the bar."""
@@ -15,33 +18,60 @@ STEP: Final = 500
 Advance = Callable[[int], None]
 """Takes the number of further records."""
 
+Share = Callable[[int, int], None]
+"""Takes the number in total, and the number that is done."""
+
+
+def no_share(total: int, done: int) -> None:
+    """Show nothing."""
+
+
+def shows_progress() -> bool:
+    """Return True if a bar is shown: on a terminal, and not for programs."""
+    return sys.stderr.isatty() and not JSON_MESSAGES.get()
+
 
 @contextmanager
-def shown_count(description: str, total: int | None = None, *, unit: str = "records") -> Iterator[Advance]:
-    """Yield a function that counts what is done; the bar is removed at the end."""
-    if JSON_MESSAGES.get() or not sys.stderr.isatty():
+def shown_count(description: str, total: int | None = None) -> Iterator[Advance]:
+    """Yield a function that counts records; the bar is removed at the end."""
+    if not shows_progress():
         yield lambda _: None
         return
+    with _bar(description, total, "records") as (bar, task):
+        waiting = 0
+
+        def advance(count: int) -> None:
+            nonlocal waiting
+            waiting += count
+            if waiting >= STEP:
+                bar.advance(task, waiting)
+                waiting = 0
+
+        yield advance
+        bar.advance(task, waiting)
+
+
+@contextmanager
+def shown_partitions(description: str) -> Iterator[Share]:
+    """Yield a function that shows how many partitions are done; the bar is removed at the end."""
+    if not shows_progress():
+        yield no_share
+        return
+    with _bar(description, None, "partitions") as (bar, task):
+        yield lambda total, done: bar.update(task, total=total, completed=done)
+
+
+@contextmanager
+def _bar(description: str, total: int | None, unit: str) -> Iterator[tuple[Progress, TaskID]]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn(unit),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(description, total=total)
-        waiting = 0
-
-        def advance(count: int) -> None:
-            nonlocal waiting
-            waiting += count
-            if waiting >= STEP or unit != "records":
-                bar.advance(task, waiting)
-                waiting = 0
-
-        yield advance
-        bar.advance(task, waiting)
+        yield bar, bar.add_task(description, total=total)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -16,6 +17,7 @@ from forebay.cli import run
 from forebay.cli.exits import ExitCode
 from tests.support.storage.backed_up import BackedUp
 from tests.support.storage.disk_directory import NAMES
+from tests.support.terminal.answers import Terminal
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +105,31 @@ def test_a_restored_directory_is_one_a_broker_can_start_on(commands: Commands, t
     assert report["backup"] == commands.ids()[-1]
     assert [sink["name"] for sink in report["sinks"]] == list(NAMES)
     assert verify(tmp_path / "new").clean
+
+
+def test_a_terminal_shows_how_much_of_a_backup_is_read_and_verified(
+    commands: Commands, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    newest = commands.ids()[-1]
+    monkeypatch.setattr("sys.stderr", verifying := Terminal())
+    assert commands.code("verify") == ExitCode.OK
+    monkeypatch.setattr("sys.stderr", restoring := Terminal())
+    assert commands.code("restore", "--into", str(tmp_path / "new")) == ExitCode.OK
+    monkeypatch.setattr("sys.stderr", for_programs := Terminal())
+    assert commands.code("verify", "-o", "json") == ExitCode.OK
+
+    count = len(NAMES)
+    phases = rf"read {newest}.* ([\d.]+)/\1 .B .*verify {newest}.* {count}/{count} partitions"
+    assert re.search(phases, _one_line(verifying))
+    assert re.search(rf"restore {newest}.* ([\d.]+)/\1 .B", _one_line(restoring))
+    assert for_programs.getvalue() == ""
+
+
+def _one_line(terminal: Terminal) -> str:
+    """Return what a terminal got, without colours and moves of the cursor."""
+    return re.sub(r"\x1b\[[\d;?]*[a-zA-Z]|[\r\n]", "", terminal.getvalue())
 
 
 def damage_a_page(commands: Commands) -> str:

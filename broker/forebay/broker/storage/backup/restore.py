@@ -14,7 +14,7 @@ import os
 import shutil
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -34,7 +34,7 @@ from forebay.broker.storage.formats import FORMAT
 from forebay.broker.storage.permissions import DIRECTORY_MODE, FILE_MODE
 from forebay.broker.storage.records.journal_position import LEAVE_JOURNAL
 from forebay.broker.storage.recovery import recover
-from forebay.broker.storage.repair.command import repair, verify
+from forebay.broker.storage.repair.command import OnProgress, no_progress, repair, verify
 from forebay.broker.storage.repair.verification import PartitionReport
 from forebay.broker.storage.store.rocks.store import RocksStore
 
@@ -92,16 +92,23 @@ class VerifyReport:
 
 
 def restore(
-    target: Target, manifest: Manifest, into: Path, *, on_damage: OnDamage, store_id: str, at_us: int
+    target: Target,
+    manifest: Manifest,
+    into: Path,
+    *,
+    on_damage: OnDamage,
+    store_id: str,
+    at_us: int,
+    on_bytes: OnProgress = no_progress,
 ) -> RestoreReport:
     """Restore a backup into a directory that does not exist yet, or is empty.
 
-    ``store_id`` is the new identity of the store, 16 random bytes in hexadecimal. Raises ``BackupDamaged``, another
-    ``BackupError``, or ``StoreError``.
+    ``store_id`` is the new identity of the store, 16 random bytes in hexadecimal. ``on_bytes`` is called while files
+    are read. Raises ``BackupDamaged``, another ``BackupError``, or ``StoreError``.
     """
     with working_folder(into, purpose="restore", suffix="restoring") as work:
         _check_free(into)
-        made, damaged, repaired = _files(target, manifest, work, on_damage)
+        made, damaged, repaired = _files(target, manifest, work, on_damage, on_bytes)
         store = RocksStore(made)
         try:
             recovered = recover(store)
@@ -126,10 +133,12 @@ def _check_free(into: Path) -> None:
         raise BackupError(f"{into} exists and is not empty: name a new directory")
 
 
-def _files(target: Target, manifest: Manifest, work: Path, on_damage: OnDamage) -> tuple[Path, list[str], list[str]]:
+def _files(
+    target: Target, manifest: Manifest, work: Path, on_damage: OnDamage, on_bytes: OnProgress
+) -> tuple[Path, list[str], list[str]]:
     """Write the files of a backup; returns their directory, the damaged files, and their repairs."""
     made = work / "data"
-    damaged = fetch(target, manifest, made, keep=on_damage is OnDamage.SKIP)
+    damaged = fetch(target, manifest, made, keep=on_damage is OnDamage.SKIP, on_bytes=on_bytes)
     if not damaged:
         return made, [], []
     if on_damage is OnDamage.STOP:
@@ -140,10 +149,13 @@ def _files(target: Target, manifest: Manifest, work: Path, on_damage: OnDamage) 
     return work / "repaired", damaged, [*report.damage, *problems]
 
 
-def fetch(target: Target, manifest: Manifest, into: Path, *, keep: bool) -> list[str]:
+def fetch(
+    target: Target, manifest: Manifest, into: Path, *, keep: bool, on_bytes: OnProgress = no_progress
+) -> list[str]:
     """Write the files of a backup into a new directory; returns those that are damaged, with the cause.
 
-    With ``keep`` these are written too, as far as they were read. Raises ``BackupError``.
+    With ``keep`` these are written too, as far as they were read. ``on_bytes`` is called before the first byte, and
+    after each part of a file. Raises ``BackupError``.
     """
     if manifest.data_format > FORMAT:
         raise BackupError(
@@ -155,8 +167,10 @@ def fetch(target: Target, manifest: Manifest, into: Path, *, keep: bool) -> list
     make_directory(into / "bulk")
     files = DirectoryTarget(into)
     damaged: list[str] = []
+    count = _Count(sum(piece.stored_bytes for piece in manifest.pieces), on_bytes)
+    count(0)
     for piece in manifest.pieces:
-        if problem := fetch_piece(target, piece, files):
+        if problem := fetch_piece(target, piece, files, count):
             damaged.append(f"{piece.path} {problem}")
             if not keep:
                 (into / piece.path).unlink(missing_ok=True)
@@ -170,9 +184,32 @@ def fetch(target: Target, manifest: Manifest, into: Path, *, keep: bool) -> list
     return damaged
 
 
-def fetch_piece(target: Target, piece: Piece, files: DirectoryTarget) -> str:
-    """Write a file of a backup; returns its damage, empty if there is none. A missing one is not written."""
-    reading = _Reading(target, piece)
+@dataclass(slots=True)
+class _Count:
+    """Bytes of all files that were read."""
+
+    total: int
+    show: OnProgress
+    done: int = 0
+
+    def __call__(self, size: int) -> None:
+        """Add the bytes of a part of a file."""
+        self.done += size
+        self.show(self.total, self.done)
+
+
+def _uncounted(size: int) -> None:
+    """Count nothing."""
+
+
+def fetch_piece(
+    target: Target, piece: Piece, files: DirectoryTarget, on_part: Callable[[int], None] = _uncounted
+) -> str:
+    """Write a file of a backup; returns its damage, empty if there is none. A missing one is not written.
+
+    ``on_part`` takes the bytes of each part that was read.
+    """
+    reading = _Reading(target, piece, on_part)
     try:
         if piece.extents is None:
             files.put(piece.path, reading.chunks())
@@ -186,9 +223,10 @@ def fetch_piece(target: Target, piece: Piece, files: DirectoryTarget) -> str:
 class _Reading:
     """Bytes of a piece, summed up while they are read."""
 
-    def __init__(self, target: Target, piece: Piece) -> None:
+    def __init__(self, target: Target, piece: Piece, on_part: Callable[[int], None]) -> None:
         self._target = target
         self._piece = piece
+        self._on_part = on_part
         self._size = 0
         self._crc32 = 0
         self._unreadable = ""
@@ -200,6 +238,7 @@ class _Reading:
                 self._size += len(chunk)
                 self._crc32 = zlib.crc32(chunk, self._crc32)
                 yield chunk
+                self._on_part(len(chunk))
         except TargetFailed as failed:
             if not isinstance(failed.__cause__, OSError) or failed.__cause__.errno != errno.EIO:
                 raise
@@ -238,18 +277,25 @@ def _write_sparse(path: Path, piece: Piece, chunks: Iterable[bytes]) -> None:
         os.close(handle)
 
 
-def verify_backup(target: Target, manifest: Manifest, *, work_dir: Path | None = None) -> VerifyReport:
+def verify_backup(
+    target: Target,
+    manifest: Manifest,
+    *,
+    work_dir: Path | None = None,
+    on_bytes: OnProgress = no_progress,
+    on_partition: OnProgress = no_progress,
+) -> VerifyReport:
     """Restore a backup into a temporary directory, read everything, and compare it with the manifest.
 
-    Raises ``BackupError``.
+    ``on_bytes`` is called while files are read, ``on_partition`` while partitions are. Raises ``BackupError``.
     """
     with tempfile.TemporaryDirectory(prefix="forebay-verify-", dir=work_dir) as folder:
         made = Path(folder) / "data"
-        problems = fetch(target, manifest, made, keep=False)
+        problems = fetch(target, manifest, made, keep=False, on_bytes=on_bytes)
         partitions: tuple[PartitionReport, ...] = ()
         if not problems:
             try:
-                report = verify(made)
+                report = verify(made, on_partition)
             except StoreError as error:
                 problems.append(str(error))
             else:

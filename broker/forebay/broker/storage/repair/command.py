@@ -37,7 +37,11 @@ _SLICE: Final = 1_000
 _SMALL_SLICE: Final = 64
 
 
-def _ignore() -> None:
+OnProgress = Callable[[int, int], None]
+"""Takes the number in total, and the number that is done."""
+
+
+def no_progress(total: int, done: int) -> None:
     """Report no progress."""
 
 
@@ -57,10 +61,10 @@ class Report:
         return not self.damage and not any(one.problems for one in self.partitions)
 
 
-def verify(directory: Path, on_partition: Callable[[], None] = _ignore) -> Report:
+def verify(directory: Path, on_partition: OnProgress = no_progress) -> Report:
     """Check everything in a directory that no broker uses.
 
-    ``on_partition`` is called after each partition.
+    ``on_partition`` is called before the first and after each partition.
 
     Raises ``StoreLocked``; ``StoreCorrupt`` or another ``StoreError`` where it cannot be read at all.
     """
@@ -90,11 +94,13 @@ def _report(directory: Path, damage: list[str], checked: list[Checked], recovere
     return Report(str(directory), tuple(damage), tuple(one.report for one in checked))
 
 
-def _checked(recovered: Recovered, on_partition: Callable[[], None]) -> list[Checked]:
+def _checked(recovered: Recovered, on_partition: OnProgress) -> list[Checked]:
     found: list[Checked] = []
+    total = sum(sink.partitions for sink in recovered.sinks)
+    on_partition(total, 0)
     for one in check(recovered):
         found.append(one)
-        on_partition()
+        on_partition(total, len(found))
     return found
 
 
@@ -102,7 +108,7 @@ def _unread(directory: Path) -> list[str]:
     return [] if (directory / "bulk").is_dir() else ["the folder `bulk` is missing"]
 
 
-def repair(directory: Path, into: Path, on_partition: Callable[[], None] = _ignore) -> Report:
+def repair(directory: Path, into: Path, on_partition: OnProgress = no_progress) -> Report:
     """Salvage ``directory`` into ``into``, which must not exist yet; ``on_partition`` as for `verify`.
 
     Raises ``FileExistsError``, ``StoreLocked``, or ``StoreError`` where nothing can be opened.

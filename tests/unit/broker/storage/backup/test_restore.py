@@ -97,6 +97,46 @@ def test_a_restored_directory_has_all_records(kept: Kept, tmp_path: Path) -> Non
     assert judged(tmp_path / "new").wrong == []
 
 
+def test_a_restore_reports_the_bytes_that_it_has_read(kept: Kept, tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+
+    restore(
+        kept.target,
+        kept.manifest(),
+        tmp_path / "new",
+        on_damage=OnDamage.STOP,
+        store_id=NEW_ID,
+        at_us=AT_US,
+        on_bytes=lambda total, done: seen.append((total, done)),
+    )
+
+    total = sum(piece.stored_bytes for piece in kept.manifest().pieces)
+    assert {each for each, _ in seen} == {total}
+    assert [done for _, done in seen] == sorted(done for _, done in seen)
+    assert (seen[0], seen[-1]) == ((total, 0), (total, total))
+
+
+def test_a_verification_reports_bytes_and_then_partitions(kept: Kept, tmp_path: Path) -> None:
+    seen: list[str] = []
+    partitions: list[tuple[int, int]] = []
+
+    def on_partition(total: int, done: int) -> None:
+        seen.append("partitions")
+        partitions.append((total, done))
+
+    verify_backup(
+        kept.target,
+        kept.manifest(),
+        work_dir=tmp_path,
+        on_bytes=lambda _total, _done: seen.append("bytes"),
+        on_partition=on_partition,
+    )
+
+    assert sorted(set(seen)) == ["bytes", "partitions"]
+    assert seen == sorted(seen)
+    assert partitions == [(len(NAMES), done) for done in range(len(NAMES) + 1)]
+
+
 def test_each_partition_continues_after_all_that_may_have_been_assigned(kept: Kept, tmp_path: Path) -> None:
     report = restored(kept, tmp_path / "new")
 
