@@ -36,10 +36,11 @@ def _sections(command: Any, name: str) -> list[str]:
 
 
 def _end(text: str) -> str:
-    """Return the end of a help: its examples as code, or its prose."""
-    if not text.startswith(EXAMPLE):
-        return _prose(text)
-    return "\n".join(["Example:", "", *(f"    {line.removeprefix(EXAMPLE)}" for line in text.split("\n\n"))])
+    """Return the end of a help: its examples as code, and its prose."""
+    paragraphs = text.split("\n\n")
+    examples = [f"    {line.removeprefix(EXAMPLE)}" for line in paragraphs if line.startswith(EXAMPLE)]
+    prose = [_prose(line) for line in paragraphs if not line.startswith(EXAMPLE)]
+    return "\n\n".join([*(["Example:", "\n".join(examples)] if examples else []), *prose])
 
 
 def _usage(command: Any) -> str:

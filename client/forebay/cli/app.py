@@ -58,11 +58,14 @@ from forebay.cli.top.command import top
 
 app = Commands(
     name="forebay",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Durable buffer between Spark and slow or unavailable systems.",
+    example="forebay quickstart\n"
+    "forebay serve --data-dir forebay-data\n"
+    "forebay publish orders hello\n"
+    "forebay status --endpoint broker.example:7461",
     epilog=(
         "Exit codes: 0 done, 1 failed or inconsistent, 2 wrong usage, 3 not found, 4 broker unavailable, "
         "5 rejected by the broker, 6 missing dependency, 130 interrupted."

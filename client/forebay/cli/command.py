@@ -63,15 +63,24 @@ class Command(TyperCommand):
 class Commands(typer.Typer):
     """Group of commands with the shared options."""
 
+    def __init__(self, *, example: str, epilog: str = "", **options: Any) -> None:
+        """Create a group, as Typer does; its help ends with the examples, one per line of ``example``."""
+        paragraphs = [_examples(example), epilog]
+        super().__init__(epilog="\n\n".join(one for one in paragraphs if one), no_args_is_help=True, **options)
+
     def command(self, name: str | None = None, *, example: str = "", **options: Any) -> Callable[[F], F]:
         """Register a command, as Typer does; its help ends with the examples, one per line of ``example``."""
-        options["epilog"] = "\n\n".join(f"{EXAMPLE}{line}" for line in example.splitlines())
+        options["epilog"] = _examples(example)
 
         def register(function: F) -> F:
             super(Commands, self).command(name, cls=Command, **options)(_with_shared_options(function))
             return function
 
         return register
+
+
+def _examples(lines: str) -> str:
+    return "\n\n".join(f"{EXAMPLE}{line}" for line in lines.splitlines())
 
 
 def _with_shared_options(function: Callable[..., Any]) -> Callable[..., Any]:

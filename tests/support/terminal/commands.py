@@ -15,6 +15,12 @@ def commands() -> list[tuple[tuple[str, ...], Any]]:
     return list(_leaves(get_command(app)))
 
 
+def groups() -> list[tuple[tuple[str, ...], Any]]:
+    """Return every group of commands with its words; the program itself has none."""
+    root: Any = get_command(app)
+    return [((), root), *(((name,), found) for name, found in root.commands.items() if hasattr(found, "commands"))]
+
+
 def _leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     for name, found in getattr(command, "commands", {}).items():
         yield from _leaves(found, (*path, name))

@@ -47,7 +47,12 @@ if TYPE_CHECKING:
     from forebay.broker.storage.backup.target import Target
     from forebay.client import Backup
 
-backup_app = Commands(no_args_is_help=True, help="Create, list, verify, restore and prune backups.")
+backup_app = Commands(
+    help="Create, list, verify, restore and prune backups.",
+    example="forebay backup create\n"
+    "forebay backup list --target /backups\n"
+    "forebay backup restore --target /backups --into forebay-data",
+)
 
 TargetName = Annotated[
     str,

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from forebay.client import Client, ConnectedStream
     from forebay.client.values.epochs import Producer
 
-producers_app = Commands(no_args_is_help=True, help="List the producers of the sinks.")
+producers_app = Commands(
+    help="List the producers of the sinks.",
+    example="forebay producers list orders",
+)
 
 PUBLISH: Final = "Publish"
 """Name of the stream of a publisher."""

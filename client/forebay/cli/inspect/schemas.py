@@ -18,7 +18,10 @@ from forebay.text.spark_schema import spark_fields
 if TYPE_CHECKING:
     from forebay.client.values.schemas import Schema
 
-schema_app = Commands(no_args_is_help=True, help="List and show the schemas of a sink's rows.")
+schema_app = Commands(
+    help="List and show the schemas of a sink's rows.",
+    example="forebay schema list orders\nforebay schema show orders 2",
+)
 
 Version = Annotated[
     int | None, typer.Argument(metavar="[VERSION]", help="Number of the version; the newest if not given.", min=1)

@@ -17,7 +17,11 @@ from forebay.cli.options import OutputForm
 from forebay.cli.output import Output, bytes_text, write_message, write_result
 from forebay.state.numbers import counted
 
-journal_app = Commands(no_args_is_help=True, help="Turn a data directory into a shard, and back.")
+journal_app = Commands(
+    help="Turn a data directory into a shard, and back.",
+    example="forebay journal import --data-dir forebay-data --journal s3://bucket/orders\n"
+    "forebay journal export --journal s3://bucket/orders --data-dir forebay-data",
+)
 
 Address = Annotated[
     str,

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from forebay.client import Client
     from forebay.client.values.dead_letters import DeadLetter, DeadLetterFilter
 
-dlq_app = Commands(no_args_is_help=True, help="Manage dead letters: records that could not be delivered.")
+dlq_app = Commands(
+    help="Manage dead letters: records that could not be delivered.",
+    example="forebay dlq list orders\nforebay dlq redrive orders --error timeout --dry-run",
+)
 SHOWN_MAX: Final = 80
 COUNTED_MAX: Final = 100_000
 """Dead letters that a preview counts."""

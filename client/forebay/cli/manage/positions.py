@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from forebay.client.positions.position import PositionKey
     from forebay.client.positions.store import PositionStore
 
-position_app = Commands(no_args_is_help=True, help="List and delete saved positions of consumers.")
+position_app = Commands(
+    help="List and delete saved positions of consumers.",
+    example="forebay position list\nforebay position delete orders billing --dry-run",
+)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the consumer.", show_default=False)]
 Store = Annotated[str, typer.Option("--store", metavar="URL", help="Store of the positions: broker:, file:///PATH.")]

@@ -15,7 +15,10 @@ from forebay.cli.output import Column, Output, bytes_text, write_json, write_lin
 if TYPE_CHECKING:
     from forebay.client import SinkStats
 
-realtime_app = Commands(no_args_is_help=True, help="Serve readers at the head from memory, or from the store only.")
+realtime_app = Commands(
+    help="Serve readers at the head from memory, or from the store only.",
+    example="forebay realtime status\nforebay realtime off orders",
+)
 
 SinkOrBroker = Annotated[
     str,

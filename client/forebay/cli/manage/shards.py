@@ -18,7 +18,10 @@ from forebay.state.numbers import counted
 if TYPE_CHECKING:
     from forebay.client import HandOver, Shard
 
-shard_app = Commands(no_args_is_help=True, help="Show the shards of a fleet, hand one over, and remove one.")
+shard_app = Commands(
+    help="Show the shards of a fleet, hand one over, and remove one.",
+    example="forebay shard list --endpoint forebay://a.example,b.example\nforebay shard hand-over --to 10.0.0.2:7461",
+)
 TAKEOVER_TIMEOUT_S: Final = 60.0
 
 

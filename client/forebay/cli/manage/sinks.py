@@ -35,7 +35,10 @@ if TYPE_CHECKING:
     from forebay.client.values.explanations import Purged
     from forebay.client.values.sinks import PartitionStats, SubscriptionPartitionStats
 
-sink_app = Commands(no_args_is_help=True, help="Create, show, update and delete sinks.")
+sink_app = Commands(
+    help="Create, show, update and delete sinks.",
+    example="forebay sink create orders --partitions 4\nforebay sink show orders",
+)
 
 Settings = Annotated[
     list[str] | None,

@@ -16,7 +16,11 @@ from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName
 from forebay.cli.output import Output, write_json, write_list, write_result
 from forebay.state.numbers import counted
 
-subscription_app = Commands(no_args_is_help=True, help="Create, list, seek and delete subscriptions of a sink.")
+subscription_app = Commands(
+    help="Create, list, seek and delete subscriptions of a sink.",
+    example="forebay subscription create orders audit --start earliest\n"
+    "forebay subscription seek orders audit --to -2h --dry-run",
+)
 
 Name = Annotated[
     str,

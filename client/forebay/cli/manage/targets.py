@@ -17,7 +17,10 @@ from forebay.state.numbers import counted
 if TYPE_CHECKING:
     from forebay.deliver.targets.options import TargetOption
 
-target_app = Commands(no_args_is_help=True, help="List and show the targets of `forebay deliver`.")
+target_app = Commands(
+    help="List and show the targets of `forebay deliver`.",
+    example="forebay target list\nforebay target show http",
+)
 
 Name = Annotated[
     str,

@@ -31,7 +31,11 @@ TOKEN_BYTES: Final = 32
 """Number of random bytes, enough that a token cannot be derived from its hash."""
 HASH_SHOWN: Final = 8
 
-token_app = Commands(no_args_is_help=True, help="Create, list and revoke credentials for a broker.")
+token_app = Commands(
+    help="Create, list and revoke credentials for a broker.",
+    example="forebay token create nightly --token-hashes-file tokens --allow publish=orders\n"
+    "forebay token list --token-hashes-file tokens",
+)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the principal, shown in logs.", show_default=False)]
 HashesFile = Annotated[

@@ -14,7 +14,10 @@ from forebay.cli.options import OutputForm
 from forebay.cli.output import Output, write_json, write_line, write_table
 from forebay.cli.report import CommandFailed
 
-config_app = Commands(no_args_is_help=True, help="Check the configuration file of a broker.")
+config_app = Commands(
+    help="Check the configuration file of a broker.",
+    example="forebay config check forebay.toml",
+)
 
 File = Annotated[
     Path, typer.Argument(metavar="FILE", help="TOML file, as for `forebay serve --config`.", show_default=False)

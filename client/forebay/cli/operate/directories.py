@@ -38,7 +38,11 @@ COLUMNS: Final[dict[str, Column[PartitionReport]]] = {
 }
 OPTIONAL: Final = ("pages", "bytes", "earliest", "next")
 """Columns that a narrow terminal hides, the first ones first."""
-quarantine_app = Commands(no_args_is_help=True, help="List and export quarantined pages.")
+quarantine_app = Commands(
+    help="List and export quarantined pages.",
+    example="forebay quarantine list --data-dir forebay-data\n"
+    "forebay quarantine export --data-dir forebay-data --into pages",
+)
 
 
 @contextmanager
