@@ -12,8 +12,10 @@ import socket
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
+from functools import partial
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final
 
 from forebay.cli.exits import ExitCode
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 DEFAULT_ENDPOINT: Final = "127.0.0.1:7461"
 """Default address of a broker."""
 
-PATIENCE_S: Final = 1.2
+PATIENCE_S: Final = 1.0
 """Time for the first answer of a broker, unless ``--wait`` gives another."""
 
 ACCEPT_S: Final = 0.3
@@ -144,6 +146,7 @@ def _reach_member(client: Client) -> None:
 
     limit_s = GIVEN.get().wait_s
     until = time.monotonic() + (PATIENCE_S if limit_s is None else limit_s)
+    _reach_any(client)
     while True:
         try:
             client.shards.list()
@@ -153,6 +156,43 @@ def _reach_member(client: Client) -> None:
         else:
             return
         time.sleep(RETRY_S)
+
+
+def _reach_any(client: Client) -> None:
+    """Return when a member of a fleet has answered; all are asked at the same time, and one that is away is no delay.
+
+    Raises `BrokerUnreachable` with the address of the fleet if all are away, otherwise what one of them has answered.
+    """
+    from forebay.client.transport.endpoint import FLEET
+    from forebay.client.transport.threads import GuardedThread
+
+    answers: SimpleQueue[Exception | None] = SimpleQueue()
+    cause = ""
+    for endpoint in client.endpoints:
+        work = partial(copy_context().run, _report_reach, client, endpoint, answers)
+        GuardedThread(work, name=f"forebay-reach-{endpoint}", on_fault=answers.put).start()
+    answered: Exception | None = None
+    for _ in client.endpoints:
+        failure = answers.get()
+        if failure is None:
+            return
+        if isinstance(failure, BrokerUnreachable):
+            cause = failure.facts["cause"]
+        else:
+            answered = failure
+    raise answered or BrokerUnreachable(f"{FLEET}{','.join(client.endpoints)}", cause)
+
+
+def _report_reach(client: Client, endpoint: str, answers: SimpleQueue[Exception | None]) -> None:
+    """Reach a member, and put None or its error."""
+    from forebay.client import ForebayError
+
+    try:
+        _reach(client, endpoint)
+    except (CommandFailed, ForebayError) as error:
+        answers.put(error)
+    else:
+        answers.put(None)
 
 
 def _reach(client: Client, endpoint: str) -> None:

@@ -20,8 +20,10 @@ from forebay.cli.exits import ExitCode
 from tests.support.clients.addresses import REFUSED
 from tests.support.proxies.web import WebServer
 
-LIMIT_S = 4 * PATIENCE_S
-"""Far below the two minutes of a delivery; a busy machine needs some of it."""
+LIMIT_S = 2.0
+"""Time within which a command says that the broker is away, with `PATIENCE_S` and what this machine takes."""
+
+ATTEMPTS = 3
 
 CALLS = (
     ["publish", "orders", "hello"],
@@ -65,6 +67,18 @@ def silent_port(*, accepts: bool) -> Iterator[str]:
         yield f"127.0.0.1:{listening.getsockname()[1]}"
 
 
+def said_in_time(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """Run a command without a broker; returns its messages. One of three runs must be in time on a busy machine."""
+    took_s: list[float] = []
+    while not took_s or (min(took_s) >= LIMIT_S and len(took_s) < ATTEMPTS):
+        capsys.readouterr()
+        begun = time.monotonic()
+        assert run(words) == ExitCode.UNAVAILABLE
+        took_s.append(time.monotonic() - begun)
+    assert min(took_s) < LIMIT_S
+    return capsys.readouterr().err
+
+
 @pytest.mark.parametrize("typed", REFUSED)
 def test_an_address_that_a_client_refuses_is_refused(typed: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["info", "-e", typed]) == ExitCode.USAGE
@@ -74,12 +88,8 @@ def test_an_address_that_a_client_refuses_is_refused(typed: str, capsys: pytest.
 @pytest.mark.parametrize("words", CALLS, ids=" ".join)
 def test_a_command_says_at_once_that_no_broker_answers(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with closed_port() as endpoint:
-        begun = time.monotonic()
-        assert run([*words, "--endpoint", endpoint]) == ExitCode.UNAVAILABLE
-        took_s = time.monotonic() - begun
+        said = said_in_time([*words, "--endpoint", endpoint], capsys)
 
-    said = capsys.readouterr().err
-    assert took_s < LIMIT_S
     assert said.startswith(f"forebay: no broker answers at {endpoint} (from --endpoint): the connection was refused; ")
     assert said.count("\n") == 1
 
@@ -94,12 +104,32 @@ def test_the_source_of_the_address_is_said(monkeypatch: pytest.MonkeyPatch, caps
 
 def test_an_address_that_does_not_react_is_unreachable(capsys: pytest.CaptureFixture[str]) -> None:
     with silent_port(accepts=False) as endpoint:
-        begun = time.monotonic()
-        assert run(["publish", "orders", "hello", "-e", endpoint]) == ExitCode.UNAVAILABLE
-        took_s = time.monotonic() - begun
+        said = said_in_time(["publish", "orders", "hello", "-e", endpoint], capsys)
 
-    assert took_s < LIMIT_S
-    assert f"no broker answers at {endpoint} (from --endpoint): no answer" in capsys.readouterr().err
+    assert f"no broker answers at {endpoint} (from --endpoint): no answer" in said
+
+
+def test_members_of_a_fleet_that_do_not_react_are_unreachable_together(capsys: pytest.CaptureFixture[str]) -> None:
+    with silent_port(accepts=False) as one, silent_port(accepts=False) as other, closed_port() as closed:
+        fleet = f"forebay://{one},{closed},{other}"
+        said = said_in_time(["lag", "-e", fleet], capsys)
+
+    assert said.startswith(f"forebay: no broker answers at {fleet} (from --endpoint): ")
+    assert said.count("\n") == 1
+
+
+def test_a_member_of_a_fleet_that_answers_is_enough(capsys: pytest.CaptureFixture[str]) -> None:
+    with silent_port(accepts=False) as away, BrokerServer.in_memory() as broker:
+        assert run(["lag", "-e", f"forebay://{away},{broker.endpoint}"]) == ExitCode.USAGE
+
+    assert "has no journal, so it is of no fleet" in capsys.readouterr().err
+
+
+def test_a_member_of_a_fleet_that_is_no_broker_is_said_where_none_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    with closed_port() as away, WebServer(404) as foreign:
+        assert run(["lag", "-e", f"forebay://{away},{foreign}"]) == ExitCode.UNAVAILABLE
+
+    assert f"the server at {foreign} (from --endpoint) is no Forebay broker: " in capsys.readouterr().err
 
 
 def test_a_socket_that_does_not_exist_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
