@@ -21,6 +21,14 @@ if TYPE_CHECKING:
 TIME_S: Final = 1.2
 """Time limit of a call to the broker; with the start of the command it stays below two seconds."""
 
+ADDRESSES: Final[Mapping[str, str]] = {
+    "http://": "http",
+    "https://": "http",
+    "postgresql://": "postgresql",
+    "postgres://": "postgresql",
+}
+"""Name of a target by the beginning of an address."""
+
 
 def sink_names(ctx: Any, incomplete: str) -> list[str]:
     """Return the names of sinks."""
@@ -66,8 +74,17 @@ def target_names(ctx: Any, incomplete: str) -> list[str]:
 
 def target_options(ctx: Any, incomplete: str) -> list[str]:
     """Return the options of the typed target as ``NAME=``, and the values of an option with few."""
-    target = str(ctx.params.get("to") or "")
-    for prefix, name in (("http://", "http"), ("https://", "http"), ("postgresql://", "postgresql")):
+    return _target_options(str(ctx.params.get("to") or ""), incomplete)
+
+
+def resend_options(ctx: Any, incomplete: str) -> list[str]:
+    """Return the options of the typed resend target, as `target_options`; a path is of the first target."""
+    target = str(ctx.params.get("resend_to") or "")
+    return _target_options(str(ctx.params.get("to") or "") if target.startswith("/") else target, incomplete)
+
+
+def _target_options(target: str, incomplete: str) -> list[str]:
+    for prefix, name in ADDRESSES.items():
         target = name if target.startswith(prefix) else target
     try:
         from forebay.deliver.errors import DeliverError

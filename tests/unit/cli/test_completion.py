@@ -55,6 +55,11 @@ def test_names_of_sinks_and_subscriptions_come_from_the_broker(words: tuple[str,
         (("deliver", "orders", "--to", "http", "-O", "env"), ["envelope="]),
         (("deliver", "orders", "--to", "http", "-O", "format=s"), ["format=single"]),
         (("deliver", "orders", "--to", "none", "-O", "f"), []),
+        (("deliver", "orders", "--to", "postgres://db/x", "-O", "upsert"), ["upsert_by="]),
+        (("deliver", "orders", "--to", "http", "--resend-to", "fi"), ["file"]),
+        (("deliver", "orders", "--to", "http", "--resend-to", "file", "-R", "pa"), ["path="]),
+        (("deliver", "orders", "--to", "http", "--resend-to", "/late", "-R", "format=s"), ["format=single"]),
+        (("deliver", "orders", "--to", "http", "-R", "env"), []),
     ],
 )
 def test_names_of_settings_and_targets_need_no_broker(words: tuple[str, ...], expected: list[str]) -> None:
@@ -68,5 +73,5 @@ def test_a_broker_that_does_not_answer_completes_nothing_and_says_nothing() -> N
 
         assert completed("sink", "show", "o", endpoint=address) == ([], "")
 
-    # The limit of the call is 1.2 s; the rest is the start of two processes on a busy machine.
+    # The limit of the call is TIME_S; the rest is the start of two processes on a busy machine.
     assert monotonic() - began < 20

@@ -15,7 +15,7 @@ from urllib.parse import urljoin, urlsplit
 
 import typer
 
-from forebay.cli.completion import target_names, target_options
+from forebay.cli.completion import ADDRESSES, resend_options, target_names, target_options
 from forebay.cli.contact import BrokerUnreachable, reach
 from forebay.cli.exits import ExitCode
 from forebay.cli.extras import needed_for
@@ -63,11 +63,18 @@ def deliver(
             metavar="TARGET",
             help="Target of redelivered records, as --to; /PATH is another path at the same address. "
             "It inherits the options of --to if it is of the same kind.",
+            autocompletion=target_names,
         ),
     ] = None,
     resend_option: Annotated[
         list[str] | None,
-        typer.Option("--resend-option", "-R", metavar="NAME=VALUE", help="Option of the resend target. Repeatable."),
+        typer.Option(
+            "--resend-option",
+            "-R",
+            metavar="NAME=VALUE",
+            help="Option of the resend target. Repeatable.",
+            autocompletion=resend_options,
+        ),
     ] = None,
     subscription: Subscription = "default",
     concurrency: Annotated[int, typer.Option(help="Partitions delivered concurrently.", min=1, max=256)] = 8,
@@ -154,10 +161,9 @@ def target_of(to: str, pairs: Sequence[str]) -> tuple[str, Mapping[str, str]]:
     Raises `CommandFailed` for a pair that is not NAME=VALUE.
     """
     options = _options(pairs)
-    if to.startswith(("http://", "https://")):
-        return "http", {"url": to, **options}
-    if to.startswith(("postgresql://", "postgres://")):
-        return "postgresql", {"url": to, **options}
+    for prefix, name in ADDRESSES.items():
+        if to.startswith(prefix):
+            return name, {"url": to, **options}
     return to, options
 
 
