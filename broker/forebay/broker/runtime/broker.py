@@ -47,6 +47,7 @@ from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.runtime.sink.retention.expiry import Expirer
 from forebay.broker.runtime.sink.retention.purge import empty_at_stop
 from forebay.broker.runtime.sinks import Sinks
+from forebay.state.numbers import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,7 @@ class Broker:
     def background_failures(self) -> list[str]:
         """Return a sentence for each kind of background work that has failed."""
         known = sorted(self.supervisor.failures.items())
-        return [f"{name} failed {failed.count} times, at last of {failed.reason}" for name, failed in known]
+        return [f"{name} failed {counted(failed.count, 'time')}, at last of {failed.reason}" for name, failed in known]
 
     def unreadable(self) -> list[str]:
         """Return a sentence for each partition whose reads fail now."""

@@ -194,7 +194,7 @@ def verify(
         write_list(f"backup {manifest.id}", tuple(columns), rows, optional=("pages", "bytes", "earliest"))
         for problem in report.problems:
             write_line(problem)
-        write_line("clean" if report.clean else f"{len(report.problems)} findings")
+        write_line("clean" if report.clean else counted(len(report.problems), "finding"))
     raise typer.Exit(ExitCode.OK if report.clean else ExitCode.FAILED)
 
 
@@ -299,7 +299,8 @@ def _show_restore(report: RestoreReport) -> None:
         write_list("publishers", ("sink", "may continue"), publishers)
     for line in (*report.damaged, *report.repaired):
         write_line(line)
-    write_line(f"restored into {report.directory}, as store {report.store_id}, with {report.positions} saved positions")
+    positions = counted(report.positions, "saved position")
+    write_line(f"restored into {report.directory}, as store {report.store_id}, with {positions}")
 
 
 @backup_app.command(example="forebay backup prune --target /backups --keep-last 7 --dry-run")

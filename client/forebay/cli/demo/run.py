@@ -22,6 +22,7 @@ from forebay.cli.demo.report.target_view import TargetView
 from forebay.cli.demo.site import SINK, Site, spark_environment
 from forebay.cli.demo.source.records import InputFolder
 from forebay.client import Client, ClientSettings
+from forebay.state.numbers import counted
 
 SAMPLE_INTERVAL_S: Final = 0.25
 """Interval between two samples."""
@@ -186,7 +187,9 @@ class DemoRun:
         if self._source.process.returncode != 0:
             raise ChildFailed("source", f"ended with code {self._source.process.returncode}", self._source.log_tail())
         self._source.kill()
-        self._log_event(f"the source has ended after {self._tally.produced:,} records; {self._writer} writes the rest")
+        self._log_event(
+            f"the source has ended after {counted(self._tally.produced, 'record')}; {self._writer} writes the rest"
+        )
         self._down.add(self._job.name)
         self._job.end_input()
         self._until(lambda: not self._job.running, settings.drain_s, f"{self._writer} did not finish")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, connect
 from forebay.cli.output import Figure, Output, seconds_text, write_json, write_list
+from forebay.state.numbers import counted
 
 if TYPE_CHECKING:
     from forebay.client import ConnectedStream, Connection
@@ -33,7 +34,7 @@ def connections(endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Outp
 
 def _rows(connection: Connection, now: datetime) -> Iterator[tuple[object, ...]]:
     if not connection.streams:
-        call = f"{connection.open_calls} calls" if connection.open_calls else "idle"
+        call = counted(connection.open_calls, "call") if connection.open_calls else "idle"
         age = "" if connection.opened_at is None else _age(connection.opened_at, now)
         yield (connection.peer, call, *[""] * (len(COLUMNS) - 3), age)
     for stream in connection.streams:

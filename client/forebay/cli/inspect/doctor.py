@@ -14,6 +14,7 @@ from forebay.cli.doctor.environment import machine_checks, package_checks, varia
 from forebay.cli.exits import ExitCode
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm
 from forebay.cli.output import Output, Styled, write_json, write_line, write_table
+from forebay.state.numbers import counted
 
 STYLES: Final[Mapping[Grade, str]] = {Grade.OK: "green", Grade.WARNING: "yellow", Grade.PROBLEM: "bold red"}
 
@@ -44,5 +45,5 @@ def doctor(
                 rows.append(("", "", f"→ {one.advice}"))
         write_table("", ("", "check", "result"), rows)
         warnings = sum(one.grade is Grade.WARNING for one in found)
-        write_line(f"{len(found)} checks: {problems} problems, {warnings} warnings")
+        write_line(f"{counted(len(found), 'check')}: {counted(problems, 'problem')}, {counted(warnings, 'warning')}")
     raise typer.Exit(ExitCode.FAILED if problems else ExitCode.OK)

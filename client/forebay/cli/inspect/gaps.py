@@ -9,6 +9,7 @@ import typer
 
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, connect
 from forebay.cli.output import Output, write_json, write_list, write_message
+from forebay.state.numbers import counted
 
 if TYPE_CHECKING:
     from forebay.client import Gap
@@ -35,7 +36,7 @@ def gaps(
     else:
         write_list(f"gaps of {sink}", COLUMNS, [row(gap) for gap in found], optional=OPTIONAL)
     if more:
-        write_message(f"forebay: there are more than {count:,} gaps; raise --count to show them")
+        write_message(f"forebay: there are more than {counted(count, 'gap')}; raise --count to show them")
 
 
 def row(gap: Gap) -> tuple[object, ...]:

@@ -13,6 +13,7 @@ from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName
 from forebay.cli.output import Column, Output, write_json, write_table, write_values
 from forebay.cli.report import CommandFailed
 from forebay.cli.times import time_text
+from forebay.state.numbers import counted
 from forebay.text.spark_schema import spark_fields
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def list_schemas(sink: SinkName, endpoint: Endpoint = DEFAULT_ENDPOINT, output: 
         "version": "version",
         "registered": lambda one: one.registered_at or "lost: the store was damaged",
     }
-    write_values(found, output, f"{len(found)} versions of the schema of {sink}", columns)
+    write_values(found, output, f"{counted(len(found), 'version')} of the schema of {sink}", columns)
 
 
 @schema_app.command(example="forebay schema show orders 2")

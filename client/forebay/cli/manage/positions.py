@@ -98,7 +98,7 @@ def delete(
         closing(client.position_store(store)) as opened,
     ):
         keys = [text for text, _ in _keys(opened, f"{namespace}/{name}/{sink}/")]
-        effect = f"delete {len(keys)} saved positions of {name} in {sink}"
+        effect = f"delete {counted(len(keys), 'saved position')} of {name} in {sink}"
         if dry_run:
             preview(effect, {"delete": keys}, output)
             return

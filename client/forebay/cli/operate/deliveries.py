@@ -102,7 +102,7 @@ def _check(file: Path, output: Output, *, opens: bool) -> None:
     else:
         columns = ("delivery", "sink", "subscription", "target", "result")
         write_table(f"deliveries of {file}", columns, _rows(found))
-        write_line(f"{file}: {len(wrong)} problems" if wrong else f"{file} is valid")
+        write_line(f"{file}: {counted(len(wrong), 'problem')}" if wrong else f"{file} is valid")
     raise typer.Exit(ExitCode.USAGE if wrong else ExitCode.OK)
 
 

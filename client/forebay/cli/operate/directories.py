@@ -18,6 +18,7 @@ from forebay.cli.operate.progress import shown_partitions
 from forebay.cli.options import OutputForm
 from forebay.cli.output import Column, Output, rows_of, write_json, write_line, write_list, write_message, write_values
 from forebay.cli.report import CommandFailed, store_failed
+from forebay.state.numbers import counted
 
 if TYPE_CHECKING:
     from forebay.broker.storage.repair.command import Report
@@ -177,4 +178,4 @@ def _show(title: str, report: Report, output: Output) -> None:
     ]
     for line in findings:
         write_line(line)
-    write_line("clean" if report.clean else f"{len(findings)} findings")
+    write_line("clean" if report.clean else counted(len(findings), "finding"))

@@ -61,8 +61,8 @@ def quickstart(
         )
         write_line(
             f"{found.delivered:,} are in the remote system's table: {found.lost} lost, {found.out_of_order} out of"
-            f" order, each once ({found.duplicates} repeated deliveries were recognized). It took"
-            f" {result.elapsed_s:.0f} s."
+            f" order, each once ({counted(found.duplicates, 'repeated delivery', 'repeated deliveries')} recognized)."
+            f" It took {result.elapsed_s:.0f} s."
         )
         width = max(len(command) for command, _ in NEXT_STEPS)
         write_line("")

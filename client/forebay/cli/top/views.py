@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from forebay.cli.inspect.lag_lines import STYLES, Line, partition_lines, sink_line, subscription_lines
 from forebay.cli.output import Styled, bytes_text, seconds_text
 from forebay.state.flow import ORDER
-from forebay.state.numbers import rate
+from forebay.state.numbers import counted, rate
 
 if TYPE_CHECKING:
     from forebay.cli.top.figures import Figures
@@ -85,7 +85,7 @@ class StreamRow:
         """Name of the stream."""
         if self.stream is not None:
             return self.stream.method
-        return f"{self.open_calls} calls" if self.open_calls else "idle"
+        return counted(self.open_calls, "call") if self.open_calls else "idle"
 
     @property
     def age_s(self) -> float:

@@ -64,6 +64,15 @@ def test_a_directory_in_use_is_one_json_object_with_a_reason_and_the_process(
     assert {*found["facts"]} == {"directory", "pid"}
 
 
+def test_one_finding_is_no_plural(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    RocksStore(tmp_path / "data").close()
+    (tmp_path / "data" / "bulk").rmdir()
+
+    assert run(["verify", "--data-dir", str(tmp_path / "data")]) == ExitCode.FAILED
+
+    assert capsys.readouterr().out.splitlines()[-2:] == ["the folder `bulk` is missing", "1 finding"]
+
+
 def test_a_database_that_cannot_be_opened_has_a_reason_with_the_exit_code_of_verify(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -40,6 +40,7 @@ from forebay.broker.runtime.delivery.accounts import Accounts
 from forebay.broker.runtime.delivery.lanes import Lanes
 from forebay.broker.runtime.delivery.ownership import Ownership
 from forebay.broker.runtime.resources.supervision import Supervisor, detached
+from forebay.state.numbers import counted
 
 _log: Final = logging.getLogger(__name__)
 Results = tuple[tuple[int, Range, SettleOutcome], ...]
@@ -152,7 +153,7 @@ class DeadLetterMover:
             if not self.enabled:
                 tries = lane.cursor.attempts_of(offset)
                 place = f"partition {partition}, offset {offset}"
-                self._pause(f"REJECTED_BY_TARGET: {place}: it has failed {tries} times: {error}")
+                self._pause(f"REJECTED_BY_TARGET: {place}: it has failed {counted(tries, 'time')}: {error}")
                 return
             if self._judge(1):
                 taken.append(Range(offset, offset + 1))

@@ -17,6 +17,7 @@ from forebay.cli.demo.plan import Action
 from forebay.cli.demo.report.backlog import down_spans, drain_s, peak_waiting
 from forebay.cli.demo.report.samples import History, Sample
 from forebay.cli.output import seconds_text
+from forebay.state.numbers import counted
 
 WIDTH: Final = 600
 """Width of the drawing in its own units, and the most points of a line."""
@@ -182,7 +183,7 @@ def _words(
     outages = "; ".join(f"{name} from {_spans_text(found)}" for _, name, found in spans if found) or "no outage"
     return (
         f"{produced:,} records produced and {delivered:,} delivered over time; "
-        f"at most {peak_waiting(history):,} waited; {outages}; {len(kills)} kills of the broker"
+        f"at most {peak_waiting(history):,} waited; {outages}; {counted(len(kills), 'kill')} of the broker"
     )
 
 

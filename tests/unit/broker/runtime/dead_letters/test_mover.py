@@ -193,7 +193,7 @@ async def test_without_dead_letters_the_last_try_stops_the_sink() -> None:
         await taker.nack(0, 1, reason="HTTP 500")
 
         assert buffer.record.paused is not None
-        assert buffer.record.paused.startswith("REJECTED_BY_TARGET: partition 0, offset 0: it has failed 1 times")
+        assert buffer.record.paused.startswith("REJECTED_BY_TARGET: partition 0, offset 0: it has failed 1 time: ")
 
 
 async def test_a_full_dead_letter_sink_stops_the_sink_and_the_record_stays_pending() -> None:
