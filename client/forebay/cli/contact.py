@@ -159,9 +159,9 @@ def _reach_member(client: Client) -> None:
 
 
 def _reach_any(client: Client) -> None:
-    """Return when a member of a fleet has answered; all are asked at the same time, and one that is away is no delay.
+    """Return when a member of a fleet has answered; all are asked at the same time.
 
-    Raises `BrokerUnreachable` with the address of the fleet if all are away, otherwise what one of them has answered.
+    Raises `BrokerUnreachable` with the address of the fleet if none answers, or the error of one that does.
     """
     from forebay.client.transport.endpoint import FLEET
     from forebay.client.transport.threads import GuardedThread

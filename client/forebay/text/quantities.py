@@ -11,11 +11,14 @@ import re
 from decimal import Decimal
 from typing import Final
 
-SIZES: Final = {
-    "b": 1,
-    **{f"{letter}b": 1000**power for power, letter in enumerate("kmgt", 1)},
-    **{f"{letter}ib": 1024**power for power, letter in enumerate("kmgt", 1)},
+_NAMED: Final = {
+    "B": 1,
+    **{f"{letter}B": 1000**power for power, letter in enumerate("kMGT", 1)},
+    **{f"{letter}iB": 1024**power for power, letter in enumerate("KMGT", 1)},
 }
+"""Bytes by unit."""
+
+SIZES: Final = {unit.lower(): size for unit, size in _NAMED.items()}
 """Bytes by unit, in lower case."""
 
 SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
@@ -66,9 +69,8 @@ def plain(name: str, text: str) -> str:
     The unit is bytes for ``..._bytes...``, otherwise the end of the name: ``_ms``, ``_s`` or ``_days``. A plain number
     stays as it is. Raises ``ValueError``.
     """
-    unit_s = next((seconds for end, seconds in UNITS.items() if name.endswith(end)), None)
-    is_size = "bytes" in name.split("_")
-    if not is_size and (unit_s is None or name.endswith("_per_s")):
+    is_size, unit_s = _kind(name)
+    if not is_size and unit_s is None:
         return text
     try:
         float(text)
@@ -81,3 +83,43 @@ def plain(name: str, text: str) -> str:
             raise ValueError(f"{text!r}: is too short; must be {DURATION_FORMS}") from None
         return str(int(value) if value.is_integer() else value)
     return text
+
+
+def with_unit(name: str, value: float) -> str:
+    """Return a setting as users type it: ``10GB``, ``1h30m``; the inverse of `plain`.
+
+    It is exact. A value of a setting without a unit, and one that no unit fits, is the plain number.
+    """
+    is_size, unit_s = _kind(name)
+    if is_size:
+        return size_text(int(value))
+    return str(value) if unit_s is None else duration_text(value, unit_s)
+
+
+def size_text(size: int) -> str:
+    """Return an exact size with the unit that needs the smallest number: ``64MiB``, ``10GB``, ``1500B``."""
+    fitting = {unit: size // each for unit, each in _NAMED.items() if size and size % each == 0}
+    unit = min(fitting, key=lambda one: fitting[one], default="")
+    return f"{fitting[unit]}{unit}" if unit else "0"
+
+
+def duration_text(number: float, unit_s: float = 1.0) -> str:
+    """Return an exact duration with units: ``1h30m``, ``2.5s``, ``100ms``; ``number`` is in ``unit_s``."""
+    left_s = Decimal(str(number)) * Decimal(str(unit_s))
+    if not left_s.is_finite() or left_s < 0:
+        return str(number)
+    if 0 < left_s < 1:
+        return f"{(left_s * 1000).normalize():f}ms"
+    text = ""
+    for unit in ("d", "h", "m"):
+        count, left_s = divmod(left_s, Decimal(str(SECONDS[unit])))
+        text += f"{count:f}{unit}" if count else ""
+    return text + (f"{left_s.normalize():f}s" if left_s else "") or "0"
+
+
+def _kind(name: str) -> tuple[bool, float | None]:
+    """Return whether a setting is a size, and the seconds of its unit if it is a duration."""
+    if "bytes" in name.split("_"):
+        return True, None
+    unit_s = next((seconds for end, seconds in UNITS.items() if name.endswith(end)), None)
+    return False, None if name.endswith("_per_s") else unit_s

@@ -53,7 +53,7 @@ MASKS: Final = (
     (re.compile(r"127\.0\.0\.1:\d+"), "127.0.0.1:#####"),
     (re.compile(r"\b[0-9a-f]{32}\b"), "#" * 32),
     (re.compile(r"\b[0-9a-f]{16}\b"), "#" * 16),
-    (re.compile(r"^( *(?:memory (?:used|limit) bytes|groups|tail bytes) +)\d+$"), r"\1#"),
+    (re.compile(r"^( *(?:memory (?:used|limit) bytes|groups|tail bytes) +)\d.*$"), r"\1#"),
     (re.compile(r"^( *memory +)\d.*"), r"\1#"),
     (re.compile(r"memory \d+%"), "memory #"),
 )

@@ -21,7 +21,7 @@ from tests.support.clients.addresses import REFUSED
 from tests.support.proxies.web import WebServer
 
 LIMIT_S = 2.0
-"""Time within which a command says that the broker is away, with `PATIENCE_S` and what this machine takes."""
+"""Time within which a command says that no broker answers: `PATIENCE_S`, and what the machine takes."""
 
 ATTEMPTS = 3
 
@@ -68,7 +68,7 @@ def silent_port(*, accepts: bool) -> Iterator[str]:
 
 
 def said_in_time(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """Run a command without a broker; returns its messages. One of three runs must be in time on a busy machine."""
+    """Return the messages of a command without a broker; the quickest of its runs must be in time."""
     took_s: list[float] = []
     while not took_s or (min(took_s) >= LIMIT_S and len(took_s) < ATTEMPTS):
         capsys.readouterr()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from forebay.text.quantities import bytes_of, plain, seconds_of
+from forebay.text.quantities import bytes_of, duration_text, plain, seconds_of, size_text, with_unit
 
 
 @pytest.mark.parametrize(
@@ -80,3 +80,45 @@ def test_a_duration_that_would_be_rounded_to_zero_is_refused(name: str, text: st
         plain(name, text)
 
     assert plain(name, "0s") == "0"
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        *((0, "0"), (1, "1B"), (1500, "1500B"), (3000, "3kB"), (4096, "4KiB"), (64 << 20, "64MiB")),
+        *((10 * 1000**3, "10GB"), (1000 * 1024, "1000KiB"), (1 << 40, "1TiB"), (1000**4, "1TB")),
+    ],
+)
+def test_a_size_is_shown_exactly_with_the_unit_of_the_smallest_number(size: int, text: str) -> None:
+    assert size_text(size) == text
+    assert bytes_of(text) == size
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        *((0, "0"), (0.1, "100ms"), (0.0005, "0.5ms"), (2.5, "2.5s"), (30.0, "30s"), (90, "1m30s"), (3600, "1h")),
+        *((5400, "1h30m"), (86_400.0, "1d"), (604_800, "7d"), (1.0001, "1.0001s")),
+    ],
+)
+def test_a_duration_is_shown_exactly_with_its_units(seconds: float, text: str) -> None:
+    assert duration_text(seconds) == text
+    assert seconds_of(text) == pytest.approx(seconds, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        *(("max_total_bytes", 10_000_000_000, "10GB"), ("max_age_s", 604_800.0, "7d"), ("linger_ms", 2000, "2s")),
+        *(("keep_days", 1.5, "1d12h"), ("partitions", 86_400, "86400"), ("calls_per_s", 3000, "3000")),
+        *(("bytes_per_s", 3000, "3kB"), ("retry_backoff_factor", 2.0, "2.0")),
+    ],
+)
+def test_a_setting_is_shown_as_it_can_be_typed(name: str, value: float, text: str) -> None:
+    assert with_unit(name, value) == text
+    assert float(plain(name, text)) == value
+
+
+@pytest.mark.parametrize("seconds", [float("inf"), -1.0])
+def test_a_number_that_is_no_duration_stays_a_number(seconds: float) -> None:
+    assert duration_text(seconds) == str(seconds)

@@ -22,6 +22,7 @@ from forebay.cli.manage.confirmation import DryRun, Yes, confirm, preview
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, connect
 from forebay.cli.output import (
     Column,
+    Figure,
     Output,
     Whole,
     bytes_text,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from forebay.broker.storage.backup.manifest import Manifest
     from forebay.broker.storage.backup.restore import RestoreReport
     from forebay.broker.storage.backup.target import Target
+    from forebay.broker.storage.repair.verification import PartitionReport
     from forebay.client import Backup
 
 backup_app = Commands(
@@ -139,8 +141,8 @@ def list_backups(target: TargetName = "", output: OutputForm = Output.TABLE) -> 
         "state": "state",
         "taken": "taken_at",
         "incremental to": "parent",
-        "bytes": "bytes",
-        "transferred": "transferred_bytes",
+        "size": lambda one: _size(one.bytes),
+        "transferred": lambda one: _size(one.transferred_bytes),
         "files": "files",
         "sinks": "sinks",
         "records": "records",
@@ -150,6 +152,10 @@ def list_backups(target: TargetName = "", output: OutputForm = Output.TABLE) -> 
     if len({row.store_id for row in rows if row.store_id}) > 1:
         columns = {"backup": columns.pop("backup"), "store": lambda one: Whole(one.store_id[:STORE_SHOWN]), **columns}
     write_values(rows, output, f"backups in {target}", columns, optional=LIST_OPTIONAL)
+
+
+def _size(count: int | None) -> Figure | None:
+    return None if count is None else bytes_text(count)
 
 
 def _row(backup: Listed) -> _Row:
@@ -181,17 +187,17 @@ def verify(
     if output is Output.JSON:
         write_json({"clean": report.clean, **{name: getattr(report, name) for name in report.__slots__}})
     else:
-        columns: dict[str, Column[object]] = {
+        columns: dict[str, Column[PartitionReport]] = {
             "sink": "sink",
             "partition": "partition",
             "earliest": "earliest",
             "next": "next_offset",
             "records": "records",
             "pages": "pages",
-            "bytes": "size",
+            "size": lambda part: bytes_text(part.size),
         }
         rows = rows_of(report.partitions, columns)
-        write_list(f"backup {manifest.id}", tuple(columns), rows, optional=("pages", "bytes", "earliest"))
+        write_list(f"backup {manifest.id}", tuple(columns), rows, optional=("pages", "size", "earliest"))
         for problem in report.problems:
             write_line(problem)
         write_line("clean" if report.clean else counted(len(report.problems), "finding"))

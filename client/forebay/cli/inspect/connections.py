@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, connect
-from forebay.cli.output import Figure, Output, seconds_text, write_json, write_list
+from forebay.cli.output import Figure, Output, bytes_text, seconds_text, write_json, write_list
 from forebay.state.numbers import counted
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _row(peer: str, stream: ConnectedStream, now: datetime) -> tuple[object, ...
         Figure(f"{stream.in_flight:,}/{stream.credit_records:,}") if is_consumer else "",
         Figure(f"{stream.lag_records:,} at {stream.position:,}") if is_replay else "",
         _MODES.get(stream.mode.value, ""),
-        stream.held_bytes,
+        bytes_text(stream.held_bytes),
         _age(stream.opened_at, now),
     )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, connect
-from forebay.cli.output import Column, Output, write_values
+from forebay.cli.output import Column, Output, bytes_text, write_values
 
 if TYPE_CHECKING:
     from forebay.client import PeekedRecord
@@ -38,7 +38,7 @@ def peek(
         "accepted": "accepted_at",
         "key": "key",
         "value": _shown,
-        "bytes": "value_bytes",
+        "size": lambda record: bytes_text(record.value_bytes),
     }
     write_values(records, output, sink if partition is None else f"{sink}, partition {partition}", columns)
 

@@ -13,7 +13,7 @@ from typing import Any, Final, Union, get_args, get_origin
 
 from forebay.cli.exits import ExitCode
 from forebay.cli.report import CommandFailed
-from forebay.text.quantities import plain
+from forebay.text.quantities import plain, with_unit
 
 _WORDS: Final = {
     "true": True,
@@ -25,6 +25,13 @@ _WORDS: Final = {
     "no": False,
     "0": False,
 }
+
+
+def setting_text(name: str, value: object) -> str:
+    """Return the value of a setting for a table, as it can be typed: ``10GB``, ``1h``, ``true``."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return with_unit(name.rpartition(".")[2], value) if isinstance(value, int | float) else str(value)
 
 
 def parse_settings(pairs: Sequence[str], kinds: Mapping[str, Any]) -> dict[str, Any]:

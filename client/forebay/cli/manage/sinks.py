@@ -11,10 +11,11 @@ from forebay.cli.completion import sink_settings
 from forebay.cli.exits import ExitCode
 from forebay.cli.manage.confirmation import DryRun, Yes, confirm, preview
 from forebay.cli.manage.refusals import check_end, partition_in, refusal
-from forebay.cli.manage.settings_text import parse_settings
+from forebay.cli.manage.settings_text import parse_settings, setting_text
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, connect
 from forebay.cli.output import (
     Column,
+    Figure,
     Output,
     bytes_text,
     plain,
@@ -29,6 +30,7 @@ from forebay.cli.output import (
 from forebay.cli.report import CommandFailed
 from forebay.cli.times import parse_time, time_text
 from forebay.state.numbers import counted
+from forebay.text.quantities import size_text
 
 if TYPE_CHECKING:
     from forebay.client import Sink, SinkStats
@@ -84,7 +86,7 @@ def list_sinks(endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Outpu
         "partitions": "settings.partitions",
         "overflow": "settings.overflow",
         "max records": lambda sink: sink.settings.max_disk_cache or "unlimited",
-        "max bytes": lambda sink: bytes_text(sink.settings.max_total_bytes),
+        "max bytes": lambda sink: Figure(size_text(sink.settings.max_total_bytes)),
         "created": "created_at",
     }
     write_values(found, output, counted(len(found), "sink"), columns, optional=("created", "overflow", "partitions"))
@@ -241,9 +243,8 @@ def _show_sink(sink: Sink, output: Output) -> None:
     facts = {"incarnation": sink.incarnation, "created": sink.created_at}
     settings = plain(sink.settings)
     assert isinstance(settings, dict), "a dataclass becomes an object"
-    write_table(
-        f"sink {sink.name}", ("setting", "value"), [*facts.items(), *((k, str(v)) for k, v in settings.items())]
-    )
+    rows = [*facts.items(), *((name, setting_text(name, value)) for name, value in settings.items())]
+    write_table(f"sink {sink.name}", ("setting", "value"), rows)
 
 
 STORED: Final[dict[str, Column[PartitionStats]]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ from forebay.cli.extras import needed_for
 from forebay.cli.options import OutputForm
 from forebay.cli.output import Column, Output, rows_of, write_json, write_line, write_table
 from forebay.state.numbers import counted
+from forebay.text.quantities import duration_text, size_text
 
 if TYPE_CHECKING:
     from forebay.deliver.targets.options import TargetOption
@@ -86,5 +88,18 @@ def show(name: Name, output: OutputForm = Output.TABLE) -> None:
 
 
 def _cells(option: TargetOption) -> tuple[object, ...]:
-    default = "required" if option.default is None else option.default
-    return (option.name, option.type, default, option.allowed, option.description)
+    return (option.name, option.type, _default(option), option.allowed, option.description)
+
+
+def _default(option: TargetOption) -> str:
+    """Return the default as it can be typed."""
+    if option.default is None:
+        return "required"
+    texts: dict[str, Callable[[str], str]] = {
+        "duration": lambda text: duration_text(float(text)),
+        "size": lambda text: size_text(int(text)),
+    }
+    try:
+        return texts.get(option.type, str)(option.default)
+    except ValueError:  # a target of another package describes it in words
+        return option.default

@@ -23,6 +23,7 @@ from forebay.cli.output import Output, write_json, write_line, write_message, wr
 from forebay.cli.quantities import size
 from forebay.cli.report import CommandFailed
 from forebay.state.numbers import counted
+from forebay.text.quantities import with_unit
 
 if TYPE_CHECKING:
     from forebay.broker.core.access.credentials import Credential
@@ -106,7 +107,7 @@ def list_tokens(token_hashes_file: HashesFile, output: OutputForm = Output.TABLE
     if output is Output.JSON:
         write_json([_fields(one) for one in every])
         return
-    rows = [tuple(_fields(one).values()) for one in every]
+    rows = [tuple({**_fields(one), "limits": _limits(one)}.values()) for one in every]
     write_table("", ("name", "kind", "credential", "rights", "limits"), rows)
 
 
@@ -184,6 +185,14 @@ def _fields(one: Credential) -> dict[str, str]:
         "rights": " ".join(rights_text(one.principal)),
         "limits": " ".join(limits_text(one.principal)),
     }
+
+
+def _limits(one: Credential) -> str:
+    """Return the rate limits for a table."""
+    from forebay.broker.core.access.credentials import limits_text
+
+    pairs = (word.partition("=") for word in limits_text(one.principal))
+    return " ".join(f"{name}={with_unit(name, int(rate))}" for name, _, rate in pairs)
 
 
 def _append(path: Path, line: str) -> None:

@@ -10,6 +10,7 @@ import typer
 from forebay.cli.command import Commands
 from forebay.cli.exits import ExitCode
 from forebay.cli.extras import needed_for
+from forebay.cli.manage.settings_text import setting_text
 from forebay.cli.options import OutputForm
 from forebay.cli.output import Output, write_json, write_line, write_table
 from forebay.cli.report import CommandFailed
@@ -58,5 +59,5 @@ def _flat(settings: dict[str, object], prefix: str = "") -> list[tuple[str, str]
         if isinstance(value, dict):
             found += _flat(value, f"{prefix}{name}.")
         else:
-            found.append((f"{prefix}{name}", str(value).lower() if isinstance(value, bool) else str(value)))
+            found.append((f"{prefix}{name}", setting_text(name, value)))
     return found

@@ -16,7 +16,17 @@ from forebay.cli.exits import ExitCode
 from forebay.cli.extras import needed_for
 from forebay.cli.operate.progress import shown_partitions
 from forebay.cli.options import OutputForm
-from forebay.cli.output import Column, Output, rows_of, write_json, write_line, write_list, write_message, write_values
+from forebay.cli.output import (
+    Column,
+    Output,
+    bytes_text,
+    rows_of,
+    write_json,
+    write_line,
+    write_list,
+    write_message,
+    write_values,
+)
 from forebay.cli.report import CommandFailed, store_failed
 from forebay.state.numbers import counted
 
@@ -33,11 +43,11 @@ COLUMNS: Final[dict[str, Column[PartitionReport]]] = {
     "next": "next_offset",
     "records": "records",
     "pages": "pages",
-    "bytes": "size",
+    "size": lambda part: bytes_text(part.size),
     "damaged pages": "damaged_pages",
     "lost records": "lost_records",
 }
-OPTIONAL: Final = ("pages", "bytes", "earliest", "next")
+OPTIONAL: Final = ("pages", "size", "earliest", "next")
 """Columns that a narrow terminal hides, the first ones first."""
 quarantine_app = Commands(
     help="List and export quarantined pages.",
@@ -139,10 +149,10 @@ def list_quarantine(data_dir: DataDir, output: OutputForm = Output.TABLE) -> Non
         "last": "last_offset",
         "records": "records",
         "page": "number",
-        "bytes": "size",
+        "size": lambda page: bytes_text(page.size),
         "cause": "cause",
     }
-    write_values(pages, output, f"quarantine of {data_dir}", columns, optional=("page", "bytes", "cause"))
+    write_values(pages, output, f"quarantine of {data_dir}", columns, optional=("page", "size", "cause"))
 
 
 @quarantine_app.command("export", example="forebay quarantine export --data-dir forebay-data --into pages")

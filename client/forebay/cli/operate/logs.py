@@ -26,7 +26,7 @@ _QUOTING: Final = ("httpcore2",)
 
 
 def start_log(level: str | int, form: str, log_format: LogFormat) -> None:
-    """Log to standard error; ``form`` is the template of lines of text, whose times follow the rule of `times`."""
+    """Log to standard error; ``form`` is the template of lines of text. Times are as in tables."""
     for name in _QUOTING:
         logging.getLogger(name).setLevel(logging.INFO)
     log_to_stderr(level, JsonFormatter(_current_span) if log_format is LogFormat.JSON else _lines(form))

@@ -6,12 +6,31 @@ from typing import get_type_hints
 
 import pytest
 
+from forebay.broker.embedded import BrokerServer
 from forebay.cli.exits import ExitCode
-from forebay.cli.manage.settings_text import nested_texts, parse_settings
+from forebay.cli.manage.settings_text import nested_texts, parse_settings, setting_text
+from forebay.cli.output import plain
 from forebay.cli.report import CommandFailed
-from forebay.client import Overflow, SinkSettings
+from forebay.client import Client, Overflow, SinkSettings
 
 KINDS = get_type_hints(SinkSettings) | {"maybe": int | None}
+
+
+def test_every_setting_of_a_sink_is_shown_as_it_can_be_typed() -> None:
+    with BrokerServer.in_memory() as broker, Client(broker.endpoint) as client:
+        settings = client.sinks.create("orders").settings
+    shown = plain(settings)
+    assert isinstance(shown, dict)
+
+    pairs = [f"{name}={setting_text(name, value)}" for name, value in shown.items()]
+
+    assert SinkSettings(**parse_settings(pairs, KINDS)) == settings
+
+
+def test_sizes_and_durations_are_shown_with_units_also_below_a_table() -> None:
+    values = {"sink_defaults.max_age_s": 3600, "tail_bytes": 1 << 30, "dlq": True, "partitions": 3600}
+
+    assert [setting_text(*one) for one in values.items()] == ["1h", "1GiB", "true", "3600"]
 
 
 def test_every_type_is_understood() -> None:

@@ -52,6 +52,14 @@ def test_the_options_of_postgresql_are_those_that_it_parses() -> None:
     }
 
 
+def test_defaults_are_shown_as_they_can_be_typed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["target", "show", "http"]) == ExitCode.OK
+    words = [line.split() for line in capsys.readouterr().out.splitlines()]
+
+    (shown,) = [line[:3] for line in words if line[:1] == ["retry_after_max_s"]]
+    assert shown == ["retry_after_max_s", "duration", "1h"]
+
+
 def test_options_of_another_target_are_those_of_its_factory(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["target", "show", f"{__name__}:own_target", "-o", "json"]) == ExitCode.OK
     found = json.loads(capsys.readouterr().out)

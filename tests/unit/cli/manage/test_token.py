@@ -47,6 +47,17 @@ def test_the_broker_accepts_what_was_shown(tmp_path: Path, capsys: pytest.Captur
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+def test_a_table_shows_limits_with_units(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "tokens"
+    words = ["token", "create", "spark", "--token-hashes-file", str(path), *ALLOW]
+    assert run([*words, "--bytes-per-s", "10MB", "--calls-per-s", "5000"]) == ExitCode.OK
+    capsys.readouterr()
+
+    assert run(["token", "list", "--token-hashes-file", str(path)]) == ExitCode.OK
+
+    assert "calls_per_s=5000 bytes_per_s=10MB" in capsys.readouterr().out
+
+
 def test_a_list_shows_rights_and_limits_and_no_more_than_the_begin_of_a_hash(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
