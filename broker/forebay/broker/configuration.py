@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from forebay.broker.core.errors import InvalidSetting
 from forebay.broker.core.settings import SETTINGS
 from forebay.broker.settings import BrokerSettings, FileSettings, SettingsError, load
-from forebay.text.quantities import plain
+from forebay.text.quantities import plain, with_unit
 
 TABLE: Final = "sink_defaults"
 """Table of the settings of sinks."""
@@ -76,10 +76,14 @@ def allowed_values(name: str) -> str:
         return "true or false"
     low = next((one.ge for one in field.metadata if hasattr(one, "ge")), None)
     high = next((one.le for one in field.metadata if hasattr(one, "le")), None)
-    return f"{_number(low)} to {_number(high)}" if low is not None and high is not None else ""
+    return f"{_bound(name, low)} to {_bound(name, high)}" if low is not None and high is not None else ""
 
 
-def _number(bound: float) -> str:
+def _bound(name: str, bound: float) -> str:
+    """Return a bound: a size or a duration as it can be typed, another number with separators."""
+    typed = with_unit(name, bound)
+    if typed != str(bound):
+        return typed
     return f"{bound:,}" if isinstance(bound, int) else f"{bound:,g}"
 
 

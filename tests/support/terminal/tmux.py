@@ -21,6 +21,9 @@ from tests.support.calls.eventually import until
 ENDED: Final = "[ended with"
 """Beginning of the line after a command that has ended."""
 
+FOREIGN: Final = ("COLUMNS", "LINES", "FOREBAY_")
+"""Beginnings of variables that would change what a command shows."""
+
 PATIENCE_S: Final = 60.0
 """Time for a command to start or to end on a busy machine."""
 
@@ -28,7 +31,8 @@ PATIENCE_S: Final = 60.0
 class Tmux:
     """Terminal with one command. A context manager."""
 
-    def __init__(self, words: list[str], *, width: int, height: int = 40) -> None:
+    def __init__(self, words: list[str], *, width: int, height: int = 40, folder: Path = Path()) -> None:
+        """``folder`` is that of the command."""
         program = shutil.which("tmux")
         if program is None:
             assert "FOREBAY_REQUIRE_TMUX" not in os.environ, "tmux is missing; apt install tmux"
@@ -40,9 +44,9 @@ class Tmux:
         script = f"echo before; {command}; echo '{ENDED}' $?']'; exec cat"
         variables = {"TZ": "UTC", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "PYTHONPATH": os.pathsep.join(sys.path)}
         # Workers of the tests have a size of their own, which would hide that of the terminal.
-        self._environment = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES"}}
+        self._environment = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
         self._environment |= variables
-        self._start = ["new-session", "-d", "-x", str(width), "-y", str(height), script]
+        self._start = ["new-session", "-d", "-x", str(width), "-y", str(height), "-c", str(folder.absolute()), script]
 
     def __enter__(self) -> Self:
         """Start the command."""

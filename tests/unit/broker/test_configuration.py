@@ -77,3 +77,10 @@ def test_every_number_has_its_allowed_values() -> None:
 
     assert [name for name in numbers if not allowed_values(name)] == []
     assert [one.name for one in SETTINGS if not allowed_values(f"sink_defaults.{one.public_name}")] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "allowed"), [("tail_bytes", "0 to 16GiB"), ("drain_s", "0 to 5m"), ("sinks_max", "1 to 1,000,000")]
+)
+def test_allowed_sizes_and_durations_are_as_they_can_be_typed(name: str, allowed: str) -> None:
+    assert allowed_values(name) == allowed

@@ -24,10 +24,10 @@ def connections(endpoint: Endpoint = DEFAULT_ENDPOINT, output: OutputForm = Outp
     """Show the connections of a broker with their open streams: who publishes, consumes and reads what."""
     with connect(endpoint) as client:
         found = list(client.connections())
+        now = client.info().now or datetime.now(UTC)  # by the clock of the broker, as the beginning of each
     if output is Output.JSON:
         write_json(found)
         return
-    now = datetime.now(UTC)
     rows = [row for one in found for row in _rows(one, now)]
     write_list(f"connections of {endpoint}", COLUMNS, rows, optional=OPTIONAL)
 

@@ -111,8 +111,9 @@ def _partitions(figures: Figures, of: str) -> list[Line]:
 
 
 def _streams(figures: Figures, of: str) -> list[StreamRow]:
+    now = figures.brokers[0].now or figures.at  # by the clock of a broker, as the beginning of each
     return [
-        StreamRow(one.peer, stream, one.open_calls, one.opened_at, figures.at)
+        StreamRow(one.peer, stream, one.open_calls, one.opened_at, now)
         for one in figures.connections
         for stream in (one.streams or (None,))
         if of in {"", one.peer}
