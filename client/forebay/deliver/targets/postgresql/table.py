@@ -48,7 +48,7 @@ class Table:
         columns = tuple(name for name in self.types if name in fields)
         if len(columns) < len(fields) and unknown is UnknownFields.REJECT:
             more = sorted(set(fields) - set(columns))
-            raise FieldUnknown(f"{len(more)} fields have no column, such as {more[0][:60]!r}")
+            raise FieldUnknown(f"no column for {len(more)} of the fields, such as {more[0][:60]!r}")
         if not columns:
             raise RowInvalid("no field has a column")
         missing = [name for name in self.keys if name not in columns]

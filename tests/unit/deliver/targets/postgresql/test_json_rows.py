@@ -119,7 +119,7 @@ def test_a_boolean_is_no_number() -> None:
         (b'{"id": NaN}', "the value is not JSON"),
         (b"[1]", "the value is no JSON object"),
         (b"{}", "no field has a column"),
-        (b'{"id": 1, "zz": 2, "aa": 3}', "2 fields have no column, such as 'aa'"),
+        (b'{"id": 1, "zz": 2, "aa": 3}', "no column for 2 of the fields, such as 'aa'"),
     ],
 )
 def test_a_value_that_is_no_row_is_invalid_with_the_reason(value: bytes, message: str) -> None:

@@ -16,7 +16,7 @@ def test_fields_are_in_the_order_of_the_table() -> None:
 
 
 def test_a_field_without_a_column_is_unknown_unless_it_is_ignored() -> None:
-    with pytest.raises(FieldUnknown, match="1 fields have no column, such as 'more'"):
+    with pytest.raises(FieldUnknown, match="no column for 1 of the fields, such as 'more'"):
         Table(TYPES).columns_of(("id", "more"), UnknownFields.REJECT)
 
     assert Table(TYPES).columns_of(("id", "more"), UnknownFields.IGNORE) == ("id",)
