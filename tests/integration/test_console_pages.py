@@ -293,7 +293,7 @@ def test_versions_of_a_schema_are_compared(server: BrokerServer) -> None:
     found = data(server, "/sinks/orders/schemas.json")
 
     assert (found["left"], found["right"]) == (1, 2)
-    assert found["fields"][-1] == {"name": "name", "left": "", "right": "string"}
+    assert found["fields"][-1] == {"name": "name", "left": "", "right": "string", "change": "added"}
     assert "added" in html(server, "/sinks/orders/schemas")
     assert "9" in html(server, "/sinks/orders/schemas?right=9", 400)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +18,7 @@ from starlette.staticfiles import StaticFiles
 from forebay.broker.console.actions.actions import PATH as ACTION_PATH
 from forebay.broker.console.actions.actions import Actions
 from forebay.broker.console.pages.page import Page, PageSource
+from forebay.broker.console.pages.plain import plain
 from forebay.broker.console.pages.table import PAGES, Build, Follow
 from forebay.broker.console.render import Renderer
 
@@ -100,8 +100,7 @@ class Console:
 
     def _json(self, build: Build) -> Callable[[Request], Awaitable[Response]]:
         async def as_json(request: Request) -> Response:
-            page = await build(self._source, request)
-            return JSONResponse(page.data if isinstance(page.data, dict) else asdict(page.data))
+            return JSONResponse(plain((await build(self._source, request)).data))
 
         return as_json
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from starlette.requests import Request
 
-from forebay.broker.console.pages.page import Page, PageSource, as_json, check_every_sink, query, refused
+from forebay.broker.console.pages.page import Page, PageSource, check_every_sink, query, refused
 from forebay.broker.core.errors import BrokerError
 from forebay.broker.rpc.connections import list_connections
 from forebay.v1 import admin_service_pb2
@@ -25,7 +25,7 @@ async def connections(source: PageSource, request: Request) -> Page:
         found = list_connections(source.broker, source.connections, wanted)
     except BrokerError as error:
         raise refused(error) from error
-    shown = {
+    data = {
         "connections": found.connections,
         "now_us": source.broker.clock.wall_us(),
         "total": sum(source.connections.counts.values()),
@@ -34,9 +34,8 @@ async def connections(source: PageSource, request: Request) -> Page:
     return Page(
         "connections.html",
         "Connections",
-        as_json(found),
+        data,
         "forebay connections",
         "/connections",
         query(after=wanted.page_token),
-        shown=shown,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from heapq import nlargest
 from itertools import chain
 from typing import Any, Final
@@ -87,28 +87,18 @@ async def damage(source: PageSource, request: Request) -> Page:
     data: dict[str, Any] = {
         "quarantined_pages": broker.quarantine.pages,
         "quarantined_bytes": broker.quarantine.size,
-        "quarantine": [
-            {"sink": one.sink, "partition": one.partition, "first_offset": one.first_offset}
-            | {"last_offset": one.last_offset, "bytes": one.bytes}
-            for one in pages
-        ],
-        "gaps": [{"sink": one.sink, **as_json(one.gap)} for one in gaps.gaps],
+        "quarantine_evicted": broker.quarantine.evicted,
+        "quarantine": pages,
+        "gaps": [{"sink": one.sink, "records": one.records, **as_json(one.gap)} for one in gaps.gaps],
         "gaps_total": gaps.total,
         "gaps_more": gaps.more,
-        "backups": as_json(backups),
-        "last_verify": None if check is None else {**asdict(check), "is_clean": check.is_clean},
-    }
-    shown = {
-        "quarantine": broker.quarantine,
-        "pages": pages,
-        "gaps": gaps,
         "backups": backups,
-        "check": check,
-        "check_age_s": None if check is None else max(0.0, (broker.clock.wall_us() - check.at_us) / 1e6),
-        "age_s": broker.backups.age_s(),
-        "warnings": broker.backups.warnings(),
+        "backup_age_s": broker.backups.age_s(),
+        "backup_warnings": broker.backups.warnings(),
+        "last_verify": check,
+        "last_verify_age_s": None if check is None else max(0.0, (broker.clock.wall_us() - check.at_us) / 1e6),
     }
-    return Page("damage.html", "Damage", data, "forebay info", "/damage", shown=shown)
+    return Page("damage.html", "Damage", data, "forebay info", "/damage", shown={**data, "gaps": gaps.gaps})
 
 
 async def newest_gaps(buffers: Sequence[Buffer], *, number: int = GAPS, examined_max: int = EXAMINED_MAX) -> GapList:

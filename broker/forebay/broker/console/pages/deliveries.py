@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from starlette.requests import Request
@@ -53,6 +53,8 @@ class DeliveryList:
 
     total: int
     deliveries: tuple[DeliveryLine, ...]
+    days: dict[str, tuple[DaySpan, ...]]
+    """Last day of each sink with a history."""
 
 
 async def deliveries(source: PageSource, request: Request) -> Page:
@@ -82,13 +84,11 @@ async def deliveries(source: PageSource, request: Request) -> Page:
                 named = tuple(sorted(filter(None, programs.get(place, ()))))
                 found.append(replace(line, clients=tuple(clients.get(place, ())), programs=named))
     found.sort(key=lambda one: (not one.needs_attention, -one.waiting, one.sink, one.subscription))
-    data = DeliveryList(len(found), tuple(found[:DELIVERIES]))
+    listed = tuple(found[:DELIVERIES])
     histories = (await source.sampler.current()).histories
-    days: dict[str, tuple[DaySpan, ...]] = {
-        one.sink: histories[one.sink].day.spans() for one in data.deliveries if one.sink in histories
-    }
-    shown = {**asdict(data), "deliveries": data.deliveries, "days": days}
-    return Page("deliveries.html", "Deliveries", data, "forebay lag -w", "/deliveries", shown=shown)
+    days = {one.sink: histories[one.sink].day.spans() for one in listed if one.sink in histories}
+    data = DeliveryList(len(found), listed, days)
+    return Page("deliveries.html", "Deliveries", data, "forebay lag -w", "/deliveries")
 
 
 def _line(sink: str, subscription: Subscription, now: float) -> DeliveryLine:

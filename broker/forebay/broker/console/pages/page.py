@@ -37,7 +37,7 @@ class Page:
     template: str
     title: str
     data: Any
-    """Dataclass, or dictionary for JSON."""
+    """Values of the JSON: those of a dataclass, or of a dictionary. They have every figure of the page."""
 
     command: str
     """Command that prints the same, without the address of the broker."""

@@ -66,34 +66,40 @@ async def records(source: PageSource, request: Request) -> Page:
             found.records.extend(kept)
         data = as_json(found)
     earliest, end = buffer.logs[partition].earliest, buffer.logs[partition].tail.next_offset
+    figures = {
+        "partition": partition,
+        "partitions": len(buffer.logs),
+        "first": first,
+        "examined": examined,
+        "earliest": earliest,
+        "end": end,
+    }
     same: dict[str, Any] = {
         "partition": partition,
         "key": key,
         "contains": wanted,
         "as": view if view != VIEWS[0] else "",
     }
+    turns = {
+        "previous": query(**same, offset=max(earliest, first - RECORDS)) if first > earliest else "",
+        "next": query(**same, offset=after) if after < end else "",
+    }
     shown = {
+        **figures,
+        **turns,
         "name": name,
-        "partition": partition,
-        "partitions": len(buffer.logs),
         "records": found.records,
         "gaps": found.gaps,
-        "first": first,
-        "end": end,
-        "earliest": earliest,
         "key": key,
         "contains": wanted,
         "is_filtered": is_filtered,
-        "examined": examined,
         "view": view,
         "views": VIEWS,
-        "previous": query(**same, offset=max(earliest, first - RECORDS)) if first > earliest else "",
-        "next": query(**same, offset=after) if after < end else "",
     }
     return Page(
         "records.html",
         f"Records of {name}",
-        data,
+        {**data, **figures, **turns},
         f"forebay peek {name} --partition {partition} --offset {first} --count {max(1, examined)}",
         f"/sinks/{name}/records",
         query(**same, offset=first),
@@ -113,13 +119,14 @@ async def explain(source: PageSource, request: Request) -> Page:
         found = await SinkServicer(source.broker).ExplainRecord(wanted, None)
     except BrokerError as error:
         raise refused(error) from error
+    subscriptions = sorted(source.broker.sinks[name].subscriptions)
     command = f"forebay explain {name} {offset} --partition {partition}"
     if subscription:
         command += f" --subscription {subscription}"
     return Page(
         "explain.html",
         f"Record {partition}:{offset} of {name}",
-        as_json(found),
+        {**as_json(found), "subscriptions": subscriptions},
         command,
         f"/sinks/{name}/explain",
         query(partition=partition, offset=offset, subscription=subscription),
@@ -128,7 +135,7 @@ async def explain(source: PageSource, request: Request) -> Page:
             "partition": partition,
             "offset": offset,
             "found": found,
-            "subscriptions": sorted(source.broker.sinks[name].subscriptions),
+            "subscriptions": subscriptions,
         },
     )
 

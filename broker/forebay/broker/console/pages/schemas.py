@@ -9,7 +9,7 @@ from typing import Final
 
 from starlette.requests import Request
 
-from forebay.broker.console.pages.page import UINT32_MAX, Page, PageSource, as_json, number, query, refused
+from forebay.broker.console.pages.page import UINT32_MAX, Page, PageSource, number, query, refused
 from forebay.broker.core.errors import BrokerError, RowsNotDecodable
 from forebay.broker.rpc.pages.rows import decoder
 from forebay.broker.rpc.schema_service import SchemaServicer
@@ -65,12 +65,11 @@ async def schemas(source: PageSource, request: Request) -> Page:
     except BrokerError as error:
         raise refused(error) from error
     data = {
-        **as_json(listed),
+        "schemas": listed.schemas,
         "left": left,
         "right": right,
-        "fields": [{"name": each.name, "left": each.left, "right": each.right} for each in pairs],
+        "fields": pairs,
     }
-    shown = {"name": name, "versions": listed.schemas, "left": left, "right": right, "fields": pairs}
     return Page(
         "schemas.html",
         f"Schemas of {name}",
@@ -78,7 +77,7 @@ async def schemas(source: PageSource, request: Request) -> Page:
         f"forebay schema list {name}",
         f"/sinks/{name}/schemas",
         query(left=left, right=right),
-        shown=shown,
+        shown={**data, "name": name},
     )
 
 

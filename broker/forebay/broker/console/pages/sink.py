@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from google.protobuf.json_format import MessageToDict
 from starlette.requests import Request
 
 from forebay.broker.console.history import Day
-from forebay.broker.console.pages.page import Page, PageSource, as_json
+from forebay.broker.console.pages.page import Page, PageSource
 from forebay.broker.core.settings import DEFAULTS, SETTINGS, SinkSettings
 from forebay.broker.rpc.sinks import convert
 from forebay.broker.runtime.sink.statistics import sink_state
@@ -46,18 +46,11 @@ async def sink(source: PageSource, request: Request) -> Page:
     history = snapshot.histories.get(name)
     day = history.day if history is not None else Day()
     lines = await source.lines([one for one in snapshot.sinks if one.name == name])
-    lines_of_settings = origins(buffer.settings, source.broker.sink_defaults)
     data = {
-        "stats": as_json(message),
-        "settings": MessageToDict(convert.settings_message(buffer.settings), preserving_proto_field_name=True),
-        "setting_origins": {one.name: one.origin for one in lines_of_settings},
-        "day": [asdict(span) for span in day.spans()],
-    }
-    shown = {
-        "stats": message,
         "line": lines[0] if lines else None,
-        "settings": lines_of_settings,
+        "stats": message,
+        "settings": MessageToDict(convert.settings_message(buffer.settings), preserving_proto_field_name=True),
+        "setting_lines": origins(buffer.settings, source.broker.sink_defaults),
         "day": day.spans(),
-        "can_write": source.can_write,
     }
-    return Page("sink.html", name, data, f"forebay lag {name} -p", f"/sinks/{name}", shown=shown)
+    return Page("sink.html", name, data, f"forebay lag {name} -p", f"/sinks/{name}")

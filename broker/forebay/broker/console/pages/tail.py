@@ -14,7 +14,6 @@ from forebay.broker.console.pages.page import (
     UINT32_MAX,
     Page,
     PageSource,
-    as_json,
     number,
     optional_number,
     query,
@@ -183,23 +182,20 @@ def _after(request: Request) -> list[int]:
 
 def _page(source: PageSource, request: Request, following: LiveTail, begin: Sequence[int]) -> Page:
     name, partition = request.path_params["sink"], _partition(request)
-    newest = list(reversed(following.records))
     data: dict[str, Any] = {
         "seen": following.seen,
         "skipped": following.skipped,
-        "after": list(following.offsets),
-        "records": [as_json(record) for record in newest],
+        "after": following.offsets,
+        "partitions": following.partitions,
+        "records": list(reversed(following.records)),
     }
     shown = {
+        **data,
         "name": name,
         "partition": partition,
-        "partitions": following.partitions,
         "contains": searched(request),
         "rate": _rate(request),
         "rate_max": RECORDS_PER_POLL,
-        "records": newest,
-        "seen": following.seen,
-        "skipped": following.skipped,
         "view": VIEWS[0],
     }
     command = f"forebay tail {name} --follow" + (f" --partition {partition}" if partition is not None else "")
