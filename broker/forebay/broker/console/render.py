@@ -70,7 +70,10 @@ class Renderer:
         return self._environment.get_template("page.html").render(
             page=page,
             content=Markup(self.content(page)),
-            command=f"{page.command} --endpoint {self._endpoint()}",
+            commands=[
+                *(f"{command} --endpoint {self._endpoint()}" for command in (page.command, *page.further)),
+                *page.offline,
+            ],
             json=f"{page.path}.json{asked}",
             events=f"/events{page.path}{asked}" if is_live else "",
         )

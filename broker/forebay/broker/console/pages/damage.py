@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import nlargest
@@ -23,6 +24,9 @@ GAPS: Final = 200
 
 EXAMINED_MAX: Final = 100_000
 """Gaps of all sinks that are examined."""
+
+COMMANDS: Final = 5
+"""Sinks whose gaps a command lists: those with the newest."""
 
 PAGES: Final = 100
 """Quarantined pages on the page: the newest."""
@@ -98,7 +102,18 @@ async def damage(source: PageSource, request: Request) -> Page:
         "last_verify": check,
         "last_verify_age_s": None if check is None else max(0.0, (broker.clock.wall_us() - check.at_us) / 1e6),
     }
-    return Page("damage.html", "Damage", data, "forebay info", "/damage", shown={**data, "gaps": gaps.gaps})
+    sinks = list(dict.fromkeys(one.sink for one in gaps.gaps))[:COMMANDS]
+    target = (f"forebay backup list --target {shlex.quote(backups.target)}",) if backups.target else ()
+    return Page(
+        "damage.html",
+        "Damage",
+        data,
+        "forebay info",
+        "/damage",
+        shown={**data, "gaps": gaps.gaps},
+        further=tuple(f"forebay gaps {name}" for name in sinks),
+        offline=("forebay quarantine list --data-dir …", "forebay verify --data-dir …", *target),
+    )
 
 
 async def newest_gaps(buffers: Sequence[Buffer], *, number: int = GAPS, examined_max: int = EXAMINED_MAX) -> GapList:

@@ -88,7 +88,9 @@ async def deliveries(source: PageSource, request: Request) -> Page:
     histories = (await source.sampler.current()).histories
     days = {one.sink: histories[one.sink].day.spans() for one in listed if one.sink in histories}
     data = DeliveryList(len(found), listed, days)
-    return Page("deliveries.html", "Deliveries", data, "forebay lag -w", "/deliveries")
+    return Page(
+        "deliveries.html", "Deliveries", data, "forebay lag -w", "/deliveries", further=("forebay connections",)
+    )
 
 
 def _line(sink: str, subscription: Subscription, now: float) -> DeliveryLine:

@@ -49,6 +49,12 @@ class Page:
     shown: Any = None
     """Values of the template, if they are not the data."""
 
+    further: tuple[str, ...] = ()
+    """Commands for what the first one does not print, without the address."""
+
+    offline: tuple[str, ...] = ()
+    """Commands for what is outside of the broker, whole."""
+
 
 @dataclass(frozen=True, slots=True)
 class SinkLine:

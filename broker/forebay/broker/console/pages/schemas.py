@@ -78,6 +78,7 @@ async def schemas(source: PageSource, request: Request) -> Page:
         f"/sinks/{name}/schemas",
         query(left=left, right=right),
         shown={**data, "name": name},
+        further=tuple(f"forebay schema show {name} {version}" for version in sorted({left, right} - {0})),
     )
 
 

@@ -53,4 +53,5 @@ async def sink(source: PageSource, request: Request) -> Page:
         "setting_lines": origins(buffer.settings, source.broker.sink_defaults),
         "day": day.spans(),
     }
-    return Page("sink.html", name, data, f"forebay lag {name} -p", f"/sinks/{name}")
+    further = (f"forebay lag {name} -p",)
+    return Page("sink.html", name, data, f"forebay sink show {name}", f"/sinks/{name}", further=further)
