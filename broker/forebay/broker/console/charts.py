@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final
 
 from markupsafe import Markup
 
-from forebay.broker.console.history import SPAN_S, SPANS, STATES, DaySpan
+from forebay.broker.console.history import SAMPLE_S, SAMPLES, SPAN_S, SPANS, STATES, Span
 from forebay.broker.core.resources.latency import BOUNDS_S
 from forebay.state import numbers as text
 from forebay.state.flow import Flow
@@ -18,8 +19,39 @@ WIDTH: Final = 120
 HEIGHT: Final = 24
 DAY_HEIGHT: Final = 60
 
-HOURS: Final = (24, 18, 12, 6, 0)
-"""Labels of the last day: hours before the newest span."""
+
+@dataclass(frozen=True, slots=True)
+class _Period:
+    """Time that a chart shows."""
+
+    size: int
+    """Number of spans."""
+
+    length_s: float
+    """Length of a span."""
+
+    reach: int
+    """Spans that one may stand for, when samples were taken less often."""
+
+    labels: tuple[tuple[int, str], ...]
+    """Labels of the axis, each with its place in percent."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A span, where it begins in the chart, and its width."""
+
+    at: int
+    width: int
+    span: Span
+
+
+DAY: Final = _Period(
+    SPANS, SPAN_S, 1, ((0, "24 h ago"), (25, "18 h ago"), (50, "12 h ago"), (75, "6 h ago"), (100, "now"))
+)
+QUARTER: Final = _Period(
+    SAMPLES, SAMPLE_S, 12, ((0, "15 min ago"), (33, "10 min ago"), (67, "5 min ago"), (100, "now"))
+)
 
 
 def spark(values: Sequence[float], name: str) -> Markup:
@@ -84,34 +116,44 @@ def _bucket(counts: Sequence[int], share: float) -> int:
     return next(at for at, reached in enumerate(accumulate(counts)) if reached >= wanted)
 
 
-def day(spans: Sequence[DaySpan], name: str) -> Markup:
+def day(spans: Sequence[Span], name: str) -> Markup:
     """Return the last day as SVG: waiting records as an area over bands of the states that need attention."""
-    if not spans:
+    shown = _placed(spans, DAY)
+    if not shown:
         return Markup("")
-    spans = [span for _, span in _placed(spans)]
-    high = max(1.0, *(span.waiting for span in spans))
-    label = f"{name}: at most {text.count(high)} waiting records in the last {_length(spans)}{_attention(spans)}"
-    area = _area(spans, lambda span: span.waiting, high)
-    return _drawn(spans, label, Markup('<polygon points="{}"/>').format(area))
+    high = max(1.0, *(one.span.waiting for one in shown))
+    label = f"{name}: at most {text.count(high)} waiting records in the last {_length(shown, DAY)}"
+    area = _area(shown, lambda span: span.waiting, high)
+    return _drawn(shown, DAY, label + _attention(shown, DAY), Markup('<polygon points="{}"/>').format(area))
 
 
-def day_charts(spans: Sequence[DaySpan]) -> Markup:
+def day_charts(spans: Sequence[Span]) -> Markup:
     """Return the last day with labelled axes: waiting records, then the rates in and out."""
-    if not spans:
+    return _charts(spans, DAY)
+
+
+def quarter_charts(spans: Sequence[Span]) -> Markup:
+    """Return the last 15 minutes, as ``day_charts`` has the last day."""
+    return _charts(spans, QUARTER)
+
+
+def _charts(spans: Sequence[Span], period: _Period) -> Markup:
+    shown = _placed(spans, period)
+    if not shown:
         return Markup("")
-    spans = [span for _, span in _placed(spans)]
-    waiting = max(1.0, *(span.waiting for span in spans))
-    fastest = max((rate for span in spans for rate in (span.into, span.out)), default=0.0) or 1.0
-    area = Markup('<polygon points="{}"/>').format(_area(spans, lambda span: span.waiting, waiting))
+    waiting = max(1.0, *(one.span.waiting for one in shown))
+    fastest = max(rate for one in shown for rate in (one.span.into, one.span.out)) or 1.0
+    area = Markup('<polygon points="{}"/>').format(_area(shown, lambda span: span.waiting, waiting))
     lines = Markup('<polyline class="into" points="{}"/><polyline class="out" points="{}"/>').format(
-        _steps(spans, lambda span: span.into, fastest), _steps(spans, lambda span: span.out, fastest)
+        _steps(shown, lambda span: span.into, fastest), _steps(shown, lambda span: span.out, fastest)
     )
-    backlog = f"Backlog: at most {text.count(waiting)} waiting records in the last {_length(spans)}{_attention(spans)}"
+    length = _length(shown, period)
+    backlog = f"Backlog: at most {text.count(waiting)} waiting records in the last {length}{_attention(shown, period)}"
     rates = (
-        f"Records per second: in at most {text.rate(max(span.into for span in spans))}, "
-        f"out at most {text.rate(max(span.out for span in spans))} in the last {_length(spans)}"
+        f"Records per second: in at most {text.rate(max(one.span.into for one in shown))}, "
+        f"out at most {text.rate(max(one.span.out for one in shown))} in the last {length}"
     )
-    bands = [flow for flow in STATES if flow.needs_attention and any(span.state is flow for span in spans)]
+    bands = [flow for flow in STATES if flow.needs_attention and any(one.span.state is flow for one in shown)]
     legend = Markup("").join(
         Markup('<li><span class="key {}"></span>{}</li>').format(kind, word)
         for kind, word in (
@@ -122,61 +164,69 @@ def day_charts(spans: Sequence[DaySpan]) -> Markup:
         )
     )
     return (
-        _with_axes("Waiting records", _drawn(spans, backlog, area), text.count(waiting))
-        + _with_axes("Records per second", _drawn(spans, rates, lines), text.rate(fastest))
+        _with_axes("Waiting records", _drawn(shown, period, backlog, area), text.count(waiting), period)
+        + _with_axes("Records per second", _drawn(shown, period, rates, lines), text.rate(fastest), period)
         + Markup('<ul class="legend">{}</ul>').format(legend)
     )
 
 
-def _with_axes(title: str, drawing: Markup, high: str) -> Markup:
-    hours = Markup("").join(
-        Markup('<span class="x h{}">{}</span>').format(ago, f"{ago} h ago" if ago else "now") for ago in HOURS
-    )
+def _with_axes(title: str, drawing: Markup, high: str, period: _Period) -> Markup:
+    labels = Markup("").join(Markup('<span class="x at{}">{}</span>').format(*one) for one in period.labels)
     return Markup(
         '<div class="chart"><div class="quiet">{}</div><div class="plot"><span class="y top">{}</span>'
         '<span class="y">0</span>{}{}</div></div>'
-    ).format(title, high, drawing, hours)
+    ).format(title, high, drawing, labels)
 
 
-def _drawn(spans: Sequence[DaySpan], label: str, shapes: Markup) -> Markup:
+def _drawn(shown: Sequence[_Placed], period: _Period, label: str, shapes: Markup) -> Markup:
     bands = Markup("").join(
-        Markup('<rect class="{}" x="{}" y="0" width="1" height="{}"/>').format(_word(span.state), at, DAY_HEIGHT)
-        for at, span in _placed(spans)
-        if span.state.needs_attention
+        Markup('<rect class="{}" x="{}" y="0" width="{}" height="{}"/>').format(
+            _word(one.span.state), one.at, one.width, DAY_HEIGHT
+        )
+        for one in shown
+        if one.span.state.needs_attention
     )
     return Markup(
         '<svg class="day" role="img" viewBox="0 0 {w} {h}" preserveAspectRatio="none"><title>{label}</title>'
         "{bands}{shapes}</svg>"
-    ).format(w=SPANS, h=DAY_HEIGHT, label=label, bands=bands, shapes=shapes)
+    ).format(w=period.size, h=DAY_HEIGHT, label=label, bands=bands, shapes=shapes)
 
 
-def _placed(spans: Sequence[DaySpan]) -> list[tuple[int, DaySpan]]:
-    """Return the spans of the last day with their places; the newest is at the right end."""
-    last = spans[-1].number
-    return [(SPANS - 1 - (last - span.number), span) for span in spans if last - span.number < SPANS]
+def _placed(spans: Sequence[Span], period: _Period) -> list[_Placed]:
+    """Return the spans of a period with their places; the newest is at the right end."""
+    if not spans:
+        return []
+    begin = spans[-1].number - period.size + 1
+    recent = [span for span in spans if span.number >= begin]
+    after = [*(span.number for span in recent[1:]), recent[-1].number + 1]
+    return [
+        _Placed(span.number - begin, next_one - span.number if next_one - span.number <= period.reach else 1, span)
+        for span, next_one in zip(recent, after, strict=True)
+    ]
 
 
-def _steps(spans: Sequence[DaySpan], value: Callable[[DaySpan], float], high: float) -> str:
+def _steps(shown: Sequence[_Placed], value: Callable[[Span], float], high: float) -> str:
     points: list[str] = []
-    for at, span in _placed(spans):
-        top = DAY_HEIGHT - 1 - value(span) / high * (DAY_HEIGHT - 2)
-        points += [f"{at},{top:.1f}", f"{at + 1},{top:.1f}"]
+    for one in shown:
+        top = DAY_HEIGHT - 1 - value(one.span) / high * (DAY_HEIGHT - 2)
+        points += [f"{one.at},{top:.1f}", f"{one.at + one.width},{top:.1f}"]
     return " ".join(points)
 
 
-def _area(spans: Sequence[DaySpan], value: Callable[[DaySpan], float], high: float) -> str:
-    begin = _placed(spans)[0][0]
-    return f"{begin},{DAY_HEIGHT} {_steps(spans, value, high)} {SPANS},{DAY_HEIGHT}"
+def _area(shown: Sequence[_Placed], value: Callable[[Span], float], high: float) -> str:
+    end = shown[-1].at + shown[-1].width
+    return f"{shown[0].at},{DAY_HEIGHT} {_steps(shown, value, high)} {end},{DAY_HEIGHT}"
 
 
-def _length(spans: Sequence[DaySpan]) -> str:
-    return text.duration(len(spans) * SPAN_S)
+def _length(shown: Sequence[_Placed], period: _Period) -> str:
+    return text.duration(sum(one.width for one in shown) * period.length_s)
 
 
-def _attention(spans: Sequence[DaySpan]) -> str:
+def _attention(shown: Sequence[_Placed], period: _Period) -> str:
     """Return the states that needed attention, and for how long."""
-    states = [state.value for state in STATES if state.needs_attention and any(one.state is state for one in spans)]
-    seconds = sum(SPAN_S for one in spans if one.state.needs_attention)
+    found = [one for one in shown if one.span.state.needs_attention]
+    states = [state.value for state in STATES if any(one.span.state is state for one in found)]
+    seconds = sum(one.width for one in found) * period.length_s
     return f"; {', '.join(states)} for {text.duration(seconds)}" if states else ""
 
 

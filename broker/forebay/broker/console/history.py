@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from forebay.state.flow import Flow
 
@@ -13,7 +13,7 @@ SAMPLE_S: Final = 5.0
 """Interval between two samples."""
 
 SAMPLES: Final = 180
-"""Samples of a ring: 15 minutes."""
+"""Samples of 15 minutes."""
 
 SPAN_S: Final = 300.0
 """Length of a span of the last day."""
@@ -22,7 +22,7 @@ SPANS: Final = 288
 """Spans of the last day."""
 
 HISTORIES_MAX: Final = 2_000
-"""Sinks with a history, 10 KiB each; those above it have the current figures only."""
+"""Sinks with a history, 16 KiB each; those above it have the current figures only."""
 
 STATES: Final = tuple(Flow)
 """States of a sink; later ones need attention before earlier ones."""
@@ -33,8 +33,9 @@ class Ring:
 
     __slots__ = ("_count", "_values")
 
-    def __init__(self, size: int = SAMPLES) -> None:
-        self._values = array("d", bytes(8 * size))
+    def __init__(self, size: int, kind: str = "d") -> None:
+        """``kind`` is the type of the numbers, as `array` names it."""
+        self._values: array[Any] = array(kind, bytes(size * array(kind).itemsize))
         self._count = 0
 
     def replace_last(self, value: float) -> None:
@@ -48,7 +49,7 @@ class Ring:
 
     def last(self) -> float:
         """Return the newest number, of at least one."""
-        return self._values[(self._count - 1) % len(self._values)]
+        return float(self._values[(self._count - 1) % len(self._values)])
 
     def __len__(self) -> int:
         """Return how many numbers there are."""
@@ -102,8 +103,20 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True)
-class DaySpan:
-    """Five minutes of one sink."""
+class Rates:
+    """Records per second since the sample before."""
+
+    into: float = 0.0
+    out: float = 0.0
+    """Records that consumers settled."""
+
+    cleared: float = 0.0
+    """Records that no longer wait: settled by consumers, purged, dropped, expired or skipped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A part of the time of one sink or subscription: one sample, or five minutes."""
 
     number: int
     """Counts the spans of the monotonic clock."""
@@ -119,58 +132,53 @@ class DaySpan:
     """State that needed attention the most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
-    """Records per second since the sample before."""
+class Spans:
+    """The last spans of one sink or subscription, in rings."""
 
-    into: float = 0.0
-    out: float = 0.0
-    """Records that consumers settled."""
+    __slots__ = ("_number", "_samples", "_state", "into", "length_s", "out", "waiting")
 
-    cleared: float = 0.0
-    """Records that no longer wait: settled by consumers, purged, dropped, expired or skipped."""
-
-
-class Day:
-    """The last day of one sink, in spans."""
-
-    __slots__ = ("_into", "_number", "_out", "_samples", "_state", "_waiting")
-
-    def __init__(self) -> None:
-        self._number, self._into, self._out, self._waiting, self._state = (Ring(SPANS) for _ in range(5))
+    def __init__(self, size: int, length_s: float) -> None:
+        """``length_s`` is the length of a span in seconds."""
+        self.length_s = length_s
+        self._number, self._state = Ring(size, "Q"), Ring(size, "B")
+        self.into, self.out, self.waiting = Ring(size), Ring(size), Ring(size)
         self._samples = 0
         """Samples of the newest span."""
 
     def add(self, at: float, rates: Rates, waiting: int, state: Flow) -> None:
         """Add a sample, taken at a time of the monotonic clock."""
-        number, newest = int(at // SPAN_S), self._newest()
-        if newest is None or newest.number != number:
+        number, rank = int(at // self.length_s), STATES.index(state)
+        if not len(self._number) or self._number.last() != number:
             self._samples = 1
-            values = number, rates.into, rates.out, waiting, STATES.index(state)
-            for ring, value in zip(self._rings, values, strict=True):
-                ring.add(value)
+            self._number.add(number)
+            self.into.add(rates.into)
+            self.out.add(rates.out)
+            self.waiting.add(waiting)
+            self._state.add(rank)
             return
         self._samples += 1
         part = 1 / self._samples
-        self._into.replace_last(newest.into + (rates.into - newest.into) * part)
-        self._out.replace_last(newest.out + (rates.out - newest.out) * part)
-        self._waiting.replace_last(max(newest.waiting, waiting))
-        self._state.replace_last(max(STATES.index(newest.state), STATES.index(state)))
+        self.into.replace_last(self.into.last() + (rates.into - self.into.last()) * part)
+        self.out.replace_last(self.out.last() + (rates.out - self.out.last()) * part)
+        self.waiting.replace_last(max(self.waiting.last(), waiting))
+        self._state.replace_last(max(int(self._state.last()), rank))
 
-    def spans(self) -> tuple[DaySpan, ...]:
-        """Return the spans, the oldest first."""
-        return tuple(_span(*values) for values in zip(*self._rings, strict=True))
-
-    @property
-    def _rings(self) -> tuple[Ring, ...]:
-        return self._number, self._into, self._out, self._waiting, self._state
-
-    def _newest(self) -> DaySpan | None:
-        return _span(*(ring.last() for ring in self._rings)) if len(self._number) else None
+    def __iter__(self) -> Iterator[Span]:
+        """Yield the spans, the oldest first."""
+        for number, into, out, waiting, state in zip(
+            self._number, self.into, self.out, self.waiting, self._state, strict=True
+        ):
+            yield Span(int(number), into, out, waiting, STATES[int(state)])
 
 
-def _span(number: float, into: float, out: float, waiting: float, state: float) -> DaySpan:
-    return DaySpan(int(number), into, out, waiting, STATES[int(state)])
+def quarter() -> Spans:
+    """Return the spans of 15 minutes, none yet: one for each sample."""
+    return Spans(SAMPLES, SAMPLE_S)
+
+
+def day() -> Spans:
+    """Return the spans of a day, none yet."""
+    return Spans(SPANS, SPAN_S)
 
 
 class History:
@@ -179,8 +187,7 @@ class History:
     def __init__(self) -> None:
         self._last: Count | None = None
         self.now = Rates()
-        self.into, self.out, self.waiting = Ring(), Ring(), Ring()
-        self.day = Day()
+        self.quarter, self.day = quarter(), day()
 
     def add(self, count: Count, state: Flow = Flow.IDLE) -> None:
         """Add a sample. The first one of an incarnation has no rates."""
@@ -197,7 +204,5 @@ class History:
                 out=(count.settled - last.settled) / seconds,
                 cleared=max(0, cleared) / seconds,
             )
-        self.into.add(self.now.into)
-        self.out.add(self.now.out)
-        self.waiting.add(count.waiting)
+        self.quarter.add(count.at, self.now, count.waiting, state)
         self.day.add(count.at, self.now, count.waiting, state)

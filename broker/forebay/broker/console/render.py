@@ -11,7 +11,7 @@ from urllib.parse import quote
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from forebay.broker.console.charts import day, day_charts, latencies, spark, strip
+from forebay.broker.console.charts import day, day_charts, latencies, quarter_charts, spark, strip
 from forebay.broker.console.pages.page import Page
 from forebay.broker.console.values import row_table, value_text
 from forebay.state import numbers as text
@@ -55,6 +55,7 @@ class Renderer:
             strip=strip,
             day=day,
             day_charts=day_charts,
+            quarter_charts=quarter_charts,
             coded=coded,
             value=lambda record, view: escape(value_text(record, view)),
             rows=row_table,

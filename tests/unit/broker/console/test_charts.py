@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from forebay.broker.console.charts import day, day_charts, latencies, spark, strip
-from forebay.broker.console.history import SPANS, Day, Rates
+from forebay.broker.console.charts import day, day_charts, latencies, quarter_charts, spark, strip
+from forebay.broker.console.history import SAMPLE_S, SAMPLES, SPANS, Rates, quarter
+from forebay.broker.console.history import day as a_day
 from forebay.state.flow import Flow
 
 
@@ -37,11 +38,11 @@ def test_a_line_of_numbers_says_its_last_and_its_highest_one() -> None:
 
 
 def test_a_day_names_its_highest_backlog_and_marks_what_needed_attention() -> None:
-    last = Day()
+    last = a_day()
     for minutes, waiting, state in ((0, 5, Flow.FLOWING), (5, 900, Flow.BACKING_OFF), (10, 30, Flow.FLOWING)):
         last.add(60.0 * minutes, Rates(), waiting, state)
 
-    found = day(last.spans(), "<orders>")
+    found = day(list(last), "<orders>")
 
     assert "at most 900 waiting records in the last 15 min; backing off for 5 min" in found
     assert found.count("<rect") == found.count('class="backing-off"') == 1
@@ -61,16 +62,16 @@ def test_a_strip_without_records_is_empty() -> None:
 
 
 def test_the_charts_of_a_day_have_rates_bands_and_labels_of_both_axes() -> None:
-    last = Day()
+    last = a_day()
     last.add(0.0, Rates(40.0, 30.0), 500, Flow.FLOWING)
     last.add(300.0, Rates(20.0, 0.0), 6_500, Flow.FULL)
 
-    found = day_charts(last.spans())
+    found = day_charts(list(last))
 
     assert "Backlog: at most 6,500 waiting records in the last 10 min; full for 5 min" in found
     assert "Records per second: in at most 40/s, out at most 30/s in the last 10 min" in found
     assert re.findall(r'<span class="y top">(.*?)</span>', found) == ["6,500", "40/s"]
-    assert re.findall(r'<span class="x h\d+">(.*?)</span>', found)[:5] == [
+    assert re.findall(r'<span class="x at\d+">(.*?)</span>', found)[:5] == [
         "24 h ago",
         "18 h ago",
         "12 h ago",
@@ -84,11 +85,11 @@ def test_the_charts_of_a_day_have_rates_bands_and_labels_of_both_axes() -> None:
 
 @pytest.mark.parametrize("quiet", [0, SPANS + 5])
 def test_the_newest_span_is_at_the_right_end_of_the_day(quiet: int) -> None:
-    last = Day()
+    last = a_day()
     last.add(0.0, Rates(1.0, 1.0), 5, Flow.FLOWING)
     last.add(300.0 * (1 + quiet), Rates(1.0, 1.0), 5, Flow.FLOWING)
 
-    [points, _] = re.findall(r'<polyline class="\w+" points="(.*?)"', day_charts(last.spans()))
+    [points, _] = re.findall(r'<polyline class="\w+" points="(.*?)"', day_charts(list(last)))
     assert points.split()[-1].startswith(f"{SPANS},")
     assert all(0 <= float(point.partition(",")[0]) <= SPANS for point in points.split())
 
@@ -103,3 +104,37 @@ def test_a_histogram_says_each_bucket_and_where_half_and_nearly_all_are() -> Non
 
 def test_a_histogram_without_events_is_nothing() -> None:
     assert latencies((), "orders") == latencies((0, 0, 0, 0, 0, 0, 0), "orders") == ""
+
+
+def test_the_charts_of_a_quarter_of_an_hour_have_its_bands_and_labels() -> None:
+    last = quarter()
+    for number, state in enumerate((Flow.FLOWING, Flow.BACKING_OFF, Flow.BACKING_OFF, Flow.FLOWING)):
+        last.add(number * SAMPLE_S, Rates(10.0 * number, 5.0), 7 * number, state)
+
+    found = quarter_charts(list(last))
+
+    assert "Backlog: at most 21 waiting records in the last 20 s; backing off for 10 s" in found
+    assert "in at most 30/s, out at most 5.0/s in the last 20 s" in found
+    assert re.findall(r'<span class="x at\d+">(.*?)</span>', found)[:4] == [
+        "15 min ago",
+        "10 min ago",
+        "5 min ago",
+        "now",
+    ]
+    places = re.findall(r'<rect class="backing-off" x="(\d+)"', found)
+    assert places == [str(SAMPLES - 3), str(SAMPLES - 2)] * 2
+    assert quarter_charts(()) == ""
+
+
+@pytest.mark.parametrize(("distance", "width"), [(1, 1), (12, 12), (13, 1)])
+def test_an_outage_reaches_to_the_next_sample_unless_that_is_late(distance: int, width: int) -> None:
+    last = quarter()
+    last.add(0.0, Rates(), 5, Flow.PAUSED)
+    last.add(distance * SAMPLE_S, Rates(), 5, Flow.FLOWING)
+
+    found = quarter_charts(list(last))
+
+    assert re.findall(r'<rect class="paused" x="(\d+)" y="0" width="(\d+)"', found)[0] == (
+        str(SAMPLES - 1 - distance),
+        str(width),
+    )

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from forebay.broker.console.history import SAMPLES, SPAN_S, SPANS, Count, Day, DaySpan, History, Rates, Ring, Settled
+from forebay.broker.console.history import (
+    SAMPLE_S,
+    SAMPLES,
+    SPAN_S,
+    SPANS,
+    Count,
+    History,
+    Rates,
+    Ring,
+    Settled,
+    Span,
+    day,
+)
 from forebay.state.flow import Flow
 
 
@@ -20,7 +32,7 @@ def test_a_ring_that_is_not_full_has_what_was_added() -> None:
     ring.add(7)
 
     assert list(ring) == [7]
-    assert len(Ring()) == 0
+    assert len(Ring(3)) == 0
 
 
 def test_rates_are_records_per_second_between_two_samples() -> None:
@@ -31,7 +43,7 @@ def test_rates_are_records_per_second_between_two_samples() -> None:
     history.add(Count(105.0, "a", appended=1_500, waiting=300, settled=1_100))
 
     assert history.now == Rates(into=100.0, out=100.0, cleared=120.0)
-    assert list(history.waiting) == [400, 300]
+    assert list(history.quarter.waiting) == [400, 300]
 
 
 def test_a_seek_to_settled_records_is_no_negative_rate() -> None:
@@ -73,33 +85,44 @@ def test_two_samples_at_one_time_have_no_rate() -> None:
     assert history.now == Rates()
 
 
-def test_a_ring_covers_a_quarter_of_an_hour() -> None:
-    ring = Ring()
+def test_each_sample_of_a_quarter_of_an_hour_is_a_span() -> None:
+    history = History()
     for number in range(2 * SAMPLES):
+        history.add(Count(number * SAMPLE_S, "a", appended=5 * number, waiting=number, settled=0), Flow.NO_CONSUMER)
+
+    assert len(list(history.quarter)) == SAMPLES
+    assert SAMPLES * SAMPLE_S == 15 * 60
+    newest = list(history.quarter)[-1]
+    assert newest == Span(2 * SAMPLES - 1, 1.0, 0.0, 2 * SAMPLES - 1, Flow.NO_CONSUMER)
+
+
+def test_a_ring_of_small_numbers_takes_a_byte_for_each() -> None:
+    ring = Ring(2, "B")
+    for number in (1, 2, 255):
         ring.add(number)
 
-    assert len(ring) == SAMPLES == 180
+    assert list(ring) == [2, 255]
 
 
 def test_a_span_has_the_mean_rates_the_highest_backlog_and_the_worst_state() -> None:
-    day = Day()
-    day.add(600.0, Rates(into=10.0, out=0.0), 5, Flow.FLOWING)
-    day.add(605.0, Rates(into=30.0, out=8.0), 70, Flow.BACKING_OFF)
-    day.add(610.0, Rates(into=20.0, out=4.0), 40, Flow.IDLE)
-    day.add(900.0, Rates(into=1.0, out=2.0), 3, Flow.IDLE)
+    last = day()
+    last.add(600.0, Rates(into=10.0, out=0.0), 5, Flow.FLOWING)
+    last.add(605.0, Rates(into=30.0, out=8.0), 70, Flow.BACKING_OFF)
+    last.add(610.0, Rates(into=20.0, out=4.0), 40, Flow.IDLE)
+    last.add(900.0, Rates(into=1.0, out=2.0), 3, Flow.IDLE)
 
-    assert day.spans() == (
-        DaySpan(2, 20.0, 4.0, 70.0, Flow.BACKING_OFF),
-        DaySpan(3, 1.0, 2.0, 3.0, Flow.IDLE),
+    assert tuple(last) == (
+        Span(2, 20.0, 4.0, 70.0, Flow.BACKING_OFF),
+        Span(3, 1.0, 2.0, 3.0, Flow.IDLE),
     )
 
 
 def test_a_day_keeps_the_newest_spans() -> None:
-    day = Day()
+    last = day()
     for number in range(SPANS + 10):
-        day.add(number * SPAN_S, Rates(), number, Flow.FLOWING)
+        last.add(number * SPAN_S, Rates(), number, Flow.FLOWING)
 
-    found = day.spans()
+    found = tuple(last)
 
     assert (len(found), found[0].number, found[-1].number) == (SPANS, 10, SPANS + 9)
     assert SPANS * SPAN_S == 24 * 3600

@@ -8,7 +8,7 @@ from typing import Final
 
 from starlette.requests import Request
 
-from forebay.broker.console.history import DaySpan
+from forebay.broker.console.history import Span
 from forebay.broker.console.pages.page import Page, PageSource
 from forebay.broker.core.delivery.redelivery import State
 from forebay.broker.core.names import RESERVED_SUFFIX
@@ -53,7 +53,7 @@ class DeliveryList:
 
     total: int
     deliveries: tuple[DeliveryLine, ...]
-    days: dict[str, tuple[DaySpan, ...]]
+    days: dict[str, tuple[Span, ...]]
     """Last day of each sink with a history."""
 
 
@@ -86,7 +86,7 @@ async def deliveries(source: PageSource, request: Request) -> Page:
     found.sort(key=lambda one: (not one.needs_attention, -one.waiting, one.sink, one.subscription))
     listed = tuple(found[:DELIVERIES])
     histories = (await source.sampler.current()).histories
-    days = {one.sink: histories[one.sink].day.spans() for one in listed if one.sink in histories}
+    days = {one.sink: tuple(histories[one.sink].day) for one in listed if one.sink in histories}
     data = DeliveryList(len(found), listed, days)
     return Page(
         "deliveries.html", "Deliveries", data, "forebay lag -w", "/deliveries", further=("forebay connections",)

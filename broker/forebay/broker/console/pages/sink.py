@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from google.protobuf.json_format import MessageToDict
 from starlette.requests import Request
 
-from forebay.broker.console.history import Day
 from forebay.broker.console.pages.page import Page, PageSource
 from forebay.broker.core.settings import DEFAULTS, SETTINGS, SinkSettings
 from forebay.broker.rpc.sinks import convert
@@ -44,14 +43,14 @@ async def sink(source: PageSource, request: Request) -> Page:
     snapshot = await source.sampler.current()
     message = await convert.stats(buffer, await sink_state(buffer), source.broker.clock.wall_us())
     history = snapshot.histories.get(name)
-    day = history.day if history is not None else Day()
     lines = await source.lines([one for one in snapshot.sinks if one.name == name])
     data = {
         "line": lines[0] if lines else None,
         "stats": message,
         "settings": MessageToDict(convert.settings_message(buffer.settings), preserving_proto_field_name=True),
         "setting_lines": origins(buffer.settings, source.broker.sink_defaults),
-        "day": day.spans(),
+        "quarter": tuple(history.quarter) if history is not None else (),
+        "day": tuple(history.day) if history is not None else (),
     }
     further = (f"forebay lag {name} -p",)
     return Page("sink.html", name, data, f"forebay sink show {name}", f"/sinks/{name}", further=further)
