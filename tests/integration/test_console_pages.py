@@ -115,13 +115,20 @@ def test_rows_with_a_schema_and_objects_are_a_table(server: BrokerServer) -> Non
         client.schemas.register("rows", arrow.encode_schema(rows.schema), previous=0)
         with client.publisher("rows") as publisher:
             publisher.send_page(arrow.page(rows, 1), partition=0).result(20)
-        client.publish("objects", [Record(b'{"a": {"b": 1}}'), Record(b"no object"), Record(b'{"c": true}')])
+        at = datetime(2026, 3, 1, 12, 30, 15, tzinfo=UTC)
+        first = Record(b'{"a": {"b": 1}}', headers=[("unit", EVIL.encode()), ("zone", b"C")], event_time=at)
+        client.publish("objects", [first, Record(b"no object", headers=[("kind", b"other")]), Record(b'{"c": true}')])
 
     typed, objects = (html(server, f"/sinks/{sink}/records?as=rows") for sink in ("rows", "objects"))
 
-    assert '<th scope="col">id</th><th scope="col">name</th>' in typed
+    assert '<th scope="col" class="field">id</th><th scope="col" class="field">name</th>' in typed
+    assert typed.count("<time datetime=") == 2, "each row has the time at which it was accepted"
     assert "<script>alert" not in typed
-    assert '<th scope="col">a</th><th scope="col">c</th>' in objects
+    assert '<th scope="col" class="field">a</th><th scope="col" class="field">c</th>' in objects
+    assert "2026-03-01 12:30:15 UTC" in objects
+    assert "<div>zone: C</div>" in objects
+    assert "<div>kind: other</div>" in objects
+    assert "<script>alert" not in objects
     assert "no row, text:</span> no object" in objects
 
 
