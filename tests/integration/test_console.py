@@ -46,6 +46,18 @@ def test_the_overview_says_what_waits_for_whom_and_why(server: BrokerServer) -> 
     assert {"empty_in_s", "full_in_s"} <= found["busiest"][0]["figures"].keys()
 
 
+def test_the_list_of_sinks_has_lines_of_what_came_in_and_of_what_waits(server: BrokerServer) -> None:
+    with Client(server.endpoint) as client, asked(server, "/events/sinks") as events:
+        client.sinks.create("orders")
+        client.publish("orders", [Record(b"x") for _ in range(3)])
+        while "Accepted records per second of orders" not in next_event(events)[1]:
+            pass
+
+    [line] = data(server, "/sinks.json")["sinks"]
+    assert len(line["into"]) == len(line["waiting"]) >= 2
+    assert "Waiting records of orders: now 3, at most 3 in" in html(server, "/sinks")
+
+
 def test_the_list_of_sinks_has_orders_and_pages(server: BrokerServer) -> None:
     with Client(server.endpoint) as client:
         for number in range(120):
