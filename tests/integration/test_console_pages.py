@@ -58,6 +58,24 @@ def test_deliveries_say_who_consumes_and_what_failed(server: BrokerServer) -> No
     assert "<script>alert" not in page
 
 
+def test_a_delivery_has_the_health_of_its_own_subscription(server: BrokerServer) -> None:
+    with Client(server.endpoint) as client, asked(server, "/events/deliveries") as events:
+        client.sinks.create("orders")
+        client.subscriptions.create("orders", "audit")
+        client.publish("orders", [Record(b"x") for _ in range(3)])
+        with client.subscriber("orders", subscription="audit", consumer_id="auditor") as audit:
+            next(iter(audit)).ack(wait=True)
+            while "orders default: at most 3 waiting records" not in next_event(events)[1]:
+                pass
+            page, found = html(server, "/deliveries"), data(server, "/deliveries.json")["deliveries"]
+
+    by_name = {one["subscription"]: one["day"][-1] for one in found}
+    assert (by_name["default"]["waiting"], by_name["default"]["state"]) == (3, "no consumer")
+    assert by_name["audit"]["state"] in {"flowing", "idle"}
+    assert "no consumer for 15 min" in page
+    assert "orders audit: at most" in page
+
+
 def test_a_sink_shows_its_last_day(server: BrokerServer) -> None:
     with Client(server.endpoint) as client, asked(server, "/events/sinks/orders", headers={}) as none:
         assert none.status == 404

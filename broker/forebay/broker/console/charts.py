@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
+from forebay.broker.console.health import HEALTH_SPAN_S, HEALTH_SPANS
 from forebay.broker.console.history import SAMPLE_S, SAMPLES, SPAN_S, SPANS, STATES, Span
 from forebay.broker.core.resources.latency import BOUNDS_S
 from forebay.state import numbers as text
@@ -49,6 +50,7 @@ class _Placed:
 DAY: Final = _Period(
     SPANS, SPAN_S, 1, ((0, "24 h ago"), (25, "18 h ago"), (50, "12 h ago"), (75, "6 h ago"), (100, "now"))
 )
+HEALTH: Final = _Period(HEALTH_SPANS, HEALTH_SPAN_S, 1, ())
 QUARTER: Final = _Period(
     SAMPLES, SAMPLE_S, 12, ((0, "15 min ago"), (33, "10 min ago"), (67, "5 min ago"), (100, "now"))
 )
@@ -116,15 +118,15 @@ def _bucket(counts: Sequence[int], share: float) -> int:
     return next(at for at, reached in enumerate(accumulate(counts)) if reached >= wanted)
 
 
-def day(spans: Sequence[Span], name: str) -> Markup:
-    """Return the last day as SVG: waiting records as an area over bands of the states that need attention."""
-    shown = _placed(spans, DAY)
+def health(spans: Sequence[Span], name: str) -> Markup:
+    """Return the last day of a subscription as SVG: waiting records over bands of the states that need attention."""
+    shown = _placed(spans, HEALTH)
     if not shown:
         return Markup("")
     high = max(1.0, *(one.span.waiting for one in shown))
-    label = f"{name}: at most {text.count(high)} waiting records in the last {_length(shown, DAY)}"
+    label = f"{name}: at most {text.count(high)} waiting records in the last {_length(shown, HEALTH)}"
     area = _area(shown, lambda span: span.waiting, high)
-    return _drawn(shown, DAY, label + _attention(shown, DAY), Markup('<polygon points="{}"/>').format(area))
+    return _drawn(shown, HEALTH, label + _attention(shown, HEALTH), Markup('<polygon points="{}"/>').format(area))
 
 
 def day_charts(spans: Sequence[Span]) -> Markup:

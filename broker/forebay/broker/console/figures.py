@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from forebay.broker.console.health import Health
 from forebay.broker.console.history import History, Rates
 from forebay.state.flow import seconds_to_full
 
@@ -142,6 +143,8 @@ class Snapshot:
     total: History
     histories: dict[str, History]
     """By name; not of all sinks of a broker with very many."""
+
+    health: Health
 
     @property
     def stored_bytes(self) -> int:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from forebay.broker.console.charts import day, day_charts, latencies, quarter_charts, spark, strip
+from forebay.broker.console.charts import day_charts, health, latencies, quarter_charts, spark, strip
 from forebay.broker.console.pages.page import Page
 from forebay.broker.console.values import row_table, value_text
 from forebay.state import numbers as text
@@ -53,7 +53,7 @@ class Renderer:
             proto_clock=lambda at: _clock(at.ToMicroseconds()),
             spark=spark,
             strip=strip,
-            day=day,
+            health=health,
             day_charts=day_charts,
             quarter_charts=quarter_charts,
             coded=coded,

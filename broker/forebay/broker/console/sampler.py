@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from forebay.broker.console.facts import Facts
 from forebay.broker.console.figures import BrokerFigures, ShardFigures, ShardOwner, SinkFigures, Snapshot
+from forebay.broker.console.health import Health
 from forebay.broker.console.history import HISTORIES_MAX, SAMPLE_S, Count, History, Rates, Settled
 from forebay.broker.core.delivery.lane import Lane
 from forebay.broker.core.delivery.redelivery import State
@@ -23,6 +24,7 @@ from forebay.broker.runtime.resources.slices import Slices
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.runtime.sink.statistics import sink_lags
 from forebay.state import flow
+from forebay.state.flow import Flow
 
 DEAD_LETTERS: Final = ".dlq"
 
@@ -46,6 +48,7 @@ class Sampler:
         self._measure_memory = measure_memory
         self._total = History()
         self._histories: dict[str, History] = {}
+        self._health = Health()
         self._settled: dict[str, Settled] = {}
         """Counts of all sinks, also of those without a history."""
         self._settled_in_all = 0
@@ -76,12 +79,17 @@ class Sampler:
             buffer = broker.sinks.get(name)
             if buffer is None:
                 continue
-            count, slowest = self._count(buffer, now)
+            pending = _pending(buffer)
+            count, slowest = self._count(buffer, pending, now)
             appended, waiting = appended + count.appended, waiting + count.waiting
-            sinks.append(self._figures(buffer, count, slowest, now))
+            flows = {one.name: flow_of(one) for one in buffer.subscriptions.values()}
+            figures = self._figures(buffer, count, slowest, flows, now)
+            self._health.add(name, buffer.subscriptions, flows, pending, figures.rates.into, now)
+            sinks.append(figures)
         for name in self._settled.keys() - broker.sinks.keys():
             del self._settled[name]
             self._histories.pop(name, None)
+            self._health.forget(name)
         self._total.add(Count(now, "", appended, waiting, self._settled_in_all))
         self._ages.clear()
         self.snapshot = Snapshot(
@@ -91,6 +99,7 @@ class Sampler:
             sinks=tuple(sinks),
             total=self._total,
             histories=self._histories,
+            health=self._health,
         )
         self.changed.fire()
 
@@ -114,26 +123,24 @@ class Sampler:
         ages = [lane.oldest_age_us for _, lanes in lags for lane in lanes if lane.pending]
         return max(ages) / 1e6 if ages else None
 
-    def _count(self, buffer: Buffer, now: float) -> tuple[Count, str]:
+    def _count(self, buffer: Buffer, pending: Mapping[str, int], now: float) -> tuple[Count, str]:
         """Return the counters of a sink, and its slowest subscription."""
-        ends = [log.tail.next_offset for log in buffer.logs]
-        lanes_of = buffer.state.lanes
-        waiting, slowest = 0, DEFAULT_SUBSCRIPTION if DEFAULT_SUBSCRIPTION in lanes_of else next(iter(lanes_of), "")
-        for name, lanes in lanes_of.items():
-            pending = sum(lane.cursor.pending(end) for lane, end in zip(lanes, ends, strict=False))
-            if pending > waiting:
-                waiting, slowest = pending, name
+        slowest = DEFAULT_SUBSCRIPTION if DEFAULT_SUBSCRIPTION in pending else next(iter(pending), "")
+        slowest = max(pending, key=lambda name: (pending[name], name == slowest), default="")
         settled = self._settled.setdefault(buffer.name, Settled())
         by_subscription = {one.name: one.accounts.settled_records for one in buffer.subscriptions.values()}
         self._settled_in_all += settled.add(slowest, by_subscription)
-        return Count(now, buffer.record.incarnation, sum(ends), waiting, settled.count), slowest
+        appended = sum(log.tail.next_offset for log in buffer.logs)
+        return Count(now, buffer.record.incarnation, appended, pending.get(slowest, 0), settled.count), slowest
 
-    def _figures(self, buffer: Buffer, count: Count, slowest: str, now: float) -> SinkFigures:
+    def _figures(
+        self, buffer: Buffer, count: Count, slowest: str, flows: Mapping[str, Flow], now: float
+    ) -> SinkFigures:
         history = self._histories.get(buffer.name)
         if history is None and len(self._histories) < HISTORIES_MAX:
             history = self._histories[buffer.name] = History()
         sink = buffer.state
-        state = flow.of_sink(map(flow_of, buffer.subscriptions.values()), full=sink.full)
+        state = flow.of_sink(flows.values(), full=sink.full)
         if history is not None:
             history.add(count, state)
         lanes: Sequence[Lane] = sink.lanes.get(slowest, ())
@@ -197,3 +204,12 @@ class Sampler:
             checkpoints.journal_bytes or 0,
             tuple(ShardOwner(one.shard, one.endpoint, one.epoch, one == fleet.own) for one in fleet.known),
         )
+
+
+def _pending(buffer: Buffer) -> dict[str, int]:
+    """Return the unsettled records of each subscription."""
+    ends = [log.tail.next_offset for log in buffer.logs]
+    return {
+        name: sum(lane.cursor.pending(end) for lane, end in zip(lanes, ends, strict=False))
+        for name, lanes in buffer.state.lanes.items()
+    }

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from forebay.broker.console.charts import day, day_charts, latencies, quarter_charts, spark, strip
-from forebay.broker.console.history import SAMPLE_S, SAMPLES, SPANS, Rates, quarter
-from forebay.broker.console.history import day as a_day
+from forebay.broker.console.charts import day_charts, health, latencies, quarter_charts, spark, strip
+from forebay.broker.console.health import HEALTH_SPAN_S, HEALTH_SPANS
+from forebay.broker.console.history import SAMPLE_S, SAMPLES, SPANS, Rates, Spans, day, quarter
 from forebay.state.flow import Flow
 
 
@@ -37,17 +37,17 @@ def test_a_line_of_numbers_says_its_last_and_its_highest_one() -> None:
     assert "NaN" not in spark([0.0, 0.0], "zeros")
 
 
-def test_a_day_names_its_highest_backlog_and_marks_what_needed_attention() -> None:
-    last = a_day()
-    for minutes, waiting, state in ((0, 5, Flow.FLOWING), (5, 900, Flow.BACKING_OFF), (10, 30, Flow.FLOWING)):
+def test_the_health_of_a_day_names_its_highest_backlog_and_marks_what_needed_attention() -> None:
+    last = Spans(HEALTH_SPANS, HEALTH_SPAN_S)
+    for minutes, waiting, state in ((0, 5, Flow.FLOWING), (15, 900, Flow.BACKING_OFF), (30, 30, Flow.FLOWING)):
         last.add(60.0 * minutes, Rates(), waiting, state)
 
-    found = day(list(last), "<orders>")
+    found = health(list(last), "<orders>")
 
-    assert "at most 900 waiting records in the last 15 min; backing off for 5 min" in found
+    assert "at most 900 waiting records in the last 45 min; backing off for 15 min" in found
     assert found.count("<rect") == found.count('class="backing-off"') == 1
     assert "<orders>" not in found
-    assert day((), "nothing") == ""
+    assert health((), "nothing") == ""
 
 
 def test_a_strip_has_a_segment_for_what_is_missing_in_gaps() -> None:
@@ -62,7 +62,7 @@ def test_a_strip_without_records_is_empty() -> None:
 
 
 def test_the_charts_of_a_day_have_rates_bands_and_labels_of_both_axes() -> None:
-    last = a_day()
+    last = day()
     last.add(0.0, Rates(40.0, 30.0), 500, Flow.FLOWING)
     last.add(300.0, Rates(20.0, 0.0), 6_500, Flow.FULL)
 
@@ -85,7 +85,7 @@ def test_the_charts_of_a_day_have_rates_bands_and_labels_of_both_axes() -> None:
 
 @pytest.mark.parametrize("quiet", [0, SPANS + 5])
 def test_the_newest_span_is_at_the_right_end_of_the_day(quiet: int) -> None:
-    last = a_day()
+    last = day()
     last.add(0.0, Rates(1.0, 1.0), 5, Flow.FLOWING)
     last.add(300.0 * (1 + quiet), Rates(1.0, 1.0), 5, Flow.FLOWING)
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from starlette.requests import Request
 
+from forebay.broker.console.health import is_used
 from forebay.broker.console.history import Span
 from forebay.broker.console.pages.page import Page, PageSource
 from forebay.broker.core.delivery.redelivery import State
@@ -46,6 +47,9 @@ class DeliveryLine:
     reason: str
     """Last failure."""
 
+    day: tuple[Span, ...] = ()
+    """State, waiting and settled records of the last day, since the start of the broker at most."""
+
 
 @dataclass(frozen=True, slots=True)
 class DeliveryList:
@@ -53,8 +57,6 @@ class DeliveryList:
 
     total: int
     deliveries: tuple[DeliveryLine, ...]
-    days: dict[str, tuple[Span, ...]]
-    """Last day of each sink with a history."""
 
 
 async def deliveries(source: PageSource, request: Request) -> Page:
@@ -74,20 +76,14 @@ async def deliveries(source: PageSource, request: Request) -> Page:
         buffer = broker.sinks.get(figures.name)
         for subscription in buffer.subscriptions.values() if buffer is not None else ():
             line = _line(figures.name, subscription, now)
-            if (
-                line.consumers
-                or line.waiting
-                or line.settled_per_s
-                or any(lane.cursor.acked for lane in subscription.lanes)
-            ):
+            if is_used(subscription, line.waiting):
                 place = line.sink, line.subscription
                 named = tuple(sorted(filter(None, programs.get(place, ()))))
                 found.append(replace(line, clients=tuple(clients.get(place, ())), programs=named))
     found.sort(key=lambda one: (not one.needs_attention, -one.waiting, one.sink, one.subscription))
-    listed = tuple(found[:DELIVERIES])
-    histories = (await source.sampler.current()).histories
-    days = {one.sink: tuple(histories[one.sink].day) for one in listed if one.sink in histories}
-    data = DeliveryList(len(found), listed, days)
+    health = (await source.sampler.current()).health
+    listed = tuple(replace(one, day=health.day(one.sink, one.subscription)) for one in found[:DELIVERIES])
+    data = DeliveryList(len(found), listed)
     return Page(
         "deliveries.html", "Deliveries", data, "forebay lag -w", "/deliveries", further=("forebay connections",)
     )
