@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final
@@ -182,16 +182,26 @@ def _with_axes(title: str, drawing: Markup, high: str, period: _Period) -> Marku
 
 def _drawn(shown: Sequence[_Placed], period: _Period, label: str, shapes: Markup) -> Markup:
     bands = Markup("").join(
-        Markup('<rect class="{}" x="{}" y="0" width="{}" height="{}"/>').format(
-            _word(one.span.state), one.at, one.width, DAY_HEIGHT
-        )
-        for one in shown
-        if one.span.state.needs_attention
+        Markup('<rect class="{}" x="{}" y="0" width="{}" height="{}"/>').format(_word(state), at, width, DAY_HEIGHT)
+        for state, at, width in _bands(shown)
     )
     return Markup(
         '<svg class="day" role="img" viewBox="0 0 {w} {h}" preserveAspectRatio="none"><title>{label}</title>'
         "{bands}{shapes}</svg>"
     ).format(w=period.size, h=DAY_HEIGHT, label=label, bands=bands, shapes=shapes)
+
+
+def _bands(shown: Sequence[_Placed]) -> Iterator[tuple[Flow, int, int]]:
+    """Yield the states that need attention, each with its place and its width."""
+    state, begin, end = Flow.IDLE, 0, 0
+    for one in shown:
+        if one.span.state is not state or one.at != end:
+            if state.needs_attention:
+                yield state, begin, end - begin
+            state, begin = one.span.state, one.at
+        end = one.at + one.width
+    if state.needs_attention:
+        yield state, begin, end - begin
 
 
 def _placed(spans: Sequence[Span], period: _Period) -> list[_Placed]:

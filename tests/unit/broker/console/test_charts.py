@@ -121,8 +121,8 @@ def test_the_charts_of_a_quarter_of_an_hour_have_its_bands_and_labels() -> None:
         "5 min ago",
         "now",
     ]
-    places = re.findall(r'<rect class="backing-off" x="(\d+)"', found)
-    assert places == [str(SAMPLES - 3), str(SAMPLES - 2)] * 2
+    places = re.findall(r'<rect class="backing-off" x="(\d+)" y="0" width="(\d+)"', found)
+    assert places == [(str(SAMPLES - 3), "2")] * 2, "one band for both samples, in both charts"
     assert quarter_charts(()) == ""
 
 
