@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from forebay.state.flow import Flow
 
@@ -26,40 +26,6 @@ HISTORIES_MAX: Final = 2_000
 
 STATES: Final = tuple(Flow)
 """States of a sink; later ones need attention before earlier ones."""
-
-
-class Ring:
-    """The last numbers of one figure. Older ones are overwritten."""
-
-    __slots__ = ("_count", "_values")
-
-    def __init__(self, size: int, kind: str = "d") -> None:
-        """``kind`` is the type of the numbers, as `array` names it."""
-        self._values: array[Any] = array(kind, bytes(size * array(kind).itemsize))
-        self._count = 0
-
-    def replace_last(self, value: float) -> None:
-        """Overwrite the newest number."""
-        self._values[(self._count - 1) % len(self._values)] = value
-
-    def add(self, value: float) -> None:
-        """Add the newest number."""
-        self._values[self._count % len(self._values)] = value
-        self._count += 1
-
-    def last(self) -> float:
-        """Return the newest number, of at least one."""
-        return float(self._values[(self._count - 1) % len(self._values)])
-
-    def __len__(self) -> int:
-        """Return how many numbers there are."""
-        return min(self._count, len(self._values))
-
-    def __iter__(self) -> Iterator[float]:
-        """Yield the numbers, the oldest first."""
-        size = len(self._values)
-        for number in range(max(0, self._count - size), self._count):
-            yield self._values[number % size]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,42 +99,57 @@ class Span:
 
 
 class Spans:
-    """The last spans of one sink or subscription, in rings."""
+    """The last spans of one sink or subscription, in rings of a fixed size. Older ones are overwritten."""
 
-    __slots__ = ("_number", "_samples", "_state", "into", "length_s", "out", "waiting")
+    __slots__ = ("_count", "_into", "_length_s", "_number", "_out", "_samples", "_state", "_waiting")
 
     def __init__(self, size: int, length_s: float) -> None:
         """``length_s`` is the length of a span in seconds."""
-        self.length_s = length_s
-        self._number, self._state = Ring(size, "Q"), Ring(size, "B")
-        self.into, self.out, self.waiting = Ring(size), Ring(size), Ring(size)
+        self._length_s = length_s
+        self._number, self._state = array("q", bytes(8 * size)), array("B", bytes(size))
+        self._into, self._out, self._waiting = (array("d", bytes(8 * size)) for _ in range(3))
+        self._count = 0
+        """Spans that ever began."""
         self._samples = 0
         """Samples of the newest span."""
 
     def add(self, at: float, rates: Rates, waiting: int, state: Flow) -> None:
         """Add a sample, taken at a time of the monotonic clock."""
-        number, rank = int(at // self.length_s), STATES.index(state)
-        if not len(self._number) or self._number.last() != number:
-            self._samples = 1
-            self._number.add(number)
-            self.into.add(rates.into)
-            self.out.add(rates.out)
-            self.waiting.add(waiting)
-            self._state.add(rank)
+        number, rank = int(at // self._length_s), STATES.index(state)
+        newest = (self._count - 1) % len(self._number)
+        if self._count and self._number[newest] == number:
+            self._samples += 1
+            self._into[newest] += (rates.into - self._into[newest]) / self._samples
+            self._out[newest] += (rates.out - self._out[newest]) / self._samples
+            self._waiting[newest] = max(self._waiting[newest], waiting)
+            self._state[newest] = max(self._state[newest], rank)
             return
-        self._samples += 1
-        part = 1 / self._samples
-        self.into.replace_last(self.into.last() + (rates.into - self.into.last()) * part)
-        self.out.replace_last(self.out.last() + (rates.out - self.out.last()) * part)
-        self.waiting.replace_last(max(self.waiting.last(), waiting))
-        self._state.replace_last(max(int(self._state.last()), rank))
+        place = self._count % len(self._number)
+        self._number[place], self._state[place] = number, rank
+        self._into[place], self._out[place], self._waiting[place] = rates.into, rates.out, waiting
+        self._count += 1
+        self._samples = 1
+
+    def into(self) -> tuple[float, ...]:
+        """Return the records per second that came in, the oldest span first."""
+        return tuple(self._into[place] for place in self._places())
+
+    def out(self) -> tuple[float, ...]:
+        """Return the records per second that went out, the oldest span first."""
+        return tuple(self._out[place] for place in self._places())
+
+    def waiting(self) -> tuple[float, ...]:
+        """Return the waiting records, the oldest span first."""
+        return tuple(self._waiting[place] for place in self._places())
 
     def __iter__(self) -> Iterator[Span]:
         """Yield the spans, the oldest first."""
-        for number, into, out, waiting, state in zip(
-            self._number, self.into, self.out, self.waiting, self._state, strict=True
-        ):
-            yield Span(int(number), into, out, waiting, STATES[int(state)])
+        for at in self._places():
+            yield Span(self._number[at], self._into[at], self._out[at], self._waiting[at], STATES[self._state[at]])
+
+    def _places(self) -> Iterator[int]:
+        size = len(self._number)
+        return (number % size for number in range(max(0, self._count - size), self._count))
 
 
 def quarter() -> Spans:

@@ -1,4 +1,4 @@
-"""Rates are differences of counters; rings keep the last 15 minutes and the last day."""
+"""Rates are differences of counters; spans keep the last 15 minutes and the last day."""
 
 from __future__ import annotations
 
@@ -10,29 +10,12 @@ from forebay.broker.console.history import (
     Count,
     History,
     Rates,
-    Ring,
     Settled,
     Span,
+    Spans,
     day,
 )
 from forebay.state.flow import Flow
-
-
-def test_a_ring_keeps_the_last_numbers_in_order() -> None:
-    ring = Ring(3)
-    for number in range(5):
-        ring.add(number)
-
-    assert list(ring) == [2, 3, 4]
-    assert len(ring) == 3
-
-
-def test_a_ring_that_is_not_full_has_what_was_added() -> None:
-    ring = Ring(3)
-    ring.add(7)
-
-    assert list(ring) == [7]
-    assert len(Ring(3)) == 0
 
 
 def test_rates_are_records_per_second_between_two_samples() -> None:
@@ -43,7 +26,7 @@ def test_rates_are_records_per_second_between_two_samples() -> None:
     history.add(Count(105.0, "a", appended=1_500, waiting=300, settled=1_100))
 
     assert history.now == Rates(into=100.0, out=100.0, cleared=120.0)
-    assert list(history.quarter.waiting) == [400, 300]
+    assert list(history.quarter.waiting()) == [400, 300]
 
 
 def test_a_seek_to_settled_records_is_no_negative_rate() -> None:
@@ -96,12 +79,23 @@ def test_each_sample_of_a_quarter_of_an_hour_is_a_span() -> None:
     assert newest == Span(2 * SAMPLES - 1, 1.0, 0.0, 2 * SAMPLES - 1, Flow.NO_CONSUMER)
 
 
-def test_a_ring_of_small_numbers_takes_a_byte_for_each() -> None:
-    ring = Ring(2, "B")
-    for number in (1, 2, 255):
-        ring.add(number)
+def test_the_oldest_spans_are_overwritten_in_order() -> None:
+    last = Spans(3, 5.0)
+    for number in range(5):
+        last.add(5.0 * number, Rates(into=number, out=2 * number), 3 * number, Flow.FLOWING)
 
-    assert list(ring) == [2, 255]
+    assert last.into() == (2, 3, 4)
+    assert last.out() == (4, 6, 8)
+    assert last.waiting() == (6, 9, 12)
+    assert [span.number for span in last] == [2, 3, 4]
+
+
+def test_spans_that_did_not_begin_yet_are_not_there() -> None:
+    last = Spans(3, 5.0)
+    last.add(0.0, Rates(into=7.0), 1, Flow.PAUSED)
+
+    assert list(last) == [Span(0, 7.0, 0.0, 1.0, Flow.PAUSED)]
+    assert list(Spans(3, 5.0)) == []
 
 
 def test_a_span_has_the_mean_rates_the_highest_backlog_and_the_worst_state() -> None:

@@ -62,8 +62,8 @@ async def overview(source: PageSource, request: Request) -> Page:
         needs=tuple(found[:LISTED_MAX]),
         more_needs=max(0, len(found) - LISTED_MAX),
         busiest=tuple(busiest),
-        into=tuple(snapshot.total.quarter.into) if whole else (),
-        out=tuple(snapshot.total.quarter.out) if whole else (),
-        waiting_history=tuple(snapshot.total.quarter.waiting) if whole else (),
+        into=snapshot.total.quarter.into() if whole else (),
+        out=snapshot.total.quarter.out() if whole else (),
+        waiting_history=snapshot.total.quarter.waiting() if whole else (),
     )
     return Page("overview.html", "Overview", data, "forebay status", "/overview")

@@ -93,8 +93,8 @@ class PageSource:
         found: list[SinkLine] = []
         for figures in await self.sampler.aged(sinks):
             history = snapshot.histories.get(figures.name)
-            into, waiting = (history.quarter.into, history.quarter.waiting) if history is not None else ((), ())
-            found.append(SinkLine(figures, tuple(into), tuple(waiting)))
+            into, waiting = (history.quarter.into(), history.quarter.waiting()) if history is not None else ((), ())
+            found.append(SinkLine(figures, into, waiting))
         return found
 
     async def visible(self, request: Request) -> list[SinkFigures]:
