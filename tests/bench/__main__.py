@@ -22,6 +22,7 @@ from tests.bench import (
     bulk,
     callers,
     commit,
+    console,
     disk,
     echo,
     lanes,
@@ -68,6 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--small", action="store_true", help="measure small records one by one, and nothing else")
     parser.add_argument("--postgresql", action="store_true", help="measure delivery to PostgreSQL, and nothing else")
     parser.add_argument("--telemetry", action="store_true", help="measure what telemetry costs, and nothing else")
+    parser.add_argument("--console", action="store_true", help="measure what the console costs, and nothing else")
     parser.add_argument("--journal", action="store_true", help="measure a journal and followers, and nothing else")
     parser.add_argument("--backup", action="store_true", help="measure backups under load, and nothing else")
     parser.add_argument("--idle", action="store_true", help="with --backup: without load only")
@@ -90,6 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         (chosen.callers, callers),
         (chosen.postgresql, postgresql),
         (chosen.telemetry, telemetry),
+        (chosen.console, console),
         (chosen.journal, journal),
         (chosen.small, small),
     )
