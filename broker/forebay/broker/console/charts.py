@@ -32,7 +32,7 @@ class _Period:
     """Length of a span."""
 
     reach: int
-    """Spans that one may stand for, when samples were taken less often."""
+    """Most spans that one covers, when samples were taken less often."""
 
     labels: tuple[tuple[int, str], ...]
     """Labels of the axis, each with its place in percent."""
@@ -119,7 +119,7 @@ def _bucket(counts: Sequence[int], share: float) -> int:
 
 
 def health(spans: Sequence[Span], name: str) -> Markup:
-    """Return the last day of a subscription as SVG: waiting records over bands of the states that need attention."""
+    """Return the last day of a subscription as SVG: waiting records over bands of bad states."""
     shown = _placed(spans, HEALTH)
     if not shown:
         return Markup("")

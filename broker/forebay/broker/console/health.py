@@ -1,4 +1,4 @@
-"""Health of the subscriptions over the last day: state, waiting and settled records of each, for a bounded number."""
+"""Health of the subscriptions over the last day: state, waiting and settled records of each."""
 
 from __future__ import annotations
 

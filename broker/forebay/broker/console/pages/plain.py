@@ -14,7 +14,7 @@ from forebay.broker.console.pages.page import as_json
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it: with the properties of dataclasses, and the names of ranks in lower case."""
+    """Return a value as JSON has it: with computed figures, and with the names of ranks in lower case."""
     if value is None or isinstance(value, (str, float)):
         return value
     if isinstance(value, IntEnum):
