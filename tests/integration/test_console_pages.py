@@ -257,6 +257,29 @@ def test_a_tail_does_not_count_gaps_as_left_out(server: BrokerServer) -> None:
     assert data(server, "/sinks/orders/tail.json?after=0")["skipped"] == 0
 
 
+def test_a_tail_continues_after_records_that_a_consumer_has_settled(server: BrokerServer) -> None:
+    with Client(server.endpoint) as client:
+        client.sinks.create("orders", buffer_page_size=1)
+        with asked(server, "/events/sinks/orders/tail?after=0") as events:
+            client.publish("orders", [Record(b"settled") for _ in range(4)])
+            with client.subscriber("orders") as subscriber:
+                for delivery in subscriber:
+                    delivery.ack(wait=True)
+                    if delivery.last_offset == 3:
+                        break
+            client.publish("orders", [Record(b"waiting") for _ in range(3)])
+            content = ""
+            while "waiting" not in content:
+                name, content = next_event(events)
+                assert name == "message"
+        found = data(server, "/sinks/orders/tail.json?after=0")
+        page = html(server, "/sinks/orders/tail?after=0")
+
+    assert (found["seen"], found["removed"], found["skipped"]) == (7, 4, 0)
+    assert [one["value"] for one in found["records"]] == ["waiting"] * 3
+    assert "7 records since the page was opened, 4 settled and removed before they were read" in page
+
+
 def test_a_tail_may_be_slower(server: BrokerServer) -> None:
     with Client(server.endpoint) as client:
         client.sinks.create("orders")

@@ -22,7 +22,7 @@ from forebay.broker.console.pages.page import (
 from forebay.broker.console.pages.records import holds, searched
 from forebay.broker.console.values import VIEWS
 from forebay.broker.core.access.principal import Right
-from forebay.broker.core.errors import BrokerError, InvalidPartition
+from forebay.broker.core.errors import BrokerError, InvalidPartition, OffsetTrimmed
 from forebay.broker.rpc.buffer.peek import peek
 from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.v1 import buffer_service_pb2 as pb
@@ -80,6 +80,9 @@ class LiveTail:
         self.skipped = 0
         """Records that were not read: too many came, or they were too large."""
 
+        self.removed = 0
+        """Records that were settled and removed before they were read."""
+
     @property
     def offsets(self) -> tuple[int, ...]:
         """Offsets at which the next poll begins."""
@@ -99,19 +102,28 @@ class LiveTail:
         return self.seen > before
 
     async def _poll_partition(self, buffer: Buffer, partition: int) -> None:
-        end, start = buffer.logs[partition].tail.next_offset, self._next[partition]
+        log, start = buffer.logs[partition], self._next[partition]
+        end = log.tail.next_offset
         if end <= start:
             return
-        first = max(start, end - self._rate)
+        wanted = max(start, end - self._rate)
         self.seen += end - start
-        self.skipped += first - start
+        self.skipped += wanted - start
         self._next[partition] = end
-        asked = pb.PeekRequest(sink=self._name, partition=partition, offset=first, max_records=end - first)
         with self._source.broker.stream_memory.share() as memory:
-            found = await peek(self._source.broker, asked, memory)
-            self.skipped += end - min(end, _end_of(found, first))
-            read = (record for record in found.records if record.offset < end)  # gaps make room for later ones
-            self.records.extend(record for record in read if not self._wanted or holds(record, self._wanted))
+            while (first := min(end, max(wanted, log.reachable))) < end:
+                asked = pb.PeekRequest(sink=self._name, partition=partition, offset=first, max_records=end - first)
+                try:
+                    found = await peek(self._source.broker, asked, memory)
+                except OffsetTrimmed:
+                    if log.reachable <= first:
+                        raise
+                    continue  # a consumer settled more of them
+                self.skipped += end - min(end, _end_of(found, first))
+                read = (record for record in found.records if record.offset < end)  # gaps make room for later ones
+                self.records.extend(record for record in read if not self._wanted or holds(record, self._wanted))
+                break
+            self.removed += first - wanted
 
 
 def _end_of(found: pb.PeekResponse, first: int) -> int:
@@ -185,6 +197,7 @@ def _page(source: PageSource, request: Request, following: LiveTail, begin: Sequ
     data: dict[str, Any] = {
         "seen": following.seen,
         "skipped": following.skipped,
+        "removed": following.removed,
         "after": following.offsets,
         "partitions": following.partitions,
         "records": list(reversed(following.records)),
