@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
-
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, expect
 
 from forebay.broker.console.pages.table import PAGES
 from forebay.broker.embedded import BrokerServer
 from forebay.client import Client, Record
-
-SCREENSHOTS = os.environ.get("FOREBAY_SCREENSHOTS", "")
-"""Folder for a picture of each page."""
+from tests.browser.opening import keep, opened
 
 QUERIES = {"/sinks/{sink}/explain": "?partition=0&offset=3"}
 SINKS = {"/sinks/{sink}/schemas": "rows", "/sinks/{sink}/dead-letters": "alerts"}
@@ -27,28 +17,6 @@ SHOWN = [path.replace("{sink}", SINKS.get(path, "orders")) + QUERIES.get(path, "
 SHOWN += ["/sinks/alerts/records?as=hex", "/sinks/alerts/actions/purge-dead-letters", "/sinks/orders/actions/pause"]
 SHOWN += ["/sinks/rows/records?as=rows", "/sinks/orders/records?key=k3", "/sinks/alerts/actions/redrive?text=HTTP"]
 SHOWN += ["/sinks/missing"]
-
-
-@contextmanager
-def opened(browser: Browser, server: BrokerServer, path: str, **context: Any) -> Iterator[Page]:
-    """Open a page, and check at the end that it needed nothing of other hosts and that no script failed."""
-    assert server.serving is not None
-    base = server.serving.console_url
-    foreign: list[str] = []
-    errors: list[str] = []
-    with browser.new_context(base_url=base, **context) as tab:
-        page = tab.new_page()
-        page.on("request", lambda request: foreign.append(request.url) if _is_foreign(request.url, base) else None)
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
-        page.goto(path, wait_until="load")
-        yield page
-        assert foreign == []
-        assert [error for error in errors if "404" not in error] == []
-
-
-def _is_foreign(url: str, base: str) -> bool:
-    return urlsplit(url).netloc != urlsplit(base).netloc
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -61,9 +29,7 @@ def test_a_page_is_accessible_and_fits(
     with opened(browser, server, path, viewport=size, color_scheme=scheme) as page:
         found = Axe().run(page)
         too_wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-        if SCREENSHOTS:
-            name = re.sub(r"\W+", "-", path.strip("/")) or "overview"
-            page.screenshot(path=Path(SCREENSHOTS) / f"{name}-{width}-{scheme}.png", full_page=True)
+        keep(page, path, f"{width}-{scheme}")
 
     assert found.violations_count == 0, found.generate_report()
     assert too_wide <= 0
