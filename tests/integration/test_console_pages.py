@@ -110,6 +110,20 @@ def test_records_are_found_by_time_and_by_text_and_shown_byte_by_byte(server: Br
     assert "at most 200" in html(server, f"/sinks/orders/records?contains={'x' * 201}", 400)
 
 
+def test_records_without_a_waiting_one_begin_at_the_end_of_what_was_settled(server: BrokerServer) -> None:
+    with Client(server.endpoint) as client:
+        client.sinks.create("orders")
+        client.publish("orders", [Record(b"x") for _ in range(3)])
+        with client.subscriber("orders") as subscriber:
+            next(iter(subscriber)).ack(wait=True)
+
+    found, page = data(server, "/sinks/orders/records.json"), html(server, "/sinks/orders/records")
+
+    assert (found["records"], found["first"], found["end"], found["next"]) == ([], 3, 3, "")
+    assert "--offset 3" in page
+    assert "Later" not in page
+
+
 def test_records_are_found_by_their_key_alone(server: BrokerServer) -> None:
     with Client(server.endpoint) as client:
         client.sinks.create("orders")

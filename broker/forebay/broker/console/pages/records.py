@@ -57,6 +57,8 @@ async def records(source: PageSource, request: Request) -> Page:
             raise refused(error) from error
         examined = len(found.records)
         first = found.records[0].offset if found.records else asked.offset
+        if not (found.records or asked.HasField("offset")):
+            first = buffer.subscription("").lanes[partition].cursor.watermark
         after = found.records[-1].offset + 1 if found.records else first
         if is_filtered:
             kept = [one for one in found.records if holds(one, wanted) and (not key or one.key == key)][:RECORDS]
