@@ -51,7 +51,7 @@ def address(path: str, end: str = "") -> str:
 
 def commands(server: BrokerServer, path: str) -> list[str]:
     """Return the commands at the end of a page."""
-    [line] = re.findall("<p>In a terminal: (.*)</p>", html(server, address(path)))
+    [line] = re.findall("<p>In a terminal: (.*?)</p>", html(server, address(path)), re.DOTALL)
     return [unescape(one) for one in re.findall("<code>(.*?)</code>", line)]
 
 
