@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
@@ -94,7 +95,9 @@ class Console:
 
     def _html(self, build: Build, *, is_live: bool = False) -> Callable[[Request], Awaitable[Response]]:
         async def html(request: Request) -> Response:
-            return HTMLResponse(self._renderer.document(await build(self._source, request), is_live=is_live))
+            page = await build(self._source, request)
+            # A page of hundreds of charts would hold up every call. Its values do not change.
+            return HTMLResponse(await asyncio.to_thread(self._renderer.document, page, is_live=is_live))
 
         return html
 
@@ -119,12 +122,15 @@ class Console:
         try:
             async with aclosing(follow(self._source, request)) as pages:
                 async for page in pages:
-                    content = None if page is None else json.dumps(self._renderer.content(page))
-                    yield ": nothing new\n\n" if content is None else f"data: {content}\n\n"
+                    content = None if page is None else await asyncio.to_thread(self._event, page)
+                    yield ": nothing new\n\n" if content is None else content
         except HTTPException as refused:
             yield f"event: gone\ndata: {json.dumps(refused.detail)}\n\n"
         finally:
             self._watches -= 1
+
+    def _event(self, page: Page) -> str:
+        return f"data: {json.dumps(self._renderer.content(page))}\n\n"
 
     async def _failed(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException), "the handler is that of its class"
