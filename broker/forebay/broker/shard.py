@@ -247,16 +247,16 @@ class _Candidate:
 
 def _patiently(action: Callable[[], None], journal: str, stop: threading.Event) -> bool:
     """Repeat an action until the engine answers; returns False if the process was asked to stop before."""
-    said = False
+    said = ""
     while not stop.is_set():
         try:
             action()
         except BackupStopped:
             break
         except EngineAway as away:
-            if not said:
-                said = True
-                _log.error("journal does not answer journal=%s cause=%s", journal, away)
+            if said != away.event:
+                said = away.event
+                _log.error("journal %s journal=%s cause=%s", away.event, journal, away)
             stop.wait(POLL_S)
         else:
             return True

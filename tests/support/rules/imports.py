@@ -113,7 +113,7 @@ RULES: Final[dict[str, Rule]] = {
         f"forebay.broker.storage.replication.engines.kafka.{module}": Rule(
             frozenset({"forebay.broker.storage"}), third_party=frozenset({"confluent_kafka"})
         )
-        for module in ("client", "sender", "topic")
+        for module in ("access", "client", "sender", "topic")
     },
     "forebay.broker.storage.repair.inspection": Rule(
         frozenset({"forebay.broker.core", "forebay.broker.storage"}), third_party=frozenset({"rocksdict"})

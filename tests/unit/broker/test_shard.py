@@ -14,7 +14,7 @@ from forebay.broker.core.shards import ShardHint
 from forebay.broker.settings import BrokerSettings, SettingsError, load
 from forebay.broker.shard import own_shard
 from forebay.broker.storage.recovery import recover
-from forebay.broker.storage.replication.engine import Engine
+from forebay.broker.storage.replication.engine import Engine, EngineAway, EngineRefused
 from forebay.broker.storage.replication.engines.directory import DirectoryEngine
 from forebay.broker.storage.replication.engines.memory import MemoryEngine
 from forebay.broker.storage.replication.shard_directory import ShardDirectory
@@ -43,6 +43,28 @@ def test_a_journal_whose_directory_cannot_be_opened_for_a_time_is_owned_once_it_
     assert store is not None
     with closing(store):
         assert store.engine is engine
+
+
+def test_a_start_logs_why_it_waits_for_its_journal_once_for_each_kind_of_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    failures = [EngineRefused("a right"), EngineRefused("a login"), EngineAway("no answer"), EngineAway("no route")]
+
+    def open_engine(text: str, *, creates: bool = True) -> Engine:
+        if failures:
+            raise failures.pop()
+        return MemoryEngine()
+
+    monkeypatch.setattr(shards, "open_engine", open_engine)
+    monkeypatch.setattr(shards, "POLL_S", 0.001)
+    store = own_shard(settings_in(tmp_path))
+
+    assert store is not None
+    store.close()
+    said = [line.partition(" journal=")[0] for line in caplog.messages if "cause=" in line]
+    assert said == ["journal does not answer", "journal refuses access"]
+    assert "cause=no route" in caplog.text
+    assert "cause=a login" in caplog.text
 
 
 @pytest.mark.parametrize("journal", ["file", "file/journal"])

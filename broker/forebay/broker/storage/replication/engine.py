@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 from forebay.broker.storage.backup.target import Target
 from forebay.broker.storage.replication.batch import Piece
@@ -25,9 +25,20 @@ class EngineError(Exception):
 class EngineAway(EngineError):
     """No answer, or a refusal: the outcome of the call is unknown. Retry it."""
 
+    event: ClassVar[str] = "does not answer"
+    """Event of the log after the word journal."""
+
 
 class EngineFull(EngineAway):
     """The engine has no room, or its quota is used up. Retry once there is room."""
+
+    event = "is full"
+
+
+class EngineRefused(EngineAway):
+    """The engine refuses the login, or a right is missing. Retry once that was changed."""
+
+    event = "refuses access"
 
 
 class EngineUnsuitable(EngineError):

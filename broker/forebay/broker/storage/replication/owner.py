@@ -284,10 +284,8 @@ class Owner:
             before, self._away_cause = self._away_cause, cause
             if self.away_since is None:
                 self.away_since = self._clock()
-        is_full = isinstance(cause, EngineFull)
-        if before is None or isinstance(before, EngineFull) is not is_full:
-            what = "is full" if is_full else "does not answer"
-            _log.error("journal %s, appends wait journal=%s cause=%s", what, self._engine.address, cause)
+        if before is None or before.event != cause.event:
+            _log.error("journal %s, appends wait journal=%s cause=%s", cause.event, self._engine.address, cause)
 
     def _note_answer(self) -> None:
         with self._away_lock:

@@ -83,7 +83,7 @@ class Follower:
         """Last owner in this directory. That process has ended, since this one has the directory."""
         self._heard_at = clock()
         self._wait_s = takeover.after_s + SystemRandom().uniform(0, SPREAD_S)
-        self._is_away = False
+        self._away = ""
         self._was_at_end = False
         """True once this process has read to the end."""
         self.observed_age: ObservedAge | None = None
@@ -115,14 +115,14 @@ class Follower:
                         return owner
                 if self._was_at_end:
                     self._upkeep.step()
-                if self._is_away:
-                    self._is_away = False
+                if self._away:
+                    self._away = ""
                     _log.warning("journal answers again journal=%s", self._engine.address)
             except EngineAway as away:
                 self._heard_at = self._clock()
-                if not self._is_away:
-                    self._is_away = True
-                    _log.error("journal does not answer journal=%s cause=%s", self._engine.address, away)
+                if self._away != away.event:
+                    self._away = away.event
+                    _log.error("journal %s journal=%s cause=%s", away.event, self._engine.address, away)
             if not is_behind:
                 stop.wait(POLL_S)
         return None

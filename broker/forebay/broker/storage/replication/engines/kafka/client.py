@@ -5,24 +5,31 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from forebay.broker.storage.replication.engine import EngineAway, EngineUnsuitable
+from forebay.broker.storage.replication.engine import EngineAway, EngineRefused, EngineUnsuitable
+from forebay.broker.storage.replication.engines.kafka.access import (
+    PROTOCOL_REMEDY,
+    ended_by_node,
+    failure_of,
+    is_refusal,
+    reason_of,
+)
 from forebay.broker.storage.replication.engines.kafka.address import KafkaAddress
 from forebay.broker.storage.replication.engines.kafka.log import Delivered, LogMessage, OffsetsGone
-from forebay.broker.storage.replication.engines.kafka.sender import ProducerEnded, Sender
+from forebay.broker.storage.replication.engines.kafka.sender import RIGHT, ProducerEnded, Sender
 from forebay.broker.storage.replication.engines.kafka.topic import (
     MESSAGE_BYTES,
     MESSAGE_BYTES_MIN,
     OVERHEAD_BYTES,
-    reason_of,
 )
 
+READ: Final = "Read on the topic"
 AHEAD_KIB: Final = 16 << 10
 """Bytes that a cursor has read ahead at most, in KiB."""
 POLL_S: Final = 0.2
@@ -51,14 +58,7 @@ _LEADER_CHANGES: Final = frozenset(
     }
 )
 """Also of a topic that was created just now."""
-_REFUSALS: Final = frozenset(
-    {
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError.POLICY_VIOLATION,
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.UNSUPPORTED_VERSION,
-    }
-)
+_UNSUITABLE: Final = frozenset({KafkaError.POLICY_VIOLATION, KafkaError.UNSUPPORTED_VERSION})
 _GONE: Final = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET})
 
 
@@ -69,7 +69,8 @@ class Cursor:
         self, settings: Mapping[str, Any], topic: str, timeout_s: float, note: Callable[[KafkaError], None]
     ) -> None:
         """``note`` gets errors that pass, perhaps."""
-        self._consumer: Final = _consumer(settings)
+        self._settings: Final = settings
+        self._consumer = _consumer(settings)
         self._topic: Final = topic
         self._timeout_s: Final = timeout_s
         self._note: Final = note
@@ -104,10 +105,18 @@ class Cursor:
                 self._next = -1
                 raise OffsetsGone(error.str())
             self._note(error)
+            if is_refusal(error):
+                self._renew()
+                raise EngineRefused(f"topic {self._topic}: {reason_of(error, right=READ)}")
             return None
         assert offset is not None
         key, value = found.key(), found.value()
         return LogMessage(offset, _bytes(key) if key is not None else None, _bytes(value or b""))
+
+    def _renew(self) -> None:
+        """Replace the client: it tells of a refusal once, and does not notice when that ends."""
+        self._consumer.close()
+        self._consumer, self._next = _consumer(self._settings), -1
 
     def close(self) -> None:
         """End the connections."""
@@ -122,7 +131,7 @@ class TopicLog:
         self._address: Final = address
         self._timeout_s: Final = timeout_s
         self._trouble: Final = Trouble(2 * timeout_s)
-        settings: dict[str, Any] = {
+        self._settings: Final[dict[str, Any]] = {
             "bootstrap.servers": address.servers,
             "allow.auto.create.topics": False,
             "error_cb": self._trouble.note,
@@ -130,6 +139,7 @@ class TopicLog:
             "reconnect.backoff.max.ms": 1_000,
             **address.settings,
         }
+        settings = self._settings
         try:
             self.admin: Final = AdminClient(settings)
             self._producing: Final = {**settings, **_PRODUCER, "message.timeout.ms": int(timeout_s * 1_000)}
@@ -164,22 +174,25 @@ class TopicLog:
             offset = message.offset()
             if error is None:
                 self._trouble.clear()
+            elif is_refusal(error):
+                self._trouble.note(error)
             delivered(sender.cause_of(error) if error is not None else None, offset if offset is not None else -1)
 
         ends_at, sender = time.monotonic() + self._timeout_s, self._senders[0]
-        with self._failing():
-            while True:
-                try:
-                    sender.send(self._address.topic, key, value, report)
-                except BufferError as full:
-                    if time.monotonic() > ends_at:
-                        raise self.away("its client has too many messages that are not confirmed") from full
-                    sender.wait()
-                except ProducerEnded as error:
-                    self._renew(sender)
-                    raise self.away(str(error)) from error
-                else:
-                    return
+        while True:
+            try:
+                sender.send(self._address.topic, key, value, report)
+            except BufferError as full:
+                if time.monotonic() > ends_at:
+                    raise self.away("its client has too many messages that are not confirmed") from full
+                sender.wait()
+            except ProducerEnded as error:
+                self._renew(sender)
+                raise self.away(str(error)) from error
+            except KafkaException as error:
+                raise self._failed(error, RIGHT) from error
+            else:
+                return
 
     def _renew(self, sender: Sender) -> None:
         """Replace the sender of a producer that has ended."""
@@ -198,33 +211,59 @@ class TopicLog:
                 code = error.args[0].code()
                 _look_for_leader(self._asker, self._address.topic)
                 if code not in _LEADER_CHANGES | {KafkaError._TIMED_OUT} or time.monotonic() > ends_at:
-                    raise self.away(reason_of(error)) from error
+                    raise self._failed(error, "Describe on the topic") from error
             time.sleep(RETRY_S)
 
     def delete_before(self, offset: int) -> None:
         """See ``Log.delete_before``."""
         place = TopicPartition(self._address.topic, 0, offset)
-        with self._failing():
-            limits = {"request_timeout": self._timeout_s, "operation_timeout": self._timeout_s}
-            try:
-                self.admin.delete_records([place], **limits)[place].result()
-            except KafkaException as error:
-                if error.args[0].code() in _REFUSALS:
-                    raise EngineUnsuitable(
-                        f"journal {self._address}: records cannot be deleted: {reason_of(error)}"
-                    ) from error
-                raise
+        limits = {"request_timeout": self._timeout_s, "operation_timeout": self._timeout_s}
+        try:
+            self.admin.delete_records([place], **limits)[place].result()
+        except KafkaException as error:
+            what = "records cannot be deleted"
+            if error.args[0].code() in _UNSUITABLE:
+                raise EngineUnsuitable(f"journal {self._address}: {what}: {reason_of(error)}") from error
+            raise failure_of(f"{self._address}: {what}", error, right="Delete on the topic") from error
+
+    def check_rights(self) -> None:
+        """Read the end, and delete nothing: both need a right that may be missing.
+
+        Raises ``EngineAway`` and ``EngineUnsuitable``.
+        """
+        begin, end = self.ends()
+        self.delete_before(begin)
+        reader = _consumer({**self._settings, "enable.partition.eof": True})
+        try:
+            reader.assign([TopicPartition(self._address.topic, 0, end)])
+            ends_at = time.monotonic() + self._timeout_s
+            while (left := ends_at - time.monotonic()) > 0:
+                found = reader.poll(left)
+                error = found.error() if found is not None else None
+                if error is not None and is_refusal(error):
+                    raise failure_of(f"{self._address}: the topic cannot be read", KafkaException(error), right=READ)
+                if found is not None and (error is None or error.code() == KafkaError._PARTITION_EOF):
+                    return
+                if error is not None:
+                    self._trouble.note(error)
+        finally:
+            reader.close()
+        raise self.away("no answer of a read")
+
+    def _failed(self, error: KafkaException, right: str) -> EngineAway:
+        """Return the error of a request that was refused, or has failed; ``right`` is what it needs."""
+        if is_refusal(error.args[0]):
+            return failure_of(str(self._address), error, right=right)
+        return self.away(reason_of(error))
 
     def away(self, what: str) -> EngineAway:
         """See ``Log.away``."""
-        return EngineAway(f"{self._address}: {what}{self._trouble.text()}")
-
-    @contextmanager
-    def _failing(self) -> Iterator[None]:
-        try:
-            yield
-        except KafkaException as error:
-            raise self.away(reason_of(error)) from error
+        cause = self._trouble.recent()
+        kind = EngineRefused if cause is not None and is_refusal(cause) else EngineAway
+        has_protocol = cause is None or "security.protocol" in self._address.settings or not ended_by_node(cause)
+        return kind(
+            f"{self._address}: {what}{self._trouble.text(what)}{'' if has_protocol else f'; {PROTOCOL_REMEDY}'}"
+        )
 
 
 class Trouble:
@@ -237,18 +276,25 @@ class Trouble:
 
     def note(self, error: KafkaError) -> None:
         """Note an error, in a thread of the client."""
+        if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+            return  # nothing needs the group
+        if error.code() == KafkaError._ALL_BROKERS_DOWN and self.recent() is not None:
+            return  # its reasons are known
         self._last = self._clock(), error
 
     def clear(self) -> None:
         """Forget it: the client works."""
         self._last = None
 
-    def text(self) -> str:
-        """Return what to add to the message of an error."""
+    def recent(self) -> KafkaError | None:
+        """Return the last error, None if there is none or it is old."""
         last = self._last  # another thread may forget it meanwhile
-        if last is None or self._clock() - last[0] > self._recent_s:
-            return ""
-        return f" ({last[1].str()})"
+        return None if last is None or self._clock() - last[0] > self._recent_s else last[1]
+
+    def text(self, message: str = "") -> str:
+        """Return what to add to the message of an error; nothing of what is in it."""
+        found = self.recent()
+        return "" if found is None or found.str() in message else f" ({reason_of(found)})"
 
 
 _PRODUCER: Final[dict[str, Any]] = {

@@ -39,8 +39,8 @@ class KafkaEngine:
         """
         self.address: Final = str(address)
         log = TopicLog(address, TIMEOUT_S)
-        topic = open_topic(address, log.admin, creates=creates, timeout_s=TIMEOUT_S)
-        log.delete_before(log.ends()[0])  # deletes nothing, and needs the right to
+        topic = open_topic(address, log.admin, log.away, creates=creates, timeout_s=TIMEOUT_S)
+        log.check_rights()
         self.durability: Final = topic.durability
         self.races: Final = PROBE_RACES
         self._store: Final = TopicStore(log, self.address, topic.message_bytes)

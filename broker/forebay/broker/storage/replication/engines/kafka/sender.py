@@ -13,9 +13,11 @@ from typing import Any, Final, TypeAlias
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from forebay.broker.storage.replication.engines.kafka.topic import reason_of
+from forebay.broker.storage.replication.engines.kafka.access import reason_of
 
 POLL_S: Final = 0.2
+RIGHT: Final = "Write on the topic"
+"""Right that a producer needs, also to number its messages."""
 Report: TypeAlias = Callable[[KafkaError | None, Message], None]
 
 
@@ -46,12 +48,12 @@ class Sender:
             self._producer.produce(topic, value, key, partition=0, on_delivery=report)
         except KafkaException as error:
             if error.args[0].code() == KafkaError._FATAL:
-                raise ProducerEnded(*self._fatal or [reason_of(error)]) from error
+                raise ProducerEnded(*self._fatal or [reason_of(error, right=RIGHT)]) from error
             raise
 
     def cause_of(self, error: KafkaError) -> str:
         """Return why a message was not confirmed."""
-        return self._fatal[0] if self._fatal else error.str()
+        return self._fatal[0] if self._fatal else reason_of(error, right=RIGHT)
 
     def wait(self) -> None:
         """Wait a moment for confirmations."""
@@ -70,5 +72,5 @@ def _serve(producer: Producer, ended: threading.Event, fatal: list[str]) -> None
         try:
             producer.poll(POLL_S)
         except KafkaException as error:  # a fatal one: others are passed to ``error_cb``
-            fatal.append(reason_of(error))
+            fatal.append(reason_of(error, right=RIGHT))
             producer.purge()

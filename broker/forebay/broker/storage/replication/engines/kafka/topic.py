@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+    TopicMetadata,
+)
 
-from forebay.broker.storage.replication.engine import EngineAway, EngineUnsuitable
+from forebay.broker.storage.replication.engine import EngineAway, EngineRefused, EngineUnsuitable
+from forebay.broker.storage.replication.engines.kafka.access import failure_of, reason_of
 from forebay.broker.storage.replication.engines.kafka.address import KafkaAddress
 
 REPLICAS_MIN: Final = 3
@@ -40,6 +48,10 @@ CREATED_WITH: Final = {
 Each message is synced before it is confirmed. Segments are small because Kafka frees whole ones only.
 """
 POLL_S: Final = 0.05
+LOOK_S: Final = 3.0
+"""Time limit of a look for the topic, after which it is known whether Kafka refuses the login."""
+TELLS_S: Final = 0.5
+"""Time limit for the client to tell its errors beside an answer."""
 REGISTERS_S: Final = 30.0
 """Time limit for the nodes of a Kafka that starts to register, so that a topic can have its replicas."""
 
@@ -60,12 +72,16 @@ class Topic:
     """Meaning of a confirmation, in words."""
 
 
-def open_topic(address: KafkaAddress, admin: AdminClient, *, creates: bool, timeout_s: float) -> Topic:
+def open_topic(
+    address: KafkaAddress, admin: AdminClient, away: Callable[[str], EngineAway], *, creates: bool, timeout_s: float
+) -> Topic:
     """Return a topic, created if it does not exist and ``creates`` is True.
+
+    ``away`` returns the error of a request without an answer, with what the client has met beside it.
 
     Raises ``EngineUnsuitable`` for one that could lose records, ``EngineAway``, and ``FileNotFoundError``.
     """
-    found = _described(address, admin, timeout_s)
+    found = _described(address, admin, away, timeout_s)
     if found is None:
         if not creates:
             raise FileNotFoundError(f"{address}: the topic does not exist")
@@ -78,20 +94,34 @@ def open_topic(address: KafkaAddress, admin: AdminClient, *, creates: bool, time
         if time.monotonic() > ends_at:
             raise EngineAway(f"{address}: the topic is not known yet")
         time.sleep(POLL_S)
-        found = _described(address, admin, timeout_s)
+        found = _described(address, admin, away, timeout_s)
 
 
-def _described(address: KafkaAddress, admin: AdminClient, timeout_s: float) -> tuple[int, int] | None:
+def _described(
+    address: KafkaAddress, admin: AdminClient, away: Callable[[str], EngineAway], timeout_s: float
+) -> tuple[int, int] | None:
     """Return the number of partitions and of replicas, None for a missing topic."""
-    try:
-        topic = admin.list_topics(address.topic, timeout=timeout_s).topics[address.topic]
-    except KafkaException as error:
-        raise EngineAway(f"{address}: {reason_of(error)}") from error
+    topic = _looked_up(address, admin, away, timeout_s)
     if topic.error is not None:
         if topic.error.code() in {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}:
             return None
-        raise EngineAway(f"{address}: {topic.error.str()}")
+        raise failure_of(str(address), KafkaException(topic.error), right="Describe on the topic")
     return len(topic.partitions), min((len(each.replicas) for each in topic.partitions.values()), default=0)
+
+
+def _looked_up(
+    address: KafkaAddress, admin: AdminClient, away: Callable[[str], EngineAway], timeout_s: float
+) -> TopicMetadata:
+    ends_at = time.monotonic() + timeout_s
+    while True:
+        began = time.monotonic()
+        try:
+            return admin.list_topics(address.topic, timeout=LOOK_S).topics[address.topic]
+        except KafkaException as error:
+            admin.poll(TELLS_S)
+            failure, now = away(reason_of(error)), time.monotonic()
+            if isinstance(failure, EngineRefused) or now - began < LOOK_S or now > ends_at:
+                raise failure from error
 
 
 def _create(address: KafkaAddress, admin: AdminClient, timeout_s: float) -> None:
@@ -116,7 +146,7 @@ def _not_created(address: KafkaAddress, error: KafkaException) -> EngineUnsuitab
         return EngineUnsuitable(
             f"journal {address}: the topic cannot be created with {REPLICAS_MIN} replicas: {reason_of(error)}"
         )
-    return EngineAway(f"{address}: the topic could not be created: {reason_of(error)}")
+    return failure_of(f"{address}: the topic could not be created", error, right="Create on the topic")
 
 
 def _settings(address: KafkaAddress, admin: AdminClient, timeout_s: float) -> dict[str, str] | None:
@@ -127,7 +157,8 @@ def _settings(address: KafkaAddress, admin: AdminClient, timeout_s: float) -> di
     except KafkaException as error:
         if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return None
-        raise EngineAway(f"{address}: its settings cannot be read: {reason_of(error)}") from error
+        right = "DescribeConfigs on the topic"
+        raise failure_of(f"{address}: its settings cannot be read", error, right=right) from error
     return {name: str(entry.value) for name, entry in found.items()}
 
 
@@ -152,9 +183,3 @@ def _checked(address: KafkaAddress, partitions: int, replicas: int, settings: di
     flush = int(settings.get(FLUSH, "0"))
     where = "on disk" if flush == 1 else f"in memory, {FLUSH} is {flush}"
     return Topic(min(size - OVERHEAD_BYTES, MESSAGE_BYTES), f"at least {in_sync} of {replicas} replicas, {where}")
-
-
-def reason_of(error: KafkaException) -> str:
-    """Return the text of an error of the client."""
-    found = error.args[0] if error.args else error
-    return str(found.str()) if isinstance(found, KafkaError) else str(found)

@@ -6,9 +6,9 @@ from contextlib import suppress
 import pytest
 from confluent_kafka import KafkaError
 
-from forebay.broker.storage.replication.engine import EngineAway
+from forebay.broker.storage.replication.engine import EngineAway, EngineRefused
 from forebay.broker.storage.replication.engines.kafka.client import Trouble
-from tests.support.storage.kafka_nodes import FETCH, LIST_OFFSETS, KafkaNodes, appended, kafka_nodes
+from tests.support.storage.kafka_nodes import FETCH, LIST_OFFSETS, PRODUCE, KafkaNodes, appended, kafka_nodes
 
 
 @pytest.fixture
@@ -27,6 +27,17 @@ def test_an_error_of_the_client_is_a_part_of_messages_while_it_is_recent() -> No
     assert trouble.text() == " (connection refused)"
     now[0] = 130.5
     assert trouble.text() == ""
+
+
+def test_errors_that_explain_nothing_do_not_replace_one_that_does() -> None:
+    trouble = Trouble(30.0)
+    trouble.note(KafkaError(KafkaError._AUTHENTICATION, "the password is wrong"))
+
+    trouble.note(KafkaError(KafkaError._ALL_BROKERS_DOWN, "all are down"))
+    trouble.note(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED, "no right on the group"))
+
+    assert "the password is wrong; check" in trouble.text()
+    assert trouble.text("it failed: the password is wrong") == ""
 
 
 def test_a_confirmation_while_the_message_of_an_error_is_worded_does_not_disturb_it() -> None:
@@ -103,6 +114,26 @@ def test_a_reader_without_the_right_to_read_says_so(nodes: KafkaNodes) -> None:
     appended(log, b"a")
     nodes.fail(FETCH, *[KafkaError.TOPIC_AUTHORIZATION_FAILED] * 1_000)
 
-    assert other.tail.read(0) == []
+    with pytest.raises(EngineRefused, match="authorization failed: the user of the journal has no right Read"):
+        other.tail.read(0)
 
-    assert "Topic authorization failed" in str(other.away("no message at 0"))
+
+def test_a_reader_reads_on_once_it_has_the_right_again(nodes: KafkaNodes) -> None:
+    log, other = nodes.log(10.0), nodes.log(20.0)
+    appended(log, b"a")
+    nodes.fail(FETCH, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    with pytest.raises(EngineRefused):
+        other.tail.read(0)
+
+    assert [found.value for found in other.tail.read(0)] == [b"a"]
+
+
+def test_a_writer_without_the_right_to_write_says_so(nodes: KafkaNodes) -> None:
+    log = nodes.log(10.0)
+    nodes.fail(PRODUCE, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+
+    error, _ = appended(log, b"a")
+
+    assert error is not None
+    assert "the user of the journal has no right Write on the topic" in error
+    assert isinstance(log.away(error), EngineRefused)
