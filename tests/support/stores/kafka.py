@@ -2,6 +2,9 @@
 
 Clients connect to the addresses that the nodes advertise. A *way* is a separate listener on each node that advertises
 the address of a proxy: a client of one way can be cut off from all nodes, and the clients of the other ways are not.
+
+A cluster with users has one more listener, which demands a login, and access control lists. Clients of the plain one
+may do everything.
 """
 
 from __future__ import annotations
@@ -37,6 +40,17 @@ rootLogger.appenderRef.out.ref = out
 """
 
 
+ACCESS: Final = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+    "listener.name.login.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+    "listener.name.login.scram-sha-256.sasl.jaas.config": (
+        "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+    ),
+}
+"""Settings of a node that demands a login, beside the users of PLAIN."""
+
+
 class Listener:
     """Listener of a node behind a proxy."""
 
@@ -51,9 +65,11 @@ class KafkaNode(StoreServer):
     good: Mapping[str, str] = {}
     wrong: Mapping[str, str] = {}
 
-    def __init__(self, folder: Path, node: int, ways: int = 0) -> None:
+    def __init__(self, folder: Path, node: int, ways: int = 0, users: Mapping[str, str] | None = None) -> None:
         super().__init__(folder)
         self.node: Final = node
+        self.users: Final = users
+        self.login_port: Final = free_port()
         self.ways: Final = [Listener() for _ in range(ways)]
         self.controller_port: Final = free_port()
 
@@ -65,6 +81,14 @@ class KafkaNode(StoreServer):
         listeners = [f"{name}://127.0.0.1:{way.port}" for name, way in ways.items()]
         advertised = [f"{name}://{way.proxy.endpoint}" for name, way in ways.items()]
         protocols = [f"{name}:PLAINTEXT" for name in ("PLAINTEXT", "CONTROLLER", *ways)]
+        access: dict[str, str] = {}
+        if self.users is not None:
+            login = f"LOGIN://127.0.0.1:{self.login_port}"
+            listeners, advertised = [*listeners, login], [*advertised, login]
+            protocols.append("LOGIN:SASL_PLAINTEXT")
+            users = " ".join(f'user_{name}="{password}"' for name, password in self.users.items())
+            plain_login = f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};"
+            access = {**ACCESS, "listener.name.login.plain.sasl.jaas.config": plain_login}
         settings = {
             "node.id": self.node,
             "process.roles": "broker,controller",
@@ -81,6 +105,7 @@ class KafkaNode(StoreServer):
             "log.cleaner.enable": "false",
             "num.network.threads": 2,
             "num.io.threads": 4,
+            **access,
         }
         self._settings.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         self._logging.write_text(LOGGING)
@@ -117,11 +142,14 @@ class KafkaNode(StoreServer):
 class KafkaCluster:
     """Three nodes."""
 
-    def __init__(self, folder: Path, ways: int = 0) -> None:
-        """Create the folders of the nodes below ``folder``; ``ways`` are those that clients can be cut off on."""
+    def __init__(self, folder: Path, ways: int = 0, users: Mapping[str, str] | None = None) -> None:
+        """Create the folders of the nodes below ``folder``.
+
+        ``ways`` are those that clients can be cut off on, ``users`` the passwords of those that may log in with PLAIN.
+        """
         self.folder: Final = folder
         self.nodes: Final = [
-            KafkaNode(_created(folder / f"node-{number}"), number, ways) for number in range(1, NODES + 1)
+            KafkaNode(_created(folder / f"node-{number}"), number, ways, users) for number in range(1, NODES + 1)
         ]
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         for node in self.nodes:
@@ -143,6 +171,11 @@ class KafkaCluster:
         """Addresses of the nodes, for clients that are not cut off."""
         return ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
 
+    @property
+    def login_servers(self) -> str:
+        """Addresses of the nodes for clients that log in."""
+        return ",".join(f"127.0.0.1:{node.login_port}" for node in self.nodes)
+
     def way(self, number: int, topic: str) -> tuple[str, ProxyGroup]:
         """Return the address of a topic for the clients of a way, and the proxies on it."""
         proxies = ProxyGroup([node.ways[number].proxy for node in self.nodes])
@@ -150,22 +183,23 @@ class KafkaCluster:
 
     def create_topic(self, name: str, partitions: int, replicas: int, settings: dict[str, str]) -> None:
         """Create a topic; returns when its partitions have leaders."""
-        admin = self._admin()
+        admin = self.admin()
         admin.create_topics([NewTopic(name, partitions, replicas, config=settings)])[name].result(START_S)
         until(lambda: len(admin.list_topics(name, timeout=START_S).topics[name].partitions) == partitions)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic; returns when no node knows it."""
-        admin = self._admin()
+        admin = self.admin()
         admin.delete_topics([name])[name].result(START_S)
         until(lambda: name not in admin.list_topics(timeout=START_S).topics)
 
     def leader(self, name: str) -> KafkaNode:
         """Return the leader of a topic of one partition."""
-        leader = self._admin().list_topics(name, timeout=START_S).topics[name].partitions[0].leader
+        leader = self.admin().list_topics(name, timeout=START_S).topics[name].partitions[0].leader
         return next(node for node in self.nodes if node.node == leader)
 
-    def _admin(self) -> AdminClient:
+    def admin(self) -> AdminClient:
+        """Return a client that may do everything."""
         return AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
 
     def close(self) -> None:
