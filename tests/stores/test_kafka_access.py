@@ -255,3 +255,34 @@ def test_an_owner_whose_user_loses_a_right_confirms_nothing_until_it_is_back(
 
     assert "has no right Write on the topic" in said
     assert [record.value for record in found if isinstance(record, ReplayedRecord)] == values
+
+
+def test_an_engine_whose_login_is_withdrawn_says_so_and_works_again_once_it_is_back(
+    cluster: KafkaCluster, topic: str, tmp_path: Path
+) -> None:
+    add_scram_user(cluster, "renewed-user", PASSWORD)
+    grant(cluster, "renewed-user", topic, RIGHTS)
+    login = login_file(tmp_path / "login", "renewed-user", PASSWORD, "SCRAM-SHA-256")
+    engine, other = open_engine(address(cluster, topic, login)), open_engine(cluster.url(topic))
+    assert engine.create(0, [b"first"])
+
+    add_scram_user(cluster, "renewed-user", "another-password")
+    for node in cluster.nodes:  # Kafka checks the login of a connection that is made
+        node.kill()
+        node.start()
+    with pytest.raises(EngineRefused, match="Kafka refuses the login: ") as refused:
+        engine.create(1, [b"second"])
+    add_scram_user(cluster, "renewed-user", PASSWORD)
+    until(lambda: answers(engine), timeout_s=60.0)
+
+    assert PASSWORD not in str(refused.value)
+    assert other.read(0) == b"first"
+    assert other.read(2) == b"third"
+
+
+def answers(engine: Engine) -> bool:
+    """Return whether an engine takes a record, or has taken it before."""
+    try:
+        return engine.create(2, [b"third"]) or engine.read(2) == b"third"
+    except EngineAway:
+        return False

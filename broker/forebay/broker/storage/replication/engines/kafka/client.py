@@ -60,6 +60,8 @@ _LEADER_CHANGES: Final = frozenset(
 """Also of a topic that was created just now."""
 _UNSUITABLE: Final = frozenset({KafkaError.POLICY_VIOLATION, KafkaError.UNSUPPORTED_VERSION})
 _GONE: Final = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET})
+_READ: Final = _GONE | {KafkaError._PARTITION_EOF}
+"""Answers of a read without a message."""
 
 
 class Cursor:
@@ -224,7 +226,7 @@ class TopicLog:
             what = "records cannot be deleted"
             if error.args[0].code() in _UNSUITABLE:
                 raise EngineUnsuitable(f"journal {self._address}: {what}: {reason_of(error)}") from error
-            raise failure_of(f"{self._address}: {what}", error, right="Delete on the topic") from error
+            raise self._failed(error, "Delete on the topic", f"{what}: ") from error
 
     def check_rights(self) -> None:
         """Read the end, and delete nothing: both need a right that may be missing.
@@ -242,7 +244,7 @@ class TopicLog:
                 error = found.error() if found is not None else None
                 if error is not None and is_refusal(error):
                     raise failure_of(f"{self._address}: the topic cannot be read", KafkaException(error), right=READ)
-                if found is not None and (error is None or error.code() == KafkaError._PARTITION_EOF):
+                if found is not None and (error is None or error.code() in _READ):
                     return
                 if error is not None:
                     self._trouble.note(error)
@@ -250,11 +252,11 @@ class TopicLog:
             reader.close()
         raise self.away("no answer of a read")
 
-    def _failed(self, error: KafkaException, right: str) -> EngineAway:
+    def _failed(self, error: KafkaException, right: str, what: str = "") -> EngineAway:
         """Return the error of a request that was refused, or has failed; ``right`` is what it needs."""
         if is_refusal(error.args[0]):
-            return failure_of(str(self._address), error, right=right)
-        return self.away(reason_of(error))
+            return EngineRefused(f"{self._address}: {what}{reason_of(error, right=right)}")
+        return self.away(f"{what}{reason_of(error)}")
 
     def away(self, what: str) -> EngineAway:
         """See ``Log.away``."""
