@@ -5,9 +5,11 @@ from __future__ import annotations
 import secrets
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from threading import Event
 
+import psutil
 import pytest
 
 from forebay.broker.storage.replication.engine import Engine, EngineAway, EngineRefused
@@ -152,6 +154,18 @@ def test_settings_of_a_login_for_nodes_that_have_none_are_refused(
         open_engine(f"kafka://{cluster.servers}/{topic}?config={plain_login(tmp_path)}")
 
     assert PASSWORD not in str(refused.value)
+
+
+def test_attempts_that_are_refused_leave_no_thread_behind(cluster: KafkaCluster, topic: str, tmp_path: Path) -> None:
+    login = login_file(tmp_path / "login", PLAIN_USER, "not-the-password")
+    process = psutil.Process()
+    before = process.num_threads()
+
+    for _ in range(2):
+        with suppress(EngineRefused):
+            open_engine(address(cluster, topic, login))
+
+    until(lambda: process.num_threads() <= before)
 
 
 def test_a_broker_without_any_right_says_so_and_starts_once_it_has_them(

@@ -157,7 +157,7 @@ class TopicLog:
                 f"journal {address}: its config is refused by Kafka's client ({code}); its settings are: {names}"
             ) from None
         self._renews: Final = threading.Lock()
-        weakref.finalize(self, _close, self._senders, (self._tail, self._reader, self._asker))
+        self._end: Final = weakref.finalize(self, _close, self._senders, (self._tail, self._reader, self._asker))
 
     @property
     def tail(self) -> Cursor:
@@ -227,6 +227,10 @@ class TopicLog:
             if error.args[0].code() in _UNSUITABLE:
                 raise EngineUnsuitable(f"journal {self._address}: {what}: {reason_of(error)}") from error
             raise self._failed(error, "Delete on the topic", f"{what}: ") from error
+
+    def close(self) -> None:
+        """End the connections and threads."""
+        self._end()
 
     def check_rights(self) -> None:
         """Read the end, and delete nothing: both need a right that may be missing.

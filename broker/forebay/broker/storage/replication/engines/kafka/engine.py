@@ -39,8 +39,12 @@ class KafkaEngine:
         """
         self.address: Final = str(address)
         log = TopicLog(address, TIMEOUT_S)
-        topic = open_topic(address, log.admin, log.away, creates=creates, timeout_s=TIMEOUT_S)
-        log.check_rights()
+        try:
+            topic = open_topic(address, log.admin, log.away, creates=creates, timeout_s=TIMEOUT_S)
+            log.check_rights()
+        except BaseException:
+            log.close()  # the error may be kept, and what it refers to
+            raise
         self.durability: Final = topic.durability
         self.races: Final = PROBE_RACES
         self._store: Final = TopicStore(log, self.address, topic.message_bytes)

@@ -119,9 +119,10 @@ def _looked_up(
             return admin.list_topics(address.topic, timeout=LOOK_S).topics[address.topic]
         except KafkaException as error:
             admin.poll(TELLS_S)
-            failure, now = away(reason_of(error)), time.monotonic()
-            if isinstance(failure, EngineRefused) or now - began < LOOK_S or now > ends_at:
-                raise failure from error
+            now = time.monotonic()
+            is_last = now - began < LOOK_S or now > ends_at
+            if is_last or isinstance(away(reason_of(error)), EngineRefused):
+                raise away(reason_of(error)) from error
 
 
 def _create(address: KafkaAddress, admin: AdminClient, timeout_s: float) -> None:
