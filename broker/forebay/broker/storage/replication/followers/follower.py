@@ -99,7 +99,6 @@ class Follower:
             return self._follow(stop)
         finally:
             self._upkeep.close()
-            self._reader.close()
 
     def _follow(self, stop: threading.Event) -> Owner | None:
         while not stop.is_set():
