@@ -1,7 +1,7 @@
 """Delivery into PostgreSQL beside psycopg's COPY of the same rows into a table of the same form, in one transaction.
 
 This process is the deliverer. COPY has its rows as finished tuples, so the ratio is the cost of reading, decoding,
-positions and acks.
+positions and acks. Rows with a schema are written to the columns of a table, as JSON objects are.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from threading import Event, Lock, Thread
 from typing import Any, Final
 
 import psycopg
+import pyarrow as pa
 from psycopg import sql
 
-from forebay.client import Client
+from forebay.client import Client, arrow
 from forebay.deliver import Batch, BatchLimits, Delivered, Deliverer, Outcome, TargetContext
 from forebay.deliver.targets import registry
 from forebay.deliver.targets.target import Target
@@ -34,13 +35,16 @@ WAIT_S: Final = 120.0
 BAR: Final = 0.8
 JSON_COLUMNS: Final = ("id", "price", "sensor", "unit", "note")
 RECORD_COLUMNS: Final = ("incarnation", "partition", "record_offset", "event_time", "key", "value", "headers")
+OF_FIELDS: Final = "CREATE TABLE {table} (id bigint PRIMARY KEY, price numeric, sensor text, unit text, note text)"
 CREATE: Final = {
-    "json": "CREATE TABLE {table} (id bigint PRIMARY KEY, price numeric, sensor text, unit text, note text)",
+    "json": OF_FIELDS,
+    "schema": OF_FIELDS,
     "record": (
         "CREATE TABLE {table} (incarnation text, partition int, record_offset bigint, event_time timestamptz,"
         " key bytea, value bytea, headers jsonb, PRIMARY KEY (incarnation, partition, record_offset))"
     ),
 }
+TITLES: Final = {"json": "rows=json", "schema": "rows=json of a schema", "record": "rows=record"}
 
 
 class Counted:
@@ -77,18 +81,19 @@ def measure(
     with _server(folder) as server:
         for number in range(rounds):
             for form in CREATE:
-                say(f"PostgreSQL, rows={form}, round {number + 1} of {rounds}")
+                say(f"PostgreSQL, {TITLES[form]}, round {number + 1} of {rounds}")
                 for ours in (True, False) if number % 2 else (False, True):
                     measured = _deliver if ours else _copy
                     found[form, ours].append(
                         measured(folder / f"{form}-{number}", server, form, QUICK_PAGES if quick else PAGES)
                     )
     for form in CREATE:
-        rows.append(row_of(f"COPY by psycopg, rows={form}", found[form, False]))
-        rows.append(row_of(f"deliver to PostgreSQL, rows={form}", found[form, True], partitions=PARTITIONS))
+        title = TITLES[form]
+        rows.append(row_of(f"COPY by psycopg, {title}", found[form, False]))
+        rows.append(row_of(f"deliver to PostgreSQL, {title}", found[form, True], partitions=PARTITIONS))
         pairs = zip(found[form, True], found[form, False], strict=True)
         ratio = median(delivered.records_per_s / copied.records_per_s for delivered, copied in pairs)
-        bars.append(Bar(f"deliver to PostgreSQL / COPY, rows={form}", ratio, BAR))
+        bars.append(Bar(f"deliver to PostgreSQL / COPY, {title}", ratio, BAR))
 
 
 @contextmanager
@@ -128,7 +133,7 @@ def _create(server: PostgresqlServer, form: str) -> None:
 
 def _rows(form: str, page: int) -> list[Sequence[Any]]:
     found = _objects(page * PAGE_RECORDS)
-    if form == "json":
+    if form != "record":
         return [tuple(one.values()) for one in found]
     place = f"{page % PARTITIONS:032}"
     return [(place, page % PARTITIONS, one["id"], None, None, json.dumps(one).encode(), None) for one in found]
@@ -141,7 +146,7 @@ def _bytes(pages: int) -> int:
 def _copy(folder: Path, server: PostgresqlServer, form: str, pages: int) -> Sample:
     _create(server, form)
     given = [_rows(form, page) for page in range(pages)]
-    columns = JSON_COLUMNS if form == "json" else RECORD_COLUMNS
+    columns = RECORD_COLUMNS if form == "record" else JSON_COLUMNS
     names = sql.SQL(", ").join(map(sql.Identifier, columns))
     statement = sql.SQL("COPY readings ({names}) FROM STDIN").format(names=names)
     with _connect(server) as connection:
@@ -154,6 +159,19 @@ def _copy(folder: Path, server: PostgresqlServer, form: str, pages: int) -> Samp
     return Sample(pages * PAGE_RECORDS, _bytes(pages), seconds)
 
 
+def _publish(client: Client, form: str, pages: int) -> None:
+    with client.publisher("readings") as publisher:
+        version = 0
+        for page in range(pages):
+            objects = _objects(page * PAGE_RECORDS)
+            if form == "schema":
+                rows = pa.RecordBatch.from_pylist(objects)
+                version = version or client.schemas.register("readings", arrow.encode_schema(rows.schema), previous=0)
+                publisher.send_page(arrow.page(rows, version), partition=page % PARTITIONS)
+            else:
+                publisher.send_many([json.dumps(one).encode() for one in objects], partition=page % PARTITIONS)
+
+
 def _deliver(folder: Path, server: PostgresqlServer, form: str, pages: int) -> Sample:
     _create(server, form)
     records = pages * PAGE_RECORDS
@@ -161,14 +179,12 @@ def _deliver(folder: Path, server: PostgresqlServer, form: str, pages: int) -> S
     secret = folder.with_suffix(".secret")
     secret.write_text(f"PGUSER=billing\nPGPASSWORD={PASSWORD}\n", encoding="utf-8")
     secret.chmod(0o600)
-    options = {"url": url, "table": "readings", "rows": form, "credentials_file": str(secret)}
+    rows = "record" if form == "record" else "json"
+    options = {"url": url, "table": "readings", "rows": rows, "credentials_file": str(secret)}
     target = Counted(registry.create("postgresql", options), records)
     with broker(folder, folder.with_suffix(".log")) as (_, endpoint), Client(endpoint) as client:
         client.sinks.create("readings", partitions=PARTITIONS, max_total_bytes=1 << 40)
-        with client.publisher("readings") as publisher:
-            for page in range(pages):
-                values = [json.dumps(one).encode() for one in _objects(page * PAGE_RECORDS)]
-                publisher.send_many(values, partition=page % PARTITIONS)
+        _publish(client, form, pages)
         deliverer = Deliverer(client, "readings", target)
         thread = Thread(target=deliverer.run, name="deliver")
         begun = time.perf_counter()

@@ -222,6 +222,7 @@ RULES: Final[dict[str, Rule]] = {
     ),
     "forebay.deliver": Rule(
         frozenset({"forebay.client", "forebay.credentials", "forebay.packaging", "forebay.postgresql", "forebay.text"}),
+        lazily=frozenset({"forebay.arrow"}),
         third_party=ANY,
         never=WIRE | {"pyspark", "rocksdict"},
     ),

@@ -20,7 +20,11 @@ def stored_page(rows: pa.RecordBatch, first: int = 0, version: int = 1) -> Store
     return StoredPage(3, first, rows.num_rows, Encoding.ARROW, body, (), first, last, lambda _: schema)
 
 
+def run_of(page: StoredPage) -> DeliveredRun:
+    """Return the records of a page."""
+    return DeliveredRun(InFlight(partition=3, incarnation="i", pages=(page,)), page, decode_columns(page))
+
+
 def rows_batch(*pages: StoredPage) -> Batch:
     """Return the records of consecutive pages as a batch."""
-    in_flight = InFlight(partition=3, incarnation="i", pages=pages)
-    return Batch("orders", "i", 3, BatchRecords([DeliveredRun(in_flight, one, decode_columns(one)) for one in pages]))
+    return Batch("orders", "i", 3, BatchRecords(list(map(run_of, pages))))

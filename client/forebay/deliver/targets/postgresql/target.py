@@ -33,8 +33,8 @@ from forebay.deliver.outcome import Delivered, Outcome, Reject, Retry
 from forebay.deliver.targets.client_span import client_span, failed
 from forebay.deliver.targets.options import described
 from forebay.deliver.targets.postgresql.check import problems, read
-from forebay.deliver.targets.postgresql.json_rows import json_rows
 from forebay.deliver.targets.postgresql.rows import FieldUnknown, RowInvalid, Rows, record_rows, remaining
+from forebay.deliver.targets.postgresql.schema_rows import field_rows
 from forebay.deliver.targets.postgresql.settings import (
     DESCRIPTION,
     TARGET,
@@ -259,9 +259,9 @@ class PostgresqlTarget:
         table = self._table  # another thread may forget it meanwhile
         if table is not None:
             with suppress(FieldUnknown):  # a column may have been added
-                return list(json_rows(batch, table, UnknownFields.REJECT))
+                return list(field_rows(batch, table, UnknownFields.REJECT))
         table = self._table = self._read_table(connection)
-        return list(json_rows(batch, table, settings.unknown_fields))
+        return list(field_rows(batch, table, settings.unknown_fields))
 
     def _read_table(self, connection: TimedConnection) -> Table:
         """Return the columns of the table. Raises `_ColumnMissing`."""
