@@ -33,9 +33,12 @@ class DeliveryQueue:
 
     @property
     def due_at_s(self) -> float:
-        """Time from which the next batch does not wait for further deliveries, whether it is full or not."""
+        """Time from which the next batch does not wait for further deliveries, whether it is full or not.
+
+        Redelivered records do not wait: after a failure the broker sends no more before they are settled.
+        """
         first, came_at_s = self._queue[0]
-        return came_at_s + (self._limits_of(first).wait_s or 0.0)
+        return came_at_s + (0.0 if first.resend else self._limits_of(first).wait_s or 0.0)
 
     def append(self, delivery: SourceDelivery, now_s: float) -> None:
         """Add a delivery."""

@@ -33,6 +33,8 @@ class JoinedDelivery:
         self.resend: Final = first.resend
         self.first_offset: Final = first.first_offset
         self.last_offset: Final = parts[-1].last_offset
+        self._dead_lettered: Final[dict[tuple[int, int], Sequence[SettledRange]]] = {}
+        """Results for offsets whose answers have come: a repeated call asks for the others only."""
 
     @property
     def stored_bytes(self) -> int:
@@ -90,11 +92,15 @@ class JoinedDelivery:
         Raises ``DeadlineExceeded`` if there is no answer in time; the same call then waits for the same answer.
         """
         last = offset if last is None else last
-        return [
-            result
-            for part, begin, end in self._parts(offset, last)
-            for result in part.dead_letter(reason, offset=begin, last=end, wait=wait) or ()
-        ]
+        results: list[SettledRange] = []
+        for part, begin, end in self._parts(offset, last):
+            found = self._dead_lettered.get((begin, end))
+            if found is None:
+                found = part.dead_letter(reason, offset=begin, last=end, wait=wait) or ()
+                if wait:
+                    self._dead_lettered[begin, end] = found
+            results += found
+        return results
 
     def _parts(self, first: int | None, last: int | None) -> Iterator[tuple[SourceDelivery, int, int]]:
         """Yield the deliveries that have some of the offsets, with these."""

@@ -89,3 +89,9 @@ def test_a_batch_is_due_after_the_wait_of_its_first_delivery() -> None:
     assert queue.due_at_s == 5.0
     queue.take()
     assert queue.due_at_s == 7.0
+
+
+def test_a_redelivered_batch_does_not_wait_for_records_that_the_broker_holds_back() -> None:
+    queue = queue_of(MemoryDelivery(records(2), resend=True), limits=BatchLimits(10, wait_s=5.0))
+
+    assert queue.due_at_s == 0.0

@@ -70,6 +70,21 @@ def test_dead_letters_go_to_each_part_and_a_late_answer_is_waited_for_again() ->
     assert [offset for offset, _ in made[2].dead] == [11]
 
 
+def test_an_answered_dead_letter_is_not_sent_again_where_that_of_the_next_part_is_late() -> None:
+    made = parts()
+    is_late = [True]
+    made[1].confirms = lambda: not is_late[0]
+    joined = JoinedDelivery(made)
+    with pytest.raises(DeadlineExceeded):
+        joined.dead_letter("bad", offset=3, last=5, wait=True)
+    is_late[0] = False
+    made[0].takes_dead_letters = False  # it has no unanswered record any more
+
+    results = joined.dead_letter("bad", offset=3, last=5, wait=True)
+
+    assert [result.outcome for result in results] == ["OK", "OK"]
+
+
 def test_all_parts_are_extended() -> None:
     made = parts()
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 from base64 import b64decode
 from collections.abc import Collection
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from forebay.client.values.records import Encoding, StoredPage
 from forebay.client.values.schemas import Schema
 from forebay.deliver.targets.postgresql.table import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 NO_FIELDS: Final[frozenset[str]] = frozenset()
 
@@ -31,12 +34,19 @@ def with_bytes(found: dict[str, Any], fields: Collection[str]) -> dict[str, Any]
     return found | {name: rf"\x{b64decode(found[name]).hex()}" for name in fields if found[name] is not None}
 
 
+def is_binary(kind: pa.DataType) -> bool:
+    """Return True for a type of bytes."""
+    import pyarrow as pa  # noqa: PLC0415 - an optional extra
+
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
+
+
 @lru_cache(64)
 def _binary_fields(schema: Schema) -> frozenset[str]:
     import pyarrow as pa  # noqa: PLC0415 - an optional extra
 
     from forebay.client import arrow  # noqa: PLC0415 - an optional extra
 
-    kinds = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
-    fields = arrow.arrow_schema(schema)
-    return frozenset(field.name for field in fields if any(is_kind(field.type) for is_kind in kinds))
+    kinds = {field.name: field.type for field in arrow.arrow_schema(schema)}  # of two with one name JSON has the last
+    plain = {name: kind.value_type if pa.types.is_dictionary(kind) else kind for name, kind in kinds.items()}
+    return frozenset(name for name, kind in plain.items() if is_binary(kind))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from forebay.client.values.records import Encoding, StoredPage
 from forebay.deliver.batches.batch import Batch
+from forebay.deliver.targets.postgresql.binary_fields import is_binary
 from forebay.deliver.targets.postgresql.json_rows import json_rows
 from forebay.deliver.targets.postgresql.rows import NULL, RowInvalid, Rows
 from forebay.deliver.targets.postgresql.settings import UnknownFields
@@ -61,10 +62,17 @@ def schema_rows(page: StoredPage, table: Table, unknown: UnknownFields) -> Rows 
     columns = table.columns_of(names, unknown)
     if any(_is_nested(rows.schema.field(name).type) and not table.takes_json(name) for name in columns):
         return None  # their text has the spaces of JSON
-    for name in columns:
-        if not table.takes_null(name) and rows.column(name).null_count:
+    found = [_decoded(rows.column(name)) for name in columns]
+    for name, values in zip(columns, found, strict=True):
+        if not table.takes_null(name) and values.null_count:
             raise RowInvalid(f"the field {name[:60]!r} of the key is null")
-    return Rows(columns, _lines([_cells(rows.column(name), table, name) for name in columns]))
+    return Rows(columns, _lines([_cells(values, table, name) for name, values in zip(columns, found, strict=True)]))
+
+
+def _decoded(values: pa.Array) -> pa.Array:
+    import pyarrow as pa  # noqa: PLC0415 - an optional extra
+
+    return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
 
 
 def _lines(cells: Sequence[pa.Array]) -> bytes:
@@ -83,14 +91,12 @@ def _cells(values: pa.Array, table: Table, name: str) -> pa.Array:
 
     from forebay.arrow.json_rows import is_quoted, json_text  # noqa: PLC0415 - an optional extra
 
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
     kind = values.type
     if table.takes_json(name):
         text = _escaped(json_text(values))
     elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
         text = _escaped(values.cast(pa.string()))
-    elif name in table.binary and _is_binary(kind):
+    elif name in table.binary and is_binary(kind):
         text = pa.array([rf"\\x{(value or b'').hex()}" for value in values.to_pylist()], pa.string())
     elif is_quoted(kind) or pa.types.is_floating(kind):
         text = pc.utf8_trim(json_text(values), characters='"')
@@ -109,12 +115,6 @@ def _escaped(text: pa.Array) -> pa.Array:
         if character.encode() in data:
             text = pc.replace_substring(text, character, escape)
     return text
-
-
-def _is_binary(kind: pa.DataType) -> bool:
-    import pyarrow as pa  # noqa: PLC0415 - an optional extra
-
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
 
 
 def _is_nested(kind: pa.DataType) -> bool:

@@ -40,11 +40,12 @@ def photos(batch: Batch) -> list[str | None]:
     return [row[at] for one, at in zip(found, place, strict=True) for row in rows_of(one)]
 
 
-@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.binary(2)])
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.binary(2), pa.dictionary(pa.int32(), pa.binary())])
 def test_bytes_of_every_type_are_bytes_of_a_column_of_bytes(kind: pa.DataType) -> None:
     page = stored_page(rows(b"\0\xff", kind=kind))
 
     assert binary_fields(page, TABLE) == {"photo"}
+    assert photos(rows_batch(page)) == ["\\x00ff"]
     assert binary_fields(page, Table({"id": "bigint", "photo": "text"})) == frozenset()
 
 
@@ -86,3 +87,13 @@ def test_a_batch_of_single_records_has_what_the_writer_gave() -> None:
     as_run = Batch("orders", "i", 3, BatchRecords([MemoryRun([MemoryRecord(0, value)])]))
 
     assert photos(single) == photos(as_run) == ["\\x00ff"]
+
+
+def test_of_two_fields_of_one_name_the_last_one_is_the_value() -> None:
+    both = pa.schema([("photo", pa.binary()), ("photo", pa.string())])
+    text_last = pa.RecordBatch.from_arrays([pa.array([b"\0"]), pa.array(["\\x01"])], schema=both)
+    reverse = pa.schema([both.field(1), both.field(0)])
+    bytes_last = pa.RecordBatch.from_arrays([pa.array(["\\x01"]), pa.array([b"\0"])], schema=reverse)
+
+    assert photos(rows_batch(stored_page(text_last))) == ["\\x01"]
+    assert photos(rows_batch(stored_page(bytes_last))) == ["\\x00"]

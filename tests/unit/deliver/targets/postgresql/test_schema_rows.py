@@ -117,6 +117,11 @@ def test_a_row_without_its_key_or_with_a_field_without_a_column_is_refused_as_an
         schema_rows(page, Table(TABLE.types, ("number",)), UnknownFields.REJECT)
     with pytest.raises(FieldUnknown, match="no column for 1 of the fields, such as 'name'"):
         schema_rows(page, Table({"number": "bigint"}), UnknownFields.REJECT)
+    coded = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int32()), pa.array(["a", None]))
+    with pytest.raises(RowInvalid, match="the field 'coded' of the key is null"):
+        schema_rows(
+            stored_page(pa.record_batch({"coded": coded})), Table(TABLE.types, ("coded",)), UnknownFields.REJECT
+        )
     found = schema_rows(page, Table({"number": "bigint"}), UnknownFields.IGNORE)
     assert found is not None
     assert rows_of(found) == [("1",), ("2",), (None,)]
