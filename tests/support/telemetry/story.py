@@ -80,12 +80,13 @@ def lived(
     source: Spans,
     *,
     broker: Mapping[str, str] = MappingProxyType({}),
+    unreachable: Callable[[], None] = lambda: None,
     settled: Callable[[], None] = lambda: None,
 ) -> Story:
     """Write a sampled record from Spark, deliver it after an outage and a kill, and then one that is not sampled.
 
-    All processes export to ``endpoint`` and have ended; ``broker`` are further variables of the broker. ``settled`` is
-    called when both records are, while the broker runs.
+    All processes export to ``endpoint`` and have ended; ``broker`` are further variables of the broker. ``unreachable``
+    is called in the outage, after the kill, and ``settled`` when both records are, while the broker runs.
     """
     (folder / "input").mkdir()
     (folder / "input" / "1.txt").write_text(ROW, encoding="utf-8")
@@ -109,6 +110,7 @@ def lived(
                 second.ready()
                 attempts = len(remote.requests)
                 until(lambda: len(remote.requests) >= attempts + 2, timeout_s=60)  # the outage outlasts the kill
+                unreachable()
                 with Client(listen) as client:
                     answers[0] = Answer(200)
                     _await_acked(client, 1)
