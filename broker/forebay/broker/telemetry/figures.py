@@ -40,6 +40,9 @@ class LaneFigure:
     Their age does not: they wait for a decision, and would hide which of the others are behind.
     """
 
+    grows: bool = False
+    """A value above 0 is a time that passes on between two measurements."""
+
 
 @dataclass(frozen=True, slots=True)
 class SinkFigure:
@@ -65,7 +68,7 @@ def _lag_figures(name: str, which: str, of: Callable[[Lag], PathLag], labels: tu
     age = Metric(f"{name}.age", GAUGE, "s", f"Age of the oldest record {which}", labels)
     yield LaneFigure(records, lambda lane: of(lane).records, sum)
     yield LaneFigure(size, lambda lane: of(lane).size, sum)
-    yield LaneFigure(age, lambda lane: of(lane).age_us / 1e6, max, folds_dead_letters=False)
+    yield LaneFigure(age, lambda lane: of(lane).age_us / 1e6, max, folds_dead_letters=False, grows=True)
 
 
 def _mode_figures(name: str, reader: str, labels: tuple[str, ...]) -> Iterator[LaneFigure]:

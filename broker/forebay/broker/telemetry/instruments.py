@@ -10,6 +10,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from opentelemetry import metrics, trace
@@ -53,15 +54,19 @@ class OpenTelemetryInstruments(Instruments):
         exports: bool = False,
         close: Callable[[], None] = lambda: None,
         metrics_url: str = "",
+        clock: Callable[[], float] = monotonic,
     ) -> None:
-        """``exports``: an exporter reads from the start; otherwise the lag is measured after the first read."""
+        """``exports``: an exporter reads from the start; otherwise the lag is measured after the first read.
+
+        ``clock`` is in seconds.
+        """
         self.wants_lag = exports
         self.metrics_url = metrics_url
         """URL of the endpoint for Prometheus, or empty."""
         self._tracer = tracer
         self._exports = exports
         self._close = close
-        self._gauges = Gauges(meter, on_asked=self._asked)
+        self._gauges = Gauges(meter, on_asked=self._asked, clock=clock)
         series = {labels: Series(*labels) for labels in {metric.labels for metric in EVENTS}}
         self._made = {metric: (_instrument(meter, metric), series[metric.labels]) for metric in EVENTS}
         """Instrument and series of each metric."""

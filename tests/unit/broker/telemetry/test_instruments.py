@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -59,9 +59,12 @@ def seen() -> Observed:
     return Observed()
 
 
-def told_to(seen: Observed, *, exports: bool = True) -> OpenTelemetryInstruments:
+def told_to(
+    seen: Observed, *, exports: bool = True, clock: Callable[[], float] = lambda: 0.0
+) -> OpenTelemetryInstruments:
     """The broker's instruments over these providers."""
-    return OpenTelemetryInstruments(seen.meters.get_meter("test"), seen.tracers.get_tracer("test"), exports=exports)
+    meter, tracer = seen.meters.get_meter("test"), seen.tracers.get_tracer("test")
+    return OpenTelemetryInstruments(meter, tracer, exports=exports, clock=clock)
 
 
 @asynccontextmanager
@@ -314,6 +317,18 @@ async def test_an_exporter_examines_no_more_lanes_than_it_has_series(seen: Obser
     assert age[-1].value == 3.0
     assert seen.points("forebay.reader.mode") == []
     assert [lanes.walks for lanes in subscriptions] == [0] * 4
+
+
+async def test_the_age_grows_between_two_measurements_where_a_record_waits(seen: Observed) -> None:
+    now = [100.0]
+    told = told_to(seen, clock=lambda: now[0])
+    told.measured("orders", "default", [Lag(0, 5, 50, 2_000_000, None), Lag(1, 0, 0, 0, None)], "flowing")
+    now[0] += 0.75
+
+    assert [point.value for point in seen.points("forebay.subscription.lag.age")] == [2.75, 0.0]
+    assert [point.value for point in seen.points("forebay.subscription.lag")] == [5, 0]
+    told.measured("orders", "default", [Lag(0, 5, 50, 1_000_000, None), Lag(1, 0, 0, 0, None)], "flowing")
+    assert [point.value for point in seen.points("forebay.subscription.lag.age")] == [1.0, 0.0]
 
 
 async def test_the_age_beyond_the_series_limit_is_that_of_what_waits_for_a_consumer(
