@@ -285,7 +285,7 @@ def test_without_dead_letters_a_rejected_record_stops_the_sink_and_continues_aft
         (stopped,) = wait_for(client, "orders", lambda one: one.state == "PAUSED")
         taken = received(server, rule)
         server.script = lambda _: Answer()
-        mended = len(server.requests)
+        failed = len(server.requests)
         client.sinks.resume("orders")
         (stats,) = wait_for(client, "orders", is_settled)
 
@@ -293,7 +293,7 @@ def test_without_dead_letters_a_rejected_record_stops_the_sink_and_continues_aft
     assert stopped.reason.startswith("REJECTED_BY_TARGET: partition 0, offset 37: HTTP 422 ")
     assert stopped.reason.endswith(f" from {server.url}")
     assert (stopped.watermark, stopped.pending) == (37, 23)
-    assert b"".join(request.body for request in server.requests[mended:]).split() == values[37:]
+    assert b"".join(request.body for request in server.requests[failed:]).split() == values[37:]
     assert stats.acked == 60
 
 

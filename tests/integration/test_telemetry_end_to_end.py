@@ -170,8 +170,8 @@ def assert_broker_measured(receiver: Receiver, spans: list[Span]) -> None:
     assert (settled.value, settled.unit, settled.kind) == (3, "{record}", "sum")
     residence = one(measured["forebay.residence.duration"], sink="orders")
     assert (residence.value, residence.unit, residence.kind) == (1, "s", "histogram")
-    told = repr([receiver.metrics(f"forebay-{name}") for name in ("broker", "publish", "deliver")])
-    assert SECRET not in told + repr(spans)
+    exported = repr([receiver.metrics(f"forebay-{name}") for name in ("broker", "publish", "deliver")])
+    assert SECRET not in exported + repr(spans)
 
 
 def assert_first_broker_measured(measured: dict[str, list[Point]]) -> None:

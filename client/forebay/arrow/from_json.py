@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from forebay.arrow.dates import day_of, instant_of
 from forebay.arrow.expansion import RowsUnreadable
+from forebay.arrow.kinds import is_bytes, is_list, is_text
 
 Match: TypeAlias = Callable[[Sequence[str], Sequence[str]], dict[str, str]]
 """Match of wanted names with given ones."""
@@ -58,7 +59,7 @@ def _renamed(value: Any, kind: pa.DataType, match: Match) -> Any:
         }
     if pa.types.is_map(kind):
         return {key: _renamed(item, kind.item_type, match) for key, item in value.items()}
-    if _is_list(kind):
+    if is_list(kind):
         return [_renamed(item, kind.value_type, match) for item in _items(value)]
     return value
 
@@ -71,7 +72,7 @@ def _value(value: Any, kind: pa.DataType) -> Any:
         return {field.name: _value(value.get(field.name), field.type) for field in kind}
     if pa.types.is_map(kind):
         return [(_key(key, kind.key_type), _value(item, kind.item_type)) for key, item in value.items()]
-    if _is_list(kind):
+    if is_list(kind):
         return [_value(item, kind.value_type) for item in _items(value)]
     if pa.types.is_date(kind):
         return _day(value, kind)
@@ -120,28 +121,16 @@ def _bytes(text: str) -> bytes:
     return base64.b64decode(text, validate=True)
 
 
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
-
-
 _WRITTEN_AS_TEXT: Final[tuple[Callable[[pa.DataType], bool], ...]] = (
-    _is_text,
-    _is_bytes,
+    is_text,
+    is_bytes,
     pa.types.is_date,
     pa.types.is_timestamp,
     pa.types.is_time,
     pa.types.is_duration,
 )
 _CONVERT: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], Any]], ...]] = (
-    (_is_bytes, _bytes),
+    (is_bytes, _bytes),
     (pa.types.is_integer, operator.index),
     (pa.types.is_floating, float),
     (pa.types.is_decimal, Decimal),

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from forebay.arrow.expansion import RowsUnreadable
 from forebay.arrow.json_rows import NULL, is_quoted, json_text
+from forebay.arrow.kinds import is_bytes, is_list, is_text
 
 _UTF8_BYTES_MAX: Final = 4
 
@@ -77,11 +78,11 @@ class _Text:
             self.members((field.name, scalar[place]) for place, field in enumerate(kind))
         elif pa.types.is_map(kind):
             self._map(scalar)
-        elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        elif is_list(kind):
             self._list(scalar.values)
-        elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        elif is_text(kind):
             self._string(self._bytes(scalar, self._left * _UTF8_BYTES_MAX + _UTF8_BYTES_MAX).decode(errors="ignore"))
-        elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        elif is_bytes(kind):
             self.put(f'"{base64.b64encode(self._bytes(scalar, self._left // 4 * 3 + 6)).decode()}"')
         else:
             self.put(json_text(pa.repeat(scalar, 1))[0].as_py())

@@ -31,6 +31,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from forebay.arrow.dates import date_text, timestamp_text
+from forebay.arrow.kinds import is_bytes, is_list, is_text
 
 NULL: Final = "null"
 _MICROSECONDS: Final = 1_000_000
@@ -75,9 +76,9 @@ def _text_of(kind: pa.DataType, array: pa.Array) -> pa.Array:
         return array.cast(pa.string())
     if pa.types.is_floating(kind):
         return _number(array)
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    if is_text(kind):
         return _escaped(array.cast(pa.string()))
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+    if is_bytes(kind):
         return _quoted(_base64(array))
     if pa.types.is_date(kind):
         return _quoted(date_text(array))
@@ -91,7 +92,7 @@ def _text_of(kind: pa.DataType, array: pa.Array) -> pa.Array:
         return _object([field.name for field in kind], array.flatten(), length=len(array))
     if pa.types.is_map(kind):
         return _map(kind, array)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+    if is_list(kind):
         return _enclosed("[", _joined(array, json_text(array.flatten())), "]")
     raise NoJsonForm(f"no JSON form is defined for the Arrow type {kind}")
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from forebay.arrow.json_rows import text_bytes
+from forebay.arrow.kinds import is_bytes, is_list, is_text
 
 _INTEGER: Final = {8: 4, 16: 6, 32: 11, 64: 20}
 """Characters of an integer, by its bits."""
@@ -38,13 +39,13 @@ def json_bytes(array: pa.Array) -> int:
         keys, values = entries.flatten().flatten()
         twice = 2 if pa.types.is_nested(kind.key_type) else 1  # its text is escaped once more
         return size + twice * json_bytes(keys) + json_bytes(values)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+    if is_list(kind):
         return size + json_bytes(array.flatten())
     if pa.types.is_dictionary(kind):
         return size + _taken_bytes(array)
-    if any(is_kind(kind) for is_kind in _TEXTS):
+    if is_text(kind):
         return size + _total(array) + _escapes(array)
-    if any(is_kind(kind) for is_kind in _BINARIES):
+    if is_bytes(kind):
         given, becomes = _BASE64
         return size + _total(array) * becomes // given + becomes * len(array)
     return size + _fixed(kind) * len(array)
@@ -64,10 +65,6 @@ def _fixed(kind: pa.DataType) -> int:
     return _DECIMAL if pa.types.is_decimal(kind) else _VALUE
 
 
-_TEXTS: Final = (pa.types.is_string, pa.types.is_large_string)
-_BINARIES: Final = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary)
-
-
 def _total(array: pa.Array) -> int:
     return int(pc.sum(pc.binary_length(array)).as_py() or 0)
 
@@ -83,7 +80,7 @@ def _escapes(array: pa.Array) -> int:
 def _taken_bytes(array: pa.DictionaryArray) -> int:
     """Return the bytes of a dictionary column, without decoding it."""
     values = array.dictionary
-    if not any(is_kind(array.type.value_type) for is_kind in (*_TEXTS, *_BINARIES)):
+    if not (is_text(array.type.value_type) or is_bytes(array.type.value_type)):
         longest = max((json_bytes(values.slice(place, 1)) for place in range(len(values))), default=0)
         return int(longest * len(array))
     sizes = pa.array([json_bytes(values.slice(place, 1)) for place in range(len(values))], pa.int64())

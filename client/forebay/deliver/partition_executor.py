@@ -68,8 +68,9 @@ class PartitionExecutor:
                 return
             queue = self._waiting.setdefault(delivery.partition, DeliveryQueue(self._limits_of))
             queue.append(delivery, self._clock())
+            was_crowded = self._is_crowded()
             self._count(delivery, 1)
-            if self._is_crowded():
+            if self._is_crowded() and not was_crowded:  # afterwards each partition starts by itself
                 for partition in list(self._waiting):
                     self._start(partition)
             else:

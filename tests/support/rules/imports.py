@@ -222,10 +222,15 @@ RULES: Final[dict[str, Rule]] = {
     ),
     "forebay.deliver": Rule(
         frozenset({"forebay.client", "forebay.credentials", "forebay.packaging", "forebay.postgresql", "forebay.text"}),
-        lazily=frozenset({"forebay.arrow"}),
         third_party=ANY,
         never=WIRE | {"pyspark", "rocksdict"},
     ),
+    **{
+        f"forebay.deliver.targets.postgresql.{module}": Rule(
+            frozenset({"forebay.arrow", "forebay.client", "forebay.deliver"}), third_party=frozenset({"pyarrow"})
+        )
+        for module in ("binary_fields", "schema_rows")  # imported where there are rows
+    },
     "forebay.spark": Rule(
         frozenset({"forebay.arrow", "forebay.client", "forebay.errors", "forebay.page"}),
         third_party=frozenset({"numpy", "opentelemetry", "pandas", "py4j", "pyarrow", "pyspark"}),

@@ -19,12 +19,19 @@ Value = Callable[[Lag], float | None]
 class Measured:
     """One figure of all lanes of a subscription, as it was measured."""
 
-    def __init__(self, lanes: Sequence[Lag], value: Value, fold: Fold) -> None:
+    def __init__(self, lanes: Sequence[Lag], figure: LaneFigure, at_s: float) -> None:
+        """``at_s`` is the time of the measurement."""
+        value, fold = figure.value, figure.fold
         points = [(lane.partition, found) for lane in lanes if (found := value(lane)) is not None]
         self.points = points
         """By partition; lanes without a value are left out."""
         self.folded = fold(found for _, found in points) if points else None
         """All of them as one."""
+        self._grows_from_s = at_s if figure.grows else None
+
+    def now(self, number: float, at_s: float) -> float:
+        """Return a number as it is at a time, until it is measured again."""
+        return number if self._grows_from_s is None or not number else number + at_s - self._grows_from_s
 
 
 @dataclass(frozen=True, slots=True)

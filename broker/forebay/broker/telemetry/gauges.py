@@ -58,8 +58,6 @@ class Gauges:
         self._connections: Connections | None = None
         self._lags: dict[tuple[str, str], dict[Metric, Measured]] = {}
         """By sink and subscription, then by metric."""
-        self._measured_at: dict[tuple[str, str], float] = {}
-        """Time of the measurement, by sink and subscription."""
         self._replays: dict[str, dict[Metric, Measured]] = {}
         """By sink, then by metric; sinks without a replay are left out."""
         self._measures: dict[str, SinkMeasure] = {}
@@ -96,14 +94,14 @@ class Gauges:
     def close(self) -> None:
         """Let the broker go: a meter without an exporter keeps its callbacks as long as the process runs."""
         self._broker = self._connections = None
-        for figures in (self._lags, self._measured_at, self._replays, self._measures, self._states, self._seen):
+        for figures in (self._lags, self._replays, self._measures, self._states, self._seen):
             figures.clear()
 
     def measured(self, sink: str, subscription: str, lanes: Sequence[Lag], state: str) -> None:
         """Take the lag and the state of a subscription."""
         self._states[sink, subscription] = state
-        self._measured_at[sink, subscription] = self._clock()
-        self._lags[sink, subscription] = {each.metric: Measured(lanes, each.value, each.fold) for each in LANES}
+        now = self._clock()
+        self._lags[sink, subscription] = {each.metric: Measured(lanes, each, now) for each in LANES}
 
     def sink_measured(self, sink: str, measure: SinkMeasure) -> None:
         """Take the measurement of a sink."""
@@ -113,13 +111,13 @@ class Gauges:
         """Take the lag of the slowest replays of a sink."""
         self._replays.pop(sink, None)
         if lanes:
-            self._replays[sink] = {each.metric: Measured(lanes, each.value, each.fold) for each in REPLAYS}
+            now = self._clock()
+            self._replays[sink] = {each.metric: Measured(lanes, each, now) for each in REPLAYS}
 
     def forgotten(self, sink: str, subscription: str | None = None) -> None:
         """Remove the figures of a sink, or those of one of its subscriptions."""
         for key in [key for key in self._lags if key[0] == sink and subscription in {None, key[1]}]:
             del self._lags[key]
-            self._measured_at.pop(key, None)
             self._states.pop(key, None)
         if subscription is None:
             self._measures.pop(sink, None)
@@ -146,22 +144,22 @@ class Gauges:
         for (sink, subscription), figures in list(self._lags.items()):
             measured = figures[figure.metric]
             foldable = figure.folds_dead_letters or not is_dead_letter_sink(sink)
-            passed_s = now - self._measured_at.get((sink, subscription), now) if figure.grows else 0.0
             if folded.is_full:
                 if measured.folded is not None and foldable:
-                    folded.add_rest(measured.folded + passed_s if measured.folded else measured.folded)
+                    folded.add_rest(measured.now(measured.folded, now))
                 continue
             for partition, number in measured.points:
                 place = {SINK: sink, PARTITION: str(partition), GROUP: subscription}
-                folded.add(place, number + passed_s if number else number, foldable=foldable)
+                folded.add(place, measured.now(number, now), foldable=foldable)
         return folded.observations()
 
     def _of_replays(self, figure: LaneFigure) -> Iterable[Observation]:
         self._on_asked()
-        folded = Folded(figure.fold, self._seen[figure.metric])
+        folded, now = Folded(figure.fold, self._seen[figure.metric]), self._clock()
         for sink, figures in list(self._replays.items()):
-            for partition, number in figures[figure.metric].points:
-                folded.add({SINK: sink, PARTITION: str(partition)}, number)
+            measured = figures[figure.metric]
+            for partition, number in measured.points:
+                folded.add({SINK: sink, PARTITION: str(partition)}, measured.now(number, now))
         return folded.observations()
 
     def _of_sinks(self, figure: SinkFigure) -> Iterable[Observation]:

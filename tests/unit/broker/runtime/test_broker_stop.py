@@ -76,11 +76,11 @@ async def test_a_sink_whose_end_fails_does_not_keep_the_memory_of_another_from_b
         await fill(broker.sink(name), 2)
 
     async def failing() -> None:
-        raise OSError("nobody thought of this")
+        raise OSError("a surprise")
 
     monkeypatch.setattr(broker.sink("b").tier, "close", failing)
 
-    with pytest.raises(StopFailed, match="memory of b: nobody thought of this"):
+    with pytest.raises(StopFailed, match="memory of b: a surprise"):
         await broker.close()
 
     assert await pending(store.reopen(), "a", "c") == [2, 2]

@@ -331,6 +331,15 @@ async def test_the_age_grows_between_two_measurements_where_a_record_waits(seen:
     assert [point.value for point in seen.points("forebay.subscription.lag.age")] == [1.0, 0.0]
 
 
+async def test_the_age_of_a_replay_grows_between_two_measurements(seen: Observed) -> None:
+    now = [100.0]
+    told = told_to(seen, clock=lambda: now[0])
+    told.replays_measured("orders", [Lag(0, 5, 50, 2_000_000, None)])
+    now[0] += 0.5
+
+    assert [point.value for point in seen.points("forebay.replay.lag.age")] == [2.5]
+
+
 async def test_the_age_beyond_the_series_limit_is_that_of_what_waits_for_a_consumer(
     seen: Observed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,12 +7,13 @@ converted at once, as its cells mostly have one type; a driver converts cell by 
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
+from forebay.client.values.records import Encoding
 from forebay.deliver.batches.batch import Batch
-from forebay.deliver.targets.postgresql.binary_fields import NO_FIELDS, binary_fields, with_bytes
 from forebay.deliver.targets.postgresql.object_pattern import Number, ObjectPattern, is_simple
 from forebay.deliver.targets.postgresql.rows import NULL, RowInvalid, Rows, encoded, escaped, is_plain
 from forebay.deliver.targets.postgresql.settings import UnknownFields
@@ -98,7 +99,7 @@ def json_rows(batch: Batch, table: Table, unknown: UnknownFields) -> Iterator[Ro
                 if line is not None:
                     run.add_line(line)
                     continue
-            found = with_bytes(_object(value), binary) if binary else _object(value)
+            found = _with_bytes(_object(value), binary) if binary else _object(value)
             fields = tuple(found)
             if form is not None and fields == form.fields:
                 if not binary and (pattern is None or pattern.is_open):
@@ -117,10 +118,15 @@ def json_rows(batch: Batch, table: Table, unknown: UnknownFields) -> Iterator[Ro
 def _blocks(batch: Batch, table: Table) -> Iterator[tuple[Sequence[bytes], frozenset[str]]]:
     """Yield the values of rows that are converted at once, and the fields in them that are bytes."""
     values = batch.values
-    pages = batch.pages if table.binary else []
-    parts = [(sum(map(len, of)), fields) for fields, of in groupby(pages, lambda page: binary_fields(page, table))]
+    parts = [(len(values), frozenset[str]())]
+    if table.binary and any(page.encoding is Encoding.ARROW for page in batch.pages):
+        # It needs pyarrow, an optional extra, which has read the rows before.
+        from forebay.deliver.targets.postgresql.binary_fields import binary_fields  # noqa: PLC0415
+
+        by_fields = groupby(batch.pages, lambda page: binary_fields(page, table))
+        parts = [(sum(map(len, pages)), fields) for fields, pages in by_fields]
     begin = 0
-    for count, fields in parts or [(len(values), NO_FIELDS)]:
+    for count, fields in parts:
         end = begin + count
         for first in range(begin, end, ROWS_AT_ONCE):
             yield values[first : min(end, first + ROWS_AT_ONCE)], fields
@@ -153,6 +159,11 @@ def _object(value: bytes) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise RowInvalid("the value is no JSON object")
     return found
+
+
+def _with_bytes(found: dict[str, Any], fields: frozenset[str]) -> dict[str, Any]:
+    """Return an object with base64 in some fields replaced by the text that PostgreSQL has for bytes."""
+    return found | {name: rf"\x{b64decode(found[name]).hex()}" for name in fields if found[name] is not None}
 
 
 def _cell(value: Any, *, is_json: bool) -> str:

@@ -13,7 +13,9 @@ from forebay.deliver.targets.postgresql.settings import Value
 
 RECORD_COLUMNS: Final = ("incarnation", "partition", "record_offset", "event_time", "key", "value", "headers")
 NULL: Final = "\\N"
-_ESCAPES: Final = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
+ESCAPES: Final = {"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"}
+"""Escapes of characters in a cell. The backslash is the first one: the others get one."""
+_ESCAPED: Final = str.maketrans(ESCAPES)
 
 
 class RowInvalid(Exception):
@@ -59,7 +61,7 @@ def is_plain(text: str) -> bool:
 
 def escaped(text: str) -> str:
     """Return a text as a cell."""
-    return text if is_plain(text) else text.translate(_ESCAPES)
+    return text if is_plain(text) else text.translate(_ESCAPED)
 
 
 def _text(value: bytes) -> str:

@@ -33,8 +33,8 @@ from forebay.deliver.outcome import Delivered, Outcome, Reject, Retry
 from forebay.deliver.targets.client_span import client_span, failed
 from forebay.deliver.targets.options import described
 from forebay.deliver.targets.postgresql.check import problems, read
+from forebay.deliver.targets.postgresql.field_rows import field_rows
 from forebay.deliver.targets.postgresql.rows import FieldUnknown, RowInvalid, Rows, record_rows, remaining
-from forebay.deliver.targets.postgresql.schema_rows import field_rows
 from forebay.deliver.targets.postgresql.settings import (
     DESCRIPTION,
     TARGET,

@@ -433,8 +433,8 @@ async def _awaited(results: Any) -> Any:
 
 
 async def test_a_rejection_that_has_no_waiter_any_more_ends_with_the_subscription_without_a_word() -> None:
-    told: list[object] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    reported: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
     store = HeldStore()
     async with orders(store) as (_, buffer):
         subscription = buffer.subscription("")
@@ -450,7 +450,7 @@ async def test_a_rejection_that_has_no_waiter_any_more_ends_with_the_subscriptio
         gc.collect()
         store.let_go()
 
-    assert told == []
+    assert reported == []
 
 
 async def test_a_mistake_in_the_worker_gives_its_records_back_and_the_next_ones_are_moved(

@@ -93,8 +93,8 @@ async def test_a_flood_is_one_line_of_the_log_in_ten_seconds(caplog: pytest.LogC
         sockets.settle()
         clock.now += 4.0
 
-    told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert told == [f"connections were closed count=2 reason=per_peer peer={HOST} open=6"]
+    messages = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert messages == [f"connections were closed count=2 reason=per_peer peer={HOST} open=6"]
 
 
 async def test_the_connection_that_sent_the_most_without_a_call_is_closed() -> None:

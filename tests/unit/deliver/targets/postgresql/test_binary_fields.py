@@ -13,7 +13,7 @@ from forebay.client.publish.pages import encode_columns
 from forebay.client.values.records import StoredPage
 from forebay.deliver import Batch
 from forebay.deliver.batches.records import BatchRecords
-from forebay.deliver.targets.postgresql.binary_fields import binary_fields, with_bytes
+from forebay.deliver.targets.postgresql.binary_fields import binary_fields
 from forebay.deliver.targets.postgresql.json_rows import ROWS_AT_ONCE, json_rows
 from forebay.deliver.targets.postgresql.settings import UnknownFields
 from forebay.deliver.targets.postgresql.table import Table
@@ -54,13 +54,6 @@ def test_texts_and_records_without_a_schema_are_what_the_writer_gave() -> None:
 
     assert binary_fields(page, TABLE) == frozenset()
     assert binary_fields(records(page), TABLE) == frozenset()
-
-
-def test_only_the_named_fields_are_replaced_and_null_stays() -> None:
-    found = with_bytes({"id": 1, "photo": "AP8=", "name": "AP8="}, {"photo"})
-
-    assert found == {"id": 1, "photo": "\\x00ff", "name": "AP8="}
-    assert with_bytes({"photo": None}, {"photo"}) == {"photo": None}
 
 
 @given(st.lists(st.none() | st.binary(max_size=20), min_size=1))

@@ -11,19 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forebay.client.publish.pages import encode_columns
-from forebay.client.values.records import StoredPage
-from forebay.deliver import Batch
-from forebay.deliver.batches.records import BatchRecords
-from forebay.deliver.source import RecordRun
 from forebay.deliver.targets.postgresql.json_rows import json_rows
 from forebay.deliver.targets.postgresql.rows import FieldUnknown, RowInvalid, Rows
-from forebay.deliver.targets.postgresql.schema_rows import SHARE_MIN, field_rows, schema_rows
+from forebay.deliver.targets.postgresql.schema_rows import schema_rows
 from forebay.deliver.targets.postgresql.settings import UnknownFields
 from forebay.deliver.targets.postgresql.table import Table
 from tests.support.targets.copy_rows import TEXTS, rows_of
-from tests.support.targets.memory_source import MemoryRecord, MemoryRun
-from tests.support.targets.rows_batch import rows_batch, run_of, stored_page
+from tests.support.targets.rows_batch import rows_batch, stored_page
 
 INT64: Final = st.integers(-(2**63), 2**63 - 1)
 KINDS: Final[dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]]] = {
@@ -133,40 +127,6 @@ def test_rows_are_converted_one_by_one_where_a_column_would_have_another_text() 
 
     assert schema_rows(nested, Table({"list": "text"}), UnknownFields.REJECT) is None
     assert schema_rows(same_name, TABLE, UnknownFields.REJECT) is None
-    assert [rows_of(one) for one in field_rows(rows_batch(nested), Table({"list": "text"}), UnknownFields.REJECT)] == [
-        [("[1, 2]",)]
-    ]
-
-
-def test_a_small_part_of_a_page_is_not_worth_decoding_all_of_it() -> None:
-    batch = rows_batch(stored_page(pa.record_batch({"number": list(range(SHARE_MIN * 2))})))
-
-    [part] = batch.only(3).pages
-    assert schema_rows(part, TABLE, UnknownFields.REJECT) is None
-    [half] = batch.halves()[1].pages
-    found = schema_rows(half, TABLE, UnknownFields.REJECT)
-    assert found is not None
-    assert rows_of(found) == [(str(number),) for number in range(SHARE_MIN, SHARE_MIN * 2)]
-
-
-def test_a_batch_of_rows_and_of_objects_has_the_rows_of_both_in_their_order() -> None:
-    runs: list[RecordRun] = [
-        run_of(stored_page(pa.record_batch({"number": [0, 1]}))),
-        MemoryRun([MemoryRecord(2, b'{"number": 2}'), MemoryRecord(3, b'{"number": 3}')]),
-        run_of(stored_page(pa.record_batch({"number": [4]}), 4)),
-        MemoryRun([MemoryRecord(5, b'{"number": 5}')]),
-    ]
-    batch = Batch("orders", "i", 3, BatchRecords(runs))
-
-    found = [row for one in field_rows(batch, TABLE, UnknownFields.REJECT) for row in rows_of(one)]
-
-    assert found == [(str(number),) for number in range(6)]
-    single = Batch("orders", "i", 3, (MemoryRecord(0, b'{"number": 7}'),))
-    assert [rows_of(one) for one in field_rows(single, TABLE, UnknownFields.REJECT)] == [[("7",)]]
-
-
-def test_a_page_of_records_has_no_rows_with_a_schema() -> None:
-    encoded = encode_columns([b"{}"])
-    page = StoredPage(3, 0, 1, encoded.encoding, encoded.body, (), 0, 0, None)
-
-    assert schema_rows(page, TABLE, UnknownFields.REJECT) is None
+    coded = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), pa.array([["a\n"]]))
+    page = stored_page(pa.record_batch({"list": coded}))
+    assert schema_rows(page, Table({"list": "text"}), UnknownFields.REJECT) is None

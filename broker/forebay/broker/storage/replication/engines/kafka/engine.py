@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from typing import Final
 
 from forebay.broker.storage.backup.target import Target
@@ -39,12 +40,11 @@ class KafkaEngine:
         """
         self.address: Final = str(address)
         log = TopicLog(address, TIMEOUT_S)
-        try:
+        with ExitStack() as failed:
+            failed.callback(log.close)  # an error may be kept, and with it what it refers to
             topic = open_topic(address, log.admin, log.away, creates=creates, timeout_s=TIMEOUT_S)
             log.check_rights()
-        except BaseException:
-            log.close()  # the error may be kept, and what it refers to
-            raise
+            failed.pop_all()
         self.durability: Final = topic.durability
         self.races: Final = PROBE_RACES
         self._store: Final = TopicStore(log, self.address, topic.message_bytes)

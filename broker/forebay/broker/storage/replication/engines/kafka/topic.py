@@ -120,6 +120,7 @@ def _looked_up(
         except KafkaException as error:
             admin.poll(TELLS_S)
             now = time.monotonic()
+            # A name for the error that is raised would keep this frame, and with it the client and its threads.
             is_last = now - began < LOOK_S or now > ends_at
             if is_last or isinstance(away(reason_of(error)), EngineRefused):
                 raise away(reason_of(error)) from error
