@@ -16,7 +16,7 @@ from forebay.broker.storage.replication.engines.addresses import open_engine
 from tests.bench.journal.raw import Messages, Objects, Raw
 from tests.support.processes.server import TOOLS
 from tests.support.stores.kafka import JARS, KafkaCluster
-from tests.support.stores.minio import MinioServer
+from tests.support.stores.minio import MinioServer, TlsMinioServer
 
 
 class Place(Protocol):
@@ -111,9 +111,9 @@ def has_minio() -> bool:
 
 @contextmanager
 def minio(folder: Path) -> Iterator[MinioPlace]:
-    """Run MinIO, whose credentials are in the environment of this process meanwhile."""
+    """Run MinIO with TLS, whose credentials are in the environment of this process meanwhile."""
     folder.mkdir()
-    server = MinioServer(folder)
+    server = TlsMinioServer(folder)
     before = {name: os.environ.get(name) for name in server.good}
     os.environ.update(server.good)
     try:

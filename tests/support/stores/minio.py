@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import ssl
 from collections.abc import Mapping
+from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
 
+from tests.support.certificates import Authority
 from tests.support.processes.server import TOOLS
 from tests.support.stores.server import StoreServer, answers, required
 
@@ -39,11 +42,9 @@ class MinioServer(StoreServer):
         return [self._program, "server", "--quiet", "--address", f"127.0.0.1:{self.port}", "data"]
 
     def is_ready(self) -> bool:
-        import http.client
-
         if not answers(self.port):
             return False
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=2)
+        connection = self._connection()
         try:
             connection.request("GET", "/minio/health/ready")
             return connection.getresponse().status == 200
@@ -52,5 +53,35 @@ class MinioServer(StoreServer):
         finally:
             connection.close()
 
+    def _connection(self) -> HTTPConnection:
+        return HTTPConnection("127.0.0.1", self.port, timeout=2)
+
     def url(self, place: str, port: int | None = None) -> str:
         return f"s3://{BUCKET}/{place}?endpoint=http://127.0.0.1:{port or self.port}&region=us-east-1"
+
+
+class TlsMinioServer(MinioServer):
+    """One that takes no connection without TLS."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        authority = Authority(folder / "authority")
+        self._authority = authority.cert
+        pair = authority.signed("minio")
+        certificates = folder / "certificates"
+        certificates.mkdir()
+        pair.cert.rename(certificates / "public.crt")
+        pair.key.rename(certificates / "private.key")
+        trusted = {"SSL_CERT_FILE": str(authority.cert)}
+        self.good, self.wrong = {**self.good, **trusted}, {**self.wrong, **trusted}
+
+    def command(self) -> list[str]:
+        program, *rest = super().command()
+        return [program, *rest[:-1], "--certs-dir", str(self.folder / "certificates"), rest[-1]]
+
+    def _connection(self) -> HTTPConnection:
+        context = ssl.create_default_context(cafile=self._authority)
+        return HTTPSConnection("127.0.0.1", self.port, timeout=2, context=context)
+
+    def url(self, place: str, port: int | None = None) -> str:
+        return super().url(place, port).replace("endpoint=http://", "endpoint=https://")

@@ -12,10 +12,10 @@ from azure.storage.blob import ContainerClient
 
 from tests.support.stores.azurite import ACCOUNT, CONTAINER, AzuriteServer
 from tests.support.stores.gcs import GcsServer
-from tests.support.stores.minio import MinioServer
+from tests.support.stores.minio import MinioServer, TlsMinioServer
 from tests.support.stores.server import StoreServer
 
-OBJECT_SERVERS: Final[tuple[type[StoreServer], ...]] = (MinioServer, GcsServer, AzuriteServer)
+OBJECT_SERVERS: Final[tuple[type[StoreServer], ...]] = (MinioServer, TlsMinioServer, GcsServer, AzuriteServer)
 
 
 @contextmanager

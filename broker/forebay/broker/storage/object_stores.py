@@ -1,10 +1,15 @@
 """Object stores by their address: `s3://BUCKET/PREFIX`, `gs://…`, `az://…`, for backups and journals.
 
 Credentials come from the environment, as the tools of each service take them: `AWS_…`, `GOOGLE_…`, `AZURE_…`.
+
+A request to S3 is signed with the SHA-256 of its content, which takes longer than everything else that is done with it.
+Over TLS the connection protects the content, and the signature is one of the request alone.
 """
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, Final
@@ -21,6 +26,19 @@ SERVICES: Final[Mapping[str, tuple[Callable[..., ObjectStore], Mapping[str, str]
 TIMEOUT_S: Final = 60.0
 """Time limit of one request."""
 RETRIES_MAX: Final = 5
+CONTENT_UNSIGNED: Final = "AWS_UNSIGNED_PAYLOAD"
+"""Variable with which an operator decides whether signatures leave the content out."""
+S3_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+_CAUSES: Final = (
+    (
+        re.compile(r"InvalidCertificate\(\s*(\w+)"),
+        "the certificate is not accepted ({}; SSL_CERT_FILE names trusted authorities)",
+    ),
+    (re.compile(r'Os \{[^}]*message: "([^"]+)"', re.DOTALL), "{}"),
+    (re.compile(r'"dns error",.*?error: "([^"]+)"', re.DOTALL), "{}"),
+    (re.compile(r"source: (TimedOut)"), "timed out"),
+)
+"""Causes of a request without an answer, and their texts."""
 
 
 class AddressInvalid(ValueError):
@@ -42,6 +60,8 @@ def open_objects(text: str, *, timeout_s: float = TIMEOUT_S, retries_max: int = 
     if not url.hostname or url.hostname != url.netloc:
         raise AddressInvalid(f"{text!r}: must be {url.scheme}://BUCKET/PREFIX, without credentials")
     config: dict[str, Any] = {names[name]: value for name, value in options.items()}
+    if url.scheme == "s3" and CONTENT_UNSIGNED not in os.environ and _has_tls(options.get("endpoint")):
+        config["unsigned_payload"] = "true"
     limit = timedelta(seconds=timeout_s)
     objects = service(
         url.hostname,
@@ -51,3 +71,19 @@ def open_objects(text: str, *, timeout_s: float = TIMEOUT_S, retries_max: int = 
         retry_config={"max_retries": retries_max, "retry_timeout": limit},
     )
     return objects, place
+
+
+def reason(error: Exception) -> str:
+    """Return the first line of an error of a service, with the cause if there was no answer."""
+    text = str(error)
+    first = text.partition("\n")[0]
+    if not first.endswith("error sending request"):
+        return first
+    found = ((pattern.search(text), cause) for pattern, cause in _CAUSES)
+    return next((f"{first}: {cause.format(match[1])}" for match, cause in found if match), first)
+
+
+def _has_tls(endpoint: str | None) -> bool:
+    """Return True if no endpoint of S3, of the address or the environment, is without TLS."""
+    endpoints = (endpoint, *map(os.environ.get, S3_ENDPOINTS))
+    return not any(found.lower().startswith("http://") for found in endpoints if found)

@@ -16,7 +16,7 @@ from obstore.store import ObjectStore
 
 from forebay.broker.storage.backup.errors import BackupError, TargetFailed
 from forebay.broker.storage.backup.target import CHUNK_BYTES
-from forebay.broker.storage.object_stores import AddressInvalid, open_objects
+from forebay.broker.storage.object_stores import AddressInvalid, open_objects, reason
 
 SINGLE_BYTES: Final = 8 << 20
 """Largest object that is uploaded in one request; S3 takes no smaller parts than 5 MiB."""
@@ -76,7 +76,7 @@ class ObjectTarget:
                 raise TargetFailed(f"backup target {self._place}: the bucket does not exist") from error
             raise
         except (BaseError, OSError) as error:
-            raise TargetFailed(f"backup target {self._place}: {str(error).partition(chr(10))[0]}") from error
+            raise TargetFailed(f"backup target {self._place}: {reason(error)}") from error
 
 
 def open_object_target(text: str) -> ObjectTarget:

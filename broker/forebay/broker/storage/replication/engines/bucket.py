@@ -17,6 +17,7 @@ from obstore.store import ObjectStore
 
 from forebay.broker.storage.backup.object_target import ObjectTarget
 from forebay.broker.storage.backup.target import Target
+from forebay.broker.storage.object_stores import reason
 from forebay.broker.storage.replication.batch import COPIED_BYTES_MAX, Piece
 from forebay.broker.storage.replication.engine import PROBE_RACES, EngineAway, EngineFull, name_of
 from forebay.broker.storage.replication.record import HEADER_BYTES
@@ -163,4 +164,4 @@ class BucketEngine:
         except (BaseError, OSError) as error:
             text = str(error)
             kind = EngineFull if any(part in text for part in FULL) else EngineAway
-            raise kind(f"{self.address}: {text.partition(chr(10))[0]}") from error
+            raise kind(f"{self.address}: {reason(error)}") from error
