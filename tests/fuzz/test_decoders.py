@@ -37,7 +37,7 @@ from forebay.broker.storage.records.sealed import Undecodable, seal
 from forebay.client import Encoding as RowEncoding
 from forebay.client import InvalidPage as ClientInvalidPage
 from forebay.client import Schema, StoredPage
-from forebay.client.replay.rows import json_values
+from forebay.client.replay.rows import PageRows
 from forebay.errors.reasons import Reason
 from forebay.page.rows import rows_of
 from forebay.v1 import buffer_service_pb2, sink_pb2
@@ -193,12 +193,14 @@ def test_a_client_decodes_a_page_of_rows_or_refuses_it(seed: int) -> None:
         schema_of=lambda _: Schema(1, None, SCHEMA.arrow_schema, ""),
     )
     try:
-        values, _, unreadable = json_values(page)
+        rows = PageRows(page)
     except ClientInvalidPage:
         return
 
-    assert len(values) == pages.ROWS
-    assert {place for place, value in enumerate(values) if not value} == set(unreadable)
+    values = rows.values
+    assert len(values) == len(rows) == pages.ROWS
+    assert {place for place, value in enumerate(values) if not value} == set(rows.unreadable)
+    assert sum(map(len, values)) <= rows.bytes_at_most(0, len(rows))
 
 
 # -- data read from a disk

@@ -11,9 +11,10 @@ from forebay.arrow.dictionaries import can_be_coded, coded
 from forebay.arrow.expansion import EXPANDED_BYTES_MAX, UNREADABLE, RowsUnreadable, expanded_bytes
 from forebay.arrow.from_json import rows_from_json
 from forebay.arrow.ipc import decode_rows, encode_batches, encode_schema, read_schema
-from forebay.arrow.json_objects import PIECE_BYTES, batch_bytes, json_objects, json_pieces
+from forebay.arrow.json_objects import PIECE_BYTES, batch_bytes, checked_bytes, json_objects, json_pieces
 from forebay.arrow.json_prefix import json_prefix
 from forebay.arrow.json_rows import json_rows
+from forebay.arrow.json_types import always_has_json
 from forebay.arrow.salvage import ReadableRows, Unreadable, nothing_readable, readable_rows
 
 __all__ = [
@@ -24,9 +25,11 @@ __all__ = [
     "RowInvalid",
     "RowsUnreadable",
     "Unreadable",
+    "always_has_json",
     "batch_bytes",
     "can_be_coded",
     "checked",
+    "checked_bytes",
     "coded",
     "decode_rows",
     "encode_batches",

@@ -29,16 +29,25 @@ def json_objects(batch: pa.RecordBatch) -> list[bytes]:
     Raises `RowsUnreadable` where that would be too much text or cannot be made, and ``NoJsonForm`` for a type that has
     no JSON.
     """
-    size = batch_bytes(batch)
-    if size > JSON_BYTES_MAX:
-        raise RowsUnreadable(
-            f"they become up to {size} bytes of JSON, and at most {JSON_BYTES_MAX} are made; take the page as it is"
-        )
+    checked_bytes(batch)
     try:
         found: list[bytes] = json_rows(batch).to_pylist()
     except (pa.ArrowException, struct.error) as error:
         raise RowsUnreadable(f"no JSON can be made of the rows: {error}") from error
     return found
+
+
+def checked_bytes(batch: pa.RecordBatch) -> int:
+    """Return the maximum length of the JSON objects of a batch.
+
+    Raises `RowsUnreadable` above `JSON_BYTES_MAX`.
+    """
+    size = batch_bytes(batch)
+    if size > JSON_BYTES_MAX:
+        raise RowsUnreadable(
+            f"they become up to {size} bytes of JSON, and at most {JSON_BYTES_MAX} are made; take the page as it is"
+        )
+    return size
 
 
 def json_pieces(batch: pa.RecordBatch, *, bytes_max: int = PIECE_BYTES) -> Iterator[tuple[int, pa.RecordBatch, int]]:

@@ -24,7 +24,7 @@ _DECIMAL: Final = 80
 _FRAME: Final = 6
 """Bytes around a value: quotes or brackets and a comma; or ``false`` or ``null`` in its place."""
 _SHORT_ESCAPES: Final = b'"\\\b\t\n\f\r'
-_LONG_ESCAPES: Final = bytes(code for code in range(0x20) if code not in _SHORT_ESCAPES)
+_NOT_ESCAPED: Final = bytes(code for code in range(0x20, 0x100) if code not in _SHORT_ESCAPES)
 _BASE64: Final = (3, 4)
 
 
@@ -71,10 +71,9 @@ def _total(array: pa.Array) -> int:
 
 def _escapes(array: pa.Array) -> int:
     """Return the bytes that escaping adds to the strings of an array."""
-    used = text_bytes(array.cast(pa.string()))
-    long = len(used) - len(used.translate(None, _LONG_ESCAPES))
-    short = len(used) - len(used.translate(None, _SHORT_ESCAPES))
-    return 5 * long + short
+    escaped = text_bytes(array.cast(pa.string())).translate(None, _NOT_ESCAPED)
+    long = len(escaped.translate(None, _SHORT_ESCAPES))
+    return 5 * long + len(escaped) - long
 
 
 def _taken_bytes(array: pa.DictionaryArray) -> int:

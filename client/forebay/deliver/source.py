@@ -72,6 +72,9 @@ class RecordRun(Protocol):
     def sizes(self) -> Sequence[int]:
         """Return the bytes of key and value of each record."""
 
+    def bytes_at_most(self) -> int:
+        """Return an upper bound of the sum of ``sizes``, which is cheaper than these."""
+
     def part(self, first: int, end: int) -> RecordRun:
         """Return the records with the indices from ``first`` to below ``end``."""
 

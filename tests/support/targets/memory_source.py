@@ -38,6 +38,8 @@ class MemoryRun:
     """Consecutive records."""
 
     records: Sequence[MemoryRecord]
+    bound: int = 0
+    """Bytes by which the upper bound of a record is above its bytes."""
 
     @property
     def first_offset(self) -> int:
@@ -68,8 +70,11 @@ class MemoryRun:
     def sizes(self) -> list[int]:
         return [len(record.value) + len(record.key or b"") for record in self.records]
 
+    def bytes_at_most(self) -> int:
+        return sum(self.sizes()) + self.bound * len(self)
+
     def part(self, first: int, end: int) -> MemoryRun:
-        return MemoryRun(self.records[first:end])
+        return MemoryRun(self.records[first:end], self.bound)
 
 
 def runs(records: Sequence[MemoryRecord]) -> Iterator[MemoryRun]:

@@ -10,6 +10,7 @@ from typing import Final
 
 from forebay.client.consume.in_flight import InFlight
 from forebay.client.replay.columns import record_fields
+from forebay.client.replay.row_columns import RowColumns
 from forebay.client.values.records import DeliveredRecord, StoredPage
 from forebay.page.columns import Columns
 
@@ -22,7 +23,7 @@ class DeliveredRun:
 
     __slots__ = ("_columns", "_in_flight", "page")
 
-    def __init__(self, in_flight: InFlight, page: StoredPage, columns: Columns) -> None:
+    def __init__(self, in_flight: InFlight, page: StoredPage, columns: Columns | RowColumns) -> None:
         """``columns`` are those of the requested records of the page."""
         self._in_flight = in_flight
         self.page = page
@@ -72,6 +73,13 @@ class DeliveredRun:
         sizes = list(map(len, self.values))
         keys = self._columns.keys
         return sizes if keys is None else [size + len(key or b"") for size, key in zip(sizes, keys, strict=True)]
+
+    def bytes_at_most(self) -> int:
+        """Return an upper bound of the sum of ``sizes``; faster than these, and makes no JSON of rows."""
+        columns, page = self._columns, self.page
+        if isinstance(columns, RowColumns):
+            return columns.bytes_at_most()
+        return len(page.body) if len(page) == page.record_count else sum(self.sizes())
 
     def part(self, first: int, end: int) -> DeliveredRun:
         """Return the records with the indices from ``first`` to below ``end``."""

@@ -16,11 +16,8 @@ from forebay.client.consume.answers import AnswerKind
 from forebay.client.consume.delivered_run import DeliveredRun
 from forebay.client.consume.in_flight import InFlight
 from forebay.client.errors import InvalidArgument
-from forebay.client.replay.columns import (
-    unreadable_error,
-    wanted_columns,
-    whole_columns,
-)
+from forebay.client.replay.columns import lazy_columns, unreadable_error, wanted_columns
+from forebay.client.replay.row_columns import RowColumns
 from forebay.client.values.ranges import Range, intersect
 from forebay.client.values.records import DeliveredRecord, Durability, Gap, SettleResult, StoredPage
 from forebay.client.values.sink_settings import Ordering
@@ -65,8 +62,8 @@ class DeliveredRange(Generic[R_co]):
     def __init__(self, in_flight: InFlight, settler: Settler[R_co]) -> None:
         self._in_flight = in_flight
         self._settler = settler
-        self._columns: list[Columns | None] = [None] * len(in_flight.pages)
-        self._whole: tuple[int, Columns] | None = None
+        self._columns: list[Columns | RowColumns | None] = [None] * len(in_flight.pages)
+        self._whole: tuple[int, Columns | RowColumns] | None = None
         """Page that was decoded last."""
 
     @property
@@ -309,13 +306,13 @@ class DeliveredRange(Generic[R_co]):
         ranges = intersect(self.ranges, first, last)
         return self._settler.settle(self._in_flight, verb, ranges, delay_s=delay_s, reason=reason, wait=wait)
 
-    def _decoded(self, index: int) -> Columns:
+    def _decoded(self, index: int) -> Columns | RowColumns:
         columns = self._columns[index]
         if columns is None:
             page = self._in_flight.pages[index]
             # Several parts of one page may be requested: it is decoded once for consecutive ones.
             if self._whole is None or self._whole[0] != page.base_offset:
-                self._whole = page.base_offset, whole_columns(page)
+                self._whole = page.base_offset, lazy_columns(page)
             columns = self._columns[index] = wanted_columns(page, self._whole[1])
         return columns
 

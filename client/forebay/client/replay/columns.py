@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from functools import partial
 from itertools import chain, islice, pairwise, repeat
-from typing import Any, Final
+from typing import Any, Final, overload
 
 from forebay.client.errors import InvalidPage, PageCorrupt, SchemaNotFound
-from forebay.client.replay.rows import json_values
+from forebay.client.replay.row_columns import RowColumns
+from forebay.client.replay.rows import PageRows
 from forebay.client.values import convert
 from forebay.client.values.records import (
     DropReason,
@@ -72,17 +73,32 @@ def unreadable_error(page: StoredPage, offset: int, reason: str) -> InvalidPage:
 
 def whole_columns(page: StoredPage) -> Columns:
     """Return all records of a page as columns, including the positions that cannot be decoded."""
+    columns = lazy_columns(page)
+    if isinstance(columns, Columns):
+        return columns
+    return Columns(columns.values, None, None, columns.headers, columns.unreadable)
+
+
+def lazy_columns(page: StoredPage) -> Columns | RowColumns:
+    """Return all records of a page as columns; the JSON of rows is made when it is asked for."""
     try:
         if page.encoding is Encoding.ARROW:
-            values, header, unreadable = json_values(page)
-            return Columns(values, None, None, [(header,)] * len(values), unreadable)
+            return RowColumns(PageRows(page), 0, page.record_count)
         return columns_of(runs(page))
     except (InvalidPage, MalformedPage, SchemaNotFound) as broken:
         count = page.record_count
         return Columns([b""] * count, None, None, None, dict.fromkeys(range(count), str(broken)))
 
 
-def wanted_columns(page: StoredPage, columns: Columns) -> Columns:
+@overload
+def wanted_columns(page: StoredPage, columns: Columns) -> Columns: ...
+
+
+@overload
+def wanted_columns(page: StoredPage, columns: Columns | RowColumns) -> Columns | RowColumns: ...
+
+
+def wanted_columns(page: StoredPage, columns: Columns | RowColumns) -> Columns | RowColumns:
     """Return the requested part of a page's columns."""
     first = page.first_offset - page.base_offset
     end = page.last_offset - page.base_offset + 1
@@ -126,7 +142,7 @@ def records_and_gaps(page: StoredPage) -> Iterator[ReplayedRecord | Gap]:
         yield gap
 
 
-def record_fields(page: StoredPage, columns: Columns) -> tuple[Iterable[Any], ...]:
+def record_fields(page: StoredPage, columns: Columns | RowColumns) -> tuple[Iterable[Any], ...]:
     """Return the fields of the requested records, from the offset to the acceptance time.
 
     They are iterables, from which records are built without work per field in Python.

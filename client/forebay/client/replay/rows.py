@@ -7,6 +7,7 @@ Arrow batches, use ``forebay.client.arrow``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Final
 
@@ -39,29 +40,70 @@ def read_rows(page: StoredPage) -> RowsBody:
     return found
 
 
-def json_values(page: StoredPage) -> tuple[list[bytes], Header, dict[int, str]]:
-    """Return a page's rows as JSON objects, their header, and the reasons by unreadable position.
+class PageRows:
+    """Decoded rows of a page, whose JSON is made when it is asked for the first time."""
 
-    The value of an unreadable row is empty. Raises ``ArrowNotInstalled``, ``InvalidPage`` if no row can be decoded, and
-    the errors of loading the schema.
-    """
-    body = read_rows(page)
-    if page.schema_of is None:
-        raise InvalidPage(f"the page at offset {page.base_offset} has no source of schemas: get it from a replay")
-    arrow = _arrow()
-    schema = page.schema_of(body.schema_version).arrow_schema
-    try:
-        found = arrow.readable_rows(schema, body.messages, body.count, body.dictionary_columns)
-        values: list[bytes] = arrow.json_objects(found.batch)
-    except arrow.UNREADABLE as broken:
-        raise InvalidPage(
-            f"the page at offset {page.base_offset} does not decode with schema version {body.schema_version}: {broken}"
-        ) from broken
-    unreadable = {place: part.reason for part in found.unreadable for place in range(part.first, part.end)}
-    if unreadable:
-        readable = iter(values)
-        values = [b"" if place in unreadable else next(readable) for place in range(body.count)]
-    return values, (VERSION_HEADER, str(body.schema_version).encode()), unreadable
+    def __init__(self, page: StoredPage) -> None:
+        """Decode a page.
+
+        Raises ``ArrowNotInstalled``, ``InvalidPage`` if no row can be decoded or none has JSON, and the errors of
+        loading the schema.
+        """
+        body = read_rows(page)
+        if page.schema_of is None:
+            raise InvalidPage(f"the page at offset {page.base_offset} has no source of schemas: get it from a replay")
+        self._arrow: Final = _arrow()
+        self._base_offset: Final = page.base_offset
+        self._version: Final = body.schema_version
+        self.header: Final[Header] = (VERSION_HEADER, str(body.schema_version).encode())
+        """Header of each row, which has the version of its schema."""
+        schema = page.schema_of(body.schema_version).arrow_schema
+        self._count: Final = body.count
+        self._values: list[bytes] | None = None
+        try:
+            self._rows = self._arrow.readable_rows(schema, body.messages, body.count, body.dictionary_columns)
+            self._bytes: int = self._arrow.checked_bytes(self._rows.batch)
+        except self._arrow.UNREADABLE as broken:
+            raise self._invalid(broken) from broken
+        self.unreadable: Final[Mapping[int, str]] = {
+            place: part.reason for part in self._rows.unreadable for place in range(part.first, part.end)
+        }
+        """Position of each row that cannot be decoded, with the reason."""
+        if not all(map(self._arrow.always_has_json, self._rows.batch.schema.types)):
+            self._values = self._made()
+
+    def __len__(self) -> int:
+        """Return the number of rows, readable or not."""
+        return self._count
+
+    @property
+    def values(self) -> list[bytes]:
+        """Each row as a JSON object; empty for one that cannot be decoded."""
+        values = self._values
+        if values is None:
+            values = self._values = self._made()
+        return values
+
+    def bytes_at_most(self, first: int, end: int) -> int:
+        """Return an upper bound of the bytes of the values from ``first`` to below ``end``, which makes none."""
+        if (first, end) == (0, self._count):
+            return self._bytes
+        return int(self._arrow.batch_bytes(self._rows.between(first, end)))
+
+    def _made(self) -> list[bytes]:
+        try:
+            values: list[bytes] = self._arrow.json_objects(self._rows.batch)
+        except self._arrow.UNREADABLE as broken:
+            raise self._invalid(broken) from broken
+        if not self._rows.unreadable:
+            return values
+        made = iter(values)
+        return [b"" if place in self.unreadable else next(made) for place in range(self._count)]
+
+    def _invalid(self, broken: Exception) -> InvalidPage:
+        return InvalidPage(
+            f"the page at offset {self._base_offset} does not decode with schema version {self._version}: {broken}"
+        )
 
 
 def _arrow() -> ModuleType:

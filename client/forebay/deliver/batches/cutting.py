@@ -60,38 +60,62 @@ def batches_of(sink: str, delivery: SourceDelivery, limits: BatchLimits) -> Iter
 
 
 class _Cutter:
-    """Puts consecutive runs together up to the limits."""
+    """Puts consecutive runs together up to the limits.
+
+    Bytes are counted with upper bounds, and exactly once these do not fit any more.
+    """
 
     def __init__(self, limits: BatchLimits) -> None:
         self._limits = limits
         self._runs: list[RecordRun] = []
         self._records = self._bytes = 0
+        self._is_exact = True
         self._next_offset = 0
 
     def add(self, run: RecordRun) -> Iterator[list[RecordRun]]:
         """Add a run; yields the runs of each batch that it completes."""
+        limits = self._limits
         if run.first_offset != self._next_offset:
             yield from self.rest()
-        ends = list(accumulate(run.sizes()))
-        first = before = 0
+        first = 0
         while first < len(run):
-            bytes_left = self._limits.bytes_max - self._bytes
-            end = min(first + self._limits.records_max - self._records, bisect_right(ends, before + bytes_left, first))
-            if end == first and self._runs:
+            if self._records == limits.records_max:
                 yield from self.rest()
-                continue
-            end = max(end, first + 1)
-            self._runs.append(run if (first, end) == (0, len(run)) else run.part(first, end))
-            self._records += end - first
-            self._bytes += ends[end - 1] - before
-            first, before = end, ends[end - 1]
+            part = _part(run, first, first + limits.records_max - self._records)
+            size = part.bytes_at_most()
+            if self._bytes + size > limits.bytes_max:
+                self._count()
+                ends = list(accumulate(part.sizes()))
+                end = bisect_right(ends, limits.bytes_max - self._bytes)
+                if not end and self._runs:
+                    yield from self.rest()
+                    continue
+                end = max(end, 1)
+                part, size = _part(part, 0, end), ends[end - 1]
+            else:
+                self._is_exact = False
+            self._runs.append(part)
+            self._records += len(part)
+            self._bytes += size
+            first += len(part)
         self._next_offset = run.first_offset + len(run)
 
     def rest(self) -> Iterator[list[RecordRun]]:
         """Yield the runs of the last batch, unless there are none."""
         if self._runs:
             yield self._runs
-            self._runs, self._records, self._bytes = [], 0, 0
+            self._runs, self._records, self._bytes, self._is_exact = [], 0, 0, True
+
+    def _count(self) -> None:
+        """Replace the bound of the bytes by their number."""
+        if not self._is_exact:
+            self._bytes = sum(sum(run.sizes()) for run in self._runs)
+            self._is_exact = True
+
+
+def _part(run: RecordRun, first: int, end: int) -> RecordRun:
+    end = min(end, len(run))
+    return run if (first, end) == (0, len(run)) else run.part(first, end)
 
 
 def _batch(sink: str, delivery: SourceDelivery, runs: list[RecordRun]) -> Batch:

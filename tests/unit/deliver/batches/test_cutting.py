@@ -58,12 +58,13 @@ class InRuns(MemoryDelivery):
     """A delivery whose records come in runs of given lengths, the last one as long as is left."""
 
     lengths: Sequence[int] = ()
+    bound: int = 0
     taken: list[int] = field(default_factory=list)
 
     def runs(self) -> Iterator[MemoryRun]:
         first = 0
         for length in [*self.lengths, len(self.records)]:
-            run = MemoryRun(self.records[first : first + length])
+            run = MemoryRun(self.records[first : first + length], self.bound)
             first += length
             if run.records:
                 self.taken.append(len(run))
@@ -77,14 +78,14 @@ def record(offset: int, size: int, key: int | None, unreadable: str) -> MemoryRe
     return MemoryRecord(offset, b"v" * size, None if key is None else b"k" * key, unreadable=unreadable)
 
 
-@given(SIZES, st.lists(st.integers(1, 4)), st.integers(1, 4), st.integers(1, 12))
-def test_batches_do_not_depend_on_the_runs_in_which_the_records_come(
-    sizes: list[tuple[int, int | None, str]], lengths: list[int], records_max: int, bytes_max: int
+@given(SIZES, st.lists(st.integers(1, 4)), st.integers(1, 4), st.integers(1, 12), st.integers(0, 3))
+def test_batches_do_not_depend_on_the_runs_in_which_the_records_come_nor_on_upper_bounds_of_their_bytes(
+    sizes: list[tuple[int, int | None, str]], lengths: list[int], records_max: int, bytes_max: int, bound: int
 ) -> None:
     made = [record(offset, *one) for offset, one in enumerate(sizes)]
     limits = BatchLimits(records_max, bytes_max)
 
-    found = list(batches_of("orders", InRuns(made, lengths=lengths), limits))
+    found = list(batches_of("orders", InRuns(made, lengths=lengths, bound=bound), limits))
 
     assert found == list(batches_of("orders", InRuns(made, lengths=[1] * len(made)), limits))
     taken = [one for part in found if isinstance(part, Batch) for one in part.records]
