@@ -44,8 +44,8 @@ class Window:
         self._replica: Final = replica
         self._owner: Final = owner
         self._beside: Final = ThreadPoolExecutor(1, thread_name_prefix="forebay-bulk")
-        self._failed = False
-        """True once no commit is possible."""
+        self._failure = ""
+        """First failure, after which no commit is possible; empty before."""
         self._ended = False
         self._begun = 0
         self._confirmed = 0
@@ -81,22 +81,25 @@ class Window:
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """Refuse a change after one that failed."""
-        if self._failed:
-            raise StoreFailed("append to the journal", "an earlier append failed")
-        succeeded = False
+        """Refuse a change after one that failed, with the first failure."""
+        if self._failure:
+            raise StoreFailed("append to the journal", f"an earlier append failed: {self._failure}")
         try:
             yield
-            succeeded = True
         except Fenced as fenced:
+            self._note(fenced)
             raise StoreFailed("append to the journal", str(fenced)) from fenced
-        finally:
-            if not succeeded:  # and otherwise the other thread may have noted its own failure
-                self._failed = True
+        except BaseException as failure:
+            self._note(failure)
+            raise
+
+    def _note(self, failure: BaseException) -> None:
+        self._failure = self._failure or str(failure) or type(failure).__name__
 
     def end(self) -> None:
         """Refuse every later commit: the journal was given up."""
-        self._failed = self._ended = True
+        self._failure = self._failure or "the journal was given up"
+        self._ended = True
 
     def close(self) -> None:
         """End the thread, after what it has begun to write."""
