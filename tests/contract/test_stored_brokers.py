@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from forebay.broker.storage.backup.catalog import find
-from forebay.broker.storage.backup.restore import OnDamage, restore
+from forebay.broker.storage.backup.restores.restore import OnDamage, restore
 from forebay.broker.storage.backup.targets import open_target
 from forebay.broker.storage.errors import StoreFormatUnsupported
 from forebay.broker.storage.formats import FORMAT

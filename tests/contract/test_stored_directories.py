@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from forebay.broker.storage.backup.catalog import find
-from forebay.broker.storage.backup.restore import OnDamage, restore, verify_backup
+from forebay.broker.storage.backup.restores.restore import OnDamage, restore, verify_backup
 from forebay.broker.storage.backup.targets import open_target
 from forebay.broker.storage.formats import FORMAT
 from forebay.broker.storage.repair.command import verify

@@ -40,7 +40,7 @@ from forebay.broker.settings import load
 from forebay.broker.storage.backup.catalog import find, list_backups, prune
 from forebay.broker.storage.backup.errors import BackupNotFound
 from forebay.broker.storage.backup.manifest import Manifest
-from forebay.broker.storage.backup.restore import OnDamage, restore, verify_backup
+from forebay.broker.storage.backup.restores.restore import OnDamage, restore, verify_backup
 from forebay.broker.storage.backup.targets import open_target
 from forebay.broker.storage.recovery import recover
 from forebay.broker.storage.store.rocks.store import RocksStore

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from forebay.broker.embedded import BrokerServer
 from forebay.broker.settings import load
 from forebay.broker.storage.backup.catalog import find
-from forebay.broker.storage.backup.restore import OnDamage, restore
+from forebay.broker.storage.backup.restores.restore import OnDamage, restore
 from forebay.broker.storage.backup.targets import open_target
 from forebay.client import Backup, Client, Gap, Record
 

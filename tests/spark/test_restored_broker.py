@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from forebay.broker.embedded import BrokerServer
 from forebay.broker.settings import load
 from forebay.broker.storage.backup.catalog import find
-from forebay.broker.storage.backup.restore import OnDamage, RestoreReport, restore
+from forebay.broker.storage.backup.restores.restore import OnDamage, RestoreReport, restore
 from forebay.broker.storage.backup.targets import open_target
 from forebay.client import Client, Gap, Record
 from tests.support.spark.streaming import Input, stream

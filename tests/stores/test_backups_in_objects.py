@@ -9,7 +9,7 @@ import pytest
 
 from forebay.broker.storage.backup.catalog import find, list_backups, prune
 from forebay.broker.storage.backup.errors import TargetFailed
-from forebay.broker.storage.backup.restore import verify_backup
+from forebay.broker.storage.backup.restores.restore import verify_backup
 from forebay.broker.storage.backup.target import read_all
 from forebay.broker.storage.backup.targets import open_target
 from tests.support.storage.backed_up import BackedUp

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from forebay.broker.storage.backup.catalog import find
-from forebay.broker.storage.backup.restore import OnDamage, RestoreReport, restore
+from forebay.broker.storage.backup.restores.restore import OnDamage, RestoreReport, restore
 from forebay.broker.storage.backup.targets import open_target
 from forebay.client import Backup, Client
 from tests.support.processes.broker import BrokerProcess, Launcher, free_port

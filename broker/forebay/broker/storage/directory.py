@@ -184,13 +184,14 @@ def _refuse_foreign(path: Path) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """Create ``path`` and its parents, durably."""
+    """Create ``path`` and its parents, durably. Several threads may create the same ones."""
     if path.is_dir():
         return
-    if path.exists():
-        raise NotADirectoryError(ENOTDIR, "It exists and is not a directory", str(path))
     make_directory(path.parent)
-    path.mkdir(DIRECTORY_MODE, exist_ok=True)
+    try:
+        path.mkdir(DIRECTORY_MODE, exist_ok=True)
+    except FileExistsError:
+        raise NotADirectoryError(ENOTDIR, "It exists and is not a directory", str(path)) from None
     sync_path(path.parent)
 
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from forebay.broker.storage.backup.catalog import Backup as Listed
     from forebay.broker.storage.backup.catalog import Pruned
     from forebay.broker.storage.backup.manifest import Manifest
-    from forebay.broker.storage.backup.restore import RestoreReport
+    from forebay.broker.storage.backup.restores.restore import RestoreReport
     from forebay.broker.storage.backup.target import Target
     from forebay.broker.storage.repair.verification import PartitionReport
     from forebay.client import Backup
@@ -180,7 +180,7 @@ def verify(
     Exit code 0 clean, 1 damaged.
     """
     opened, manifest = _found(target, backup)
-    from forebay.broker.storage.backup.restore import verify_backup
+    from forebay.broker.storage.backup.restores.restore import verify_backup
 
     with shown_phases(f"read {manifest.id}", f"verify {manifest.id}") as (on_bytes, on_partition):
         report = verify_backup(opened, manifest, work_dir=work_dir, on_bytes=on_bytes, on_partition=on_partition)
@@ -230,7 +230,7 @@ def restore(
     if (into is None) != bool(sink) or bool(sink) != bool(restored_as):
         raise CommandFailed("pass --into DIR, or --sink SINK with --as NAME", ExitCode.USAGE)
     opened, manifest = _found(target, backup)
-    from forebay.broker.storage.backup.restore import OnDamage
+    from forebay.broker.storage.backup.restores.restore import OnDamage
 
     damage = OnDamage(on_damage.value)
     if into is None:
@@ -251,7 +251,7 @@ def restore(
             )
         _show_sink(copied, output)
         return
-    from forebay.broker.storage.backup.restore import restore as run
+    from forebay.broker.storage.backup.restores.restore import restore as run
 
     with shown_progress() as show:
         report = run(

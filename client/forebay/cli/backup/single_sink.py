@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from forebay.broker.storage.backup.manifest import Manifest
-    from forebay.broker.storage.backup.restore import OnDamage
+    from forebay.broker.storage.backup.restores.restore import OnDamage
     from forebay.broker.storage.backup.target import Target
     from forebay.client import Client, Publisher, Receipt
 
@@ -82,7 +82,7 @@ def restore_sink(
     from forebay.broker.embedded import BrokerServer
     from forebay.broker.runtime.clock import PastClock
     from forebay.broker.settings import load
-    from forebay.broker.storage.backup.restore import restore
+    from forebay.broker.storage.backup.restores.restore import restore
     from forebay.client import Client as Source
     from forebay.client import ClientSettings
 

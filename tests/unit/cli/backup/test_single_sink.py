@@ -17,7 +17,7 @@ from forebay.broker.runtime.sink.buffer import Buffer
 from forebay.broker.runtime.sink.retention.expiry import Expirer
 from forebay.broker.settings import BrokerSettings, load
 from forebay.broker.storage.backup.catalog import find
-from forebay.broker.storage.backup.restore import OnDamage
+from forebay.broker.storage.backup.restores.restore import OnDamage
 from forebay.broker.storage.backup.targets import open_target
 from forebay.cli.backup import single_sink
 from forebay.cli.backup.single_sink import CopiedPartition, CopiedSink, restore_sink

@@ -27,6 +27,8 @@ def _ignore() -> None:
 class DirectoryTarget:
     """A ``Target``."""
 
+    reads_at_once: Final = 4
+
     def __init__(self, directory: Path, check: Callable[[], None] = _ignore) -> None:
         """Nothing is read or written yet.
 

@@ -26,6 +26,8 @@ DELETED_AT_ONCE: Final = 500
 class ObjectTarget:
     """A ``Target``."""
 
+    reads_at_once: Final = 8
+
     def __init__(self, objects: ObjectStore, place: str, *, folder: str = "") -> None:
         """``place`` names the bucket and the prefix in errors; names are those below ``folder``."""
         self._objects = objects

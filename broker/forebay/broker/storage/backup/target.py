@@ -10,7 +10,15 @@ CHUNK_BYTES: Final = 4 << 20
 
 
 class Target(Protocol):
-    """Named bytes. Calls block, from one thread at a time. All raise ``TargetFailed``."""
+    """Named bytes.
+
+    Calls block, from one thread at a time but for ``get``, and raise ``TargetFailed``.
+    """
+
+    @property
+    def reads_at_once(self) -> int:
+        """Number of names from which it is fastest read at the same time, by as many threads."""
+        ...
 
     def names(self, prefix: str = "") -> Iterator[str]:
         """Yield the names that begin with ``prefix``, in any order."""

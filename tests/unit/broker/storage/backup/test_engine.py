@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from forebay.broker.storage.backup.catalog import RUNNING_US, list_backups, prune
-from forebay.broker.storage.backup.restore import verify_backup
+from forebay.broker.storage.backup.restores.restore import verify_backup
 from forebay.broker.storage.store.contract import Family, Put
 from tests.support.storage.backed_up import STORE_ID, BackedUp, Refused
 from tests.support.storage.disk_directory import NAMES

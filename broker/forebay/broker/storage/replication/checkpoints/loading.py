@@ -18,11 +18,10 @@ import zlib
 from pathlib import Path
 from typing import Final
 
-from forebay.broker.storage.backup.directory_target import DirectoryTarget
 from forebay.broker.storage.backup.errors import BackupError, BackupStopped, TargetFailed
-from forebay.broker.storage.backup.manifest import Manifest, Piece
-from forebay.broker.storage.backup.restore import MISSING, fetch_piece
-from forebay.broker.storage.backup.target import CHUNK_BYTES, Target
+from forebay.broker.storage.backup.manifest import Piece
+from forebay.broker.storage.backup.restores.files import MISSING, Files
+from forebay.broker.storage.backup.target import CHUNK_BYTES
 from forebay.broker.storage.directory import StoreDirectory, make_directory, sync_path
 from forebay.broker.storage.formats import FORMAT
 from forebay.broker.storage.repair.last_check import FILE as VERIFIED
@@ -61,23 +60,29 @@ def load(engine: Engine, mark: Mark, directory: Path, stop: threading.Event, *, 
     try:
         _log.info("loading a checkpoint checkpoint=%d position=%d bytes=%d", mark.number, mark.position, mark.size)
         _clear(directory)
-        files, bulk = DirectoryTarget(directory), directory / "bulk"
-        loading = DirectoryTarget(directory / LOADING)
+        bulk = directory / "bulk"
         wanted = {piece.path: piece for piece in manifest.pieces}
         for path in bulk.iterdir():
             if f"bulk/{path.name}" not in wanted:
                 path.unlink()
-        for piece in manifest.pieces:
+
+        def is_wanted(piece: Piece, into: Path) -> bool:
             if stop.is_set():
                 raise BackupStopped("the broker is stopping")
-            if piece.path == "FORMAT" or (piece.path.endswith(PAGES) and not pages):
-                continue
-            if piece.path.endswith(PAGES) and _has(directory / piece.path, piece):
-                continue
-            into = loading if piece.path.startswith("db/") else files
-            _fetch(target, manifest, piece, into)
-        for each in (files, loading):
-            each.sync()
+            return not (piece.path.endswith(PAGES) and _has(into / piece.path, piece))
+
+        def refuse(piece: Piece, problem: str) -> None:
+            if problem == MISSING:
+                raise FileNotFoundError(f"{piece.path} of checkpoint {manifest.id} is missing")
+            raise CheckpointDamaged(manifest.number, [f"{piece.path} {problem}"])
+
+        files = Files(target, on_damage=refuse, is_wanted=is_wanted)
+        files.write(
+            (piece, directory / LOADING if piece.path.startswith("db/") else directory)
+            for piece in manifest.pieces
+            if piece.path != "FORMAT" and (pages or not piece.path.endswith(PAGES))
+        )
+        files.sync()
         sync_path(bulk)
         held.database.rmdir()
         (directory / LOADING / "db").rename(held.database)
@@ -120,14 +125,6 @@ def _clear(directory: Path) -> None:
         (directory / name).unlink(missing_ok=True)
     make_directory(directory / "db")
     make_directory(directory / LOADING / "db")
-
-
-def _fetch(target: Target, manifest: Manifest, piece: Piece, into: DirectoryTarget) -> None:
-    problem = fetch_piece(target, piece, into)
-    if problem == MISSING:
-        raise FileNotFoundError(f"{piece.path} of checkpoint {manifest.id} is missing")
-    if problem:
-        raise CheckpointDamaged(manifest.number, [f"{piece.path} {problem}"])
 
 
 def _has(path: Path, piece: Piece) -> bool:

@@ -15,6 +15,8 @@ from forebay.broker.storage.replication.record import HEADER_BYTES
 class MemoryTarget:
     """``Target`` in memory."""
 
+    reads_at_once: int = 4
+
     def __init__(self) -> None:
         """Start empty."""
         self.content: dict[str, bytes] = {}

@@ -14,6 +14,9 @@ from forebay.broker.storage.replication.engines.kafka.store import TopicStore
 class TopicTarget:
     """A ``Target``."""
 
+    reads_at_once: Final = 1
+    """A consumer has read ahead at one place only."""
+
     def __init__(self, store: TopicStore, folder: str) -> None:
         """Names are those of objects below ``folder``, which ends with a slash."""
         self._store: Final = store

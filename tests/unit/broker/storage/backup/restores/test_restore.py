@@ -14,8 +14,8 @@ from forebay.broker.storage.backup.catalog import find, prune
 from forebay.broker.storage.backup.directory_target import DirectoryTarget
 from forebay.broker.storage.backup.errors import BackupDamaged, BackupError, BackupNotFound
 from forebay.broker.storage.backup.manifest import Manifest, PartitionAccount, manifest_name
-from forebay.broker.storage.backup.restore import OnDamage, RestoreReport, restore, verify_backup
-from forebay.broker.storage.backup.restored import resumed_offset, starts_skipped
+from forebay.broker.storage.backup.restores.restore import OnDamage, RestoreReport, restore, verify_backup
+from forebay.broker.storage.backup.restores.restored import resumed_offset, starts_skipped
 from forebay.broker.storage.backup.target import Target
 from forebay.broker.storage.backup.targets import open_target
 from forebay.broker.storage.recovery import Recovered, recover

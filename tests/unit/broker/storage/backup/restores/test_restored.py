@@ -4,7 +4,7 @@ import pytest
 
 from forebay.broker.core.backups.values import Restored
 from forebay.broker.core.writes import NUMBER_BITS
-from forebay.broker.storage.backup.restored import (
+from forebay.broker.storage.backup.restores.restored import (
     OFFSETS_SKIPPED,
     ORIGIN_US,
     RANDOM_BITS,

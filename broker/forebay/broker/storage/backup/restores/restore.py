@@ -9,12 +9,10 @@ of the file, `remove` takes nothing of it.
 
 from __future__ import annotations
 
-import errno
-import os
 import shutil
 import tempfile
-import zlib
-from collections.abc import Callable, Iterable, Iterator
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -23,22 +21,21 @@ from typing import Final
 from forebay.broker.core.backups.values import Restored
 from forebay.broker.storage.backup.accounts import Accounts, read_accounts
 from forebay.broker.storage.backup.directory_target import DirectoryTarget
-from forebay.broker.storage.backup.errors import BackupDamaged, BackupError, BackupNotFound, TargetFailed
-from forebay.broker.storage.backup.manifest import Manifest, Piece, SinkAccount, manifest_name
-from forebay.broker.storage.backup.restored import RestoredSink, mark_restored
+from forebay.broker.storage.backup.errors import BackupDamaged, BackupError, BackupNotFound
+from forebay.broker.storage.backup.manifest import Manifest, SinkAccount, manifest_name
+from forebay.broker.storage.backup.restores.files import Files
+from forebay.broker.storage.backup.restores.restored import RestoredSink, mark_restored
 from forebay.broker.storage.backup.target import Target
 from forebay.broker.storage.backup.working_folder import working_folder
 from forebay.broker.storage.directory import make_directory, sync_path
 from forebay.broker.storage.errors import StoreError
 from forebay.broker.storage.formats import FORMAT
-from forebay.broker.storage.permissions import DIRECTORY_MODE, FILE_MODE
+from forebay.broker.storage.permissions import DIRECTORY_MODE
 from forebay.broker.storage.records.journal_position import LEAVE_JOURNAL
 from forebay.broker.storage.recovery import recover
 from forebay.broker.storage.repair.command import OnProgress, no_progress, repair, verify
 from forebay.broker.storage.repair.verification import PartitionReport
 from forebay.broker.storage.store.rocks.store import RocksStore
-
-MISSING: Final = "is missing"
 
 
 class OnDamage(StrEnum):
@@ -165,116 +162,41 @@ def fetch(
     make_directory(into)
     into.chmod(DIRECTORY_MODE)
     make_directory(into / "bulk")
-    files = DirectoryTarget(into)
-    damaged: list[str] = []
+    problems: dict[str, str] = {}
     count = _Count(sum(piece.stored_bytes for piece in manifest.pieces), on_bytes)
     count(0)
-    for piece in manifest.pieces:
-        if problem := fetch_piece(target, piece, files, count):
-            damaged.append(f"{piece.path} {problem}")
-            if not keep:
-                (into / piece.path).unlink(missing_ok=True)
+    files = Files(target, on_damage=lambda piece, problem: problems.update({piece.path: problem}), on_part=count)
+    files.write((piece, into) for piece in manifest.pieces)
+    damaged = [f"{piece.path} {problems[piece.path]}" for piece in manifest.pieces if piece.path in problems]
+    if not keep:
+        for path in problems:
+            (into / path).unlink(missing_ok=True)
     if damaged and manifest_name(manifest.id) not in target.names(manifest_name(manifest.id)):
         raise BackupNotFound(f"backup {manifest.id} was deleted while it was read: by prune?")
     for folder in {(into / piece.path).parent for piece in manifest.pieces if piece.extents is not None}:
         sync_path(folder)  # files with holes are not written through the target
-    if not (into / "FORMAT").exists():
-        files.put("FORMAT", [f"{manifest.data_format}\n".encode()])
     files.sync()
+    if not (into / "FORMAT").exists():
+        own = DirectoryTarget(into)
+        own.put("FORMAT", [f"{manifest.data_format}\n".encode()])
+        own.sync()
     return damaged
 
 
-@dataclass(slots=True)
 class _Count:
-    """Bytes of all files that were read."""
+    """Bytes of all files that were read. For any thread."""
 
-    total: int
-    show: OnProgress
-    done: int = 0
+    def __init__(self, total: int, show: OnProgress) -> None:
+        self._total: Final = total
+        self._show: Final = show
+        self._lock: Final = threading.Lock()  # protects ``_done``, and is held while it is shown
+        self._done = 0
 
     def __call__(self, size: int) -> None:
         """Add the bytes of a part of a file."""
-        self.done += size
-        self.show(self.total, self.done)
-
-
-def _uncounted(size: int) -> None:
-    """Count nothing."""
-
-
-def fetch_piece(
-    target: Target, piece: Piece, files: DirectoryTarget, on_part: Callable[[int], None] = _uncounted
-) -> str:
-    """Write a file of a backup; returns its damage, empty if there is none. A missing one is not written.
-
-    ``on_part`` takes the bytes of each part that was read.
-    """
-    reading = _Reading(target, piece, on_part)
-    try:
-        if piece.extents is None:
-            files.put(piece.path, reading.chunks())
-        else:
-            _write_sparse(files.directory / piece.path, piece, reading.chunks())
-    except FileNotFoundError:
-        return MISSING
-    return reading.problem()
-
-
-class _Reading:
-    """Bytes of a piece, summed up while they are read."""
-
-    def __init__(self, target: Target, piece: Piece, on_part: Callable[[int], None]) -> None:
-        self._target = target
-        self._piece = piece
-        self._on_part = on_part
-        self._size = 0
-        self._crc32 = 0
-        self._unreadable = ""
-
-    def chunks(self) -> Iterator[bytes]:
-        """Yield the stored bytes, up to a sector that cannot be read."""
-        try:
-            for chunk in self._target.get(self._piece.name):
-                self._size += len(chunk)
-                self._crc32 = zlib.crc32(chunk, self._crc32)
-                yield chunk
-                self._on_part(len(chunk))
-        except TargetFailed as failed:
-            if not isinstance(failed.__cause__, OSError) or failed.__cause__.errno != errno.EIO:
-                raise
-            self._unreadable = f"cannot be read from byte {self._size} on: {failed.__cause__.strerror}"
-
-    def problem(self) -> str:
-        """Return the difference from the manifest, empty if there is none."""
-        if self._unreadable:
-            return self._unreadable
-        if self._size != self._piece.stored_bytes:
-            return f"has {self._size} bytes instead of {self._piece.stored_bytes}"
-        return "" if self._crc32 == self._piece.crc32 else "has other bytes than its checksum says"
-
-
-def _write_sparse(path: Path, piece: Piece, chunks: Iterable[bytes]) -> None:
-    """Write a file with holes."""
-    assert piece.extents is not None
-    make_directory(path.parent)
-    waiting = memoryview(b"")
-    source = iter(chunks)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
-    try:
-        os.ftruncate(handle, piece.size)
-        for first, length in piece.extents:
-            at, end = first, first + length
-            while at < end:
-                waiting = waiting or memoryview(next(source, b""))
-                if not waiting:
-                    break  # it ends early, which its checksum shows
-                written = os.pwrite(handle, waiting[: end - at], at)
-                waiting, at = waiting[written:], at + written
-        for _ in source:
-            pass  # what is too much is counted
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        with self._lock:
+            self._done += size
+            self._show(self._total, self._done)
 
 
 def verify_backup(

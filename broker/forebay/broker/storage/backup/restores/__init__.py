@@ -1,0 +1,1 @@
+"""Restore of backups, and the files that it and other loads write."""
