@@ -200,7 +200,7 @@ def test_a_client_decodes_a_page_of_rows_or_refuses_it(seed: int) -> None:
     values = rows.values
     assert len(values) == len(rows) == pages.ROWS
     assert {place for place, value in enumerate(values) if not value} == set(rows.unreadable)
-    assert sum(map(len, values)) <= rows.bytes_at_most(0, len(rows))
+    assert sum(map(len, values)) <= rows.bytes_at_most
 
 
 # -- data read from a disk

@@ -14,7 +14,7 @@ from forebay.arrow.ipc import decode_rows, encode_batches, encode_schema, read_s
 from forebay.arrow.json_objects import PIECE_BYTES, batch_bytes, checked_bytes, json_objects, json_pieces
 from forebay.arrow.json_prefix import json_prefix
 from forebay.arrow.json_rows import json_rows
-from forebay.arrow.json_types import always_has_json
+from forebay.arrow.kinds import always_has_json
 from forebay.arrow.salvage import ReadableRows, Unreadable, nothing_readable, readable_rows
 
 __all__ = [

@@ -32,6 +32,7 @@ import pyarrow.compute as pc
 
 from forebay.arrow.dates import date_text, timestamp_text
 from forebay.arrow.kinds import is_bytes, is_list, is_text
+from forebay.arrow.maps import map_entries, map_lengths
 
 NULL: Final = "null"
 _MICROSECONDS: Final = 1_000_000
@@ -91,9 +92,9 @@ def _text_of(kind: pa.DataType, array: pa.Array) -> pa.Array:
     if pa.types.is_struct(kind):
         return _object([field.name for field in kind], array.flatten(), length=len(array))
     if pa.types.is_map(kind):
-        return _map(kind, array)
+        return _map(array)
     if is_list(kind):
-        return _enclosed("[", _joined(array, json_text(array.flatten())), "]")
+        return _enclosed("[", _joined(pc.list_value_length(array), json_text(array.flatten())), "]")
     raise NoJsonForm(f"no JSON form is defined for the Arrow type {kind}")
 
 
@@ -109,18 +110,18 @@ def _object(names: list[str], columns: list[pa.Array], *, length: int | None = N
     return pc.binary_join_element_wise(*parts, "}", "")
 
 
-def _map(kind: pa.MapType, array: pa.Array) -> pa.Array:
+def _map(array: pa.MapArray) -> pa.Array:
     """Return ``{"key":text,...}`` for every map."""
-    entries_type = pa.struct([pa.field("key", kind.key_type), pa.field("value", kind.item_type)])
-    lists = array.cast(pa.list_(entries_type))
-    keys, values = lists.flatten().flatten()
+    keys, values = map_entries(array)
+    if pa.types.is_dictionary(keys.type):
+        keys = keys.dictionary_decode()
     texts = json_text(keys)
-    if not is_quoted(kind.key_type):
+    if not is_quoted(keys.type):
         # A number that is not one ("NaN") is quoted already, other numbers are not.
-        bare = texts if _is_nested(kind.key_type) else pc.utf8_trim(texts, characters='"')
+        bare = texts if _is_nested(keys.type) else pc.utf8_trim(texts, characters='"')
         texts = _escaped(bare)
     pairs = pc.binary_join_element_wise(texts, json_text(values), ":")
-    return _enclosed("{", _joined(lists, pairs), "}")
+    return _enclosed("{", _joined(map_lengths(array), pairs), "}")
 
 
 def _is_nested(kind: pa.DataType) -> bool:
@@ -139,9 +140,9 @@ def is_quoted(kind: pa.DataType) -> bool:
     )
 
 
-def _joined(lists: pa.Array, texts: pa.Array) -> pa.Array:
-    """Return the texts of each list's elements, separated by commas."""
-    lengths = pc.fill_null(pc.list_value_length(lists), 0).cast(pa.int32())
+def _joined(lengths: pa.Array, texts: pa.Array) -> pa.Array:
+    """Return the texts of each list's elements, separated by commas; a null length is 0."""
+    lengths = pc.fill_null(lengths, 0).cast(pa.int32())
     offsets = pa.concat_arrays([_NOTHING, pc.cumulative_sum(lengths)])
     return pc.binary_join(pa.ListArray.from_arrays(offsets, texts), ",")
 

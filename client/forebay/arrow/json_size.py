@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from forebay.arrow.json_rows import text_bytes
 from forebay.arrow.kinds import is_bytes, is_list, is_text
+from forebay.arrow.maps import map_entries
 
 _INTEGER: Final = {8: 4, 16: 6, 32: 11, 64: 20}
 """Characters of an integer, by its bits."""
@@ -35,8 +36,7 @@ def json_bytes(array: pa.Array) -> int:
     if pa.types.is_struct(kind):
         return size + object_bytes([field.name for field in kind], array.flatten(), len(array))
     if pa.types.is_map(kind):
-        entries = array.cast(pa.list_(pa.struct([("key", kind.key_type), ("value", kind.item_type)])))
-        keys, values = entries.flatten().flatten()
+        keys, values = map_entries(array)
         twice = 2 if pa.types.is_nested(kind.key_type) else 1  # its text is escaped once more
         return size + twice * json_bytes(keys) + json_bytes(values)
     if is_list(kind):
@@ -79,8 +79,11 @@ def _escapes(array: pa.Array) -> int:
 def _taken_bytes(array: pa.DictionaryArray) -> int:
     """Return the bytes of a dictionary column, without decoding it."""
     values = array.dictionary
-    if not (is_text(array.type.value_type) or is_bytes(array.type.value_type)):
+    if not (is_text(values.type) or is_bytes(values.type)):
         longest = max((json_bytes(values.slice(place, 1)) for place in range(len(values))), default=0)
         return int(longest * len(array))
+    if is_text(values.type) and not _escapes(values):
+        lengths = pc.binary_length(values).cast(pa.int64())
+        return int(pc.sum(lengths.take(array.indices)).as_py() or 0) + _FRAME * len(array)
     sizes = pa.array([json_bytes(values.slice(place, 1)) for place in range(len(values))], pa.int64())
     return int(pc.sum(sizes.take(array.indices)).as_py() or 0)

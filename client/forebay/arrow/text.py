@@ -17,6 +17,8 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from forebay.arrow.maps import map_entries, map_lengths
+
 
 @dataclass(frozen=True, slots=True)
 class InvalidText:
@@ -90,7 +92,7 @@ def _strings(array: pa.Array, kind: pa.DataType, name: str, rows: Sequence[int] 
         for child, field in zip(array.flatten(), kind, strict=True):
             yield from _strings(child, field.type, f"{name}.{field.name}", rows)
     elif pa.types.is_map(kind):
-        lengths, (keys, items) = _lengths(array), _entries(array)
+        lengths, (keys, items) = _lengths(array), map_entries(array)
         inside = _repeated(rows, lengths)
         yield from _strings(keys, kind.key_type, f"{name} (keys)", inside)
         yield from _strings(items, kind.item_type, f"{name} (values)", inside)
@@ -112,7 +114,7 @@ def _replaced(array: pa.Array, kind: pa.DataType) -> pa.Array:
         children = [_replaced(child, field.type) for child, field in zip(array.flatten(), kind, strict=True)]
         return pa.StructArray.from_arrays(children, fields=list(kind), mask=array.is_null())
     if pa.types.is_map(kind):
-        keys, items = _entries(array)
+        keys, items = map_entries(array)
         keys, items = _replaced(keys, kind.key_type), _replaced(items, kind.item_type)
         return pa.MapArray.from_arrays(_offsets(array, pa.int32()), keys, items, kind)
     if not _is_list(kind):
@@ -129,19 +131,10 @@ def _replaced(array: pa.Array, kind: pa.DataType) -> pa.Array:
     return made.from_arrays(_offsets(array, index), values, type=kind)
 
 
-def _entries(array: pa.MapArray) -> tuple[pa.Array, pa.Array]:
-    """Return the keys and values of maps that are not null, as `_lengths` counts them."""
-    kind = array.type
-    entry = pa.struct([pa.field("key", kind.key_type), pa.field("value", kind.item_type)])
-    keys, items = array.cast(pa.list_(entry)).flatten().flatten()
-    return keys, items
-
-
 def _lengths(array: pa.Array) -> list[int]:
-    """Return the number of elements of `Array.flatten` per list; 0 for a null."""
-    kind = array.type
-    if pa.types.is_map(kind):
-        array = array.cast(pa.list_(pa.struct([("key", kind.key_type), ("value", kind.item_type)])))
+    """Return the number of elements of each list or map; 0 for a null."""
+    if pa.types.is_map(array.type):
+        return map_lengths(array).to_pylist()  # type: ignore[no-any-return]
     return [length or 0 for length in pc.list_value_length(array).to_pylist()]
 
 

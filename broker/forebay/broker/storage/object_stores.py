@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, urlsplit
 from obstore.store import AzureStore, GCSStore, ObjectStore, S3Store
 
 SERVICES: Final[Mapping[str, tuple[Callable[..., ObjectStore], Mapping[str, str]]]] = {
-    "s3": (S3Store, {"endpoint": "endpoint", "region": "region"}),
+    "s3": (S3Store, {"endpoint": "aws_endpoint_url_s3", "region": "region"}),  # above all variables of an endpoint
     "gs": (GCSStore, {"endpoint": "base_url"}),
     "az": (AzureStore, {"endpoint": "endpoint"}),
 }
@@ -31,9 +31,10 @@ CONTENT_UNSIGNED: Final = "AWS_UNSIGNED_PAYLOAD"
 S3_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _CAUSES: Final = (
     (
-        re.compile(r"InvalidCertificate\(\s*(\w+)"),
+        re.compile(r"InvalidCertificate\(\s*(UnknownIssuer)"),
         "the certificate is not accepted ({}; SSL_CERT_FILE names trusted authorities)",
     ),
+    (re.compile(r"InvalidCertificate\(\s*(?:Other\(\s*OtherError\(\s*)?(\w+)"), "the certificate is not accepted ({})"),
     (re.compile(r'Os \{[^}]*message: "([^"]+)"', re.DOTALL), "{}"),
     (re.compile(r'"dns error",.*?error: "([^"]+)"', re.DOTALL), "{}"),
     (re.compile(r"source: (TimedOut)"), "timed out"),
@@ -60,14 +61,16 @@ def open_objects(text: str, *, timeout_s: float = TIMEOUT_S, retries_max: int = 
     if not url.hostname or url.hostname != url.netloc:
         raise AddressInvalid(f"{text!r}: must be {url.scheme}://BUCKET/PREFIX, without credentials")
     config: dict[str, Any] = {names[name]: value for name, value in options.items()}
-    if url.scheme == "s3" and CONTENT_UNSIGNED not in os.environ and _has_tls(options.get("endpoint")):
+    endpoint = options.get("endpoint") or _endpoint_of_environment(url.scheme)
+    has_tls = not endpoint.lower().startswith("http://")
+    if url.scheme == "s3" and has_tls and not os.environ.get(CONTENT_UNSIGNED):
         config["unsigned_payload"] = "true"
     limit = timedelta(seconds=timeout_s)
     objects = service(
         url.hostname,
         prefix=url.path.strip("/") or None,
         config=config,
-        client_options={"timeout": limit, "allow_http": options.get("endpoint", "").startswith("http://")},
+        client_options={"timeout": limit, "allow_http": not has_tls},
         retry_config={"max_retries": retries_max, "retry_timeout": limit},
     )
     return objects, place
@@ -83,7 +86,6 @@ def reason(error: Exception) -> str:
     return next((f"{first}: {cause.format(match[1])}" for match, cause in found if match), first)
 
 
-def _has_tls(endpoint: str | None) -> bool:
-    """Return True if no endpoint of S3, of the address or the environment, is without TLS."""
-    endpoints = (endpoint, *map(os.environ.get, S3_ENDPOINTS))
-    return not any(found.lower().startswith("http://") for found in endpoints if found)
+def _endpoint_of_environment(scheme: str) -> str:
+    found = map(os.environ.get, S3_ENDPOINTS) if scheme == "s3" else ()
+    return next((endpoint for endpoint in found if endpoint), "")

@@ -11,7 +11,7 @@ from typing import Final
 from forebay.client.consume.in_flight import InFlight
 from forebay.client.replay.columns import record_fields
 from forebay.client.replay.row_columns import RowColumns
-from forebay.client.values.records import DeliveredRecord, StoredPage
+from forebay.client.values.records import DeliveredRecord, Encoding, StoredPage
 from forebay.page.columns import Columns
 
 _DELIVERED: Final = partial(tuple.__new__, DeliveredRecord)
@@ -75,11 +75,12 @@ class DeliveredRun:
         return sizes if keys is None else [size + len(key or b"") for size, key in zip(sizes, keys, strict=True)]
 
     def bytes_at_most(self) -> int:
-        """Return an upper bound of the sum of ``sizes``; faster than these, and makes no JSON of rows."""
-        columns, page = self._columns, self.page
+        """Return an upper bound of the sum of ``sizes``, mostly without reading the records."""
+        columns = self._columns
         if isinstance(columns, RowColumns):
             return columns.bytes_at_most()
-        return len(page.body) if len(page) == page.record_count else sum(self.sizes())
+        # The JSON of rows is longer than these are.
+        return len(self.page.body) if self.page.encoding is Encoding.RECORDS else sum(self.sizes())
 
     def part(self, first: int, end: int) -> DeliveredRun:
         """Return the records with the indices from ``first`` to below ``end``."""

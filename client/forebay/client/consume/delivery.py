@@ -16,7 +16,7 @@ from forebay.client.consume.answers import AnswerKind
 from forebay.client.consume.delivered_run import DeliveredRun
 from forebay.client.consume.in_flight import InFlight
 from forebay.client.errors import InvalidArgument
-from forebay.client.replay.columns import lazy_columns, unreadable_error, wanted_columns
+from forebay.client.replay.columns import lazy_columns, unreadable_error, wanted_columns, whole_columns
 from forebay.client.replay.row_columns import RowColumns
 from forebay.client.values.ranges import Range, intersect
 from forebay.client.values.records import DeliveredRecord, Durability, Gap, SettleResult, StoredPage
@@ -63,7 +63,7 @@ class DeliveredRange(Generic[R_co]):
         self._in_flight = in_flight
         self._settler = settler
         self._columns: list[Columns | RowColumns | None] = [None] * len(in_flight.pages)
-        self._whole: tuple[int, Columns | RowColumns] | None = None
+        self._whole: tuple[int, Columns] | None = None
         """Page that was decoded last."""
 
     @property
@@ -310,9 +310,13 @@ class DeliveredRange(Generic[R_co]):
         columns = self._columns[index]
         if columns is None:
             page = self._in_flight.pages[index]
-            # Several parts of one page may be requested: it is decoded once for consecutive ones.
+            if len(page) == page.record_count:
+                columns = self._columns[index] = lazy_columns(page)
+                return columns
+            # Several parts of one page may be requested: it is decoded once for consecutive ones. They have their own
+            # values, and do not hold the page.
             if self._whole is None or self._whole[0] != page.base_offset:
-                self._whole = page.base_offset, lazy_columns(page)
+                self._whole = page.base_offset, whole_columns(page)
             columns = self._columns[index] = wanted_columns(page, self._whole[1])
         return columns
 

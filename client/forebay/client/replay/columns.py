@@ -76,7 +76,10 @@ def whole_columns(page: StoredPage) -> Columns:
     columns = lazy_columns(page)
     if isinstance(columns, Columns):
         return columns
-    return Columns(columns.values, None, None, columns.headers, columns.unreadable)
+    try:
+        return columns.made()
+    except InvalidPage as broken:
+        return _unreadable(page, broken)
 
 
 def lazy_columns(page: StoredPage) -> Columns | RowColumns:
@@ -86,8 +89,12 @@ def lazy_columns(page: StoredPage) -> Columns | RowColumns:
             return RowColumns(PageRows(page), 0, page.record_count)
         return columns_of(runs(page))
     except (InvalidPage, MalformedPage, SchemaNotFound) as broken:
-        count = page.record_count
-        return Columns([b""] * count, None, None, None, dict.fromkeys(range(count), str(broken)))
+        return _unreadable(page, broken)
+
+
+def _unreadable(page: StoredPage, broken: Exception) -> Columns:
+    count = page.record_count
+    return Columns([b""] * count, None, None, None, dict.fromkeys(range(count), str(broken)))
 
 
 @overload

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from forebay.client.replay.rows import PageRows
+from forebay.page.columns import Columns
 from forebay.page.header_pairs import Headers
 
 
@@ -35,7 +36,7 @@ class RowColumns:
 
     @property
     def values(self) -> list[bytes]:
-        """Each row as a JSON object."""
+        """Each row as a JSON object. Raises ``InvalidPage``."""
         values = self._rows.values
         return values if len(self) == len(values) else values[self._first : self._end]
 
@@ -45,8 +46,12 @@ class RowColumns:
         return [(self._rows.header,)] * len(self)
 
     def bytes_at_most(self) -> int:
-        """Return an upper bound of the bytes of all values, which makes none."""
-        return self._rows.bytes_at_most(self._first, self._end)
+        """Return an upper bound of the bytes of all values, that of the page, which makes none."""
+        return self._rows.bytes_at_most
+
+    def made(self) -> Columns:
+        """Return these rows with their values, which hold nothing else of the page. Raises ``InvalidPage``."""
+        return Columns(self.values, None, None, self.headers, self.unreadable)
 
     def part(self, first: int, end: int) -> RowColumns:
         """Return the rows with the indices from ``first`` to below ``end``."""

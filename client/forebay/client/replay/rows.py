@@ -7,9 +7,10 @@ Arrow batches, use ``forebay.client.arrow``.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from types import ModuleType
-from typing import Final
+from typing import Any, Final
 
 from forebay.client.errors import ArrowNotInstalled, InvalidPage
 from forebay.client.publish.pages import EncodedPage
@@ -46,8 +47,8 @@ class PageRows:
     def __init__(self, page: StoredPage) -> None:
         """Decode a page.
 
-        Raises ``ArrowNotInstalled``, ``InvalidPage`` if no row can be decoded or none has JSON, and the errors of
-        loading the schema.
+        Raises ``ArrowNotInstalled``, ``InvalidPage`` if no row can be decoded, or they have no JSON or too much of it,
+        and the errors of loading the schema.
         """
         body = read_rows(page)
         if page.schema_of is None:
@@ -59,18 +60,23 @@ class PageRows:
         """Header of each row, which has the version of its schema."""
         schema = page.schema_of(body.schema_version).arrow_schema
         self._count: Final = body.count
-        self._values: list[bytes] | None = None
+        self._making: Final = threading.Lock()
+        """Protects rows and values."""
         try:
-            self._rows = self._arrow.readable_rows(schema, body.messages, body.count, body.dictionary_columns)
-            self._bytes: int = self._arrow.checked_bytes(self._rows.batch)
+            found = self._arrow.readable_rows(schema, body.messages, body.count, body.dictionary_columns)
+            self.bytes_at_most: Final[int] = self._arrow.checked_bytes(found.batch)
+            """Upper bound of the bytes of all values."""
         except self._arrow.UNREADABLE as broken:
             raise self._invalid(broken) from broken
         self.unreadable: Final[Mapping[int, str]] = {
-            place: part.reason for part in self._rows.unreadable for place in range(part.first, part.end)
+            place: part.reason for part in found.unreadable for place in range(part.first, part.end)
         }
         """Position of each row that cannot be decoded, with the reason."""
-        if not all(map(self._arrow.always_has_json, self._rows.batch.schema.types)):
-            self._values = self._made()
+        self._rows: Any = found.batch
+        """Readable rows, until their values are made."""
+        self._values: list[bytes] = []
+        if not all(map(self._arrow.always_has_json, found.batch.schema.types)):
+            self._make()
 
     def __len__(self) -> int:
         """Return the number of rows, readable or not."""
@@ -78,27 +84,21 @@ class PageRows:
 
     @property
     def values(self) -> list[bytes]:
-        """Each row as a JSON object; empty for one that cannot be decoded."""
-        values = self._values
-        if values is None:
-            values = self._values = self._made()
-        return values
+        """Each row as a JSON object; empty for one that cannot be decoded. Raises ``InvalidPage``."""
+        with self._making:
+            if self._rows is not None:
+                self._make()
+        return self._values
 
-    def bytes_at_most(self, first: int, end: int) -> int:
-        """Return an upper bound of the bytes of the values from ``first`` to below ``end``, which makes none."""
-        if (first, end) == (0, self._count):
-            return self._bytes
-        return int(self._arrow.batch_bytes(self._rows.between(first, end)))
-
-    def _made(self) -> list[bytes]:
+    def _make(self) -> None:
         try:
-            values: list[bytes] = self._arrow.json_objects(self._rows.batch)
+            made: list[bytes] = self._arrow.json_objects(self._rows)
         except self._arrow.UNREADABLE as broken:
             raise self._invalid(broken) from broken
-        if not self._rows.unreadable:
-            return values
-        made = iter(values)
-        return [b"" if place in self.unreadable else next(made) for place in range(self._count)]
+        if self.unreadable:
+            readable = iter(made)
+            made = [b"" if place in self.unreadable else next(readable) for place in range(self._count)]
+        self._values, self._rows = made, None
 
     def _invalid(self, broken: Exception) -> InvalidPage:
         return InvalidPage(

@@ -77,27 +77,28 @@ class _Cutter:
         limits = self._limits
         if run.first_offset != self._next_offset:
             yield from self.rest()
+        bound = run.bytes_at_most()
+        ends: list[int] | None = None  # bytes up to the end of each record, once the bound does not fit
         first = 0
         while first < len(run):
             if self._records == limits.records_max:
                 yield from self.rest()
-            part = _part(run, first, first + limits.records_max - self._records)
-            size = part.bytes_at_most()
-            if self._bytes + size > limits.bytes_max:
+            end = min(first + limits.records_max - self._records, len(run))
+            if ends is None and self._bytes + bound <= limits.bytes_max:
+                self._take(run, first, end, bound)
+                self._is_exact = False
+            else:
                 self._count()
-                ends = list(accumulate(part.sizes()))
-                end = bisect_right(ends, limits.bytes_max - self._bytes)
-                if not end and self._runs:
+                if ends is None:
+                    ends = list(accumulate(run.sizes()))
+                before = ends[first - 1] if first else 0
+                end = min(end, bisect_right(ends, before + limits.bytes_max - self._bytes, first))
+                if end == first and self._runs:
                     yield from self.rest()
                     continue
-                end = max(end, 1)
-                part, size = _part(part, 0, end), ends[end - 1]
-            else:
-                self._is_exact = False
-            self._runs.append(part)
-            self._records += len(part)
-            self._bytes += size
-            first += len(part)
+                end = max(end, first + 1)
+                self._take(run, first, end, ends[end - 1] - before)
+            first = end
         self._next_offset = run.first_offset + len(run)
 
     def rest(self) -> Iterator[list[RecordRun]]:
@@ -106,16 +107,16 @@ class _Cutter:
             yield self._runs
             self._runs, self._records, self._bytes, self._is_exact = [], 0, 0, True
 
+    def _take(self, run: RecordRun, first: int, end: int, size: int) -> None:
+        self._runs.append(run if (first, end) == (0, len(run)) else run.part(first, end))
+        self._records += end - first
+        self._bytes += size
+
     def _count(self) -> None:
         """Replace the bound of the bytes by their number."""
         if not self._is_exact:
             self._bytes = sum(sum(run.sizes()) for run in self._runs)
             self._is_exact = True
-
-
-def _part(run: RecordRun, first: int, end: int) -> RecordRun:
-    end = min(end, len(run))
-    return run if (first, end) == (0, len(run)) else run.part(first, end)
 
 
 def _batch(sink: str, delivery: SourceDelivery, runs: list[RecordRun]) -> Batch:

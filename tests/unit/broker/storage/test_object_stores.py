@@ -12,7 +12,7 @@ import obstore
 import pytest
 from obstore.exceptions import BaseError
 
-from forebay.broker.storage.object_stores import S3_ENDPOINTS, AddressInvalid, open_objects, reason
+from forebay.broker.storage.object_stores import CONTENT_UNSIGNED, S3_ENDPOINTS, AddressInvalid, open_objects, reason
 from tests.support.certificates import Authority
 
 
@@ -110,7 +110,7 @@ def test_an_operator_has_the_content_signed_over_tls_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.cert))
-    monkeypatch.setenv("AWS_UNSIGNED_PAYLOAD", "false")
+    monkeypatch.setenv(CONTENT_UNSIGNED, "false")
     port, hashes = serving(context_of(authority))
 
     upload(f"s3://bucket/a?endpoint=https://127.0.0.1:{port}")
@@ -119,14 +119,25 @@ def test_an_operator_has_the_content_signed_over_tls_too(
 
 
 @pytest.mark.parametrize("name", S3_ENDPOINTS)
-def test_an_endpoint_of_the_environment_counts_too(
+def test_an_endpoint_of_the_environment_counts_as_one_of_the_address(
     serving: Callable[[ssl.SSLContext | None], tuple[int, list[str]]], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port, hashes = serving(None)
     monkeypatch.setenv(name, f"http://127.0.0.1:{port}")
-    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
 
-    upload(f"s3://bucket/a?endpoint=http://127.0.0.1:{port}")
+    upload("s3://bucket/a")
+
+    assert [len(found) for found in hashes] == [64]
+
+
+@pytest.mark.parametrize("name", S3_ENDPOINTS)
+def test_an_endpoint_of_the_address_counts_before_those_of_the_environment(
+    serving: Callable[[ssl.SSLContext | None], tuple[int, list[str]]], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port, hashes = serving(None)
+    monkeypatch.setenv(name, "https://127.0.0.1:1")
+
+    upload(f"s3://bucket/a?endpoint=HTTP://127.0.0.1:{port}")
 
     assert [len(found) for found in hashes] == [64]
 
@@ -160,7 +171,24 @@ def test_a_certificate_of_another_host_is_named_as_the_cause(
     with pytest.raises(BaseError) as refused:
         upload(f"s3://bucket/a?endpoint=https://127.0.0.1:{port}")
 
-    assert "the certificate is not accepted (NotValidForName" in reason(refused.value)
+    assert "the certificate is not accepted (NotValidForNameContext)" in reason(refused.value)
+
+
+def test_a_certificate_that_is_none_of_a_server_is_named_as_the_cause(
+    serving: Callable[[ssl.SSLContext | None], tuple[int, list[str]]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    own = Authority(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(own.cert))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(own.cert, own.cert.with_suffix(".key"))
+    port, _ = serving(context)
+
+    with pytest.raises(BaseError) as refused:
+        upload(f"s3://bucket/a?endpoint=https://127.0.0.1:{port}")
+
+    assert "the certificate is not accepted (CaUsedAsEndEntity)" in reason(refused.value)
 
 
 @pytest.mark.parametrize(

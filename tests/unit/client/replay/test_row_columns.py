@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from forebay import arrow
-from forebay.client import StoredPage
+from forebay.client import InvalidPage, StoredPage
 from forebay.client.replay.columns import lazy_columns, wanted_columns, whole_columns
 from forebay.client.replay.row_columns import RowColumns
 from forebay.client.replay.rows import VERSION_HEADER, PageRows, encode_rows
@@ -55,9 +55,12 @@ def test_a_part_has_the_values_of_its_rows() -> None:
 
 @pytest.mark.parametrize(("first", "end"), [(0, 4), (0, 1), (1, 3), (3, 4), (2, 2)])
 def test_no_part_has_more_bytes_than_its_bound(first: int, end: int) -> None:
-    part = columns_of(stored_page(ROWS)).part(first, end)
+    columns = columns_of(stored_page(ROWS))
+    bound = columns.bytes_at_most()
 
-    assert sum(map(len, part.values)) <= part.bytes_at_most() <= 200 * (end - first)
+    part = columns.part(first, end)
+
+    assert sum(map(len, part.values)) <= part.bytes_at_most() == bound <= 200 * len(columns)
 
 
 def test_a_row_that_cannot_be_decoded_has_no_value_and_keeps_its_place() -> None:
@@ -112,6 +115,18 @@ def test_no_json_is_made_for_batches_within_their_limits(monkeypatch: pytest.Mon
     assert made == []
     assert len(rows_batch(stored_page(ROWS)).values) == 4
     assert made == [4]
+
+
+def test_a_page_without_the_json_that_its_types_promise_is_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(batch: pa.RecordBatch) -> list[bytes]:
+        raise arrow.RowsUnreadable("no JSON can be made of the rows")
+
+    monkeypatch.setattr(arrow, "json_objects", fail)
+    page = stored_page(ROWS)
+
+    assert list(whole_columns(page).unreadable) == [0, 1, 2, 3]
+    with pytest.raises(InvalidPage, match="no JSON can be made"):
+        _ = columns_of(page).values
 
 
 def test_values_are_made_once_for_all_parts() -> None:

@@ -104,3 +104,45 @@ def test_a_batch_takes_one_run_more_than_it_needs_at_most() -> None:
     next(batches_of("orders", delivery, BatchLimits(records_max=3)))
 
     assert delivery.taken == [2, 2]
+
+
+@dataclass(frozen=True, slots=True)
+class Counted(MemoryRun):
+    """A run that counts how often its records are measured."""
+
+    measured: list[int] = field(default_factory=list)
+
+    def sizes(self) -> list[int]:
+        self.measured.append(len(self))
+        return [len(record.value) for record in self.records]
+
+    def bytes_at_most(self) -> int:
+        return 10 * len(self)
+
+
+@dataclass
+class InOneRun(MemoryDelivery):
+    """A delivery of one run."""
+
+    run: MemoryRun = field(default_factory=lambda: MemoryRun([]))
+
+    def runs(self) -> Iterator[MemoryRun]:
+        yield self.run
+
+
+def test_the_records_of_a_run_that_is_cut_by_bytes_are_measured_once() -> None:
+    run = Counted(records(1000))
+
+    found = list(batches_of("orders", InOneRun([], run=run), BatchLimits(bytes_max=40)))
+
+    assert len(found) == 100
+    assert run.measured == [1000]
+
+
+def test_the_records_of_a_run_that_is_cut_by_their_number_are_not_measured() -> None:
+    run = Counted(records(1000))
+
+    found = list(batches_of("orders", InOneRun([], run=run), BatchLimits(records_max=300, bytes_max=10_000)))
+
+    assert spans(found) == [(0, 299), (300, 599), (600, 899), (900, 999)]
+    assert run.measured == []

@@ -45,7 +45,7 @@ class Window:
         self._owner: Final = owner
         self._beside: Final = ThreadPoolExecutor(1, thread_name_prefix="forebay-bulk")
         self._failure = ""
-        """First failure, after which no commit is possible; empty before."""
+        """Cause for which no further commit is possible; empty before."""
         self._ended = False
         self._begun = 0
         self._confirmed = 0
@@ -83,7 +83,7 @@ class Window:
     def _changing(self) -> Iterator[None]:
         """Refuse a change after one that failed, with the first failure."""
         if self._failure:
-            raise StoreFailed("append to the journal", f"an earlier append failed: {self._failure}")
+            raise StoreFailed("append to the journal", self._failure)
         try:
             yield
         except Fenced as fenced:
@@ -94,7 +94,7 @@ class Window:
             raise
 
     def _note(self, failure: BaseException) -> None:
-        self._failure = self._failure or str(failure) or type(failure).__name__
+        self._failure = self._failure or f"an earlier append failed: {str(failure) or type(failure).__name__}"
 
     def end(self) -> None:
         """Refuse every later commit: the journal was given up."""
