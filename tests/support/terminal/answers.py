@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable
 
 
@@ -12,6 +13,10 @@ class Terminal(io.StringIO):
     def isatty(self) -> bool:
         """Return True."""
         return True
+
+    def plain(self) -> str:
+        """Return what was written to it, without colours and moves of the cursor."""
+        return re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", self.getvalue())
 
 
 class BusyTerminal:

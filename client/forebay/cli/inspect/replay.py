@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,7 @@ from forebay.cli.times import parse_time
 
 if TYPE_CHECKING:
     from forebay.client import Client
+    from forebay.client.values.sinks import PartitionStats
 
 
 def replay(
@@ -40,11 +42,11 @@ def replay(
         items = client.replay(
             sink, partition=partition, start=start, start_time=since, end=end, follow=follow, on_gap="yield"
         )
-        is_whole = start is None and since is None and end is None and not follow
+        is_bounded = since is None and not follow
         with (
             nullcontext(_ignore)
             if sys.stdout.isatty()
-            else shown_count(f"replay {sink}", _total(client, sink, partition) if is_whole else None)
+            else shown_count(f"replay {sink}", _total(client, sink, partition, start, end) if is_bounded else None)
         ) as advance:
             for item in items:
                 if isinstance(item, Gap):
@@ -54,12 +56,30 @@ def replay(
                     advance(1)
 
 
-def _total(client: Client, sink: str, partition: int | None) -> int | None:
-    """Return the number of stored records for a bar; None without one. The right to replay is enough."""
+def _total(client: Client, sink: str, partition: int | None, start: int | None, end: int | None) -> int | None:
+    """Return the number of records for a bar; None without one. The right to replay is enough."""
     if not shows_progress():
         return None
     parts = client.sinks.stats(sink).partitions
-    return sum(one.records for one in parts if partition in {None, one.partition})
+    return records_within([one for one in parts if partition in {None, one.partition}], start, end)
+
+
+def records_within(parts: Sequence[PartitionStats], start: int | None, end: int | None) -> int | None:
+    """Return the number of records within bounds of each partition.
+
+    None where it is not known: there are bounds, and records are missing between the first and the last one.
+    """
+    if start is None and end is None:
+        return sum(one.records for one in parts)
+    if any(one.records != one.next_offset - one.earliest_offset for one in parts):
+        return None
+    return sum(len(range(*_within(one, start, end))) for one in parts)
+
+
+def _within(part: PartitionStats, start: int | None, end: int | None) -> tuple[int, int]:
+    """Return the first offset and the end of what bounds leave of a partition."""
+    first = part.earliest_offset if start is None else max(start, part.earliest_offset)
+    return first, part.next_offset if end is None else min(end, part.next_offset)
 
 
 def _ignore(count: int) -> None:

@@ -14,7 +14,7 @@ from forebay.cli.command import Commands
 from forebay.cli.completion import subscription_names
 from forebay.cli.exits import ExitCode
 from forebay.cli.manage.confirmation import DryRun, Yes, confirm, preview
-from forebay.cli.operate.progress import shown_count
+from forebay.cli.operate.progress import shown_count, shows_progress
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, connect
 from forebay.cli.output import Column, Output, text_of, write_message, write_result, write_table, write_values
 from forebay.cli.report import CommandFailed
@@ -133,7 +133,7 @@ def redrive(
         if dry_run:
             _show_selected(_selected(client, sink, wanted), f"redrive {{}} of {sink}", output)
             return
-        with shown_count(f"redrive {sink}") as advance:
+        with shown_count(f"redrive {sink}", None if wanted else _total(client, sink)) as advance:
             redriven = client.dead_letters.redrive(sink, on_progress=advance, **wanted)
     write_result({"redriven": redriven}, f"redrove {counted(redriven, 'record')} of {sink}", output)
 
@@ -206,6 +206,18 @@ def _extent(client: Client, sink: str) -> tuple[str, Mapping[int, int]]:
     except SinkNotFound:  # a sink without dead letters; the list tells whether there is the sink itself
         return "", {}
     return stats.incarnation, {one.partition: one.next_offset for one in stats.partitions}
+
+
+def _total(client: Client, sink: str) -> int | None:
+    """Return the number of dead letters for a bar, also of those not extracted; None without one."""
+    from forebay.client.errors import SinkNotFound
+
+    if not shows_progress():
+        return None
+    try:
+        return client.sinks.stats(sink.removesuffix(DEAD_LETTERS) + DEAD_LETTERS).pending()
+    except SinkNotFound:  # a sink without dead letters; the redrive tells whether there is the sink itself
+        return None
 
 
 def _selected(client: Client, sink: str, wanted: DeadLetterFilter, ends: Mapping[int, int] | None = None) -> _Selected:

@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 STEP: Final = 500
 """Records between two updates of the bar."""
 
+STEP_BYTES: Final = 64 << 10
+"""Bytes between two updates of the bar."""
+
 Advance = Callable[[int], None]
-"""Takes the number of further records."""
+"""Takes the number of further records, or bytes."""
 
 Share = Callable[[int, int], None]
 """Takes the number in total, and the number that is done."""
@@ -37,18 +40,38 @@ def shown_count(description: str, total: int | None = None) -> Iterator[Advance]
     if not shows_progress():
         yield lambda _: None
         return
-    with _bar(description, total, "records") as (bar, task):
-        waiting = 0
-
-        def advance(count: int) -> None:
-            nonlocal waiting
-            waiting += count
-            if waiting >= STEP:
-                bar.advance(task, waiting)
-                waiting = 0
-
+    with _bar(description, total, "records") as (bar, task), _counted(bar, task, total, STEP) as advance:
         yield advance
-        bar.advance(task, waiting)
+
+
+@contextmanager
+def shown_bytes(description: str, total: int) -> Iterator[Advance]:
+    """Yield a function that counts bytes; the bar is removed at the end."""
+    if not shows_progress():
+        yield lambda _: None
+        return
+    with _bar(description, total, None) as (bar, task), _counted(bar, task, total, STEP_BYTES) as advance:
+        yield advance
+
+
+@contextmanager
+def _counted(bar: Progress, task: TaskID, total: int | None, step: int) -> Iterator[Advance]:
+    """Yield a function that counts; a total that was too low grows."""
+    done = shown = 0
+
+    def show() -> None:
+        nonlocal shown
+        shown = done
+        bar.update(task, completed=done, total=None if total is None else max(total, done))
+
+    def advance(count: int) -> None:
+        nonlocal done
+        done += count
+        if done - shown >= step:
+            show()
+
+    yield advance
+    show()
 
 
 @contextmanager
@@ -62,16 +85,19 @@ def shown_partitions(description: str) -> Iterator[Share]:
 
 
 @contextmanager
-def _bar(description: str, total: int | None, unit: str) -> Iterator[tuple[Progress, TaskID]]:
+def _bar(description: str, total: int | None, unit: str | None) -> Iterator[tuple[Progress, TaskID]]:
+    """Yield a bar of things that ``unit`` names; None for bytes."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn(unit),
-        TimeElapsedColumn(),
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
     )
+
+    amount = (DownloadColumn(),) if unit is None else (MofNCompleteColumn(), TextColumn(unit))
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), *amount, TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         yield bar, bar.add_task(description, total=total)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Final
@@ -14,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Final
 import typer
 
 from forebay.cli.exits import ExitCode
-from forebay.cli.operate.progress import shown_count
+from forebay.cli.operate.progress import Advance, shown_bytes, shown_count
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, SinkName, connect
 from forebay.cli.output import Output, write_json, write_list
 from forebay.cli.report import CommandFailed
@@ -47,6 +49,20 @@ class Published:
     """Durability level of the last receipt."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Input:
+    """Values to publish."""
+
+    values: Iterable[tuple[bytes, int]]
+    """Each with its part of the bar: its bytes in a file of known size, else 1."""
+
+    records: int | None = None
+    """Number of values, where it is known."""
+
+    size: int | None = None
+    """Size of a file, where it is known."""
+
+
 def publish(
     sink: SinkName,
     values: Annotated[
@@ -70,23 +86,27 @@ def publish(
     headers = _headers(header or [])
     encoded_key = None if key is None else _encode(key)
     with (
-        _values(values, file, whole=whole) as found,
+        _opened(values, file, whole=whole) as given,
         exporting("forebay-publish"),
         connect(endpoint, sink) as client,
         client.publisher(sink) as publisher,
-        shown_count(f"publish to {sink}", len(values) if values else None) as advance,
+        _shown(f"publish to {sink}", given) as advance,
     ):
-        waiting: deque[Future[Receipt]] = deque()
+        waiting: deque[tuple[Future[Receipt], int]] = deque()
         published: dict[int, Published] = {}
-        for value in found:
-            waiting.append(publisher.send(value, key=encoded_key, headers=headers, partition=partition))
-            while len(waiting) > UNANSWERED_MAX or (waiting and waiting[0].done()):
-                _count(published, waiting.popleft().result())
-                advance(1)
-        publisher.flush()
-        for future in waiting:
+
+        def count_first() -> None:
+            future, part = waiting.popleft()
             _count(published, future.result())
-            advance(1)
+            advance(part)
+
+        for value, part in given.values:
+            waiting.append((publisher.send(value, key=encoded_key, headers=headers, partition=partition), part))
+            while len(waiting) > UNANSWERED_MAX or (waiting and waiting[0][0].done()):
+                count_first()
+        publisher.flush()
+        while waiting:
+            count_first()
     results = [published[number] for number in sorted(published)]
     if output is Output.JSON:
         write_json({"sink": sink, "records": sum(part.records for part in results), "partitions": results})
@@ -98,27 +118,39 @@ def publish(
     )
 
 
+def _shown(description: str, given: _Input) -> AbstractContextManager[Advance]:
+    if given.size is not None:
+        return shown_bytes(description, given.size)
+    return shown_count(description, given.records)
+
+
 @contextmanager
-def _values(values: Sequence[str] | None, file: Path | None, *, whole: bool) -> Iterator[Iterable[bytes]]:
+def _opened(values: Sequence[str] | None, file: Path | None, *, whole: bool) -> Iterator[_Input]:
     if values:
-        yield [_encode(value) for value in values]
+        yield _Input([(_encode(value), 1) for value in values], records=len(values))
     elif file is None or str(file) == "-":
-        yield _of(sys.stdin.buffer, whole=whole)
+        yield _Input((value, 1) for value, _ in _of(sys.stdin.buffer, whole=whole))
     else:
         try:
             opened = file.open("rb")
         except OSError as error:
             raise CommandFailed(f"{file}: {error.strerror}", ExitCode.NOT_FOUND) from error
         with opened:
-            yield _of(opened, whole=whole)
+            found = os.fstat(opened.fileno())
+            if stat.S_ISREG(found.st_mode) and found.st_size:  # a file of the system, as in /proc, has size 0
+                yield _Input(_of(opened, whole=whole), size=found.st_size)
+            else:
+                yield _Input((value, 1) for value, _ in _of(opened, whole=whole))
 
 
-def _of(stream: IO[bytes], *, whole: bool) -> Iterator[bytes]:
+def _of(stream: IO[bytes], *, whole: bool) -> Iterator[tuple[bytes, int]]:
+    """Yield the values, each with its bytes in the stream."""
     if whole:
-        yield stream.read()
+        content = stream.read()
+        yield content, len(content)
     else:
         for line in stream:
-            yield line.removesuffix(b"\n").removesuffix(b"\r")
+            yield line.removesuffix(b"\n").removesuffix(b"\r"), len(line)
 
 
 def _encode(text: str) -> bytes:
