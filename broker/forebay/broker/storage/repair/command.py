@@ -7,7 +7,6 @@ by gaps, and writes the result, with the bulk files, into a new directory.
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -21,7 +20,8 @@ from forebay.broker.core.partition.ranges import Range, RangeSet
 from forebay.broker.core.partition.ranges import add as with_range
 from forebay.broker.core.partition.repair import dropped_for, gaps_for, recounted
 from forebay.broker.core.writes import DropEntry, PutCursor, PutEntry, PutGap, PutHead, PutQuarantine, Write
-from forebay.broker.storage.directory import make_directory, sync_path
+from forebay.broker.storage.backup.working_folder import working_folder
+from forebay.broker.storage.directory import sync_path
 from forebay.broker.storage.errors import StoreCorrupt
 from forebay.broker.storage.records.journal_position import LEAVE_JOURNAL
 from forebay.broker.storage.records.registry import damaged_values
@@ -111,13 +111,12 @@ def _unread(directory: Path) -> list[str]:
 def repair(directory: Path, into: Path, on_partition: OnProgress = no_progress) -> Report:
     """Salvage ``directory`` into ``into``, which must not exist yet; ``on_partition`` as for `verify`.
 
-    Raises ``FileExistsError``, ``StoreLocked``, or ``StoreError`` where nothing can be opened.
+    ``into`` is there when it is complete, and not after a failure. Raises ``FileExistsError``, ``StoreLocked``,
+    ``BackupError`` where another repair into it is running, or another ``StoreError`` where nothing can be opened.
     """
-    if into.exists():
-        raise FileExistsError(EEXIST, os.strerror(EEXIST), str(into))
-    make_directory(into)
-    with held(directory):
-        copy = into / ".copy"
+    _check_free(into)
+    with held(directory), working_folder(into, purpose="repair", suffix="repairing") as work:
+        copy, made = work / "copy", work / "data"
         snapshot(directory, copy)
         damage = _unread(directory)
         store, repaired = opened(copy, repair=True)
@@ -130,11 +129,18 @@ def repair(directory: Path, into: Path, on_partition: OnProgress = no_progress) 
             for one in checked:
                 recovered.journal.commit([], list(_writes(one)))
             store.commit([], [LEAVE_JOURNAL])  # the result is no replica any more
-            damage += _copy(store, directory, into)
+            damage += _copy(store, directory, made)
         finally:
             store.close()
-        shutil.rmtree(copy)
+        _check_free(into)
+        made.rename(into)
+        sync_path(into.absolute().parent)
     return _report(directory, damage, checked, recovered)
+
+
+def _check_free(into: Path) -> None:
+    if into.exists():
+        raise FileExistsError(EEXIST, os.strerror(EEXIST), str(into))
 
 
 def _writes(one: Checked) -> Iterator[Write]:

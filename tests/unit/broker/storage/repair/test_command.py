@@ -14,6 +14,7 @@ import pytest
 from forebay.broker.core.partition.log import Head, Tail
 from forebay.broker.core.settings import DEFAULTS
 from forebay.broker.core.writes import PutHead, PutSink, PutTail, SinkRecord
+from forebay.broker.storage.errors import StoreLocked
 from forebay.broker.storage.recovery import recover
 from forebay.broker.storage.repair.command import repair, verify
 from forebay.broker.storage.store.rocks.store import RocksStore
@@ -44,7 +45,7 @@ def bad_sector(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
     def pread(handle: int, count: int, at: int) -> bytes:
         link = os.readlink(f"/proc/self/fd/{handle}")
-        if link.endswith(".pages") and "/into/" not in link and at > 60 and at + count < size - 60:
+        if link.startswith(str(directory)) and link.endswith(".pages") and at > 60 and at + count < size - 60:
             raise OSError(errno.EIO, "Input/output error")
         return real(handle, count, at)
 
@@ -79,7 +80,7 @@ def test_a_directory_that_cannot_be_written_is_verified_and_repaired_without_a_l
     real = os.open
 
     def opened(path: Any, flags: int, *more: Any, **others: Any) -> int:
-        if str(path).endswith(".pages") and flags & os.O_RDWR and "/into/bulk" not in str(path):
+        if str(path).endswith(".pages") and flags & os.O_RDWR and ".into.repairing/data/" not in str(path):
             raise OSError(errno.EROFS, "Read-only file system", str(path))
         return real(path, flags, *more, **others)
 
@@ -110,6 +111,85 @@ def test_files_that_a_repair_copied_are_on_the_disk_before_it_ends(
 
     needed = [*(into / "bulk").iterdir(), into / "bulk", into, into.parent, tmp_path]
     assert {path.name for path in needed if path.stat().st_ino not in synced} == set()
+
+
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the disk become full while pages are copied."""
+
+    def pwrite(handle: int, part: bytes, at: int) -> int:
+        assert "into" in os.readlink(f"/proc/self/fd/{handle}")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("forebay.broker.storage.repair.salvage.os.pwrite", pwrite)
+
+
+@pytest.mark.slow
+def test_a_repair_on_a_full_disk_leaves_nothing_behind_and_can_be_repeated(tmp_path: Path) -> None:
+    directory, into = tmp_path / "data", tmp_path / "into"
+    filled(directory)
+
+    with pytest.MonkeyPatch.context() as patch:
+        full_disk(patch)
+        with pytest.raises(OSError, match="No space left on device"):
+            repair(directory, into)
+
+    assert list(tmp_path.iterdir()) == [directory]
+    assert repair(directory, into).clean
+    assert verify(into).clean
+
+
+@pytest.mark.slow
+def test_an_interrupted_repair_leaves_nothing_behind(tmp_path: Path) -> None:
+    directory, into = tmp_path / "data", tmp_path / "into"
+    filled(directory)
+
+    def interrupt(total: int, done: int) -> None:
+        if done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        repair(directory, into, interrupt)
+
+    assert list(tmp_path.iterdir()) == [directory]
+
+
+@pytest.mark.slow
+def test_a_repair_of_a_directory_in_use_leaves_nothing_behind(tmp_path: Path) -> None:
+    directory, into = tmp_path / "data", tmp_path / "into"
+    opened = RocksStore(directory)
+    try:
+        with pytest.raises(StoreLocked):
+            repair(directory, into)
+    finally:
+        opened.close()
+
+    assert list(tmp_path.iterdir()) == [directory]
+
+
+@pytest.mark.slow
+def test_a_directory_that_is_made_during_a_repair_is_left_alone(tmp_path: Path) -> None:
+    directory, into = tmp_path / "data", tmp_path / "into"
+    filled(directory)
+
+    def make(total: int, done: int) -> None:
+        into.mkdir(exist_ok=True)
+
+    with pytest.raises(FileExistsError, match="into"):
+        repair(directory, into, make)
+
+    assert sorted(tmp_path.iterdir()) == [directory, into]
+    assert list(into.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_the_folder_of_a_killed_repair_is_replaced(tmp_path: Path) -> None:
+    directory, into = tmp_path / "data", tmp_path / "into"
+    filled(directory)
+    (tmp_path / ".into.repairing" / "data" / "db").mkdir(parents=True)
+
+    assert repair(directory, into).clean
+
+    assert sorted(tmp_path.iterdir()) == [directory, into]
 
 
 @pytest.mark.slow
