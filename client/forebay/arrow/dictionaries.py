@@ -65,7 +65,7 @@ def coded_schema(schema: pa.Schema, places: Sequence[tuple[int, int]]) -> pa.Sch
     for place, width in places:
         if not (0 <= place < len(fields) and width in _INDICES and can_be_coded(fields[place].type)):
             raise RowsUnreadable(
-                f"column {place} has a dictionary with {width} bytes per row, which is not known to this version"
+                f"column {place} has a dictionary with {width} B per row, which is not known to this version"
             )
         fields[place] = fields[place].with_type(pa.dictionary(_INDICES[width], fields[place].type))
     return pa.schema(fields, metadata=schema.metadata)

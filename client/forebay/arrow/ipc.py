@@ -95,7 +95,7 @@ def _decoded(
                 batch = plain(batch, own, dictionary_columns)
             batches.append(batch)
         if found != rows:
-            raise RowsUnreadable(f"there are {found} rows, stated are {rows}")
+            raise RowsUnreadable(f"found rows: {found}, stated: {rows}")
         return one_batch(batches)
     except (pa.ArrowException, OSError, EOFError) as error:
         raise RowsUnreadable(f"the rows cannot be read: {error}") from error

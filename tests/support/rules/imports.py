@@ -73,7 +73,7 @@ RULES: Final[dict[str, Rule]] = {
     "forebay.v1": Rule(frozenset(), third_party=frozenset({"google", "grpc"})),
     # The table of reasons, for every part that raises or handles errors.
     "forebay.errors": Rule(frozenset()),
-    # Words for the state of sinks, for every part that shows it.
+    # Words for the state of sinks, and numbers as people read them, for every part that shows them.
     "forebay.state": Rule(frozenset()),
     # The shard of a sink, for brokers and clients.
     "forebay.shards": Rule(frozenset()),
@@ -115,6 +115,10 @@ RULES: Final[dict[str, Rule]] = {
         )
         for module in ("access", "client", "sender", "topic")
     },
+    # Its reports are for people.
+    "forebay.broker.storage.repair": Rule(
+        frozenset({"forebay.broker.core", "forebay.broker.storage", "forebay.page.format", "forebay.state"})
+    ),
     "forebay.broker.storage.repair.inspection": Rule(
         frozenset({"forebay.broker.core", "forebay.broker.storage"}), third_party=frozenset({"rocksdict"})
     ),
@@ -183,6 +187,7 @@ RULES: Final[dict[str, Rule]] = {
                 "forebay.packaging",
                 "forebay.page",
                 "forebay.shards",
+                "forebay.state",
                 "forebay.text",
                 "forebay.v1",
             }

@@ -41,7 +41,7 @@ def test_dictionaries_come_before_their_rows() -> None:
 
 @pytest.mark.parametrize("rows", [3, 5])
 def test_another_number_of_rows_than_stated_is_refused(rows: int) -> None:
-    with pytest.raises(RowsUnreadable, match="there are 4 rows, stated are"):
+    with pytest.raises(RowsUnreadable, match="found rows: 4, stated: "):
         decode_rows(SCHEMA, encode_batches([BATCH]), rows)
 
 

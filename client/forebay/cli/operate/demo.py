@@ -115,7 +115,7 @@ def _write_result(result: DemoResult, settings: DemoSettings, chart: Path, outpu
     facts = result.facts()
     subtitle = (
         f"remote system down for {result.outage_s:.0f} s, broker killed {counted(result.broker_kills, 'time')}; "
-        f"{found.delivered:,} of {found.records_in:,} records arrived, {found.lost} lost"
+        f"{found.delivered:,} of {counted(found.records_in, 'record')} arrived, {found.lost} lost"
     )
     title = "A Spark job's output through an outage"
     written = write_chart(result.history, chart, title=title, subtitle=subtitle, lost=found.lost)

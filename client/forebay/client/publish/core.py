@@ -39,6 +39,7 @@ from forebay.client.values.epochs import Stage, StagedToken
 from forebay.client.values.records import HeadersLike, Receipt
 from forebay.errors.reasons import Reason
 from forebay.page.format import PAGE_BYTES_MAX
+from forebay.state.numbers import counted
 
 GOODBYE_S: Final = 10.0
 """Time that ``close`` waits for the broker to end the stream after everything is finished."""
@@ -170,7 +171,9 @@ class PublisherCore:
         """Add many records; ``future`` gets their receipts. See ``Publisher.send_many``."""
         self._check(partition)
         if keys is not None and len(keys) != len(values):
-            raise InvalidPage(f"keys has {len(keys)} entries: must be {len(values)}, one per value")
+            raise InvalidPage(
+                f"keys has {counted(len(keys), 'entry', 'entries')}: must be {len(values)}, one per value"
+            )
         check_types(values, keys)
         if keys is None or partition is not None:
             parts = [(partition, SizedColumns.of(values, keys))]

@@ -27,6 +27,7 @@ from forebay.client.transport.io import Io
 from forebay.client.transport.operations import blocked
 from forebay.client.transport.threads import THREADS
 from forebay.errors.reasons import Reason
+from forebay.state.numbers import counted, plural
 
 GRANT_BYTES: Final = 1 << 20
 """Largest grant: what a batch may take without a check of the bounds."""
@@ -282,7 +283,9 @@ class SendBuffer:
                 while self.unfinished and next(iter(self.unfinished)) <= target:
                     left_s = None if until is None else until - self.clock()
                     if left_s is not None and left_s <= 0:
-                        raise FlushTimeout(f"{len(self.unfinished)} pages are not durable yet: flush again, or close")
+                        left = len(self.unfinished)
+                        named = f"{counted(left, 'page')} {plural(left, 'is', 'are')}"
+                        raise FlushTimeout(f"{named} not durable yet: flush again, or close")
                     await self.room.wait_for_notify(left_s)
             error = self.failures.pop() or (copy.copy(self.fatal) if self.fatal is not None else None)
         if error is not None:

@@ -32,6 +32,7 @@ from forebay.broker.storage.repair.verification import Checked, PartitionReport,
 from forebay.broker.storage.store.bulk.file import SUFFIX
 from forebay.broker.storage.store.contract import DeleteRange, Family, Put
 from forebay.broker.storage.store.rocks.store import RocksStore
+from forebay.state.numbers import counted
 
 _SLICE: Final = 1_000
 _SMALL_SLICE: Final = 64
@@ -191,7 +192,7 @@ def _copy(store: RocksStore, directory: Path, into: Path) -> list[str]:
     for path in sorted((directory / "bulk").glob(f"*{SUFFIX}")) if (directory / "bulk").is_dir() else []:
         lost = copy_readable(path, into / "bulk" / path.name)
         if lost:
-            unreadable.append(f"{lost} bytes of {path.name} could not be read")
+            unreadable.append(f"{counted(lost, 'byte')} of {path.name} could not be read")
     sync_path(into / "bulk")
     made = RocksStore(into)
     try:

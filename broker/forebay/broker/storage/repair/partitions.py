@@ -50,6 +50,7 @@ from forebay.broker.storage.repair.damage import Damage
 from forebay.broker.storage.repair.survey import SurveyedPartition, SurveyingJournal, survey, walk
 from forebay.broker.storage.store.contract import Family
 from forebay.broker.storage.stored_sink import StoredSink
+from forebay.state.numbers import counted, plural
 
 DEFAULT: Final = "default"
 
@@ -172,8 +173,8 @@ class PartitionRepair:
         made = rules.gaps_for(found.lost, now.accepted_at_us)
         bad_gaps = self._bad_gaps(number, partition)
         made += _below([first for first, name in bad_gaps if not name], gaps, earliest, now.accepted_at_us)
-        counted = head or (rules.head_of(found, gaps) if head_lost else Head())
-        head_now = rules.recounted(counted, now, found)
+        counted_head = head or (rules.head_of(found, gaps) if head_lost else Head())
+        head_now = rules.recounted(counted_head, now, found)
         gaps = sorted([*gaps, *made], key=lambda gap: gap.first)
         writes: list[Write] = [DropGap(number, partition, *each) for each in bad_gaps]
         writes += [PutEntry(number, partition, entry) for entry in found.rebuilt]
@@ -193,12 +194,20 @@ class PartitionRepair:
             self._damage.report(TAIL.name, number, partition, f"offsets continue at {now.next_offset}")
         if head_lost or (head_now != head and head is not None):
             self._damage.report(
-                HEAD.name, number, partition, f"recounted: {found.records} records from {head_now.earliest} on"
+                HEAD.name,
+                number,
+                partition,
+                f"recounted: {counted(found.records, 'record')} from {head_now.earliest} on",
             )
         if any(entry.encoding == Encoding.ARROW for entry in found.rebuilt):
             self.with_rows.add(number)
         if found.rebuilt:
-            self._damage.report("index", number, partition, f"{len(found.rebuilt)} pages were named again")
+            self._damage.report(
+                "index",
+                number,
+                partition,
+                f"{counted(len(found.rebuilt), 'page')} {plural(len(found.rebuilt), 'was', 'were')} named again",
+            )
         for gap in made:
             self._damage.report(GAP.name, number, partition, f"offsets {gap.first} to {gap.end - 1} were in no page")
         sink.tails[partition], sink.heads[partition], sink.gaps[partition] = now, head_now, [*gaps, *own]

@@ -19,6 +19,7 @@ from forebay.broker.core.partition.reservation import highest
 from forebay.broker.storage.recovery import Recovered
 from forebay.broker.storage.repair.survey import SurveyedPartition, survey
 from forebay.broker.storage.stored_sink import StoredSink
+from forebay.state.numbers import counted, plural
 
 _PAGES = 16
 """Read at once."""
@@ -109,9 +110,10 @@ def _check(recovered: Recovered, sink: StoredSink, partition: int, cursors: Mapp
     report.problems += [f"offsets {part.first} to {part.end - 1}: no page, no gap" for part in found.lost]
     report.problems += [f"offset {base}: its index entry is damaged" for base in found.broken]
     report.problems += [f"offset {entry.base}: its page is not in the index" for entry in found.rebuilt]
-    counted = tail.next_offset - head.removed_records - sum(run.end - run.first for run in in_memory)
-    if found.is_intact and counted != found.records:
-        report.problems.append(f"the counters have {counted} records, {found.records} are stored")
+    expected = tail.next_offset - head.removed_records - sum(run.end - run.first for run in in_memory)
+    if found.is_intact and expected != found.records:
+        are = plural(found.records, "is", "are")
+        report.problems.append(f"the counters have {counted(expected, 'record')}, {found.records:,} {are} stored")
     handed_out = sink.assigned_end(partition)
     for name, cursor in sorted(cursors.items()):
         if not cursor.balances(max(tail.next_offset, min(highest([cursor]), handed_out))):

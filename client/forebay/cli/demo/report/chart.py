@@ -182,7 +182,7 @@ def _words(
     produced, delivered = (last.produced, last.delivered) if last is not None else (0, 0)
     outages = "; ".join(f"{name} from {_spans_text(found)}" for _, name, found in spans if found) or "no outage"
     return (
-        f"{produced:,} records produced and {delivered:,} delivered over time; "
+        f"{counted(produced, 'record')} produced and {delivered:,} delivered over time; "
         f"at most {peak_waiting(history):,} waited; {outages}; {counted(len(kills), 'kill')} of the broker"
     )
 

@@ -193,6 +193,30 @@ def test_the_folder_of_a_killed_repair_is_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_one_byte_that_cannot_be_read_is_no_plural(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory, into = tmp_path / "data", tmp_path / "into"
+    filled(directory)
+    monkeypatch.setattr("forebay.broker.storage.repair.command.copy_readable", lambda source, copy: 1)
+
+    damage = repair(directory, into).damage
+
+    assert [line.split(" of ")[0] for line in damage] == ["1 byte"]
+
+
+@pytest.mark.slow
+def test_one_record_that_is_not_counted_is_no_plural(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    filled(directory)
+    store = RocksStore(directory)
+    recover(store).journal.commit([], [PutHead(1, 0, Head(removed_records=2))])
+    store.close()
+
+    [orders] = verify(directory).partitions
+
+    assert "the counters have 1 record, 3 are stored" in orders.problems
+
+
+@pytest.mark.slow
 def test_a_lost_sector_in_the_note_of_the_last_sync_stops_neither_verify_nor_repair(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

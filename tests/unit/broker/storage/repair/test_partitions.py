@@ -236,6 +236,17 @@ def test_all_of_the_state_may_be_unreadable() -> None:
     assert len(found.journal.entries(1, 0, 0, 100, 100)) == 3
 
 
+def test_one_page_that_is_named_again_is_no_plural() -> None:
+    store = filled()
+    store.write([Delete(Family.INDEX, ENTRY.key(1, 0, 30))])
+    store.damage(Family.META, HEAD.key(1, 0))
+
+    found = recover(store)
+
+    assert "1 page was named again" in [one.detail for one in found.repairs]
+    assert "recounted: 30 records from 20 on" in [one.detail for one in found.repairs]
+
+
 def lost_end(store: MemoryStore) -> MemoryStore:
     """The store as a damaged log leaves it: the last two pages were stored, and the batches that say so are gone."""
     old_tail = replace(STORED_TAIL, next_offset=30, appended_pages=3, appended_bytes=24)

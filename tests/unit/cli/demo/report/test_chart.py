@@ -100,6 +100,13 @@ def test_a_run_without_a_sample_is_drawn_too(tmp_path: Path) -> None:
     assert "0 records produced" in page(tmp_path, History())
 
 
+def test_one_record_is_no_plural(tmp_path: Path) -> None:
+    found = History()
+    found.add(Sample(0.0, 1, 1, 1, 0.0, broker_up=True, target_up=True))
+
+    assert "1 record produced and 1 delivered" in page(tmp_path, found)
+
+
 def test_a_long_run_is_thinned_and_not_cut() -> None:
     found = History()
     for at_s in range(SAMPLES_MAX + 10):
