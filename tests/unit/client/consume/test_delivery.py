@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import get_current_span
 
@@ -14,6 +16,9 @@ from forebay.client import Delivery, DropReason, Encoding, Gap, PagePart, Stored
 from forebay.client.aio import Delivery as AsyncioDelivery
 from forebay.client.consume.in_flight import InFlight
 from forebay.client.publish.pages import encode_columns
+from forebay.client.replay.row_columns import RowColumns
+from forebay.page.columns import Columns
+from tests.support.targets.rows_batch import stored_page
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 NAMES = {
@@ -177,3 +182,16 @@ def test_no_run_begins_after_the_void_ones() -> None:
     flying.void(6)
 
     assert [run.first_offset for run in Delivery(flying, NoSettler()).runs()] == [0]
+
+
+def test_a_part_of_a_page_of_rows_has_its_own_values_and_a_whole_page_makes_them_later() -> None:
+    whole = stored_page(pa.record_batch({"id": list(range(100))}))
+    part = replace(whole, first_offset=10, last_offset=12)
+
+    [run] = Delivery(InFlight(partition=3, incarnation="i", pages=(part,)), NoSettler()).runs()
+    [lazy] = Delivery(InFlight(partition=3, incarnation="i", pages=(whole,)), NoSettler()).runs()
+
+    assert isinstance(run._columns, Columns), "it would hold the rows of the whole page"
+    assert run.values == [b'{"id":10}', b'{"id":11}', b'{"id":12}']
+    assert isinstance(lazy._columns, RowColumns)
+    assert lazy.part(10, 13).values == run.values
