@@ -30,7 +30,7 @@ def test_a_directory_of_an_earlier_version_is_opened_without_a_loss(archive: Pat
 
     assert verify(tmp_path / DATA).clean
     verdict = judged(tmp_path / DATA)
-    assert (verdict.wrong, sum(verdict.lost.values()), verdict.mended) == ([], 0, 0)
+    assert (verdict.wrong, sum(verdict.lost.values()), verdict.repairs) == ([], 0, 0)
 
 
 @pytest.mark.parametrize("archive", ALL, ids=lambda path: path.name)

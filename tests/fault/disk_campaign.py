@@ -57,7 +57,7 @@ class Row:
     trials: int = 0
     unharmed: int = 0
     """Nothing was lost and nothing was reported: the damage was where nothing is read."""
-    mended: int = 0
+    repaired_at_start: int = 0
     """Nothing was lost."""
     gaps: int = 0
     """Records were lost, and their gap was reported."""
@@ -208,8 +208,8 @@ def _count(row: Row, verdict: Verdict, *, refused: bool) -> None:
         row.repaired += 1
     elif lost:
         row.gaps += 1
-    elif verdict.mended:
-        row.mended += 1
+    elif verdict.repairs:
+        row.repaired_at_start += 1
     else:
         row.unharmed += 1
     row.others_harmed += bool(others) and row.kind not in WHOLE_STORE

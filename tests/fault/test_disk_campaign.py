@@ -29,4 +29,4 @@ def test_no_damage_goes_unnoticed_and_every_directory_starts_or_can_be_repaired(
 
     assert told == []
     assert (row.trials, row.undetected, row.failed_starts, row.others_harmed) == (4, 0, 0, 0)
-    assert row.unharmed + row.mended + row.gaps + row.repaired == 4
+    assert row.unharmed + row.repaired_at_start + row.gaps + row.repaired == 4

@@ -12,7 +12,7 @@ from statistics import median, quantiles
 from typing import Final
 
 from tests.bench import latency
-from tests.bench.journal import groups, publishing, shards, takeovers
+from tests.bench.journal import cold, groups, publishing, shards, takeovers
 from tests.bench.journal.groups import APPEND, COMMIT, LOCAL, RAW, Round
 from tests.bench.journal.places import DirectoryPlace, Place, has_kafka, has_minio, kafka, minio
 from tests.bench.journal.publishing import RECORD_BYTES, Trio
@@ -36,6 +36,11 @@ PROCESSOR_BAR: Final = 0.8
 TAKEOVER_BAR_S: Final = 1.0
 LAG_BAR_S: Final = 2.0
 SHARDS_BAR: Final = 2.6
+COLD_BYTES: Final = (2_048 * MIB, 64 * MIB)
+"""Waiting bytes at a start on an empty disk, in full, and quickly."""
+COLD_STARTS: Final = 2
+COLD_BAR_S: Final = 30.0
+"""With 10 GB; the time grows with what waits."""
 
 
 def measure(
@@ -78,6 +83,10 @@ def _measure(
     shard = takeovers.measure(place, folder, size=PUBLISHED_BYTES[quick], takeovers=TAKEOVERS[quick], say=say)
     rows += rows_of(place, grouped, published, shard)
     bars += bars_of(place, grouped, published, shard)
+    say(f"start on an empty disk, {place.name}")
+    starts_s = cold.measure(place, folder, size=COLD_BYTES[quick], starts=COLD_STARTS)
+    rows.append(_times(f"{place.name}: start on an empty disk to first receipt and delivery", starts_s))
+    bars.append(Bar(f"{place.name}: longest start on an empty disk in s", max(starts_s), COLD_BAR_S, Sense.AT_MOST))
 
 
 def _measure_shards(

@@ -165,12 +165,12 @@ class Verdict:
     again: int = 0
     """Records delivered again that had been settled."""
 
-    mended: int = 0
+    repairs: int = 0
     """Reports of the start."""
 
     def gone(self, what: str) -> None:
         """Record that something is missing, which has to be reported at the start."""
-        if self.mended:
+        if self.repairs:
             self.lost[what] = 1
         else:
             self.wrong.append(what)
@@ -180,7 +180,7 @@ async def judge(store: Store) -> Verdict:
     """Start a broker, read all sinks to their ends as both subscriptions, append, and compare with what was stored."""
     verdict = Verdict()
     found = recover(store)
-    verdict.mended = len(found.repairs)
+    verdict.repairs = len(found.repairs)
     broker = begin(store, FakeClock())
     try:
         for sink, name in enumerate(NAMES, start=1):
@@ -229,7 +229,7 @@ async def _read(verdict: Verdict, subscription: object, sink: int, name: str, fi
     verdict.lost[name] = max(verdict.lost.get(name, 0), lost)
     verdict.again += sum(1 for offset, what in seen.items() if offset < first and what == "record")
     lane, log = subscription.lanes[0], subscription.log(0)
-    verdict.mended += log.repairs
+    verdict.repairs += log.repairs
     records = sum(1 for what in seen.values() if what == "record")
     pending = lane.cursor.pending(log.tail.next_offset)
     if not lane.cursor.balances(log.next_offset) or pending != records:

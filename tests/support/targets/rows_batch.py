@@ -7,7 +7,7 @@ import pyarrow as pa
 from forebay.client import Encoding, Schema, StoredPage, arrow
 from forebay.client.consume.delivered_run import DeliveredRun
 from forebay.client.consume.in_flight import InFlight
-from forebay.client.replay.columns import lazy_columns, wanted_columns
+from forebay.client.replay.columns import lazy_columns
 from forebay.deliver import Batch
 from forebay.deliver.batches.records import BatchRecords
 
@@ -21,10 +21,8 @@ def stored_page(rows: pa.RecordBatch, first: int = 0, version: int = 1) -> Store
 
 
 def run_of(page: StoredPage) -> DeliveredRun:
-    """Return the records of a page."""
-    return DeliveredRun(
-        InFlight(partition=3, incarnation="i", pages=(page,)), page, wanted_columns(page, lazy_columns(page))
-    )
+    """Return the records of a page that is requested as a whole."""
+    return DeliveredRun(InFlight(partition=3, incarnation="i", pages=(page,)), page, lazy_columns(page))
 
 
 def rows_batch(*pages: StoredPage) -> Batch:

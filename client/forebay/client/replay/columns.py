@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from functools import partial
 from itertools import chain, islice, pairwise, repeat
-from typing import Any, Final, overload
+from typing import Any, Final
 
 from forebay.client.errors import InvalidPage, PageCorrupt, SchemaNotFound
 from forebay.client.replay.row_columns import RowColumns
@@ -86,7 +86,8 @@ def lazy_columns(page: StoredPage) -> Columns | RowColumns:
     """Return all records of a page as columns; the JSON of rows is made when it is asked for."""
     try:
         if page.encoding is Encoding.ARROW:
-            return RowColumns(PageRows(page), 0, page.record_count)
+            rows = PageRows(page)
+            return RowColumns(rows, 0, len(rows))
         return columns_of(runs(page))
     except (InvalidPage, MalformedPage, SchemaNotFound) as broken:
         return _unreadable(page, broken)
@@ -97,15 +98,7 @@ def _unreadable(page: StoredPage, broken: Exception) -> Columns:
     return Columns([b""] * count, None, None, None, dict.fromkeys(range(count), str(broken)))
 
 
-@overload
-def wanted_columns(page: StoredPage, columns: Columns) -> Columns: ...
-
-
-@overload
-def wanted_columns(page: StoredPage, columns: Columns | RowColumns) -> Columns | RowColumns: ...
-
-
-def wanted_columns(page: StoredPage, columns: Columns | RowColumns) -> Columns | RowColumns:
+def wanted_columns(page: StoredPage, columns: Columns) -> Columns:
     """Return the requested part of a page's columns."""
     first = page.first_offset - page.base_offset
     end = page.last_offset - page.base_offset + 1

@@ -59,7 +59,7 @@ def seen() -> Observed:
     return Observed()
 
 
-def told_to(
+def exporting_to(
     seen: Observed, *, exports: bool = True, clock: Callable[[], float] = lambda: 0.0
 ) -> OpenTelemetryInstruments:
     """The broker's instruments over these providers."""
@@ -71,10 +71,10 @@ def told_to(
 async def observed(
     seen: Observed, clock: FakeClock | None = None, store: MemoryStore | None = None, **settings: Any
 ) -> AsyncIterator[tuple[Broker, Buffer]]:
-    """A broker that tells ``seen``, and its sink `orders`."""
-    told = told_to(seen)
-    async with running(store, clock or FakeClock(), instruments=told) as broker:
-        told.watch(broker)
+    """A broker that exports to ``seen``, and its sink `orders`."""
+    exporting = exporting_to(seen)
+    async with running(store, clock or FakeClock(), instruments=exporting) as broker:
+        exporting.watch(broker)
         buffer, _ = await broker.create("orders", SinkSettings(buffer_page_size=1, **settings))
         yield broker, buffer
 
@@ -91,9 +91,9 @@ async def taken(hand: Hand, partition: int = 0) -> Delivered:
     return event
 
 
-async def measure(broker: Broker, told: Buffer) -> None:
+async def measure(broker: Broker, exporting: Buffer) -> None:
     """Measure the lag now, as the sweeper does every second."""
-    await broker.housekeeping.measure(told)
+    await broker.housekeeping.measure(exporting)
 
 
 async def test_durable_appends_are_counted_and_timed(seen: Observed) -> None:
@@ -110,7 +110,7 @@ async def test_durable_appends_are_counted_and_timed(seen: Observed) -> None:
 
 
 async def test_the_time_to_durable_is_that_of_the_broker_s_own_clock(seen: Observed) -> None:
-    told_to(seen).ingested("orders", 0, [entry(0, age_us=1_000_000), entry(1, age_us=1_500_000)], 2_000_000)
+    exporting_to(seen).ingested("orders", 0, [entry(0, age_us=1_000_000), entry(1, age_us=1_500_000)], 2_000_000)
 
     assert seen.points("forebay.ingest.duration") == [Point({"sink": "orders"}, 1.5, 2)]
 
@@ -160,8 +160,8 @@ async def test_the_link_to_the_publisher_outlives_the_broker(seen: Observed) -> 
         buffer, _ = await broker.create("orders", SinkSettings())
         await append(buffer, b"a", traceparent=TRACE.format(7, 9))
 
-    told = told_to(seen)
-    async with running(store.crash(), instruments=told) as broker:
+    exporting = exporting_to(seen)
+    async with running(store.crash(), instruments=exporting) as broker:
         await taken(Hand(broker.sink("orders").subscription("")))
 
     [span] = seen.spans("buffer orders")
@@ -191,7 +191,7 @@ async def test_no_span_is_linked_to_what_is_no_context(seen: Observed) -> None:
     pages = ((replace(entry(0), parts=parts), Body(0, b"")),)
     event = Delivered(0, 1, 0, pages, (Range(0, 1),), (), resend=False)
 
-    told_to(seen).delivered("orders", "default", event, 0, START_US)
+    exporting_to(seen).delivered("orders", "default", event, 0, START_US)
 
     assert [list(span.links) for span in seen.spans()] == [[]]
 
@@ -304,10 +304,10 @@ async def test_an_exporter_examines_no_more_lanes_than_it_has_series(seen: Obser
             self.walks += 1
             return super().__iter__()
 
-    told = told_to(seen)
+    exporting = exporting_to(seen)
     subscriptions = [Lanes(Lag(at, at, 10, 1_000_000 * number, None) for at in range(1_024)) for number in range(4)]
     for number, lanes in enumerate(subscriptions):
-        told.measured("wide", f"s{number}", lanes, "flowing")
+        exporting.measured("wide", f"s{number}", lanes, "flowing")
         lanes.walks = 0
 
     lag, age = seen.points("forebay.subscription.lag"), seen.points("forebay.subscription.lag.age")
@@ -321,20 +321,20 @@ async def test_an_exporter_examines_no_more_lanes_than_it_has_series(seen: Obser
 
 async def test_the_age_grows_between_two_measurements_where_a_record_waits(seen: Observed) -> None:
     now = [100.0]
-    told = told_to(seen, clock=lambda: now[0])
-    told.measured("orders", "default", [Lag(0, 5, 50, 2_000_000, None), Lag(1, 0, 0, 0, None)], "flowing")
+    exporting = exporting_to(seen, clock=lambda: now[0])
+    exporting.measured("orders", "default", [Lag(0, 5, 50, 2_000_000, None), Lag(1, 0, 0, 0, None)], "flowing")
     now[0] += 0.75
 
     assert [point.value for point in seen.points("forebay.subscription.lag.age")] == [2.75, 0.0]
     assert [point.value for point in seen.points("forebay.subscription.lag")] == [5, 0]
-    told.measured("orders", "default", [Lag(0, 5, 50, 1_000_000, None), Lag(1, 0, 0, 0, None)], "flowing")
+    exporting.measured("orders", "default", [Lag(0, 5, 50, 1_000_000, None), Lag(1, 0, 0, 0, None)], "flowing")
     assert [point.value for point in seen.points("forebay.subscription.lag.age")] == [1.0, 0.0]
 
 
 async def test_the_age_of_a_replay_grows_between_two_measurements(seen: Observed) -> None:
     now = [100.0]
-    told = told_to(seen, clock=lambda: now[0])
-    told.replays_measured("orders", [Lag(0, 5, 50, 2_000_000, None)])
+    exporting = exporting_to(seen, clock=lambda: now[0])
+    exporting.replays_measured("orders", [Lag(0, 5, 50, 2_000_000, None)])
     now[0] += 0.5
 
     assert [point.value for point in seen.points("forebay.replay.lag.age")] == [2.5]
@@ -344,9 +344,9 @@ async def test_the_age_beyond_the_series_limit_is_that_of_what_waits_for_a_consu
     seen: Observed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(series, "SERIES_MAX", 1)
-    told = told_to(seen)
+    exporting = exporting_to(seen)
     for name, age_s in (("orders", 1), ("orders.dlq", 900), ("bills", 2), ("bills.dlq", 800)):
-        told.measured(name, "default", [Lag(0, 5, 50, age_s * 1_000_000, None)], "flowing")
+        exporting.measured(name, "default", [Lag(0, 5, 50, age_s * 1_000_000, None)], "flowing")
 
     assert [point.value for point in seen.points("forebay.subscription.lag.age")] == [1.0, 2.0]
     assert [point.value for point in seen.points("forebay.subscription.lag")] == [5, 15]
@@ -369,17 +369,17 @@ async def test_sinks_beyond_the_series_limit_are_reported_as_the_sum_of_their_me
 
 
 async def test_new_sinks_and_states_have_series_after_many_others_were_deleted(seen: Observed) -> None:
-    told = told_to(seen)
+    exporting = exporting_to(seen)
     measure = SinkMeasure(7, 70, "idle", 0.0, 0, None, replays=0)
     for part in range(3):
         names = [f"s{number}" for number in range(part * 900, (part + 1) * 900)]
         for name in names:
-            told.sink_measured(name, measure)
+            exporting.sink_measured(name, measure)
         assert len(seen.points("forebay.sink.state")) == len(names)
         for name in names:
-            told.forgotten(name)
+            exporting.forgotten(name)
 
-    told.sink_measured("last", replace(measure, state="paused"))
+    exporting.sink_measured("last", replace(measure, state="paused"))
 
     assert seen.values("forebay.sink.state", "sink", "state") == {("last", "paused"): 1}
 
@@ -466,10 +466,10 @@ async def test_limits_of_sinks_beyond_the_series_limit_are_reported_as_their_sum
     seen: Observed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(series, "SERIES_MAX", 1)
-    told = told_to(seen)
+    exporting = exporting_to(seen)
     for number in range(3):
         limit = Limit("max_total_bytes", 10**number)
-        told.sink_measured(f"s{number}", SinkMeasure(0, 0, "idle", 0.0, 0, None, replays=0, size_limit=limit))
+        exporting.sink_measured(f"s{number}", SinkMeasure(0, 0, "idle", 0.0, 0, None, replays=0, size_limit=limit))
 
     assert [point.value for point in seen.points("forebay.sink.size.limit")] == [1, 110]
     assert seen.points("forebay.sink.depth.limit") == []
@@ -500,10 +500,10 @@ async def test_disk_and_memory_are_reported_beside_their_limits(seen: Observed) 
 
 
 async def test_the_broker_reports_the_limits_of_its_pages_and_streams_beside_what_is_used(seen: Observed) -> None:
-    told = told_to(seen)
+    exporting = exporting_to(seen)
     bounds = Bounds(streams=9, stream_bytes=64 << 20, stored_bytes=1 << 30)
-    async with running(bounds=bounds, instruments=told) as broker:
-        told.watch(broker)
+    async with running(bounds=bounds, instruments=exporting) as broker:
+        exporting.watch(broker)
         buffer, _ = await broker.create("orders", SinkSettings())
         await append(buffer, b"a", b"b")
         with broker.stream_memory.share() as share:
@@ -535,9 +535,9 @@ async def test_open_streams_are_reported_until_they_end(seen: Observed) -> None:
 
 
 async def test_connections_are_reported_by_their_use_beside_their_limit(seen: Observed) -> None:
-    told, sockets = told_to(seen), OpenSockets()
+    exporting, sockets = exporting_to(seen), OpenSockets()
     connections = Connections(ConnectionLimits(total_max=16, per_host_max=8, unread_max=1 << 20), lambda: 0.0)
-    told.watch_connections(connections)
+    exporting.watch_connections(connections)
     sockets.add(6)
     with calling(connections, 1), calling(connections, 2):
         with calling(connections, 3):
@@ -550,9 +550,9 @@ async def test_connections_are_reported_by_their_use_beside_their_limit(seen: Ob
 
 async def test_the_state_of_the_broker_is_reported_to_its_end(seen: Observed) -> None:
     store = MemoryStore()
-    told = told_to(seen)
-    broker = begin(store, FakeClock(), instruments=told)
-    told.watch(broker)
+    exporting = exporting_to(seen)
+    broker = begin(store, FakeClock(), instruments=exporting)
+    exporting.watch(broker)
     states = [seen.values("forebay.info", "state")]
     await broker.create("orders", SinkSettings())
     store.fail_next("sync")
@@ -566,13 +566,13 @@ async def test_the_state_of_the_broker_is_reported_to_its_end(seen: Observed) ->
 
 
 async def test_lag_is_measured_from_the_first_time_it_is_requested(seen: Observed) -> None:
-    told = told_to(seen, exports=False)
-    before = told.wants_lag
+    exporting = exporting_to(seen, exports=False)
+    before = exporting.wants_lag
 
     seen.metrics()
 
-    assert (before, told.wants_lag) == (False, True)
-    assert told_to(Observed(), exports=True).wants_lag
+    assert (before, exporting.wants_lag) == (False, True)
+    assert exporting_to(Observed(), exports=True).wants_lag
 
 
 async def test_a_deleted_sink_has_no_gauges_any_more(seen: Observed) -> None:
@@ -594,8 +594,8 @@ async def test_a_sink_that_is_deleted_while_it_is_measured_has_no_gauges(
     async with observed(seen) as (broker, buffer):
         await append(buffer, b"a")
 
-        async def delete_meanwhile(told: Buffer) -> Any:
-            found = await sink_lags(told)
+        async def delete_meanwhile(exporting: Buffer) -> Any:
+            found = await sink_lags(exporting)
             await broker.delete("orders", force=True)
             return found
 
@@ -612,21 +612,21 @@ async def test_neither_records_nor_reasons_in_words_of_a_caller_get_out(seen: Ob
         event = await taken(Hand(subscription))
         await subscription.reject(0, Answer(event.owner_epoch, event.revision), [Range(0, 1)], reason="secret-untold")
         await measure(broker, buffer)
-        told = repr(seen.metrics()) + "".join(span.to_json() for span in seen.spans())
+        exported = repr(seen.metrics()) + "".join(span.to_json() for span in seen.spans())
 
-    assert "orders" in told
-    assert "unspoken" not in told
-    assert "untold" not in told
+    assert "orders" in exported
+    assert "unspoken" not in exported
+    assert "untold" not in exported
 
 
 def test_without_exporters_a_broker_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_METRICS_EXPORTER", "OTEL_TRACES_EXPORTER"):
         monkeypatch.delenv(name, raising=False)
 
-    told = instruments(load())
+    exporting = instruments(load())
 
-    assert (told.wants_lag, told.metrics_url) == (False, "")
-    told.close()
+    assert (exporting.wants_lag, exporting.metrics_url) == (False, "")
+    exporting.close()
 
 
 def test_metrics_for_a_network_are_announced_loudly_and_those_on_loopback_are_not(
@@ -654,7 +654,7 @@ def test_a_variable_does_not_open_metrics_that_the_settings_keep_closed(monkeypa
 
 @pytest.mark.parametrize("metric", EVENTS, ids=lambda metric: metric.name)
 def test_an_amount_of_any_metric_is_exported_with_its_labels_by_its_row_alone(metric: Metric, seen: Observed) -> None:
-    told_to(seen).add(metric, 3, metric.labels)
+    exporting_to(seen).add(metric, 3, metric.labels)
 
     [point] = seen.points(metric.name)
     assert point.value == 3
@@ -714,6 +714,6 @@ async def test_the_residence_of_a_page_that_failed_has_its_sampled_publisher_as_
 def test_the_duration_of_a_call_has_the_sampled_span_of_its_caller_as_exemplar(
     seen: Observed, traceparent: str, exemplars: list[tuple[int, int]]
 ) -> None:
-    told_to(seen).answered("forebay.v1.BufferService/PublishBatch", "OK", 0.1, traceparent)
+    exporting_to(seen).answered("forebay.v1.BufferService/PublishBatch", "OK", 0.1, traceparent)
 
     assert seen.exemplars()["rpc.server.call.duration"] == exemplars

@@ -10,7 +10,7 @@ import pytest
 
 from forebay import arrow
 from forebay.client import InvalidPage, StoredPage
-from forebay.client.replay.columns import lazy_columns, wanted_columns, whole_columns
+from forebay.client.replay.columns import lazy_columns, whole_columns
 from forebay.client.replay.row_columns import RowColumns
 from forebay.client.replay.rows import VERSION_HEADER, PageRows, encode_rows
 from forebay.deliver import Batch, BatchLimits
@@ -76,7 +76,6 @@ def test_columns_that_are_asked_for_as_such_are_the_same() -> None:
     page = stored_page(ROWS)
 
     assert whole_columns(page) == Columns(VALUES, None, None, [((VERSION_HEADER, b"1"),)] * 4)
-    assert wanted_columns(page, lazy_columns(page)).values == VALUES
 
 
 def test_a_type_without_json_is_unreadable_before_a_value_is_asked_for() -> None:

@@ -294,7 +294,7 @@ def test_after_a_damaged_log_files_are_named_again_and_no_offset_is_assigned_twi
     assert orders.gaps[0][1:] == [Gap(40, 50, DropReason.CORRUPT, orders.tails[0].accepted_at_us, 0, 0)]
     assert orders.cursors["default", 0].dropped == STORED_CURSOR.dropped + 10
     assert balanced(found)
-    assert found.due == (Due(1, 0, True, 1, 2, 3),), "what stands in files was acknowledged, so it is not reclaimed"
+    assert found.due == (Due(1, 0, True, 1, 2, 3),), "what is in files was acknowledged, so it is not reclaimed"
     assert recover(found.journal.store.reopen()).repairs == ()  # type: ignore[attr-defined]
 
 
