@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from itertools import islice
@@ -31,37 +30,12 @@ from forebay.client import (
 from forebay.errors.reasons import Reason
 from tests.support.calls.eventually import until
 from tests.support.calls.streams import PublishCall
-from tests.support.processes.broker import BrokerProcess, Launcher, free_port, serve_command
+from tests.support.processes.broker import Launcher, free_port, serve_command
+from tests.support.processes.shard import Shard
 from tests.support.refusals import failure
+from tests.support.telemetry.figures import metrics_at
 
-AFTER_S = 1.0
 MIB = 1 << 20
-
-
-class Shard:
-    """Brokers by name, each in a directory of its own and with an endpoint of its own."""
-
-    def __init__(self, launcher: Launcher, directory: Path) -> None:
-        self._launcher, self._directory = launcher, directory
-        self.journal = directory / "journal"
-        self._ports = {name: free_port() for name in "abc"}
-
-    def endpoint(self, name: str) -> str:
-        """Endpoint of a broker, also of one that does not serve."""
-        return f"127.0.0.1:{self._ports[name]}"
-
-    @property
-    def address(self) -> str:
-        """One address of all brokers."""
-        return f"ipv4:{','.join(map(self.endpoint, self._ports))}"
-
-    def start(self, name: str, **settings: object) -> BrokerProcess:
-        return self._launcher.start(
-            self._directory / name,
-            self.endpoint(name),
-            journal=str(self.journal),
-            **{"takeover_after_s": AFTER_S, **settings},
-        )
 
 
 @pytest.fixture
@@ -81,13 +55,6 @@ def publish(endpoint: str, values: list[bytes], sink: str = "orders") -> None:
         client.sinks.create(sink, exist_ok=True)
         with client.publisher(sink) as publisher:
             publisher.send_many(values)
-
-
-def metrics_at(address: str) -> dict[str, float]:
-    """The figures of the broker, by name, without labels."""
-    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
-        lines = answer.read().decode().splitlines()
-    return {line.partition("{")[0]: float(line.rpartition(" ")[2]) for line in lines if line.startswith("forebay_")}
 
 
 def test_a_receipt_and_every_later_answer_say_that_a_record_is_replicated_whatever_fsync_says(shard: Shard) -> None:

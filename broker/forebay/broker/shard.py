@@ -18,9 +18,10 @@ from typing import Final
 
 from forebay.broker.settings import BrokerSettings, SettingsError
 from forebay.broker.storage.backup.errors import BackupStopped
+from forebay.broker.storage.replication.checkpoints.files import CheckpointFiles
 from forebay.broker.storage.replication.checkpoints.growth import Growth, limits_of_follower
 from forebay.broker.storage.replication.checkpoints.job import Origin
-from forebay.broker.storage.replication.checkpoints.loading import is_loaded, load_newest
+from forebay.broker.storage.replication.checkpoints.loading import Pages, is_loaded, load_newest
 from forebay.broker.storage.replication.checkpoints.mark import Marks
 from forebay.broker.storage.replication.checkpoints.source import CheckpointSource
 from forebay.broker.storage.replication.engine import Engine, EngineAway, EngineUnsuitable
@@ -34,6 +35,7 @@ from forebay.broker.storage.replication.replica import Replica, check_identity
 from forebay.broker.storage.replication.shard_directory import DIRECTORY, SHARDS
 from forebay.broker.storage.replication.store import ReplicatedStore
 from forebay.broker.storage.store.rocks.store import RocksStore
+from forebay.broker.storage.store.settings import RocksSettings
 from forebay.broker.telemetry.follower import follower_metrics
 
 _log: Final = logging.getLogger(__name__)
@@ -143,7 +145,7 @@ def _has_replica(directory: Path) -> bool:
     """Return whether a directory has a store that has applied records of a journal. Raises ``StoreError``."""
     if not is_loaded(directory):
         return False
-    with closing(RocksStore(directory)) as store:
+    with closing(RocksStore(directory, settings=RocksSettings(opens_incomplete=True))) as store:
         return bool(Replica(store).journal)
 
 
@@ -177,7 +179,7 @@ class _Candidate:
         if not self._patiently(self._probe):
             return None
         while self._patiently(self._fill):
-            store = RocksStore(self._settings.data_dir)
+            store = RocksStore(self._settings.data_dir, remote=CheckpointFiles(self._engine))
             try:
                 owned = self._follow(store)
             except Trimmed as behind:
@@ -197,10 +199,13 @@ class _Candidate:
         probe(self._engine)
 
     def _fill(self) -> None:
-        """Load the newest checkpoint where the directory has no store, or a replica that is behind it."""
+        """Load the newest checkpoint where the directory has no store, or a replica that is behind it.
+
+        Its pages are fetched meanwhile and afterwards.
+        """
         directory = self._settings.data_dir
         if self._is_behind or not is_loaded(directory):
-            mark = load_newest(self._engine, self._marks, directory, self._stop)
+            mark = load_newest(self._engine, self._marks, directory, self._stop, pages=Pages.LATER)
             if mark is not None:
                 self._tables_of, self._is_behind = mark.id, False
 
@@ -208,6 +213,7 @@ class _Candidate:
         """Follow with the store of the directory. Raises ``Trimmed``, and ``StoreError``."""
         settings, engine = self._settings, self._engine
         replica = Replica(store)
+        self._progress.remote_bytes = store.remote_bytes
         reader = Reader(engine, replica.place)
 
         def check() -> None:

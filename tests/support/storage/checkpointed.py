@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from forebay.broker.core.backups.values import BackupSummary
+from forebay.broker.storage.records.header import Header
+from forebay.broker.storage.replication.checkpoints.files import CheckpointFiles
 from forebay.broker.storage.replication.checkpoints.mark import Mark, Marks
 from forebay.broker.storage.replication.checkpoints.source import CheckpointSource, checkpoints_of_owner
 from forebay.broker.storage.replication.engine import Engine
@@ -19,6 +21,7 @@ from forebay.broker.storage.replication.replica import Replica
 from forebay.broker.storage.replication.store import ReplicatedStore
 from forebay.broker.storage.store.contract import Family, Store
 from forebay.broker.storage.store.rocks.store import RocksStore
+from forebay.page.crc32 import crc32
 from tests.support.storage.disk_directory import SMALL_STORE, fill
 from tests.support.storage.jobs import run
 
@@ -36,7 +39,7 @@ def own(engine: Engine, directory: Path) -> ReplicatedStore:
 
 def follow(engine: Engine, directory: Path) -> RocksStore:
     """Return the store of a follower that has read to the end."""
-    replica = Replica(RocksStore(directory, settings=SMALL_STORE))
+    replica = Replica(RocksStore(directory, settings=SMALL_STORE, remote=CheckpointFiles(engine)))
     reader = Reader(engine, replica.place)
     for position, header, batch in reader.read():
         if position == 0:
@@ -74,6 +77,11 @@ class Checkpointed:
     def check_point(self) -> BackupSummary:
         """Make a checkpoint."""
         return run(self.source.job())
+
+
+def page_of(number: int, body: bytes = b"page") -> bytes:
+    """A stored page."""
+    return Header(b"s" * 16, 1, 0, number, 0, 1, 0, crc32(body)).encode() + body
 
 
 def content_of(store: Store) -> dict[Family, list[tuple[bytes, bytes]]]:

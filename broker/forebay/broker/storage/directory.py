@@ -37,7 +37,7 @@ from forebay.broker.storage.ballast import NAME as BALLAST
 from forebay.broker.storage.ballast import Ballast
 from forebay.broker.storage.errors import StoreCorrupt, StoreDirectoryForeign, StoreFormatUnsupported, StoreLocked
 from forebay.broker.storage.file_errors import naming
-from forebay.broker.storage.formats import FORMATS, Formats, format_in
+from forebay.broker.storage.formats import FORMATS, INCOMPLETE, Formats, format_in
 from forebay.broker.storage.permissions import DIRECTORY_MODE, FILE_MODE, close_to_others
 
 _log: Final = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ SNAPSHOT: Final = "snapshot"
 
 _OWN: Final = frozenset(
     {"owner.json", "FORMAT.new", BALLAST, "bulk", "synced", "accepted", "delivered", "verified", "lost+found"}
-    | {"owner", "migrations.json", "loading", "replaced", SNAPSHOT}
+    | {"owner", "migrations.json", "loading", "replaced", "remote", SNAPSHOT}
 )
 """Names that a directory without a store may have: left of a store, or of the file system."""
 
@@ -73,6 +73,8 @@ class StoreDirectory:
         self.synced: Final = path / "synced"
         self.format = formats.current
         """Format of the stored values; the older one until a migration is complete."""
+        self.is_incomplete = False
+        """True while a checkpoint has bulk files that this directory has not."""
         _refuse_foreign(path)
         make_directory(path)
         self._locks: list[int] = []
@@ -131,7 +133,13 @@ class StoreDirectory:
 
     def write_format(self, text: str) -> None:
         """Write the number of the format, atomically and durably."""
-        write_durably(self.path / "FORMAT", f"{text}\n".encode("ascii"))
+        incomplete = INCOMPLETE if self.is_incomplete else ""
+        write_durably(self.path / "FORMAT", f"{text}{incomplete}\n".encode("ascii"))
+
+    def mark_incomplete(self, *, is_incomplete: bool) -> None:
+        """Note durably whether a checkpoint has bulk files that this directory has not."""
+        self.is_incomplete = is_incomplete
+        self.write_format(f"{self.format}")
 
     def write_report(self, content: bytes) -> None:
         """Write the report of the migrations, atomically and durably."""
@@ -163,7 +171,7 @@ class StoreDirectory:
             raise StoreFormatUnsupported(
                 self.path, found=found, oldest=formats.oldest, supported=formats.current, writer=writer
             )
-        self.format = found
+        self.format, self.is_incomplete = found, text.endswith(INCOMPLETE)
         return False
 
     def _check_database(self) -> None:

@@ -21,6 +21,11 @@ _log: Final = logging.getLogger(__name__)
 FORMAT: Final = 3
 """Number of the format that this version writes. A new one needs a step in ``FORMATS``."""
 _TEXT: Final = re.compile(r"(\d{1,9})(?: to (\d{1,9}))?")
+INCOMPLETE: Final = " incomplete"
+"""End of the text for a directory with remote files.
+
+Versions that cannot fetch them do not open it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +99,7 @@ class Numbered(Protocol):
 
 def format_in(text: str) -> int | None:
     """Return the format that the file `FORMAT` names: of two the older one; None for another text."""
-    found = _TEXT.fullmatch(text.strip())
+    found = _TEXT.fullmatch(text.strip().removesuffix(INCOMPLETE))
     if found is None or (found[2] is not None and int(found[2]) != int(found[1]) + 1):
         return None
     return int(found[1])

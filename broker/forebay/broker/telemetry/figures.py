@@ -198,6 +198,12 @@ JOURNAL_POSITION: Final = Metric(
 FOLLOWER_LAG: Final = Metric(
     "forebay.follower.lag", GAUGE, "s", "Time since a follower has read to the end of the journal; not by an owner"
 )
+REMOTE_SIZE: Final = Metric(
+    "forebay.remote.size",
+    GAUGE,
+    "By",
+    "Bytes of pages that a broker which started on an empty disk has still to read from a checkpoint; then 0",
+)
 OF_BROKER: Final[dict[Metric, Callable[[Broker], float | None]]] = {
     Metric("forebay.streams", GAUGE, "{stream}", "Open publish, deliver, replay and watch streams"): (
         lambda broker: len(broker.streams)
@@ -295,6 +301,7 @@ OF_BROKER: Final[dict[Metric, Callable[[Broker], float | None]]] = {
     FOLLOWER_LAG: lambda broker: None,
     SHARD_OWNER: lambda broker: 1 if broker.checkpoints is not None else None,
     JOURNAL_POSITION: lambda broker: broker.checkpoints.journal_position if broker.checkpoints is not None else None,
+    REMOTE_SIZE: lambda broker: broker.checkpoints.remote_bytes if broker.checkpoints is not None else None,
     Metric("forebay.checkpoint.failures", COUNTER, "{checkpoint}", "Checkpoints of the owner of a shard that failed"): (
         lambda broker: broker.checkpoints.failures if broker.checkpoints is not None else None
     ),

@@ -13,7 +13,7 @@ from opentelemetry.metrics import CallbackOptions, Observation
 from forebay.broker.runtime.metrics import Metric
 from forebay.broker.settings import BrokerSettings
 from forebay.broker.storage.replication.followers.progress import FollowerProgress
-from forebay.broker.telemetry.figures import FOLLOWER_LAG, JOURNAL_POSITION, SHARD_OWNER
+from forebay.broker.telemetry.figures import FOLLOWER_LAG, JOURNAL_POSITION, REMOTE_SIZE, SHARD_OWNER
 from forebay.broker.telemetry.instruments import SCOPE, exporters_of
 
 _log: Final = logging.getLogger(__name__)
@@ -21,6 +21,7 @@ FIGURES: Final[dict[Metric, Callable[[FollowerProgress], float]]] = {
     SHARD_OWNER: lambda progress: 0,
     JOURNAL_POSITION: lambda progress: progress.position,
     FOLLOWER_LAG: lambda progress: progress.lag_s,
+    REMOTE_SIZE: lambda progress: progress.remote_bytes(),
 }
 
 

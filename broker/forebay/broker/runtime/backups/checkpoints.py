@@ -38,6 +38,11 @@ class Checkpoints:
         return self._source.size_bytes
 
     @property
+    def remote_bytes(self) -> int:
+        """Bytes of pages that this broker has still to read from the checkpoint that it started from."""
+        return self._source.remote_bytes
+
+    @property
     def journal(self) -> str:
         """Address of the journal, without credentials."""
         return self._source.journal

@@ -80,6 +80,11 @@ class Checkpointing(Protocol):
         """Bytes of the journal at the last ``is_due``, None before the first. Any thread."""
         ...
 
+    @property
+    def remote_bytes(self) -> int:
+        """Bytes of pages that the last checkpoint has, and this broker not yet. Any thread."""
+        ...
+
     def is_due(self) -> bool:
         """Return whether a checkpoint is due. The checkpoint thread."""
         ...

@@ -11,7 +11,7 @@ from typing import Final
 from forebay.broker.core.backups.values import BackupSummary, Progress
 from forebay.broker.storage.backup import catalog, transfer
 from forebay.broker.storage.backup.manifest import Manifest
-from forebay.broker.storage.backup.snapshot import SnapshotSource
+from forebay.broker.storage.backup.snapshot import SnapshotSource, check_complete
 from forebay.broker.storage.backup.snapshot_copy import SnapshotCopy, failing
 from forebay.broker.storage.backup.target import Target
 from forebay.broker.storage.backup.targets import open_target
@@ -128,6 +128,7 @@ class StoreBackup:
         """See ``Job.prepare``."""
         origin = self._origin
         with self._copy.failing():
+            check_complete(origin.store)
             self._plan = transfer.begin(
                 self._target(),
                 backup=self._backup,

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from forebay.broker.storage.backup.errors import BackupError
 from forebay.broker.storage.directory import SNAPSHOT
 from forebay.broker.storage.formats import FORMAT
 from forebay.broker.storage.permissions import DIRECTORY_MODE
@@ -31,6 +32,13 @@ class SnapshotSource(Protocol):
         """Write out what is in memory, so that ``checkpoint`` has little left to write.
 
         Any thread; blocks for long. Raises ``StoreError``.
+        """
+        ...
+
+    def remote_bytes(self) -> int:
+        """Return the bytes of pages that are in a checkpoint only, and not in this store yet.
+
+        While there are some, no snapshot can be taken. Any thread; cheap.
         """
         ...
 
@@ -72,8 +80,18 @@ class Snapshot:
             self.directory.parent.rmdir()
 
 
+def check_complete(source: SnapshotSource) -> None:
+    """Raise ``BackupError`` for a store that has not all of its pages yet."""
+    if size := source.remote_bytes():
+        raise BackupError(
+            f"{size} bytes of pages are still being read from the checkpoint that the broker started from; "
+            "try again once the log says that all of them are here"
+        )
+
+
 def take_snapshot(source: SnapshotSource, directory: Path, at_us: int) -> Snapshot:
     """Take a snapshot into a data directory. Called where ``write`` is. Raises ``StoreError``."""
+    check_complete(source)
     (directory / SNAPSHOT).mkdir(DIRECTORY_MODE, exist_ok=True)
     into = directory / SNAPSHOT / secrets.token_hex(4)
     into.mkdir(DIRECTORY_MODE)

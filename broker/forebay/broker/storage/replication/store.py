@@ -146,6 +146,10 @@ class ReplicatedStore:
         """See ``SnapshotSource.flush``."""
         self._local.flush()
 
+    def remote_bytes(self) -> int:
+        """See ``SnapshotSource.remote_bytes``."""
+        return self._local.remote_bytes()
+
     def checkpoint(self, into: Path) -> list[Path]:
         """See ``SnapshotSource.checkpoint``."""
         return self._local.checkpoint(into)

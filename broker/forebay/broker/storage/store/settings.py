@@ -38,3 +38,6 @@ class RocksSettings:
 
     unreadable_is_damage: bool = False
     """Treat unreadable parts as damaged: for salvage tools, by decision of an operator."""
+
+    opens_incomplete: bool = False
+    """Open a directory with remote files, without these: to read what else it has."""

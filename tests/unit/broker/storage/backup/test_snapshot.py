@@ -15,6 +15,9 @@ class Failing:
     def flush(self) -> None:
         pass
 
+    def remote_bytes(self) -> int:
+        return 0
+
     def checkpoint(self, into: Path) -> list[Path]:
         (into / "db").mkdir()
         (into / "db" / "000001.sst").write_bytes(b"linked")

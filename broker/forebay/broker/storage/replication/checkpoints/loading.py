@@ -1,11 +1,14 @@
 """Load of a checkpoint into the directory of a broker that is new, or too far behind the journal.
 
     loading/db     the database until it is complete
+    loading/kept   bulk files of before, which are compared before they are used again
     replaced/      the database that is replaced, on its way out
 
 The database is renamed into its place last. A directory without one is loaded again, whatever else is in it: a crash in
 between costs the files that were not complete. Bulk files that are there already, with the bytes of the checkpoint,
 are kept.
+
+A broker that wants to serve soon loads the rest alone: its bulk files are remote then, see ``store.bulk.remote``.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import os
 import shutil
 import threading
 import zlib
+from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
@@ -30,9 +34,12 @@ from forebay.broker.storage.replication.checkpoints.job import load_manifest
 from forebay.broker.storage.replication.checkpoints.mark import Mark, Marks
 from forebay.broker.storage.replication.engine import Engine, EngineAway
 from forebay.broker.storage.store.bulk.file import SUFFIX as PAGES
+from forebay.broker.storage.store.bulk.remote import LOADING
+from forebay.broker.storage.store.bulk.remote_list import NAME as REMOTE
+from forebay.broker.storage.store.bulk.remote_list import write_list
 
 _log: Final = logging.getLogger(__name__)
-LOADING: Final = "loading"
+KEPT: Final = "kept"
 REPLACED: Final = "replaced"
 COUNTS: Final = ("accepted", "delivered", "synced", VERIFIED)
 """Files about the data that were in the directory before."""
@@ -43,8 +50,19 @@ def is_loaded(directory: Path) -> bool:
     return (directory / "db" / "CURRENT").exists()
 
 
-def load(engine: Engine, mark: Mark, directory: Path, stop: threading.Event, *, pages: bool = True) -> None:
-    """Replace the store in a directory with a checkpoint; without ``pages`` all but its bulk files.
+class Pages(StrEnum):
+    """Treatment of the bulk files of a checkpoint."""
+
+    NOW = "now"
+    LATER = "later"
+    """They are listed as remote files."""
+
+    NEVER = "never"
+    """The directory has none, and is only read for what else it has."""
+
+
+def load(engine: Engine, mark: Mark, directory: Path, stop: threading.Event, *, pages: Pages = Pages.NOW) -> None:
+    """Replace the store in a directory with a checkpoint.
 
     Raises ``BackupStopped`` when ``stop`` is set, ``FileNotFoundError`` where the checkpoint was replaced by a newer
     one meanwhile, ``BackupDamaged``, ``TargetFailed``, or another ``StoreError``.
@@ -61,15 +79,23 @@ def load(engine: Engine, mark: Mark, directory: Path, stop: threading.Event, *, 
         _log.info("loading a checkpoint checkpoint=%d position=%d bytes=%d", mark.number, mark.position, mark.size)
         _clear(directory)
         bulk = directory / "bulk"
-        wanted = {piece.path: piece for piece in manifest.pieces}
+        sizes = {Path(piece.path).name: piece.stored_bytes for piece in manifest.pieces if piece.path.endswith(PAGES)}
+        kept = bulk
+        if pages is Pages.LATER and sizes:
+            kept = directory / LOADING / KEPT
+            make_directory(kept)
+            write_list(directory, sizes)
         for path in bulk.iterdir():
-            if f"bulk/{path.name}" not in wanted:
+            if path.name not in sizes:
                 path.unlink()
+            elif kept != bulk:
+                path.rename(kept / path.name)
+        held.mark_incomplete(is_incomplete=kept != bulk)
 
         def is_wanted(piece: Piece, into: Path) -> bool:
             if stop.is_set():
                 raise BackupStopped("the broker is stopping")
-            return not (piece.path.endswith(PAGES) and _has(into / piece.path, piece))
+            return not (piece.path.endswith(PAGES) and has_bytes(into / piece.path, piece))
 
         def refuse(piece: Piece, problem: str) -> None:
             if problem == MISSING:
@@ -80,25 +106,26 @@ def load(engine: Engine, mark: Mark, directory: Path, stop: threading.Event, *, 
         files.write(
             (piece, directory / LOADING if piece.path.startswith("db/") else directory)
             for piece in manifest.pieces
-            if piece.path != "FORMAT" and (pages or not piece.path.endswith(PAGES))
+            if piece.path != "FORMAT" and (pages is Pages.NOW or not piece.path.endswith(PAGES))
         )
         files.sync()
         sync_path(bulk)
         held.database.rmdir()
         (directory / LOADING / "db").rename(held.database)
         sync_path(directory)
-        (directory / LOADING).rmdir()
+        if kept == bulk:
+            (directory / LOADING).rmdir()
     finally:
         held.release()
     _log.warning("loaded a checkpoint checkpoint=%d position=%d bytes=%d", mark.number, mark.position, mark.size)
 
 
 def load_newest(
-    engine: Engine, marks: Marks, directory: Path, stop: threading.Event, *, pages: bool = True
+    engine: Engine, marks: Marks, directory: Path, stop: threading.Event, *, pages: Pages = Pages.NOW
 ) -> Mark | None:
     """Replace the store in a directory with the newest checkpoint; returns its mark.
 
-    Returns None if there is none. ``pages`` as for ``load``. Raises ``EngineAway``, and otherwise as ``load`` does.
+    Returns None if there is none. Raises ``EngineAway``, and otherwise as ``load`` does.
     """
     while (mark := marks.refresh()) is not None:
         try:
@@ -123,11 +150,12 @@ def _clear(directory: Path) -> None:
     shutil.rmtree(replaced)
     for name in COUNTS:
         (directory / name).unlink(missing_ok=True)
+    (directory / REMOTE).unlink(missing_ok=True)
     make_directory(directory / "db")
     make_directory(directory / LOADING / "db")
 
 
-def _has(path: Path, piece: Piece) -> bool:
+def has_bytes(path: Path, piece: Piece) -> bool:
     """Return whether a file has the bytes of a piece."""
     try:
         handle = os.open(path, os.O_RDONLY)

@@ -70,8 +70,15 @@ class CheckpointSource:
         """Bytes of the journal at the last check, None before the first."""
         return self._growth.size_bytes
 
+    @property
+    def remote_bytes(self) -> int:
+        """Bytes of pages that the last checkpoint has, and this broker not yet. Any thread."""
+        return self._origin.store.remote_bytes()
+
     def is_due(self) -> bool:
-        """Return whether a checkpoint is due."""
+        """Return whether a checkpoint is due, which none is while pages are missing here."""
+        if self.remote_bytes:
+            return False
         with failing(self._failed, EngineError):
             return self._growth.is_due()
 

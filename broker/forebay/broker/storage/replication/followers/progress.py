@@ -14,6 +14,8 @@ class FollowerProgress:
         self._at_end_s = clock()
         self.position = 0
         """Next position of the journal that it reads."""
+        self.remote_bytes: Callable[[], int] = lambda: 0
+        """Bytes of pages that it has still to read from a checkpoint."""
 
     @property
     def lag_s(self) -> float:

@@ -34,7 +34,7 @@ from forebay.broker.storage.records.sealed import Undecodable
 from forebay.broker.storage.records.sinks.sink import SINK
 from forebay.broker.storage.records.sinks.subscription import SUBSCRIPTION
 from forebay.broker.storage.replication.checkpoints.job import CheckpointJob, Origin, load_manifest, trim_journal
-from forebay.broker.storage.replication.checkpoints.loading import load_newest
+from forebay.broker.storage.replication.checkpoints.loading import Pages, load_newest
 from forebay.broker.storage.replication.checkpoints.mark import Marks
 from forebay.broker.storage.replication.engine import Engine, EngineAway, EngineError
 from forebay.broker.storage.replication.moves.errors import (
@@ -209,7 +209,7 @@ def checked_removal(
         return
     marks = Marks(engine)
     while True:
-        load_newest(engine, marks, folder / "data", threading.Event(), pages=False)
+        load_newest(engine, marks, folder / "data", threading.Event(), pages=Pages.NEVER)
         with closing(RocksStore(folder / "data")) as store:
             end = JournalEnd(engine, store, silence_s=silence_s, clock=clock, wait=wait, pages=False)
             found = ShardRemoval(

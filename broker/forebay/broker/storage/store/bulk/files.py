@@ -26,6 +26,7 @@ from forebay.broker.storage.failures import Cause, cause_of
 from forebay.broker.storage.store.bulk import file as bulk_file
 from forebay.broker.storage.store.bulk.file import BulkFile, Unreadable
 from forebay.broker.storage.store.bulk.ranges import give_back
+from forebay.broker.storage.store.bulk.remote import RemoteFiles
 from forebay.broker.storage.store.bulk.writer import new_buffer
 from forebay.broker.storage.store.contract import Value
 from forebay.broker.storage.store.key_ranges import KeyRanges
@@ -76,9 +77,13 @@ class _Listing:
 class BulkFiles:
     """Files in one folder, of which at most ``open_max`` are held open."""
 
-    def __init__(self, folder: Path, *, open_max: int) -> None:
-        """List the names; no file is read. A file that a crash interrupted has a name like the others."""
+    def __init__(self, folder: Path, *, open_max: int, remote: RemoteFiles | None = None) -> None:
+        """List the names; no file is read. A file that a crash interrupted has a name like the others.
+
+        ``remote`` are files that are not in the folder yet, and are listed too.
+        """
         self._folder = folder
+        self._remote = remote
         self._handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         """Handle of the folder: to sync its names, and to detect that another folder is in its place."""
         self._spare = SpareFiles(_SPARE_FILES)
@@ -88,7 +93,8 @@ class BulkFiles:
         self._open: OrderedDict[Path, BulkFile] = OrderedDict()
         self._given_back: dict[Path, set[bytes]] = {}
         """Keys whose space was released in files that still exist; not stored."""
-        named = [(keys_of, path) for path in folder.iterdir() if (keys_of := bulk_file.keys_in_name(path.name))]
+        names = {path.name for path in folder.iterdir()} | set(remote.names if remote is not None else ())
+        named = [(keys_of, folder / name) for name in names if (keys_of := bulk_file.keys_in_name(name))]
         self._listing = _listed([_Named(*keys, path) for keys, path in sorted(named)])
 
     @property
@@ -152,7 +158,7 @@ class BulkFiles:
     def prefetch(self, keys: Sequence[bytes], deleted: KeyRanges) -> None:
         """Start read-ahead of values without waiting; reads the table of a file that was not open.
 
-        Read errors are left to the reads themselves.
+        Read errors are left to the reads themselves. A remote file is fetched before others.
         """
         with suppress(OSError):
             for key in keys:
@@ -193,6 +199,8 @@ class BulkFiles:
         """Return True if all keys of a file are deleted; otherwise release the space of those that are."""
         if deleted.covers(named.first, named.last):  # also one whose write a crash interrupted
             return True
+        if self._is_remote(named):
+            return False  # its space is released when it arrives
         opened = self._opened(named)
         if opened is None:
             return False
@@ -200,6 +208,17 @@ class BulkFiles:
             return True
         self._thin_out(named.path, opened, first, end, deleted)
         return False
+
+    def arrived(self, path: Path, deleted: KeyRanges) -> None:
+        """Release the space of deleted keys of a file that was remote. Raises ``OSError``."""
+        first, last = bulk_file.keys_in_name(path.name) or (b"", b"")
+        named = self._listing.at(last)
+        if named is not None and deleted.meets(first, last) and (opened := self._opened(named)) is not None:
+            self._thin_out(path, opened, first, last + b"\0", deleted)
+
+    def sync_names(self) -> None:
+        """Make the names of files durable. Raises ``OSError``."""
+        self._sync_names()
 
     def remove_from(self, first: bytes) -> None:
         """Remove the files with no key below ``first``. Raises ``OSError``."""
@@ -221,6 +240,8 @@ class BulkFiles:
             os.close(handle)
 
     def _remove(self, gone: list[_Named]) -> None:
+        if self._remote is not None:
+            self._remote.forget(named.path.name for named in gone)
         paths = {named.path for named in gone}
         with self._lock:
             self._listing = _listed([named for named in self._listing.files if named.path not in paths])
@@ -256,13 +277,24 @@ class BulkFiles:
         named = self._listing.at(key) if key not in deleted else None
         return self._opened(named, quietly=quietly) if named is not None else None
 
+    def _is_remote(self, named: _Named) -> bool:
+        return self._remote is not None and self._remote.has(named.path.name)
+
     def _opened(self, named: _Named, *, quietly: bool = False) -> BulkFile | None:
-        """Return the open file; None if it is gone or unreadable, which is logged unless ``quietly``."""
+        """Return the open file; None if it is gone or unreadable, which is logged unless ``quietly``.
+
+        A remote one is fetched first; ``quietly`` it is only asked for, and None.
+        """
         with self._lock:
             found = self._open.get(named.path)
             if found is not None:
                 self._open.move_to_end(named.path)
                 return found
+        if self._remote is not None and self._remote.has(named.path.name) and not named.path.exists():
+            if quietly:
+                self._remote.hurry(named.path.name)
+                return None
+            self._remote.fetch(named.path.name)
         try:
             found = self._open_file(named.path)
         except FileNotFoundError:

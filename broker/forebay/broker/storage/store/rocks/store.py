@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -40,6 +41,9 @@ from forebay.broker.storage.failures import Action, classified, is_lost_sector
 from forebay.broker.storage.file_errors import naming
 from forebay.broker.storage.formats import FORMATS, Formats, migrate
 from forebay.broker.storage.store.bulk.files import BulkFiles
+from forebay.broker.storage.store.bulk.remote import LOADING, RemoteFiles, RemoteSource
+from forebay.broker.storage.store.bulk.remote_list import NAME as LIST
+from forebay.broker.storage.store.bulk.remote_list import read_list
 from forebay.broker.storage.store.contract import (
     Delete,
     DeleteRange,
@@ -74,9 +78,17 @@ _SPARE_FILES: Final = 8
 class RocksStore:
     """A ``Store`` in a directory that it owns while it is open."""
 
-    def __init__(self, directory: Path, *, settings: RocksSettings | None = None, formats: Formats = FORMATS) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        settings: RocksSettings | None = None,
+        formats: Formats = FORMATS,
+        remote: RemoteSource | None = None,
+    ) -> None:
         """Open the store in ``directory``: create it where there is none, migrate an older format.
 
+        ``remote`` has the files that an incomplete directory lacks: they are fetched from now on.
         Raises ``StoreLocked``, ``StoreFormatUnsupported``, ``StoreFilesLimited``, ``StoreCorrupt``,
         ``StoreNoSpace``, ``StoreUnreadable`` or ``StoreFailed``.
         """
@@ -84,6 +96,7 @@ class RocksStore:
         self._usage: Final = Usage()
         self._unreadable_is_damage: Final = settings.unreadable_is_damage
         self._fenced_by: BaseException | None = None
+        self._remote: RemoteFiles | None = None
         with ExitStack() as undo:  # an open that failed may be repeated while its error is still known
             self._spare: Final = SpareFiles(_SPARE_FILES)
             undo.callback(self._spare.close)
@@ -91,6 +104,12 @@ class RocksStore:
             with classified("open"):
                 self._directory = StoreDirectory(directory, formats=formats)
             undo.callback(self._directory.release)
+            if self._directory.is_incomplete and remote is None and not settings.opens_incomplete:
+                raise StoreFailed(
+                    "open",
+                    f"some pages of {directory} are in the journal of its shard only: start the broker with this "
+                    "journal, which reads them",
+                )
             undo.callback(gc.collect)
             if not settings.unreadable_is_damage:
                 patiently(self._read_logs, START_READ_DELAYS_S, passing=StoreUnreadable)
@@ -99,7 +118,17 @@ class RocksStore:
             with classified("open"):
                 self._synced = SyncMark(self._directory.synced)
                 undo.callback(self._synced.close)
-                self._bulk: Final = BulkFiles(self._directory.bulk, open_max=settings.open_bulk_max)
+                if self._directory.is_incomplete and remote is not None:
+                    self._remote = RemoteFiles(
+                        directory,
+                        remote,
+                        read_list(directory),
+                        on_arrival=lambda path: self._bulk.arrived(path, self._deletions.ranges),
+                        on_complete=self._complete,
+                    )
+                self._bulk: Final = BulkFiles(
+                    self._directory.bulk, open_max=settings.open_bulk_max, remote=self._remote
+                )
                 undo.callback(self._bulk.close)
             stored = patiently(self._stored_deletions, START_READ_DELAYS_S, passing=StoreUnreadable)
             self._deletions: Final = BulkDeletions(self._database, self._handles[Family.BULK], self._bulk, stored)
@@ -113,6 +142,8 @@ class RocksStore:
         except BaseException:
             self.close()
             raise
+        if self._remote is not None:
+            self._remote.start()
 
     def _read_logs(self) -> None:
         """Read the logs once before RocksDB does, which takes a read error of its log for the log's end."""
@@ -120,6 +151,18 @@ class RocksStore:
             with classified("read"), naming(path), path.open("rb", buffering=0) as log:
                 while log.read(1 << 20):
                     pass
+
+    def _complete(self) -> None:
+        """Note that no file is remote any more; the next start does it where that fails."""
+        try:
+            self._bulk.sync_names()
+            self._directory.mark_incomplete(is_incomplete=False)
+        except OSError as error:
+            _log.warning("directory is complete, which could not be noted cause=%s", error)
+            return
+        shutil.rmtree(self._directory.path / LOADING, ignore_errors=True)
+        (self._directory.path / LIST).unlink(missing_ok=True)
+        _log.info("all pages of the checkpoint are here directory=%s", self._directory.path)
 
     def _stored_deletions(self) -> KeyRanges:
         return stored_deletions(self._families[Family.BULK], unreadable_is_damage=self._unreadable_is_damage)
@@ -399,6 +442,10 @@ class RocksStore:
             for table in list(self._families.values()):
                 table.flush(True)
 
+    def remote_bytes(self) -> int:
+        """Return the bytes of remote files; see ``SnapshotSource.remote_bytes``."""
+        return self._remote.remote_bytes if self._remote is not None else 0
+
     def checkpoint(self, into: Path) -> list[Path]:
         """Make the files of a snapshot; see ``SnapshotSource.checkpoint``. Other threads are not blocked."""
         with self._calling("checkpoint"):
@@ -414,9 +461,9 @@ class RocksStore:
             return self._directory.live_bytes()
 
     def free_bytes(self) -> int:
-        """Return the free bytes by ``statvfs``; see ``Store.free_bytes``."""
+        """Return the free bytes by ``statvfs``, without what remote files will take; see ``Store.free_bytes``."""
         with self._calling("read"):
-            return self._directory.free_bytes()
+            return max(0, self._directory.free_bytes() - self.remote_bytes())
 
     def write_stall(self) -> WriteStall:
         """Return RocksDB's own account of it; see ``Store.write_stall``."""
@@ -433,6 +480,8 @@ class RocksStore:
 
     def close(self) -> None:
         """Flush the memory of RocksDB, for a faster next start, and release the directory."""
+        if self._remote is not None:
+            self._remote.close()  # calls may wait for it
         if not self._usage.end():
             return
         self._bulk.close()

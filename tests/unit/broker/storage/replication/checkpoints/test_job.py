@@ -12,7 +12,6 @@ import pytest
 from forebay.broker.core.last_check import LastCheck
 from forebay.broker.storage.backup.errors import BackupStopped
 from forebay.broker.storage.errors import StoreError
-from forebay.broker.storage.records.header import Header
 from forebay.broker.storage.records.pages.page import ALL_BULK, BULK_PAGE
 from forebay.broker.storage.records.store import HIGHEST
 from forebay.broker.storage.repair import last_check
@@ -25,15 +24,9 @@ from forebay.broker.storage.replication.engines.directory import DirectoryEngine
 from forebay.broker.storage.replication.engines.memory import MemoryEngine
 from forebay.broker.storage.replication.followers.upkeep import CheckpointFailed
 from forebay.broker.storage.store.contract import Delete, DeleteRange, Family, Put
-from forebay.page.crc32 import crc32
-from tests.support.storage.checkpointed import Checkpointed, content_of, follow
+from tests.support.storage.checkpointed import Checkpointed, content_of, follow, page_of
 
 NEVER = threading.Event()
-
-
-def page_of(number: int, body: bytes = b"page") -> bytes:
-    """A stored page."""
-    return Header(b"s" * 16, 1, 0, number, 0, 1, 0, crc32(body)).encode() + body
 
 
 @pytest.fixture

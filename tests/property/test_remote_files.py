@@ -1,0 +1,210 @@
+"""Histories of a broker that starts on an empty disk and serves before it has all pages.
+
+Owner A appends, deletes, releases space and makes checkpoints, which replace those that broker B reads from. B is
+killed, falls behind, loads again. Whenever B has read the journal to its end, as an owner has, every live page can be
+read, and no other one; at the end it has all of them, and the space of no other.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+from unittest.mock import patch
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from forebay.broker.storage.records.pages.page import ALL_BULK, BULK_PAGE
+from forebay.broker.storage.records.store import HIGHEST
+from forebay.broker.storage.replication.checkpoints import job as jobs
+from forebay.broker.storage.replication.checkpoints.files import CheckpointFiles
+from forebay.broker.storage.replication.checkpoints.loading import Pages, is_loaded, load
+from forebay.broker.storage.replication.checkpoints.mark import Marks
+from forebay.broker.storage.replication.engines.directory import DirectoryEngine
+from forebay.broker.storage.replication.history import ReaderPosition
+from forebay.broker.storage.replication.reader import Reader, Trimmed
+from forebay.broker.storage.replication.replica import Replica
+from forebay.broker.storage.store.bulk import remote as remotes
+from forebay.broker.storage.store.contract import DeleteRange, Family
+from forebay.broker.storage.store.rocks.store import RocksStore
+from tests.support.calls.eventually import until
+from tests.support.storage.checkpointed import Checkpointed, page_of
+from tests.support.storage.disk_directory import SMALL_STORE
+
+PAGES_MAX: Final = 60
+SIZES: Final = st.lists(st.sampled_from([10, 5_000, 300_000]), min_size=1, max_size=4)
+"""Bytes of the pages of one file."""
+RANGES: Final = st.tuples(st.integers(0, PAGES_MAX), st.integers(1, PAGES_MAX))
+"""First page and number of pages."""
+STEPS: Final = st.lists(
+    st.one_of(
+        st.tuples(st.just("append"), SIZES),
+        st.tuples(st.just("delete"), RANGES),
+        st.tuples(st.just("release")),
+        st.tuples(st.just("checkpoint")),
+        st.tuples(st.just("follow")),
+        st.tuples(st.just("read"), st.integers(0, PAGES_MAX)),
+        st.tuples(st.just("release in B")),
+        st.tuples(st.just("kill B")),
+        st.tuples(st.just("empty the disk of B")),
+    ),
+    max_size=25,
+)
+
+
+class Run:
+    """One history."""
+
+    def __init__(self, folder: Path) -> None:
+        self.engine = DirectoryEngine(folder / "journal")
+        self.a = Checkpointed(self.engine, folder / "a", filled=False)
+        self._folder = folder
+        self._disks = 0
+        self._b: Replica | None = None
+        self._reader = Reader(self.engine, ReaderPosition())
+        self.pages: list[bytes | None] = []
+        """Pages by their index; None for a deleted one."""
+
+    def do(self, kind: str, *given: Any) -> None:
+        """Do one step."""
+        match kind:
+            case "append":
+                self.append(*given)
+            case "delete":
+                first, count = given[0]
+                self.delete(first, min(first + count, len(self.pages)))
+            case "release":
+                self.a.store.compact(Family.BULK, *ALL_BULK)
+            case "checkpoint":
+                self.checkpoint()
+            case "follow":
+                self.follow()
+            case "read":
+                self.read(*given)
+            case "release in B":
+                self.release()
+            case "kill B":
+                self.close_b()
+            case "empty the disk of B":
+                self.close_b()
+                self._disks += 1
+
+    def append(self, sizes: list[int]) -> None:
+        """Append pages as one file."""
+        first = len(self.pages)
+        self.pages += [page_of(_number(first + at), bytes([at]) * size) for at, size in enumerate(sizes)]
+        highest = HIGHEST.put(HIGHEST.key(), (_number(len(self.pages) - 1), len(self.pages)))
+        items = [(_key(index), self.pages[index] or b"") for index in range(first, len(self.pages))]
+        self.a.store.commit(items, [highest])
+
+    def delete(self, first: int, end: int) -> None:
+        """Delete a range of pages."""
+        if first < end:
+            self.a.store.commit([], [DeleteRange(Family.BULK, _key(first), _key(end))])
+            self.pages[first:end] = [None] * (end - first)
+
+    def checkpoint(self) -> None:
+        """Make a checkpoint, unless nothing is new."""
+        marks = Marks(self.engine)
+        newest = marks.refresh()
+        if (newest.position if newest is not None else 0) < self.a.store.place().position:
+            self.a.check_point()
+
+    def follow(self) -> Replica:
+        """Let B read to the end; it loads the newest checkpoint where it has no store, or is behind."""
+        while True:
+            try:
+                return self._followed()
+            except Trimmed:
+                self.close_b()
+                self.load()
+
+    def _followed(self) -> Replica:
+        if self._b is None:
+            if not is_loaded(self.disk):
+                self.load()
+            store = RocksStore(self.disk, settings=SMALL_STORE, remote=CheckpointFiles(self.engine))
+            self._b = Replica(store)
+            self._reader = Reader(self.engine, self._b.place)
+        self._reader.check()
+        for position, header, batch in self._reader.read():
+            if position == 0:
+                self._b.journal = header.owner.hex()
+            if batch is not None:
+                self._b.apply(batch, self._reader.place)
+        return self._b
+
+    def load(self) -> None:
+        """Load the newest checkpoint, if there is one."""
+        newest = Marks(self.engine).refresh()
+        if newest is not None:
+            load(self.engine, newest, self.disk, threading.Event(), pages=Pages.LATER)
+
+    @property
+    def disk(self) -> Path:
+        """Directory of B."""
+        return self._folder / f"b{self._disks}"
+
+    def read(self, index: int) -> None:
+        """Read a page in B."""
+        if index < len(self.pages):
+            assert self.follow().store.get_many(Family.BULK, [_key(index)]) == [self.pages[index]]
+
+    def release(self) -> None:
+        """Release the space of deleted pages in B."""
+        self.follow().store.compact(Family.BULK, *ALL_BULK)
+
+    def close_b(self) -> None:
+        """End B."""
+        if self._b is not None:
+            self._b.store.close()
+            self._b = None
+
+    def check_end(self) -> None:
+        """Check what B has once all has arrived, and again after a start without the journal."""
+        self.close_b()
+        with patch.object(remotes, "THREADS", 2):
+            store = self.follow().store
+        until(lambda: store.remote_bytes() == 0)
+        store.compact(Family.BULK, *ALL_BULK)
+        self.close_b()
+        with closing(RocksStore(self.disk, settings=SMALL_STORE)) as store:
+            live = [_key(index) for index, page in enumerate(self.pages) if page is not None]
+            assert store.bulk_keys(*ALL_BULK, 1_000) == live
+            keys = [_key(index) for index in range(len(self.pages))]
+            assert store.get_many(Family.BULK, keys) == self.pages
+        assert not list((self.disk / "bulk").glob("*.draft"))
+        sizes = sum(len(page) for page in self.pages if page is not None)
+        files = [path for path in (self.disk / "bulk").iterdir() if path.suffix == ".pages"]
+        assert sum(path.stat().st_blocks * 512 for path in files) <= sizes + len(files) * 20_000 + len(live) * 4_096
+
+
+def _number(index: int) -> int:
+    return (1 << 40) + index
+
+
+def _key(index: int) -> bytes:
+    return BULK_PAGE.key(_number(index), 1, 0)
+
+
+@settings(max_examples=60)
+@given(STEPS)
+def test_a_broker_reads_each_live_page_before_its_disk_has_them_and_has_them_all_in_the_end(
+    steps: list[tuple[Any, ...]],
+) -> None:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        patch.object(jobs, "inspect", lambda *_: ""),
+        patch.object(remotes, "THREADS", 0),
+    ):
+        run = Run(Path(folder))
+        try:
+            for step in steps:
+                run.do(*step)
+            run.check_end()
+        finally:
+            run.close_b()
+            run.a.store.close()
