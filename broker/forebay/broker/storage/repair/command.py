@@ -30,6 +30,8 @@ from forebay.broker.storage.repair.inspection import held, opened, snapshot
 from forebay.broker.storage.repair.salvage import copy_readable
 from forebay.broker.storage.repair.verification import Checked, PartitionReport, check
 from forebay.broker.storage.store.bulk.file import SUFFIX
+from forebay.broker.storage.store.bulk.remote_list import NAME as REMOTE
+from forebay.broker.storage.store.bulk.remote_list import read_list
 from forebay.broker.storage.store.contract import DeleteRange, Family, Put
 from forebay.broker.storage.store.rocks.store import RocksStore
 from forebay.state.numbers import counted
@@ -106,7 +108,14 @@ def _checked(recovered: Recovered, on_partition: OnProgress) -> list[Checked]:
 
 
 def _unread(directory: Path) -> list[str]:
-    return [] if (directory / "bulk").is_dir() else ["the folder `bulk` is missing"]
+    found = [] if (directory / "bulk").is_dir() else ["the folder `bulk` is missing"]
+    if not (directory / REMOTE).exists():
+        return found
+    try:
+        missing = sum(not (directory / "bulk" / name).exists() for name in read_list(directory))
+    except StoreCorrupt as damage:
+        return [*found, damage.reason]
+    return [*found, f"{counted(missing, 'file')} with pages must be read from the journal of the shard"]
 
 
 def repair(directory: Path, into: Path, on_partition: OnProgress = no_progress) -> Report:

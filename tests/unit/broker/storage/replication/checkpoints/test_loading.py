@@ -14,6 +14,7 @@ from forebay.broker.storage.backup.snapshot import take_snapshot
 from forebay.broker.storage.errors import StoreCorrupt, StoreFailed, StoreUnreadable
 from forebay.broker.storage.records.pages.page import ALL_BULK, BULK_PAGE
 from forebay.broker.storage.records.store import HIGHEST
+from forebay.broker.storage.repair.command import repair, verify
 from forebay.broker.storage.replication.checkpoints.loading import KEPT, Pages, is_loaded, load
 from forebay.broker.storage.replication.engines.directory import DirectoryEngine
 from forebay.broker.storage.store.bulk import remote as remotes
@@ -89,6 +90,21 @@ def test_a_directory_without_all_pages_is_opened_only_by_who_can_read_them(
         assert store.get_many(Family.META, [b"none"]) == [None]
     with closing(follow(shard.engine, tmp_path / "b")) as store:
         assert content_of(store) == content_of(shard.store)
+
+
+def test_verify_and_repair_name_the_files_that_are_in_the_journal_only(
+    shard: Checkpointed, tmp_path: Path, on_demand: None
+) -> None:
+    load_later(shard, tmp_path / "b").close()
+    files = len(local(shard.directory))
+
+    for report in (verify(tmp_path / "b"), repair(tmp_path / "b", tmp_path / "repaired")):
+        assert report.damage[0] == f"{files} files with pages must be read from the journal of the shard"
+        assert not report.clean
+    (tmp_path / "b" / LIST).write_bytes(b"{}")
+    assert verify(tmp_path / "b").damage[0] == "its list of remote files is damaged"
+    with closing(RocksStore(tmp_path / "repaired")) as store:
+        assert content_of(store)[Family.SMALL] == content_of(shard.store)[Family.SMALL]
 
 
 def test_a_store_has_no_snapshot_before_its_pages_are_there(
