@@ -126,8 +126,9 @@ class Run:
         if self._b is None:
             if not is_loaded(self.disk):
                 self.load()
-            store = RocksStore(self.disk, settings=SMALL_STORE, remote=CheckpointFiles(self.engine))
-            self._b = Replica(store)
+            files = CheckpointFiles(self.engine)
+            self._b = replica = Replica(RocksStore(self.disk, settings=SMALL_STORE, remote=files))
+            files.applied = lambda: replica.place.position
             self._reader = Reader(self.engine, self._b.place)
         self._reader.check()
         for position, header, batch in self._reader.read():
@@ -164,12 +165,15 @@ class Run:
             self._b = None
 
     def check_end(self) -> None:
-        """Check what B has once all has arrived, and again after a start without the journal."""
+        """Check what B has once all has arrived, where it is opened without the journal.
+
+        The space of what arrives after the last release is released as it arrives.
+        """
+        self.release()
         self.close_b()
         with patch.object(remotes, "THREADS", 2):
             store = self.follow().store
         until(lambda: store.remote_bytes() == 0)
-        store.compact(Family.BULK, *ALL_BULK)
         self.close_b()
         with closing(RocksStore(self.disk, settings=SMALL_STORE)) as store:
             live = [_key(index) for index, page in enumerate(self.pages) if page is not None]

@@ -179,9 +179,10 @@ class _Candidate:
         if not self._patiently(self._probe):
             return None
         while self._patiently(self._fill):
-            store = RocksStore(self._settings.data_dir, remote=CheckpointFiles(self._engine))
+            files = CheckpointFiles(self._engine)
+            store = RocksStore(self._settings.data_dir, remote=files)
             try:
-                owned = self._follow(store)
+                owned = self._follow(store, files)
             except Trimmed as behind:
                 _log.warning("directory is behind the journal, a checkpoint replaces it cause=%s", behind)
                 store.close()
@@ -209,10 +210,11 @@ class _Candidate:
             if mark is not None:
                 self._tables_of, self._is_behind = mark.id, False
 
-    def _follow(self, store: RocksStore) -> ReplicatedStore | None:
+    def _follow(self, store: RocksStore, files: CheckpointFiles) -> ReplicatedStore | None:
         """Follow with the store of the directory. Raises ``Trimmed``, and ``StoreError``."""
         settings, engine = self._settings, self._engine
         replica = Replica(store)
+        files.applied = lambda: replica.place.position
         self._progress.remote_bytes = store.remote_bytes
         reader = Reader(engine, replica.place)
 

@@ -39,7 +39,9 @@ def own(engine: Engine, directory: Path) -> ReplicatedStore:
 
 def follow(engine: Engine, directory: Path) -> RocksStore:
     """Return the store of a follower that has read to the end."""
-    replica = Replica(RocksStore(directory, settings=SMALL_STORE, remote=CheckpointFiles(engine)))
+    files = CheckpointFiles(engine)
+    replica = Replica(RocksStore(directory, settings=SMALL_STORE, remote=files))
+    files.applied = lambda: replica.place.position
     reader = Reader(engine, replica.place)
     for position, header, batch in reader.read():
         if position == 0:

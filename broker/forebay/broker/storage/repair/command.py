@@ -115,7 +115,9 @@ def _unread(directory: Path) -> list[str]:
         missing = sum(not (directory / "bulk" / name).exists() for name in read_list(directory))
     except StoreCorrupt as damage:
         return [*found, damage.reason]
-    return [*found, f"{counted(missing, 'file')} with pages must be read from the journal of the shard"]
+    if missing:
+        found.append(f"{counted(missing, 'file')} with pages must be read from the journal of the shard")
+    return found
 
 
 def repair(directory: Path, into: Path, on_partition: OnProgress = no_progress) -> Report:

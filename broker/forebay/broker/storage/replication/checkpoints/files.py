@@ -1,13 +1,14 @@
 """Bulk files of the newest checkpoint, for a directory that was loaded without them.
 
 A checkpoint is replaced while files of it are fetched: the next one names most of them too, or has written a file again
-without its deleted pages. A file that it does not name has no page that is needed. An owner has applied at least what
-the newest checkpoint has, and with it the deletion of these pages; a follower will have before it serves.
+without its deleted pages. A file that it does not name has no page that is needed by a broker that has applied as much
+as the checkpoint has, and with it the deletion of these pages. An owner always has.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -17,9 +18,10 @@ from forebay.broker.storage.backup.restores.files import Files
 from forebay.broker.storage.errors import StoreUnreadable
 from forebay.broker.storage.replication.checkpoints.errors import CheckpointDamaged
 from forebay.broker.storage.replication.checkpoints.job import load_manifest
-from forebay.broker.storage.replication.checkpoints.loading import KEPT, has_bytes
+from forebay.broker.storage.replication.checkpoints.loading import has_bytes
 from forebay.broker.storage.replication.checkpoints.mark import Mark, Marks
 from forebay.broker.storage.replication.engine import Engine, EngineError
+from forebay.broker.storage.store.bulk.remote import KEPT
 from forebay.broker.storage.store.contract import Family
 
 
@@ -34,6 +36,8 @@ class CheckpointFiles:
         """Guards the marks, and what follows."""
         self._mark: Mark | None = None
         self._pieces: dict[str, Piece] = {}
+        self.applied: Callable[[], int] = lambda: 0
+        """Position up to which the directory has the journal. Any thread."""
 
     def fetch(self, name: str, folder: Path, stop: threading.Event) -> Path | None:
         """Write a bulk file below ``folder``; see ``RemoteSource.fetch``."""
@@ -44,6 +48,7 @@ class CheckpointFiles:
             while piece is not None:
                 if has_bytes(kept, piece):
                     return kept
+                kept.unlink(missing_ok=True)
                 problem = self._written(piece, folder, stop)
                 if not problem:
                     return folder / path
@@ -53,6 +58,10 @@ class CheckpointFiles:
                     raise CheckpointDamaged(mark.number, [f"{path} {problem}"])
         except (BackupError, EngineError) as error:
             raise StoreUnreadable(str(error), family=Family.BULK) from error
+        if mark.position > self.applied():
+            raise StoreUnreadable(
+                "a checkpoint beyond what was read of the journal has replaced it", family=Family.BULK
+            )
         return None
 
     def _written(self, piece: Piece, folder: Path, stop: threading.Event) -> str:

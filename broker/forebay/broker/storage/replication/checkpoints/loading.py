@@ -34,12 +34,11 @@ from forebay.broker.storage.replication.checkpoints.job import load_manifest
 from forebay.broker.storage.replication.checkpoints.mark import Mark, Marks
 from forebay.broker.storage.replication.engine import Engine, EngineAway
 from forebay.broker.storage.store.bulk.file import SUFFIX as PAGES
-from forebay.broker.storage.store.bulk.remote import LOADING
+from forebay.broker.storage.store.bulk.remote import KEPT, LOADING
 from forebay.broker.storage.store.bulk.remote_list import NAME as REMOTE
 from forebay.broker.storage.store.bulk.remote_list import write_list
 
 _log: Final = logging.getLogger(__name__)
-KEPT: Final = "kept"
 REPLACED: Final = "replaced"
 COUNTS: Final = ("accepted", "delivered", "synced", VERIFIED)
 """Files about the data that were in the directory before."""

@@ -21,6 +21,8 @@ from forebay.broker.storage.store.contract import Family
 _log: Final = logging.getLogger(__name__)
 LOADING: Final = "loading"
 """Folder of the directory with files that are being written; removed once all are there."""
+KEPT: Final = "kept"
+"""Folder in it with files of before, each of which may have the bytes that are fetched."""
 THREADS: Final = 2
 """Files that are fetched at once without a reader that waits: beside them the broker serves."""
 RETRY_S: Final = 1.0
@@ -76,6 +78,9 @@ class RemoteFiles:
         self._stop: Final = threading.Event()
         self._threads: list[threading.Thread] = []
         self._bytes = sum(self._left.values())
+        self._kept: Final = {name: size for name, size in self._left.items() if (self._folder / KEPT / name).exists()}
+        """Bytes of remote files that take their space already."""
+        self._kept_bytes = sum(self._kept.values())
         self._causes: Final[dict[str, str]] = {}
         """Causes why files could not be fetched, until they are."""
         self._logged = ""
@@ -91,6 +96,11 @@ class RemoteFiles:
     def remote_bytes(self) -> int:
         """Bytes of the remote files."""
         return self._bytes
+
+    @property
+    def space_bytes(self) -> int:
+        """Bytes that the remote files will take beyond what the directory takes now."""
+        return max(0, self._bytes - self._kept_bytes)
 
     def start(self) -> None:
         """Begin to fetch all files."""
@@ -203,6 +213,7 @@ class RemoteFiles:
     def _pop(self, name: str) -> None:
         """Count a file as remote no more."""
         self._bytes -= self._left.pop(name)
+        self._kept_bytes -= self._kept.pop(name, 0)
         self._wanted.pop(name, None)
         self._causes.pop(name, None)
         self._changed.notify_all()

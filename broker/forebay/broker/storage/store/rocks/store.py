@@ -463,7 +463,8 @@ class RocksStore:
     def free_bytes(self) -> int:
         """Return the free bytes by ``statvfs``, without what remote files will take; see ``Store.free_bytes``."""
         with self._calling("read"):
-            return max(0, self._directory.free_bytes() - self.remote_bytes())
+            taken = self._remote.space_bytes if self._remote is not None else 0
+            return max(0, self._directory.free_bytes() - taken)
 
     def write_stall(self) -> WriteStall:
         """Return RocksDB's own account of it; see ``Store.write_stall``."""

@@ -11,8 +11,8 @@ from forebay.broker.storage.records.pages.page import BULK_PAGE
 from forebay.broker.storage.records.store import HIGHEST
 from forebay.broker.storage.replication.checkpoints.files import CheckpointFiles
 from forebay.broker.storage.replication.checkpoints.job import load_manifest
-from forebay.broker.storage.replication.checkpoints.loading import KEPT
 from forebay.broker.storage.replication.engines.directory import DirectoryEngine
+from forebay.broker.storage.store.bulk.remote import KEPT
 from forebay.broker.storage.store.contract import DeleteRange, Family
 from tests.support.storage.checkpointed import Checkpointed, page_of
 
@@ -80,6 +80,9 @@ def test_a_file_of_which_no_page_is_left_in_the_newest_checkpoint_is_not_needed(
     remove_all_of(shard, gone)
     shard.check_point()
 
+    with pytest.raises(StoreUnreadable, match="a checkpoint beyond what was read of the journal has replaced it"):
+        files.fetch(gone.name, tmp_path / "loading", NEVER)
+    files.applied = lambda: shard.newest().position
     assert files.fetch(gone.name, tmp_path / "loading", NEVER) is None
 
 

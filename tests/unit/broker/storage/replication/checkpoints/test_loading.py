@@ -15,10 +15,10 @@ from forebay.broker.storage.errors import StoreCorrupt, StoreFailed, StoreUnread
 from forebay.broker.storage.records.pages.page import ALL_BULK, BULK_PAGE
 from forebay.broker.storage.records.store import HIGHEST
 from forebay.broker.storage.repair.command import repair, verify
-from forebay.broker.storage.replication.checkpoints.loading import KEPT, Pages, is_loaded, load
+from forebay.broker.storage.replication.checkpoints.loading import Pages, is_loaded, load
 from forebay.broker.storage.replication.engines.directory import DirectoryEngine
 from forebay.broker.storage.store.bulk import remote as remotes
-from forebay.broker.storage.store.bulk.remote import LOADING
+from forebay.broker.storage.store.bulk.remote import KEPT, LOADING
 from forebay.broker.storage.store.bulk.remote_list import NAME as LIST
 from forebay.broker.storage.store.contract import DeleteRange, Family, Put
 from forebay.broker.storage.store.rocks.store import RocksStore

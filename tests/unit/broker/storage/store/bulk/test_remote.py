@@ -10,7 +10,7 @@ import pytest
 
 from forebay.broker.storage.errors import StoreUnreadable
 from forebay.broker.storage.store.bulk import remote as remotes
-from forebay.broker.storage.store.bulk.remote import LOADING, RemoteFiles
+from forebay.broker.storage.store.bulk.remote import KEPT, LOADING, RemoteFiles
 from forebay.broker.storage.store.bulk.remote_list import read_list, write_list
 from tests.support.calls.eventually import until
 
@@ -91,6 +91,18 @@ def test_all_files_are_fetched_the_oldest_first(directory: Directory, monkeypatc
         assert directory.arrived == NAMES
         assert (files.names, files.remote_bytes) == ([], 0)
     assert [(directory.path / "bulk" / name).read_bytes() for name in NAMES] == [name.encode() for name in NAMES]
+
+
+def test_a_file_of_before_takes_no_further_space(directory: Directory) -> None:
+    (directory.path / LOADING / KEPT).mkdir(parents=True)
+    (directory.path / LOADING / KEPT / "a.pages").write_bytes(b"a.pages")
+    with directory.remote() as files:
+        assert (files.remote_bytes, files.space_bytes) == (21, 14)
+        files.fetch("b.pages")
+        assert (files.remote_bytes, files.space_bytes) == (14, 7)
+        files.fetch("a.pages")
+        files.forget(["c.pages"])
+        assert (files.remote_bytes, files.space_bytes) == (0, 0)
 
 
 def test_a_file_that_a_reader_needs_is_fetched_at_once(directory: Directory) -> None:
