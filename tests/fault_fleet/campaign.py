@@ -3,10 +3,10 @@
     python -m tests.fault_fleet.campaign --engine directory|minio|kafka --kills K --freezes F --partitions P [--seed N]
 
 Two brokers with one journal serve in turn. Publishers, consumers and a writer of epochs work through their doors, the
-witnesses at each broker itself. The faults of ``faults.KINDS`` come in random order, P partitions of each kind that the
-engine has. The oracles are those of ``tests.fault.campaign``, over some of its cells. A table shows each kind of fault;
-the last line is a JSON object. Exit code 1 says that a receipt was lost, doubled, or given after a fence, or that
-another guarantee was broken.
+witnesses at each broker itself; one publisher writes bulk pages. The faults of ``faults.KINDS`` come in random order, P
+partitions of each kind that the engine has. The oracles are those of ``tests.fault.campaign``, over some of its cells.
+A table shows each kind of fault; the last line is a JSON object. Exit code 1 says that a receipt was lost, doubled, or
+given after a fence, or that another guarantee was broken.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from forebay.client import Client
 from tests.fault_fleet.faults import ENGINE_ONLY, KINDS, Scene
 from tests.fault_fleet.fleet import Fleet, Member
 from tests.fault_fleet.journals import ENGINES, Journal, opened
+from tests.fault_fleet.large_pages import SINK as LARGE
+from tests.fault_fleet.large_pages import LargePages
 from tests.fault_fleet.report import END, FleetReport, Row
 from tests.fault_fleet.witness import SINK, Witness, history, judge
 from tests.support.calls.eventually import values_of
@@ -99,6 +101,7 @@ class FleetCampaign(Campaign):
         self._writing = threading.Thread(target=self._write, name="epochs", daemon=True)
         self._stop_witnessing = threading.Event()
         self._witnesses = {member.name: Witness(member, self._stop_witnessing) for member in self._fleet.members}
+        self._large = LargePages(self._endpoint, self._chance.randrange(1 << 32), self._stop_witnessing)
         self._last_faults: list[tuple[float, str]] = []
         """Begin and kind of each fault."""
         self._answered_late = 0
@@ -108,6 +111,11 @@ class FleetCampaign(Campaign):
     def epochs(self) -> int:
         """Epochs that were answered as committed."""
         return self._writer.done
+
+    @property
+    def large(self) -> tuple[int, int]:
+        """Records of bulk pages that were published, and those that were read meanwhile."""
+        return self._large.published, self._large.reads
 
     @property
     def answered_late(self) -> int:
@@ -132,9 +140,10 @@ class FleetCampaign(Campaign):
         super()._make_sinks()
         with Client(self._endpoint, settings=SETTINGS) as client:
             client.sinks.create(SINK)
+            client.sinks.create(LARGE)
             for sink in SINKS:
                 client.sinks.create(sink, partitions=PARTITIONS)
-        for thread in (self._writing, *self._witnesses.values()):
+        for thread in (self._writing, self._large, *self._witnesses.values()):
             thread.start()
 
     def _write(self) -> None:
@@ -223,7 +232,8 @@ class FleetCampaign(Campaign):
         if self._writing.is_alive():
             self._tell("faults", f"the writer of epochs did not end within {LAST_EPOCH_S:g} s")
         self._stop_witnessing.set()
-        for witness in self._witnesses.values():
+        witnesses: list[Witness | LargePages] = [*self._witnesses.values(), self._large]
+        for witness in witnesses:
             witness.join()
             if witness.failure is not None:
                 self._tell("faults", f"{witness.name} ended with {witness.failure!r}")
@@ -231,6 +241,9 @@ class FleetCampaign(Campaign):
         with Client(self._fleet.endpoint, settings=PATIENT) as client:
             self._compare_witnesses(client)
             self._compare_epochs(client)
+            self._large.finish(client)
+        for story in self._large.wrong:
+            self._tell("lost", f"of large pages: {story}")
 
     def _compare_witnesses(self, client: Client) -> None:
         confirmed = [one for witness in self._witnesses.values() for one in witness.confirmed]
@@ -294,7 +307,7 @@ def run(
         options = Options(plan.kills, seed, directory, say, journal=engine, cells=CELLS, pace=PACE)
         campaign = FleetCampaign(options, launcher, engine, journal, plan)
         report = campaign.run()
-        return FleetReport(engine, campaign.rows, campaign.epochs, campaign.answered_late, report)
+        return FleetReport(engine, campaign.rows, campaign.epochs, campaign.answered_late, campaign.large, report)
 
 
 def main() -> int:

@@ -58,6 +58,9 @@ class FleetReport:
     answered_late: int
     """Receipts that arrived after the successor served, for records that were sent before, and are in the history."""
 
+    large: tuple[int, int]
+    """Records of bulk pages that were published, and those that were read meanwhile."""
+
     campaign: Report
 
     @property
@@ -98,7 +101,7 @@ class FleetReport:
             for name, row in [*self.rows.items(), ("all", self.total)]
         }
         head = {"engine": self.engine, "ok": self.ok, "seed": self.campaign.seed}
-        own = {"epochs": self.epochs, "answered_late": self.answered_late}
+        own = {"epochs": self.epochs, "answered_late": self.answered_late, "large": self.large}
         return json.dumps({**head, "faults": rows, **own, "campaign": asdict(self.campaign)})
 
 

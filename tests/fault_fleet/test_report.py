@@ -17,7 +17,7 @@ CAMPAIGN = Report(**NOTHING, dead_letters={}, shard={}, cells={})
 
 
 def report(row: Row) -> FleetReport:
-    return FleetReport("directory", {"kill": row, END: Row()}, 5, 0, CAMPAIGN)
+    return FleetReport("directory", {"kill": row, END: Row()}, 5, 0, (16, 2), CAMPAIGN)
 
 
 def test_the_table_has_a_row_for_each_kind_and_their_sum() -> None:

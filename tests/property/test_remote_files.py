@@ -33,11 +33,13 @@ from forebay.broker.storage.store.rocks.store import RocksStore
 from tests.support.calls.eventually import until
 from tests.support.storage.checkpointed import Checkpointed, page_of
 from tests.support.storage.disk_directory import SMALL_STORE
+from tests.support.storage.memory_folder import memory_folder
 
-PAGES_MAX: Final = 60
 SIZES: Final = st.lists(st.sampled_from([10, 5_000, 300_000]), min_size=1, max_size=4)
 """Bytes of the pages of one file."""
-RANGES: Final = st.tuples(st.integers(0, PAGES_MAX), st.integers(1, PAGES_MAX))
+PLACES: Final = st.integers(0, 99)
+"""Of pages, modulo their number."""
+RANGES: Final = st.tuples(PLACES, st.integers(1, 6))
 """First page and number of pages."""
 STEPS: Final = st.lists(
     st.one_of(
@@ -46,12 +48,13 @@ STEPS: Final = st.lists(
         st.tuples(st.just("release")),
         st.tuples(st.just("checkpoint")),
         st.tuples(st.just("follow")),
-        st.tuples(st.just("read"), st.integers(0, PAGES_MAX)),
+        st.tuples(st.just("read"), PLACES),
+        st.tuples(st.just("replace"), RANGES),
         st.tuples(st.just("release in B")),
         st.tuples(st.just("kill B")),
         st.tuples(st.just("empty the disk of B")),
     ),
-    max_size=25,
+    max_size=20,
 )
 
 
@@ -74,8 +77,9 @@ class Run:
             case "append":
                 self.append(*given)
             case "delete":
-                first, count = given[0]
-                self.delete(first, min(first + count, len(self.pages)))
+                self.delete(*given[0])
+            case "replace":
+                self.replace(*given[0])
             case "release":
                 self.a.store.compact(Family.BULK, *ALL_BULK)
             case "checkpoint":
@@ -100,11 +104,19 @@ class Run:
         items = [(_key(index), self.pages[index] or b"") for index in range(first, len(self.pages))]
         self.a.store.commit(items, [highest])
 
-    def delete(self, first: int, end: int) -> None:
+    def delete(self, place: int, count: int) -> None:
         """Delete a range of pages."""
-        if first < end:
-            self.a.store.commit([], [DeleteRange(Family.BULK, _key(first), _key(end))])
-            self.pages[first:end] = [None] * (end - first)
+        first = place % len(self.pages)
+        end = min(first + count, len(self.pages))
+        self.a.store.commit([], [DeleteRange(Family.BULK, _key(first), _key(end))])
+        self.pages[first:end] = [None] * (end - first)
+
+    def replace(self, place: int, count: int) -> None:
+        """Replace the checkpoint, after a deletion that B has applied: it does not load the new one."""
+        self.delete(place, count)
+        self.a.store.compact(Family.BULK, *ALL_BULK)
+        self.follow()
+        self.checkpoint()
 
     def checkpoint(self) -> None:
         """Make a checkpoint, unless nothing is new."""
@@ -149,10 +161,10 @@ class Run:
         """Directory of B."""
         return self._folder / f"b{self._disks}"
 
-    def read(self, index: int) -> None:
+    def read(self, place: int) -> None:
         """Read a page in B."""
-        if index < len(self.pages):
-            assert self.follow().store.get_many(Family.BULK, [_key(index)]) == [self.pages[index]]
+        index = place % len(self.pages)
+        assert self.follow().store.get_many(Family.BULK, [_key(index)]) == [self.pages[index]]
 
     def release(self) -> None:
         """Release the space of deleted pages in B."""
@@ -200,12 +212,16 @@ def test_a_broker_reads_each_live_page_before_its_disk_has_them_and_has_them_all
     steps: list[tuple[Any, ...]],
 ) -> None:
     with (
-        tempfile.TemporaryDirectory() as folder,
+        tempfile.TemporaryDirectory(dir=memory_folder()) as folder,
         patch.object(jobs, "inspect", lambda *_: ""),
         patch.object(remotes, "THREADS", 0),
     ):
         run = Run(Path(folder))
         try:
+            for sizes in ([300_000, 10], [5_000], [10, 300_000, 300_000]):
+                run.append(sizes)
+            run.checkpoint()
+            run.read(2)  # B knows this checkpoint from here on
             for step in steps:
                 run.do(*step)
             run.check_end()
