@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from forebay.broker.storage.records.pages.page import ALL_BULK, BULK_PAGE
@@ -207,6 +207,8 @@ def _key(index: int) -> bytes:
 
 
 @settings(max_examples=60)
+@example([("replace", (0, 1)), ("read", 1)])
+@example([("replace", (0, 2)), ("read", 3)])
 @given(STEPS)
 def test_a_broker_reads_each_live_page_before_its_disk_has_them_and_has_them_all_in_the_end(
     steps: list[tuple[Any, ...]],
