@@ -25,7 +25,7 @@ _ROWS: Final = 3
 _OLD_COMPRESSION: Final = b"ARROW:experimental_compression"
 UNREADABLE: Final = (
     pa.ArrowException,
-    *(ValueError, TypeError, ArithmeticError, LookupError, AttributeError, RuntimeError),
+    *(ValueError, TypeError, ArithmeticError, LookupError, RuntimeError),
     *(BufferError, EOFError, OSError, MemoryError, struct.error),
 )
 """Exceptions of pyarrow and its callers for damaged or hostile bytes."""

@@ -35,14 +35,14 @@ def rows_from_json(objects: Sequence[bytes], schema: pa.Schema, *, match: Match 
     they are equal. Raises `RowsUnreadable` for objects that are not in the form of ``json_rows``.
     """
     try:
-        parsed = [json.loads(one, parse_float=Decimal) for one in objects]
+        parsed = [_members(json.loads(one, parse_float=Decimal)) for one in objects]
         if match is not None:
             parsed = [_renamed(row, pa.struct(list(schema)), match) for row in parsed]
         columns = [
             pa.array([_value(row.get(field.name), field.type) for row in parsed], field.type) for field in schema
         ]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
-    except (ValueError, TypeError, AttributeError, ArithmeticError) as error:
+    except (ValueError, TypeError, ArithmeticError) as error:
         raise RowsUnreadable(f"a row is not in the form of its schema: {error}") from error
 
 
@@ -51,14 +51,12 @@ def _renamed(value: Any, kind: pa.DataType, match: Match) -> Any:
     if value is None:
         return None
     if pa.types.is_struct(kind):
-        if not isinstance(value, dict):  # its elements would be taken for names, and none of them match
-            raise TypeError(f"{type(value).__name__} in place of an object")
-        given = match([field.name for field in kind], list(value))
+        given = match([field.name for field in kind], list(_members(value)))
         return {
             field.name: _renamed(value[given[field.name]], field.type, match) for field in kind if field.name in given
         }
     if pa.types.is_map(kind):
-        return {key: _renamed(item, kind.item_type, match) for key, item in value.items()}
+        return {key: _renamed(item, kind.item_type, match) for key, item in _members(value).items()}
     if is_list(kind):
         return [_renamed(item, kind.value_type, match) for item in _items(value)]
     return value
@@ -69,9 +67,11 @@ def _value(value: Any, kind: pa.DataType) -> Any:
     if value is None:
         return None
     if pa.types.is_struct(kind):
-        return {field.name: _value(value.get(field.name), field.type) for field in kind}
+        members = _members(value)
+        return {field.name: _value(members.get(field.name), field.type) for field in kind}
     if pa.types.is_map(kind):
-        return [(_key(key, kind.key_type), _value(item, kind.item_type)) for key, item in value.items()]
+        entries = _members(value).items()
+        return [(_key(key, kind.key_type), _value(item, kind.item_type)) for key, item in entries]
     if is_list(kind):
         return [_value(item, kind.value_type) for item in _items(value)]
     if pa.types.is_date(kind):
@@ -86,6 +86,12 @@ def _key(text: str, kind: pa.DataType) -> Any:
     """Return the key of a map, which is text in JSON."""
     is_text = any(is_kind(kind) for is_kind in _WRITTEN_AS_TEXT) or text in {"NaN", "Infinity", "-Infinity"}
     return _value(text if is_text else json.loads(text, parse_float=Decimal), kind)
+
+
+def _members(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):  # the elements of a list, or the characters of a text, are no names
+        raise TypeError(f"{type(value).__name__} in place of an object")
+    return value
 
 
 def _items(value: Any) -> list[Any]:

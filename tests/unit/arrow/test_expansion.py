@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 
 import pyarrow as pa
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.arrow import RowsUnreadable, decode_rows, encode_batches, encode_schema
-from forebay.arrow.expansion import EXPANDED_BYTES_MAX, expanded_bytes
+from forebay.arrow.expansion import EXPANDED_BYTES_MAX, UNREADABLE, expanded_bytes
 from forebay.arrow.ipc import Compression
 
 ROWS = pa.record_batch({"n": pa.array(range(10_000)), "text": ["abc" * 10] * 10_000, "d": ["x", "y"] * 5_000})
@@ -88,3 +89,8 @@ def test_garbage_and_truncated_messages_are_refused() -> None:
         expanded_bytes(b"nonsense")
     with pytest.raises(RowsUnreadable):
         expanded_bytes(encode_batches([ROWS])[:-40])
+
+
+def test_a_name_that_our_own_code_lacks_is_no_property_of_the_rows() -> None:
+    with pytest.raises(AttributeError), suppress(*UNREADABLE):
+        _ = ROWS.no_such_method  # as after a slip in a module of ours

@@ -136,3 +136,14 @@ def test_a_value_that_is_not_in_the_form_of_the_schema_is_reported(value: bytes,
         rows_from_json([value], pa.schema([("c", kind)]))
     with pytest.raises(RowsUnreadable, match="not in the form of its schema"):
         rows_from_json([value], pa.schema([("c", kind)]), match=matches)
+
+
+@pytest.mark.parametrize("kind", [pa.struct([("x", pa.int32())]), pa.map_(pa.string(), pa.int32())])
+@pytest.mark.parametrize("match", [None, matches])
+def test_a_value_in_place_of_an_object_is_named(kind: pa.DataType, match: Any) -> None:
+    schema = pa.schema([("c", kind)])
+
+    with pytest.raises(RowsUnreadable, match="in the form of its schema: list in place of an object"):
+        rows_from_json([b'{"c":[1]}'], schema, match=match)
+    with pytest.raises(RowsUnreadable, match="in the form of its schema: str in place of an object"):
+        rows_from_json([b'"row"'], schema, match=match)
