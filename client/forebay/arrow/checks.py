@@ -6,9 +6,16 @@ here on the input of a writer: structure, UTF-8, the ranges of decimals and time
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterator
+from typing import Final
+
 import pyarrow as pa
 
+from forebay.arrow.kinds import is_list
 from forebay.arrow.text import InvalidText, first_invalid, with_valid_text
+
+BEYOND_ITS_ELEMENTS: Final = "a list without elements begins beyond the elements of its column"
 
 
 class RowInvalid(ValueError):
@@ -29,7 +36,42 @@ def is_valid(batch: pa.RecordBatch) -> bool:
         batch.validate(full=True)
     except pa.ArrowInvalid:
         return False
-    return True
+    return not any(map(begins_beyond, batch.columns))
+
+
+def begins_beyond(column: pa.Array) -> bool:
+    """Return True if an array of no lists in a column has a first offset beyond its elements.
+
+    Arrow's validation ignores that offset, and functions of Arrow that follow it end the process.
+    """
+    return any(_begins_beyond(lists) for lists in _lists(column))
+
+
+def _begins_beyond(lists: pa.Array) -> bool:
+    offsets = lists.buffers()[1]
+    form = "=q" if pa.types.is_large_list(lists.type) else "=i"
+    if len(lists) or offsets is None or offsets.size < struct.calcsize(form) * (lists.offset + 1):
+        return False
+    (first,) = struct.unpack_from(form, offsets, struct.calcsize(form) * lists.offset)
+    return not 0 <= first <= len(lists.values)
+
+
+def _lists(column: pa.Array) -> Iterator[pa.Array]:
+    """Yield the arrays of lists of a column, nested ones included."""
+    arrays = [column]
+    while arrays:
+        array = arrays.pop()
+        kind = array.type
+        if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+            yield array
+        if pa.types.is_struct(kind):
+            arrays += [array.field(place) for place in range(kind.num_fields)]
+        elif pa.types.is_map(kind):
+            arrays += [array.keys, array.items]
+        elif is_list(kind):
+            arrays.append(array.values)
+        elif pa.types.is_dictionary(kind):
+            arrays.append(array.dictionary)
 
 
 def checked(batch: pa.RecordBatch, *, replace_text: bool = False) -> pa.RecordBatch:
@@ -39,6 +81,9 @@ def checked(batch: pa.RecordBatch, *, replace_text: bool = False) -> pa.RecordBa
     """
     if is_valid(batch):
         return batch
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if begins_beyond(column):
+            raise RowInvalid(0, name, BEYOND_ITS_ELEMENTS)
     wrong = None if replace_text else first_invalid(batch)
     if wrong is not None:
         reason = f"the string is not UTF-8, byte 0x{wrong.byte:02x} at position {wrong.at}"

@@ -6,6 +6,7 @@ pyarrow checks but does not show:
 
     Message           1 kind of header   2 header
     DictionaryBatch   1 RecordBatch      2 is a delta
+    Schema            0 byte order, 1 if the most significant byte is the first
     RecordBatch       1 (length, nulls) of each array   2 (offset, length) of each buffer   3 compression
 
 These are FlatBuffers tables: a table begins with the distance back to the list of the places of its fields.
@@ -14,6 +15,7 @@ These are FlatBuffers tables: a table begins with the distance back to the list 
 from __future__ import annotations
 
 import struct
+import sys
 from typing import Final
 
 import pyarrow as pa
@@ -57,6 +59,14 @@ def expanded_bytes(messages: bytes | memoryview) -> int:
             size += _message_bytes(memoryview(message.metadata), memoryview(message.body))
     except (pa.ArrowException, OSError, EOFError, struct.error) as error:
         raise RowsUnreadable(f"the rows cannot be read: {error}") from error
+
+
+def is_native(schema: pa.Message) -> bool:
+    """Return True if a valid schema message states the byte order of this machine."""
+    description = memoryview(schema.metadata)
+    header = _target(description, _field(description, _target(description, 0), 2))
+    order_at = _field(description, header, 0)
+    return (description[order_at] if order_at else 0) == (sys.byteorder == "big")
 
 
 def _message_bytes(description: memoryview, body: memoryview) -> int:

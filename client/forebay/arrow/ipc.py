@@ -6,14 +6,17 @@ network: its decoded size is checked before decoding, and it is validated before
 
 from __future__ import annotations
 
+import struct
+import sys
 from collections.abc import Sequence
 from typing import Final, Literal
 
 import pyarrow as pa
 
 from forebay.arrow.batches import one_batch
+from forebay.arrow.checks import BEYOND_ITS_ELEMENTS, begins_beyond
 from forebay.arrow.dictionaries import coded_schema, plain, plain_bytes
-from forebay.arrow.expansion import RowsUnreadable, check_expanded, expanded_bytes
+from forebay.arrow.expansion import RowsUnreadable, check_expanded, expanded_bytes, is_native
 
 Compression = Literal["none", "lz4", "zstd"]
 _END: Final = 8
@@ -26,11 +29,15 @@ def encode_schema(schema: pa.Schema) -> bytes:
 
 
 def read_schema(message: bytes) -> pa.Schema:
-    """Return the schema of a schema message. Raises `RowsUnreadable`."""
+    """Return the schema of a schema message. Raises `RowsUnreadable`, also for another byte order."""
     try:
-        return pa.ipc.read_schema(pa.py_buffer(message))
-    except (pa.ArrowException, OSError, EOFError) as error:
+        schema = pa.ipc.read_schema(pa.py_buffer(message))
+        in_order = is_native(pa.ipc.read_message(pa.py_buffer(message)))
+    except (pa.ArrowException, OSError, EOFError, struct.error) as error:
         raise RowsUnreadable(f"the schema cannot be read: {error}") from error
+    if not in_order:
+        raise RowsUnreadable(f"the schema cannot be read: its byte order is not {sys.byteorder}-endian")
+    return schema
 
 
 def encode_batches(batches: Sequence[pa.RecordBatch], compression: Compression = "none") -> bytes:
@@ -88,6 +95,8 @@ def _decoded(
                 break
             if validated:
                 batch.validate(full=True)
+                if any(map(begins_beyond, batch.columns)):
+                    raise RowsUnreadable(f"the rows cannot be read: {BEYOND_ITS_ELEMENTS}")
             found += batch.num_rows
             if dictionary_columns:
                 size += plain_bytes(batch, dictionary_columns)

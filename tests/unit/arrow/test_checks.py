@@ -6,6 +6,8 @@ import pyarrow as pa
 import pytest
 
 from forebay.arrow import RowInvalid, checked, decode_rows, encode_batches, encode_schema
+from forebay.arrow.checks import begins_beyond
+from tests.support.pages.empty_lists import LISTS, no_lists
 from tests.support.pages.invalid_text import unchecked_strings
 
 
@@ -52,3 +54,34 @@ def test_wrong_bytes_below_a_null_are_left_out_so_that_readers_do_not_meet_them(
 
     back = decode_rows(encode_schema(batch.schema), encode_batches([accepted]), 2)
     assert back.column("c").to_pylist() == [{"s": "ok"}, None]
+
+
+@pytest.mark.parametrize("kind", LISTS)
+def test_no_lists_that_begin_beyond_their_elements_are_found_at_any_depth(kind: pa.DataType) -> None:
+    beyond, good = no_lists(kind, first=1 << 18), no_lists(kind, first=0)
+    outer = pa.array([0, 0], pa.int32())
+
+    assert begins_beyond(beyond)
+    assert not begins_beyond(good)
+    for wrong in (beyond, good):
+        found = [
+            pa.ListArray.from_arrays(outer, wrong),
+            pa.FixedSizeListArray.from_arrays(wrong, 2),
+            pa.StructArray.from_arrays([wrong], names=["a"]),
+            pa.MapArray.from_arrays(outer, pa.array([], pa.string()), wrong),
+            pa.DictionaryArray.from_arrays(pa.array([None], pa.int8()), wrong),
+        ]
+        assert list(map(begins_beyond, found)) == [wrong is beyond] * len(found)
+
+
+def test_a_list_without_the_buffer_of_its_offsets_begins_nowhere() -> None:
+    kind = pa.list_(pa.int32())
+
+    assert not begins_beyond(pa.Array.from_buffers(kind, 0, [None, None], children=[pa.array([], pa.int32())]))
+
+
+def test_lists_that_readers_refuse_are_refused_of_a_writer_too() -> None:
+    column = pa.ListArray.from_arrays(pa.array([0, 0], pa.int32()), no_lists(LISTS[0], first=1 << 18))
+
+    with pytest.raises(RowInvalid, match="row 0, column c: a list without elements begins beyond the elements of its"):
+        checked(pa.record_batch({"c": column}))

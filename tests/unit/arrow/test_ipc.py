@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
 import pyarrow as pa
 import pytest
 
 from forebay.arrow.expansion import RowsUnreadable
 from forebay.arrow.ipc import decode_rows, encode_batches, encode_schema, read_schema
+from tests.support.pages.empty_lists import LISTS, no_lists
 
 BATCH = pa.record_batch({"id": pa.array([1, 2, None, 4]), "name": pa.array(["a", "b", "c", None])})
 SCHEMA = encode_schema(BATCH.schema)
@@ -88,3 +91,25 @@ def test_dictionaries_keep_the_ids_of_the_schema_as_it_was_registered() -> None:
     messages = encode_batches([batch]).replace(second, other, 1)
 
     assert decode_rows(schema, messages, 2).equals(batch)
+
+
+@pytest.mark.parametrize("kind", LISTS)
+def test_lists_that_would_end_the_process_of_a_reader_are_refused(kind: pa.DataType) -> None:
+    column = pa.ListArray.from_arrays(pa.array([0, 0], pa.int32()), no_lists(kind, first=1 << 18))
+    batch = pa.record_batch({"a": column})
+    batch.validate(full=True)
+
+    with pytest.raises(RowsUnreadable, match="a list without elements begins beyond the elements of its column"):
+        decode_rows(encode_schema(batch.schema), encode_batches([batch]), 1)
+
+
+def test_a_schema_with_another_byte_order_is_refused() -> None:
+    without_order, with_another = b"\x08\0\x08\0\0\0\x04\0", b"\x08\0\x08\0\x04\0\x04\0"  # where its fields are
+    foreign = SCHEMA.replace(without_order, with_another)
+    assert foreign != SCHEMA
+    assert pa.ipc.read_schema(pa.py_buffer(foreign)).names == BATCH.schema.names
+
+    with pytest.raises(RowsUnreadable, match=f"its byte order is not {sys.byteorder}-endian"):
+        read_schema(foreign)
+    with pytest.raises(RowsUnreadable, match=f"its byte order is not {sys.byteorder}-endian"):
+        decode_rows(foreign, encode_batches([BATCH]), 4)
