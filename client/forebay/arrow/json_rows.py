@@ -8,7 +8,7 @@ Every row has every column, in the order of the schema, as UTF-8 without spaces.
 | boolean, integers | ``true``, ``42`` |
 | float, double | the shortest number that reads back the same, always with a point or an exponent: ``1.0``, ``1e+20`` |
 | NaN, infinities | the strings ``"NaN"``, ``"Infinity"``, ``"-Infinity"``, as Spark's own ``to_json`` has them |
-| decimal | a number with all its digits and its scale: ``1.50`` |
+| decimal | a number with all its digits and its scale: ``1.50``, ``1.23E-7`` |
 | string, char, varchar | a string, escaped where JSON demands it and nowhere else |
 | binary | a string, base64 |
 | date | ``"2026-01-31"``; a year has at least four digits, and a sign only before the year 0: ``"-0043-03-15"`` |
@@ -25,6 +25,8 @@ from __future__ import annotations
 import base64
 import json
 import struct
+import sys
+from decimal import Decimal
 from typing import Final
 
 import pyarrow as pa
@@ -38,6 +40,8 @@ NULL: Final = "null"
 _MICROSECONDS: Final = 1_000_000
 _PER_SECOND: Final = {"s": 1, "ms": 1_000, "us": _MICROSECONDS, "ns": 1_000_000_000}
 _INT32: Final = 4
+DECIMAL_DIGITS: Final = {32: 9, 64: 18, 128: 38, 256: 76}
+"""Most digits of a decimal, by its bits."""
 _LOWEST_PRINTABLE: Final = 0x20
 _NOT_ESCAPED: Final = bytes(code for code in range(_LOWEST_PRINTABLE, 256) if code not in b'"\\')
 _NOTHING: Final = pa.array([0], pa.int32())
@@ -73,8 +77,10 @@ def json_text(array: pa.Array) -> pa.Array:
 
 def _text_of(kind: pa.DataType, array: pa.Array) -> pa.Array:
     """Return the text of every element; the text of a null is undefined."""
-    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
         return array.cast(pa.string())
+    if pa.types.is_decimal(kind):
+        return _decimal(array)
     if pa.types.is_floating(kind):
         return _number(array)
     if is_text(kind):
@@ -158,6 +164,22 @@ def _number(array: pa.Array) -> pa.Array:
         infinity = pc.if_else(pc.greater(array, 0), '"Infinity"', '"-Infinity"')
         text = pc.if_else(finite, text, pc.if_else(pc.is_nan(array), '"NaN"', infinity))
     return text
+
+
+def _decimal(array: pa.Array) -> pa.Array:
+    """Return decimals as numbers with all their digits.
+
+    Arrow formats no scale beyond the digits of the type.
+    """
+    kind = array.type
+    if abs(kind.scale) <= DECIMAL_DIGITS[kind.bit_width]:
+        return array.cast(pa.string())
+    unscaled = array.view(pa.binary(kind.bit_width // 8)).to_pylist()
+    return pa.array([None if value is None else _scaled(value, kind.scale) for value in unscaled], pa.string())
+
+
+def _scaled(unscaled: bytes, scale: int) -> str:
+    return str(Decimal(f"{int.from_bytes(unscaled, sys.byteorder, signed=True)}E{-scale}"))
 
 
 def _duration(array: pa.Array) -> pa.Array:

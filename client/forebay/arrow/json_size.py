@@ -13,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from forebay.arrow.json_rows import text_bytes
+from forebay.arrow.json_rows import DECIMAL_DIGITS, text_bytes
 from forebay.arrow.kinds import is_bytes, is_list, is_text
 from forebay.arrow.maps import map_entries
 
@@ -22,6 +22,8 @@ _INTEGER: Final = {8: 4, 16: 6, 32: 11, 64: 20}
 _VALUE: Final = 48
 """Characters of any other value of a fixed size: the year of a timestamp in seconds has twelve digits."""
 _DECIMAL: Final = 80
+_EXPONENT: Final = 12
+"""Characters of the exponent of a decimal: ``E-`` and the digits of a scale of 32 bits."""
 _FRAME: Final = 6
 """Bytes around a value: quotes or brackets and a comma; or ``false`` or ``null`` in its place."""
 _SHORT_ESCAPES: Final = b'"\\\b\t\n\f\r'
@@ -62,7 +64,9 @@ def _fixed(kind: pa.DataType) -> int:
         return 0
     if pa.types.is_integer(kind):
         return _INTEGER[kind.bit_width]
-    return _DECIMAL if pa.types.is_decimal(kind) else _VALUE
+    if pa.types.is_decimal(kind):
+        return _DECIMAL if 0 <= kind.scale <= DECIMAL_DIGITS[kind.bit_width] else _DECIMAL + _EXPONENT
+    return _VALUE
 
 
 def _total(array: pa.Array) -> int:

@@ -32,6 +32,7 @@ def there_and_back(values: list[Any], kind: pa.DataType) -> pa.RecordBatch:
         (pa.int64(), [2**63 - 1, -(2**63)]),
         (pa.float64(), [0.1, 1e300, -0.0, math.inf, -math.inf]),
         (pa.float32(), [0.5, 3.0]),
+        (pa.decimal128(3, 100), [Decimal("1.23E-98"), Decimal("-5E-100")]),
         (pa.decimal128(38, 18), [Decimal("12345678901234567890.123456789012345678"), Decimal("-0.5")]),
         (pa.string(), ['a"\\\n', "é", ""]),
         (pa.binary(), [b"\x00\xff", b""]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ ROWS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "binary": (pa.binary(), st.binary(max_size=9)),
     "fixed": (pa.binary(4), st.binary(min_size=4, max_size=4)),
     "number": (pa.int64(), st.integers(-(1 << 63), (1 << 63) - 1)),
+    "tiny": (pa.decimal128(3, 100), st.integers(-999, 999).map(lambda number: Decimal(f"{number}E-100"))),
     "real": (pa.float64(), st.floats()),
     "flag": (pa.bool_(), st.booleans()),
     "time": (pa.timestamp("us", "UTC"), st.integers(-(10**15), 10**15)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forebay.arrow.json_prefix import json_prefix
 from forebay.arrow.json_rows import json_rows, json_text
 
 
@@ -83,6 +85,43 @@ def test_a_row_has_every_column_in_order_and_no_spaces() -> None:
 def test_each_type_has_its_form_and_null_stays_null(kind: pa.DataType, value: object, text: str) -> None:
     assert texts([None, value, None, value], kind) == ["null", text, "null", text]
     json.loads(text)
+
+
+@pytest.mark.parametrize("decimal", [pa.decimal128, pa.decimal256])
+@pytest.mark.parametrize(
+    ("scale", "expected"),
+    [
+        (38, ["1.23E-36", "null", "-5E-38"]),
+        (100, ["1.23E-98", "null", "-5E-100"]),
+        (-100, ["1.23E+102", "null", "-5E+100"]),
+        ((1 << 31) - 1, ["1.23E-2147483645", "null", "-5E-2147483647"]),
+    ],
+)
+def test_a_decimal_of_any_scale_is_a_number(
+    decimal: Callable[..., pa.DataType], scale: int, expected: list[str]
+) -> None:
+    kind = decimal(3, scale)
+    unscaled = b"".join(number.to_bytes(kind.bit_width // 8, "little", signed=True) for number in (9, 123, 0, -5))
+    array = pa.Array.from_buffers(kind, 4, [pa.py_buffer(b"\x0b"), pa.py_buffer(unscaled)]).slice(1)
+    offsets = pa.array([0, 1, 3], pa.int32())
+    nested = {
+        "list": pa.ListArray.from_arrays(offsets, array),
+        "struct": pa.StructArray.from_arrays([array.slice(1)], names=["a"]),
+        "keys": pa.MapArray.from_arrays(offsets, pa.array(["a", "b", "c"]), array),
+        "by": pa.MapArray.from_arrays(pa.array([0, 1, 1], pa.int32()), array.slice(2), pa.array([1])),
+        "coded": pa.DictionaryArray.from_arrays(pa.array([0, 2]), array),
+    }
+    first, second, third = expected
+
+    rows = [row.decode() for row in json_rows(pa.record_batch(nested)).to_pylist()]
+
+    assert json_text(array).to_pylist() == expected
+    assert rows == [
+        f'{{"list":[{first}],"struct":{{"a":{second}}},"keys":{{"a":{first}}},"by":{{"{third}":1}},"coded":{first}}}',
+        f'{{"list":[{second},{third}],"struct":{{"a":{third}}},"keys":{{"b":{second},"c":{third}}},"by":{{}},'
+        f'"coded":{third}}}',
+    ]
+    assert json_prefix(pa.record_batch(nested), 1, 1_000) == (rows[1], True)
 
 
 def test_a_column_of_nothing_but_null_is_null() -> None:

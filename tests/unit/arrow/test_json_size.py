@@ -29,6 +29,7 @@ def length(array: pa.Array) -> int:
         pa.array([b"\x00" * 900, b"", b"\x00"]),
         pa.array([b"\x00" * 9], pa.binary(9)),
         pa.array([Decimal("-1." + "1" * 75)], pa.decimal256(76, 75)),
+        pa.array([Decimal("-1." + "1" * 75 + "E-2147483572")], pa.decimal256(76, 2_147_483_647)),
         pa.array([-1.7976931348623157e308, float("nan"), float("-inf")]),
         pa.array([-(2**62)], pa.timestamp("us", "UTC")),
         pa.array([-(2**63)], pa.duration("us")),

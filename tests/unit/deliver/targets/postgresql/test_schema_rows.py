@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, timedelta
+from decimal import Decimal
 from typing import Any, Final
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ KINDS: Final[dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]]] = {
     "number": (pa.int64(), INT64),
     "ratio": (pa.float64(), st.floats()),
     "price": (pa.decimal128(38, 2), st.decimals(-(10**20), 10**20, places=2)),
+    "tiny": (pa.decimal128(3, 100), st.integers(-999, 999).map(lambda number: Decimal(f"{number}E-100"))),
     "name": (pa.string(), TEXTS),
     "coded": (pa.dictionary(pa.int32(), pa.string()), TEXTS),
     "photo": (pa.binary(), st.binary(max_size=9)),
