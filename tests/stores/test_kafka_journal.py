@@ -51,7 +51,7 @@ class TestKafkaEngine(EngineConformance):
     ("partitions", "replicas", "settings", "problem"),
     [
         (2, 3, {}, "it has 2 partitions, must have 1"),
-        (1, 1, {"min.insync.replicas": "1"}, "it has 1 replicas, must have at least 3; min.insync.replicas is 1"),
+        (1, 1, {"min.insync.replicas": "1"}, "it has 1 replica, must have at least 3; min.insync.replicas is 1"),
         (1, 3, {"min.insync.replicas": "1"}, "min.insync.replicas is 1, must be at least 2"),
         (1, 3, {"cleanup.policy": "compact"}, "cleanup.policy is 'compact', must be 'delete'"),
         (1, 3, {"retention.ms": "1000"}, "retention.ms is '1000', must be '-1'"),

@@ -4,6 +4,7 @@
     contract -> client       the wire contract as checks, which cli runs
     deliver -> client        cli -> all of them        broker.server builds everything
     page, the format of pages, is imported by all; by the broker's inner layers for its constants only
+    state.numbers, which writes numbers with their nouns, is imported by all but v1 and page
     errors, the table of reasons, is imported by broker.core, broker.runtime, broker.rpc, client and spark
     process, for those that run one, is imported by broker.server and cli
     text, which makes foreign text safe to show, is imported by client, deliver, cli and broker's own modules
@@ -81,21 +82,21 @@ RULES: Final[dict[str, Rule]] = {
     "forebay.page": Rule(frozenset({"forebay.v1"}), third_party=frozenset({"google"})),
     "forebay.page.format": Rule(frozenset()),
     "forebay.broker.core": Rule(
-        frozenset({"forebay.errors", "forebay.page.format"}),
+        frozenset({"forebay.errors", "forebay.page.format", "forebay.state.numbers"}),
         never=CLOCKS_AND_CHANCE | INPUT_AND_OUTPUT | CONCURRENCY,
         calls_never=frozenset(
             {"open", "print", "input", "datetime.now", "datetime.utcnow", "datetime.today", "date.today"}
         ),
     ),
-    "forebay.broker.storage": Rule(frozenset({"forebay.broker.core", "forebay.page.format"})),
+    "forebay.broker.storage": Rule(frozenset({"forebay.broker.core", "forebay.page.format", "forebay.state.numbers"})),
     "forebay.broker.storage.records.header": Rule(
-        frozenset({"forebay.broker.core", "forebay.broker.storage", "forebay.page.crc32"})
+        frozenset({"forebay.broker.core", "forebay.broker.storage", "forebay.page.crc32", "forebay.state.numbers"})
     ),
     "forebay.broker.storage.replication.batch": Rule(
-        frozenset({"forebay.broker.core", "forebay.broker.storage", "forebay.page.crc32"})
+        frozenset({"forebay.broker.core", "forebay.broker.storage", "forebay.page.crc32", "forebay.state.numbers"})
     ),
     "forebay.broker.storage.replication.record": Rule(
-        frozenset({"forebay.broker.core", "forebay.broker.storage", "forebay.page.crc32"})
+        frozenset({"forebay.broker.core", "forebay.broker.storage", "forebay.page.crc32", "forebay.state.numbers"})
     ),
     "forebay.broker.storage.store.rocks": Rule(
         frozenset({"forebay.broker.core", "forebay.broker.storage"}), third_party=frozenset({"rocksdict"})
@@ -111,7 +112,7 @@ RULES: Final[dict[str, Rule]] = {
     ),
     **{
         f"forebay.broker.storage.replication.engines.kafka.{module}": Rule(
-            frozenset({"forebay.broker.storage"}), third_party=frozenset({"confluent_kafka"})
+            frozenset({"forebay.broker.storage", "forebay.state.numbers"}), third_party=frozenset({"confluent_kafka"})
         )
         for module in ("access", "client", "sender", "topic")
     },
@@ -140,7 +141,16 @@ RULES: Final[dict[str, Rule]] = {
     # Rows with a schema, for modules that handle them: needs pyarrow and nothing else.
     "forebay.arrow": Rule(frozenset(), third_party=frozenset({"pyarrow"})),
     "forebay.broker.rpc": Rule(
-        frozenset({"forebay.broker.core", "forebay.broker.runtime", "forebay.errors", "forebay.page", "forebay.v1"}),
+        frozenset(
+            {
+                "forebay.broker.core",
+                "forebay.broker.runtime",
+                "forebay.errors",
+                "forebay.page",
+                "forebay.state.numbers",
+                "forebay.v1",
+            }
+        ),
         lazily=frozenset({"forebay.arrow"}),
         third_party=frozenset({"google", "grpc", "grpc_health", "grpc_reflection", "opentelemetry"}),
         never=frozenset({"opentelemetry.sdk", "opentelemetry.exporter"}),

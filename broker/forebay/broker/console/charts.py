@@ -124,7 +124,9 @@ def health(spans: Sequence[Span], name: str) -> Markup:
     if not shown:
         return Markup("")
     high = max(1.0, *(one.span.waiting for one in shown))
-    label = f"{name}: at most {text.count(high)} waiting records in the last {_length(shown, HEALTH)}"
+    label = (
+        f"{name}: at most {text.count(high)} waiting {text.plural(high, 'record')} in the last {_length(shown, HEALTH)}"
+    )
     area = _area(shown, lambda span: span.waiting, high)
     return _drawn(shown, HEALTH, label + _attention(shown, HEALTH), Markup('<polygon points="{}"/>').format(area))
 
@@ -150,7 +152,8 @@ def _charts(spans: Sequence[Span], period: _Period) -> Markup:
         _steps(shown, lambda span: span.into, fastest), _steps(shown, lambda span: span.out, fastest)
     )
     length = _length(shown, period)
-    backlog = f"Backlog: at most {text.count(waiting)} waiting records in the last {length}{_attention(shown, period)}"
+    most = f"{text.count(waiting)} waiting {text.plural(waiting, 'record')}"
+    backlog = f"Backlog: at most {most} in the last {length}{_attention(shown, period)}"
     rates = (
         f"Records per second: in at most {text.rate(max(one.span.into for one in shown))}, "
         f"out at most {text.rate(max(one.span.out for one in shown))} in the last {length}"

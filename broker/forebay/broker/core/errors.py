@@ -11,6 +11,7 @@ from typing import Final
 
 from forebay.broker.core.shards import ShardHint
 from forebay.errors.reasons import Reason
+from forebay.state.numbers import plural
 
 SHOWN_MAX: Final = 140
 """Characters of a caller's input that an error repeats: errors travel in headers, which are bounded."""
@@ -272,9 +273,10 @@ class EpochContentConflict(BrokerError):
 
     def __init__(self, producer: str, epoch: int, *, stored: tuple[int, str], sent: tuple[int, str]) -> None:
         """Set ``stored`` and ``sent``, each a number of records and their digest."""
-        what = f"{stored[0]} records, and the repeat has {sent[0]}"
+        records = f"{stored[0]} {plural(stored[0], 'record')}"
+        what = f"{records}, and the repeat has {sent[0]}"
         if stored[0] == sent[0]:
-            what = f"{stored[0]} records of digest {stored[1]!r}, and the repeat has others, of {sent[1]!r}"
+            what = f"{records} of digest {stored[1]!r}, and the repeat has others, of {sent[1]!r}"
         super().__init__(
             Reason.EPOCH_CONTENT_CONFLICT,
             what,

@@ -54,6 +54,7 @@ from forebay.broker.storage.state import State
 from forebay.broker.storage.store.contract import Store
 from forebay.broker.storage.store.read_retries import START_READ_DELAYS_S, patiently
 from forebay.broker.storage.stored_sink import StoredSink
+from forebay.state.numbers import plural
 
 _log: Final = logging.getLogger(__name__)
 _place: Final = attrgetter("sink", "partition", "bulk", "first")
@@ -133,8 +134,9 @@ def _recover(store: Store) -> Recovered:
     damage = Damage(state)
     journal = SurveyingJournal(store, store_values.store_id(damage))
     if state.lost:
-        detail = "could not be read; their gaps, writers and ledger entries are lost"
-        damage.report("state", None, None, f"{len(state.lost)} ranges of keys {detail}")
+        lost = len(state.lost)
+        detail = f"could not be read; {plural(lost, 'its', 'their')} gaps, writers and ledger entries are lost"
+        damage.report("state", None, None, f"{lost} {plural(lost, 'range')} of keys {detail}")
     if not journal.store_id:
         journal.store_id = secrets.token_bytes(16)
         store_values.put(store, STORE_ID, journal.store_id.hex())
@@ -216,7 +218,8 @@ def _repaired(
     writes += repair_epochs(damage, journal, sinks)
     if missing:
         adopt(damage, journal, sinks)
-        detail = f"its end is lost: {missing} records, except for those in files"
+        records = f"{missing} {plural(missing, 'record')}"
+        detail = f"its end is lost: {records}, except for those in files"
         damage.report("log", None, None, detail)
     writes += partitions.repair(sinks)
     return writes + repair_schemas(damage, sinks, partitions.with_rows if missing else ())

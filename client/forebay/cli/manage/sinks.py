@@ -133,7 +133,8 @@ def delete(
     with connect(endpoint, name) as client:
         stats = client.sinks.stats(name)
         unsettled = max((stats.pending(one.name) for one in stats.subscriptions), default=0)
-        effect = f"delete the sink {name} with {stats.records:,} stored records, {unsettled:,} of them unsettled"
+        stored = counted(stats.records, "stored record")
+        effect = f"delete the sink {name} with {stored}, {unsettled:,} of them unsettled"
         if dead_letters:
             effect += f", and {name}.dlq"
         if unsettled and not force:

@@ -33,6 +33,7 @@ from forebay.client.settings import RetryPolicy
 from forebay.client.transport.retry import RetryState
 from forebay.client.transport.threads import GuardedThread
 from forebay.errors.reasons import Reason
+from forebay.state.numbers import plural
 
 FAILURE_LOG_S: Final = 10.0
 """Least time between two warnings about failed saves of one consumer."""
@@ -242,9 +243,9 @@ class PositionSaver:
                 raise held.fenced
         found = self._account()
         if failures_max is not None and found.failed_in_a_row > failures_max:
+            failed = f"{found.failed_in_a_row} {plural(found.failed_in_a_row, 'save')}"
             raise PositionStoreUnavailable(
-                f"{found.failed_in_a_row} saves in a row failed, save_failures_max is {failures_max}:"
-                f" {found.last_error}",
+                f"{failed} in a row failed, save_failures_max is {failures_max}: {found.last_error}",
                 facts={"failures": str(found.failed_in_a_row), "save_failures_max": str(failures_max)},
             )
 

@@ -114,7 +114,7 @@ def test_a_repeat_with_more_rows_is_refused_with_advice(client: Client, target: 
     with pytest.raises(ForebaySparkError, match="EPOCH_CONTENT_CONFLICT") as error:
         transaction.commit([(target, [anew])], patience_s=5)
 
-    assert "committed with 1 records, and the repeat has 2" in error.value.problem
+    assert "committed with 1 record, and the repeat has 2" in error.value.problem
     assert '.option("epoch_check", "none")' in error.value.remedy
     cause = error.value.__cause__
     assert isinstance(cause, errors.EpochContentConflict)

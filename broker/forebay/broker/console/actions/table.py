@@ -83,10 +83,9 @@ async def _preview_pause(broker: Broker, buffer: Buffer, entered: Entered) -> Pr
         reason=entered.text[:REASON_MAX] or "paused in the console",
     )
     consumers = sum(len(one.owners.consumers) for one in buffer.subscriptions.values())
+    connected = f"{count(consumers)} connected {plural(consumers, 'consumer')}"
     return Preview(
-        request,
-        f"Deliveries of {buffer.name} to {count(consumers)} connected consumers stop until it is resumed. Records are"
-        " still accepted.",
+        request, f"Deliveries of {buffer.name} to {connected} stop until it is resumed. Records are still accepted."
     )
 
 

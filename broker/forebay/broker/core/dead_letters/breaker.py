@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
+from forebay.state.numbers import plural
+
 WINDOW: Final = 1_000
 """Number of last judged records that the ratio is computed over."""
 JUDGED_MIN: Final = 100
@@ -47,7 +49,7 @@ class Breaker:
             self._note(1, dead=True)
             self.in_a_row += 1
             if consecutive_max and self.in_a_row >= consecutive_max:
-                self.opened = f"{self.in_a_row} records in a row went to the dead-letter sink"
+                self.opened = f"{self.in_a_row} {plural(self.in_a_row, 'record')} in a row went to the dead-letter sink"
             elif self._judged >= JUDGED_MIN and self._dead > ratio_max * self._judged:
                 self.opened = f"{self._dead} of the last {self._judged} records went to the dead-letter sink"
         return records

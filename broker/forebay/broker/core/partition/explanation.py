@@ -17,6 +17,7 @@ from forebay.broker.core.partition.cursor import Cursor
 from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.partition.pages import DropReason, Durability, Entry, Gap
 from forebay.broker.core.partition.ranges import Range
+from forebay.state.numbers import plural
 
 
 class RecordPlace(IntEnum):
@@ -372,6 +373,7 @@ def _without_credit(lane: Lane, moment: Moment) -> Waiting | None:
         return Waiting(Wait.IN_FLIGHT_LIMIT, detail=f"{owner.used_size} of {limit} bytes")
     spent = owner.used_records and owner.used_size >= owner.credit_size
     if spent or owner.used_records >= owner.credit_records:
-        used = f"{owner.used_records} of {owner.credit_records} records, {owner.used_size} of {owner.credit_size} bytes"
+        records = f"{owner.used_records} of {owner.credit_records} {plural(owner.credit_records, 'record')}"
+        used = f"{records}, {owner.used_size} of {owner.credit_size} {plural(owner.credit_size, 'byte')}"
         return Waiting(Wait.NO_CREDIT, detail=used)
     return None if owner.accepts else Waiting(Wait.PULL)

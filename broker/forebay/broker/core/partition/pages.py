@@ -16,6 +16,7 @@ from typing import Final
 from forebay.broker.core.errors import BrokerError, InvalidPage, RecordTooLarge
 from forebay.errors.reasons import Reason
 from forebay.page.format import PAGE_BYTES_MAX, PAGE_FRAMING_BYTES, PAGE_RECORDS_MAX, Bytes
+from forebay.state.numbers import plural
 
 TRACEPARENT_MAX: Final = 128
 TRACES_MAX: Final = 16
@@ -127,7 +128,8 @@ class Incoming:
                 f"the body is not a page of {Encoding(self.encoding).name}: {broken}", field="body"
             ) from broken
         if counted != self.record_count:
-            raise InvalidPage(f"the body holds {counted} records, stated are {self.record_count}", field="record_count")
+            held = f"{counted} {plural(counted, 'record')}"
+            raise InvalidPage(f"the body holds {held}, stated are {self.record_count}", field="record_count")
         return self
 
 

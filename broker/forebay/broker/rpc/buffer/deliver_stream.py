@@ -22,6 +22,7 @@ from forebay.broker.runtime.delivery.liveness import StreamLiveness
 from forebay.broker.runtime.delivery.subscription import Subscription
 from forebay.broker.runtime.resources.streams import CreditUse, OpenStream
 from forebay.errors.reasons import Reason
+from forebay.state.numbers import plural
 from forebay.v1 import buffer_service_pb2 as pb
 from forebay.v1 import record_pb2
 
@@ -213,7 +214,8 @@ class DeliverStream:
 
 def _credit(credit: pb.Credit) -> Credit:
     if credit.records > RECORDS_MAX or credit.bytes > BYTES_MAX:
-        given = f"{credit.records} records and {credit.bytes} bytes"
+        records, size = plural(credit.records, "record"), plural(credit.bytes, "byte")
+        given = f"{credit.records} {records} and {credit.bytes} {size}"
         raise InvalidValue(Reason.INVALID_CREDIT, "credit", given, f"up to {RECORDS_MAX} records and {BYTES_MAX} bytes")
     return Credit(credit.records, credit.bytes)
 

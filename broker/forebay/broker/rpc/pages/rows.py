@@ -18,6 +18,7 @@ from forebay.broker.core.partition.pages import Body, Entry
 from forebay.broker.core.partition.ranges import Range
 from forebay.broker.core.writes import SchemaRecord
 from forebay.page.rows import encode_rows, rows_of
+from forebay.state.numbers import plural
 
 VERSION_HEADER: Final = "forebay.schema_version"
 """Header of a row: its schema version, in decimal digits."""
@@ -190,7 +191,8 @@ def _reading(entry: Entry) -> Iterator[None]:
         yield
     except arrow.UNREADABLE as broken:
         raise InvalidPage(
-            f"the page at offset {entry.base} does not hold {entry.count} rows of its schema: {broken}",
+            f"the page at offset {entry.base} does not hold {entry.count} {plural(entry.count, 'row')} of its schema:"
+            f" {broken}",
             base_offset=entry.base,
         ) from broken
 

@@ -10,6 +10,7 @@ from forebay.broker.core.backups.values import Restored
 from forebay.broker.core.partition.explanation import Explanation, RecordPlace, RecordState, Wait
 from forebay.broker.core.partition.pages import DropReason, Gap
 from forebay.broker.runtime.read.explanation import Explained
+from forebay.state.numbers import plural
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -115,7 +116,7 @@ def _done(explained: Explained, subscription: str) -> str:
     if own is not None and own.whole and found.state is RecordState.DROPPED:
         done = f"Subscription {subscription} dropped it at {_time(own.at_us)}, rejected by its target"
         done += f": {own.detail}" if own.detail else ""
-    tries = f"; {found.attempts} failed attempt{'' if found.attempts == 1 else 's'} so far" if found.attempts else ""
+    tries = f"; {found.attempts} failed {plural(found.attempts, 'attempt')} so far" if found.attempts else ""
     return f"{done}{tries}."
 
 

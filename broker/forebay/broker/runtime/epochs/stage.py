@@ -20,6 +20,7 @@ from forebay.broker.runtime.commit.group import Append, Group, Share
 from forebay.broker.runtime.publish.result import PublishResult, done_with, pass_on
 from forebay.broker.runtime.sink.state import Sink
 from forebay.errors.reasons import Reason
+from forebay.state.numbers import plural
 
 
 @dataclass(slots=True, eq=False)
@@ -92,10 +93,10 @@ class Stage:
             part = named.get(partition, TokenPart(partition, 0, 0))
             staged = self.durable.get(partition, 0)
             if (part.pages, part.records) != (self.admitted.get(partition, 0), self.counts.get(partition, 0)):
-                found = f"{self.admitted.get(partition, 0)} pages with {self.counts.get(partition, 0)} records"
+                found = _text(self.admitted.get(partition, 0), self.counts.get(partition, 0))
                 return f"partition {partition} has {found} staged, named are {part.pages} with {part.records}"
             if staged != part.pages:
-                return f"{part.pages - staged} pages of partition {partition} are not durable yet"
+                return _not_durable(part.pages - staged, f" of partition {partition}")
         return ""
 
     def _lacks_of(self, wanted: StagedSummary) -> str:
@@ -103,9 +104,10 @@ class Stage:
         staged = StagedSummary.counted([(p, pages, counts.get(p, 0)) for p, pages in self.admitted.items()])
         if staged != wanted:
             named = f"named are {wanted.pages} with {wanted.records}, digest {wanted.digest.hex()}"
-            return f"{staged.pages} pages with {staged.records} records are staged, {staged.digest.hex()}; {named}"
+            are = plural(staged.pages, "is", "are")
+            return f"{_text(staged.pages, staged.records)} {are} staged, {staged.digest.hex()}; {named}"
         if self.durable != self.admitted:
-            return f"{wanted.pages - sum(self.durable.values())} pages are not durable yet"
+            return _not_durable(wanted.pages - sum(self.durable.values()))
         return ""
 
     def end(self) -> None:
@@ -257,3 +259,11 @@ class StageSession:
 
     async def remove(self) -> None:
         """Do nothing: the publisher has staged everything."""
+
+
+def _text(pages: int, records: int) -> str:
+    return f"{pages} {plural(pages, 'page')} with {records} {plural(records, 'record')}"
+
+
+def _not_durable(pages: int, where: str = "") -> str:
+    return f"{pages} {plural(pages, 'page')}{where} {plural(pages, 'is', 'are')} not durable yet"

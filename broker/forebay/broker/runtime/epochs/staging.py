@@ -39,6 +39,7 @@ from forebay.broker.runtime.resources.slices import Slices
 from forebay.broker.runtime.sink.admission import Admission
 from forebay.broker.runtime.sink.state import Sink
 from forebay.errors.reasons import Reason
+from forebay.state.numbers import plural
 
 _log: Final = logging.getLogger(__name__)
 STAGES_MAX: Final = 100_000
@@ -233,7 +234,8 @@ class Staging:
             found.append(stage)
         named = sum(stage.records for stage in found)
         if wanted.content is not None and wanted.content.records != named:
-            problem = f"the commit states {wanted.content.records} records, and its tokens have {named} staged"
+            stated = f"{wanted.content.records} {plural(wanted.content.records, 'record')}"
+            problem = f"the commit states {stated}, and its tokens have {named} staged"
             raise BrokerError(Reason.STAGED_INCOMPLETE, problem, sink=self._sink.name, token="*")
         return found
 

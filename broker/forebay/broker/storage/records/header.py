@@ -17,6 +17,7 @@ from typing import Final
 from forebay.broker.core.partition.pages import Body
 from forebay.broker.storage.records.sealed import Undecodable
 from forebay.page.crc32 import crc32
+from forebay.state.numbers import plural
 
 _LAYOUT: Final = struct.Struct(">4sBBI16sIIQQI")
 _CRC: Final = struct.Struct(">I")
@@ -68,7 +69,7 @@ class Header:
 def decode_header(value: bytes) -> Header:
     """Return the header of a stored page; raises ``Damaged``."""
     if len(value) < HEADER_BYTES:
-        raise Damaged(f"{len(value)} bytes are too few for a page")
+        raise Damaged(f"{len(value)} {plural(len(value), 'byte is', 'bytes are')} too few for a page")
     fixed = value[: _LAYOUT.size]
     magic, version, encoding, crc32, store, sink, partition, number, base, count = _LAYOUT.unpack(fixed)
     known = magic == _MAGIC and version in {_APPENDED, _STAGED}

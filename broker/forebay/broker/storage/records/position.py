@@ -12,6 +12,7 @@ from typing import Final
 from forebay.broker.core.writes import DropPosition, PutPosition
 from forebay.broker.storage.records.kind import Kind
 from forebay.broker.storage.records.sealed import Codec, Undecodable, opened, seal, unpack
+from forebay.state.numbers import plural
 
 _LENGTH: Final = struct.Struct(">I")
 
@@ -25,7 +26,7 @@ def _decode(value: bytes) -> bytes:
     [length] = unpack(_LENGTH, content)
     document = content[_LENGTH.size :]
     if len(document) != length:
-        raise Undecodable(f"a document has {len(document)} bytes instead of {length}")
+        raise Undecodable(f"a document has {len(document)} {plural(len(document), 'byte')} instead of {length}")
     return document
 
 

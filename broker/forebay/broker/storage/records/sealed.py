@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass, fields
 from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar, cast
 
+from forebay.state.numbers import plural
+
 V = TypeVar("V")
 SEAL: Final = struct.Struct(">IB")
 LAYOUT: Final = 1
@@ -41,7 +43,7 @@ def seal(content: bytes) -> bytes:
 def opened(value: bytes) -> bytes:
     """Return the content of a stored value. Raises ``Undecodable``."""
     if len(value) < SEAL.size:
-        raise Undecodable(f"{len(value)} bytes are too few")
+        raise Undecodable(f"{len(value)} {plural(len(value), 'byte is', 'bytes are')} too few")
     crc, version = SEAL.unpack_from(value)
     content = value[SEAL.size :]
     if version != LAYOUT:

@@ -10,6 +10,7 @@ from forebay.broker.core.writes import PutAge, PutCounting, PutRealtime, PutRest
 from forebay.broker.storage.records.kind import Kind
 from forebay.broker.storage.records.sealed import NUMBER, TEXT, Codec, Undecodable, json_record, opened, seal, unpack
 from forebay.broker.storage.store.contract import Operation
+from forebay.state.numbers import plural
 
 _HIGHEST: Final = struct.Struct(">QQ")
 _CLOCKS: Final = struct.Struct(">QQ")
@@ -111,7 +112,7 @@ def _decode_age(value: bytes) -> PutAge:
     age_us, wall_us, boot_us, named = unpack(_AGE, content)
     boot = content[_AGE.size :]
     if len(boot) != named:
-        raise Undecodable(f"the boot id has {len(boot)} bytes instead of {named}")
+        raise Undecodable(f"the boot id has {len(boot)} {plural(len(boot), 'byte')} instead of {named}")
     return PutAge(age_us, wall_us, boot, boot_us)
 
 

@@ -22,6 +22,7 @@ from typing import Final, TypeAlias
 
 from forebay.broker.storage.store.contract import Delete, DeleteRange, Family, Operation, Put, PutAll, Value
 from forebay.page.crc32 import crc32
+from forebay.state.numbers import plural
 
 VERSION: Final = 1
 FAMILIES: Final = (Family.BULK, Family.SMALL, Family.INDEX, Family.META)
@@ -108,7 +109,7 @@ def _sized(data: bytes) -> bytes:
 def decode(frame: bytes) -> Batch:
     """Return the batch of a frame. Raises ``FrameDamaged``."""
     if len(frame) < 1 + _NUMBER.size:
-        raise FrameDamaged(f"it has {len(frame)} bytes")
+        raise FrameDamaged(f"it has {len(frame)} {plural(len(frame), 'byte')}")
     if frame[0] != VERSION:
         raise FrameDamaged(f"its version is {frame[0]}, this version reads {VERSION}")
     end = len(frame) - _NUMBER.size
@@ -118,7 +119,8 @@ def decode(frame: bytes) -> Batch:
     bulk = [(reader.sized(), reader.take(reader.unpack(_SIZE))) for _ in range(reader.unpack(_NUMBER))]
     operations = [_read_operation(reader) for _ in range(reader.unpack(_NUMBER))]
     if reader.position != end:
-        raise FrameDamaged(f"{end - reader.position} bytes follow its last operation")
+        left = end - reader.position
+        raise FrameDamaged(f"{left} {plural(left, 'byte follows', 'bytes follow')} its last operation")
     return Batch(bulk, operations)
 
 
@@ -156,7 +158,7 @@ class _Reader:
     def take(self, size: int) -> bytes:
         """Return the next bytes. Raises ``FrameDamaged`` where there are fewer."""
         if size > self._end - self.position:
-            raise FrameDamaged(f"it ends within a field of {size} bytes")
+            raise FrameDamaged(f"it ends within a field of {size} {plural(size, 'byte')}")
         first, self.position = self.position, self.position + size
         return self._frame[first : self.position]
 

@@ -26,6 +26,7 @@ from typing import Final
 
 from forebay.broker.storage.replication.batch import Piece
 from forebay.page.crc32 import crc32
+from forebay.state.numbers import plural
 
 MAGIC: Final = b"FBJ1"
 _FIELDS: Final = struct.Struct(">4sBQ16sQII")
@@ -91,7 +92,7 @@ def decode_header(record: bytes) -> Header:
     Nothing is checked against the checksum. Raises ``RecordDamaged``.
     """
     if len(record) < HEADER_BYTES:
-        raise RecordDamaged(f"it has {len(record)} bytes, its header needs {HEADER_BYTES}")
+        raise RecordDamaged(f"it has {len(record)} {plural(len(record), 'byte')}, its header needs {HEADER_BYTES}")
     magic, kind, epoch, owner, group, chunk, chunks = _FIELDS.unpack_from(record)
     if magic != MAGIC:
         raise RecordDamaged(f"it begins with {magic!r} instead of {MAGIC!r}")

@@ -18,6 +18,13 @@ def test_so_many_in_a_row_open_it_and_nothing_more_goes() -> None:
     assert rejected(breaker, 1, consecutive_max=4) == 0
 
 
+def test_a_single_rejection_opens_it_if_one_in_a_row_is_the_most() -> None:
+    breaker = Breaker()
+
+    assert rejected(breaker, 2, consecutive_max=1) == 1
+    assert breaker.opened == "1 record in a row went to the dead-letter sink"
+
+
 def test_an_ack_restarts_the_row() -> None:
     breaker = Breaker()
     rejected(breaker, 3, consecutive_max=4)

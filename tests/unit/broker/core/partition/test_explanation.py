@@ -354,6 +354,8 @@ def test_used_up_credit_is_reported_with_its_figures() -> None:
     requested.owner = replace(OWNER, used_records=1_000, used_size=10)
 
     assert requested.waits() == (Wait.NO_CREDIT, None, "1000 of 1000 records, 10 of 1000000 bytes")
+    requested.owner = replace(OWNER, used_records=1, used_size=10, credit_records=1)
+    assert requested.waits() == (Wait.NO_CREDIT, None, "1 of 1 record, 10 of 1000000 bytes")
     requested.owner = replace(OWNER, used_records=1, used_size=1_000_000)
     assert requested.waits()[0] is Wait.NO_CREDIT
     requested.owner = replace(OWNER, credit_records=0)

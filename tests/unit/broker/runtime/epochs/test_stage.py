@@ -60,7 +60,7 @@ def test_a_page_that_is_not_durable_is_lacking() -> None:
     stage = stage_of(p0=1)
     stage.admit(0, 1, 10)
 
-    assert stage.lacks([TokenPart(0, 2, 2)]) == "1 pages of partition 0 are not durable yet"
+    assert stage.lacks([TokenPart(0, 2, 2)]) == "1 page of partition 0 is not durable yet"
 
 
 def test_a_summary_is_held_to_what_is_staged_in_each_partition() -> None:
@@ -73,4 +73,4 @@ def test_a_summary_is_held_to_what_is_staged_in_each_partition() -> None:
     assert wrong.startswith("3 pages with 3 records are staged")
     assert right.digest.hex() in wrong
     stage.admit(0, 1, 10)
-    assert stage.lacks(StagedSummary.of([TokenPart(3, 1, 1), TokenPart(0, 3, 3)])) == "1 pages are not durable yet"
+    assert stage.lacks(StagedSummary.of([TokenPart(3, 1, 1), TokenPart(0, 3, 3)])) == "1 page is not durable yet"

@@ -85,3 +85,9 @@ def test_a_staged_page_is_its_own_at_any_offset_and_under_no_other_key() -> None
         elsewhere = dataclasses.replace(HEADER, sink=sink, partition=partition, number=number, count=count)
         with pytest.raises(Damaged, match="another place"):
             body_of(stored, elsewhere)
+
+
+@pytest.mark.parametrize(("size", "problem"), [(1, "1 byte is too few for a page"), (2, "2 bytes are too few for a")])
+def test_bytes_too_few_for_a_page_are_counted(size: int, problem: str) -> None:
+    with pytest.raises(Damaged, match=problem):
+        decode_header(bytes(size))

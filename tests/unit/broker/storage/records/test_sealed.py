@@ -45,7 +45,7 @@ from forebay.broker.storage.records.partitions.reserve import HELD, RESERVE
 from forebay.broker.storage.records.partitions.tail import TAIL
 from forebay.broker.storage.records.position import POSITION
 from forebay.broker.storage.records.registry import KINDS
-from forebay.broker.storage.records.sealed import SEAL, Undecodable, seal
+from forebay.broker.storage.records.sealed import SEAL, Undecodable, opened, seal
 from forebay.broker.storage.records.sinks.schema import SCHEMA, decode_schema
 from forebay.broker.storage.records.sinks.sink import NEXT_SINK, SINK, SINK_COPY
 from forebay.broker.storage.records.sinks.subscription import SUBSCRIPTION
@@ -391,3 +391,9 @@ def test_noise_is_no_epoch(noise: bytes) -> None:
     for kind in (STAGE, STAGED_PAGE, PRODUCER, EPOCH, STAGE_ORDER, LARGE_COMMIT):
         with pytest.raises(Undecodable):
             kind.codec.decode(noise)
+
+
+@pytest.mark.parametrize(("size", "problem"), [(1, "^1 byte is too few$"), (2, "^2 bytes are too few$")])
+def test_bytes_too_few_for_a_value_are_counted(size: int, problem: str) -> None:
+    with pytest.raises(Undecodable, match=problem):
+        opened(bytes(size))

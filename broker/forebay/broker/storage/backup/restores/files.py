@@ -20,6 +20,7 @@ from forebay.broker.storage.backup.manifest import Piece
 from forebay.broker.storage.backup.target import Target
 from forebay.broker.storage.directory import make_directory
 from forebay.broker.storage.permissions import FILE_MODE
+from forebay.state.numbers import plural
 
 MISSING: Final = "is missing"
 
@@ -131,7 +132,7 @@ class _Reading:
         if self._unreadable:
             return self._unreadable
         if self._size != self._piece.stored_bytes:
-            return f"has {self._size} bytes instead of {self._piece.stored_bytes}"
+            return f"has {self._size} {plural(self._size, 'byte')} instead of {self._piece.stored_bytes}"
         return "" if self._crc32 == self._piece.crc32 else "has other bytes than its checksum says"
 
 

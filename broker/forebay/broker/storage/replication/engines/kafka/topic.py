@@ -19,6 +19,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from forebay.broker.storage.replication.engine import EngineAway, EngineRefused, EngineUnsuitable
 from forebay.broker.storage.replication.engines.kafka.access import failure_of, reason_of
 from forebay.broker.storage.replication.engines.kafka.address import KafkaAddress
+from forebay.state.numbers import plural
 
 REPLICAS_MIN: Final = 3
 IN_SYNC_MIN: Final = 2
@@ -175,7 +176,7 @@ def _checked(address: KafkaAddress, partitions: int, replicas: int, settings: di
     if partitions != 1:
         problems.append(f"it has {partitions} partitions, must have 1")
     if replicas < REPLICAS_MIN:
-        problems.append(f"it has {replicas} replicas, must have at least {REPLICAS_MIN}")
+        problems.append(f"it has {replicas} {plural(replicas, 'replica')}, must have at least {REPLICAS_MIN}")
     if in_sync < IN_SYNC_MIN:
         problems.append(f"min.insync.replicas is {in_sync}, must be at least {IN_SYNC_MIN}")
     if size < MESSAGE_BYTES_MIN + OVERHEAD_BYTES:
