@@ -88,7 +88,8 @@ def own_shard(settings: BrokerSettings, *, handed_over: bool = False) -> Replica
                 raise SettingsError(f"journal = {settings.journal!r}: {error}") from error
             except OSError as error:
                 if error.errno in _WRONG:
-                    raise SettingsError(f"journal = {settings.journal!r}: {error}") from error
+                    why = f"cannot be used as a directory: {error.strerror}"
+                    raise SettingsError(f"journal = {settings.journal!r}: {why}") from error
                 raise EngineAway(str(error)) from error
 
         _patiently(open_, settings.journal, stop)

@@ -38,9 +38,15 @@ def suitable_engine(journal: str, *, must_exist: bool = False) -> Engine:
     try:
         engine = open_engine(journal, creates=not must_exist)
     except FileNotFoundError as missing:
-        raise CommandFailed(f"{journal}: the journal does not exist", ExitCode.NOT_FOUND) from missing
+        raise no_journal(journal) from missing
     probe(engine)
     return engine
+
+
+def no_journal(journal: str) -> CommandFailed:
+    """Return the failure of a command for an address without a journal."""
+    advice = "check the address, and that its file system is mounted"
+    return CommandFailed(f"{journal}: the journal does not exist; {advice}", ExitCode.NOT_FOUND)
 
 
 @contextmanager
@@ -72,4 +78,4 @@ def journal_errors(journal: str) -> Iterator[None]:
     except (JournalInUse, JournalNeeded, JournalOccupied, ShardNotEmpty) as error:
         raise store_failed(error, ExitCode.REFUSED) from error
     except OSError as error:
-        raise CommandFailed(str(error)) from error
+        raise CommandFailed(f"{error.filename or journal}: {error.strerror or error}") from error

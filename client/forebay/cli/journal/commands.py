@@ -29,7 +29,7 @@ Address = Annotated[
         "--journal",
         envvar="FOREBAY_JOURNAL",
         metavar="ADDRESS",
-        help="Journal of the shard: a directory, or s3://, gs:// or az://BUCKET/PREFIX.",
+        help="Journal of the shard: a directory, s3://, gs:// or az://BUCKET/PREFIX, or kafka://HOST:PORT/TOPIC.",
         show_default=False,
     ),
 ]

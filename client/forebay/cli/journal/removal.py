@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from forebay.cli.exits import ExitCode
-from forebay.cli.journal.access import TAKEOVER_AFTER_S, TakeoverAfter, journal_errors
+from forebay.cli.journal.access import TAKEOVER_AFTER_S, TakeoverAfter, journal_errors, no_journal
 from forebay.cli.manage.confirmation import DryRun, Yes, confirm, preview
 from forebay.cli.operate.directories import quiet
 from forebay.cli.options import OutputForm
@@ -58,7 +58,7 @@ def remove(
         try:
             fleet = open_engine(journal, creates=False)
         except FileNotFoundError as missing:
-            raise CommandFailed(f"{journal}: the journal does not exist", ExitCode.NOT_FOUND) from missing
+            raise no_journal(journal) from missing
         try:
             engine = open_engine(below(journal, SHARDS, shard), creates=False)
         except FileNotFoundError:

@@ -63,6 +63,8 @@ def reading(directory: Path) -> Iterator[None]:
     Raises `CommandFailed`, for an error of the file system, too.
     """
     try:
+        if not directory.exists():
+            raise CommandFailed(f"{directory} does not exist: pass the data directory of a broker", ExitCode.NOT_FOUND)
         if not (directory / "FORMAT").exists() and not (directory / "db").is_dir():
             raise CommandFailed(f"{directory}: not a data directory of a broker", ExitCode.NOT_FOUND)
         with quiet():

@@ -88,6 +88,24 @@ def test_an_import_of_something_else_is_not_found(commands: Commands, tmp_path: 
 
     assert commands.code("import", tmp_path / "photos") == ExitCode.NOT_FOUND
     assert "not a data directory" in commands.error()
+    assert commands.code("import", tmp_path / "misspelt") == ExitCode.NOT_FOUND
+    assert "misspelt does not exist: pass the data directory of a broker" in commands.error()
+
+
+def test_a_file_in_place_of_a_journal_is_named(commands: Commands, tmp_path: Path) -> None:
+    commands.journal.touch()
+
+    assert commands.code("import", filled(tmp_path / "old")) == ExitCode.FAILED
+    assert commands.error().startswith(f"forebay: {commands.journal}")
+    assert "Errno" not in commands.error()
+
+
+@pytest.mark.parametrize("command", ["import", "export"])
+def test_the_help_names_all_kinds_of_journals(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    run(["journal", command, "--help"])
+
+    shown = capsys.readouterr().out
+    assert all(scheme in shown for scheme in ("a directory", "s3://", "gs://", "az://", "kafka://HOST:PORT/TOPIC"))
 
 
 def test_an_import_of_a_replica_is_wrong_usage(commands: Commands, tmp_path: Path) -> None:
@@ -130,7 +148,7 @@ def test_an_export_of_an_empty_journal_is_not_found(commands: Commands, tmp_path
     commands.journal.mkdir()
 
     assert commands.code("export", tmp_path / "out") == ExitCode.NOT_FOUND
-    assert "the journal does not exist" in commands.error()
+    assert "the journal does not exist; check the address, and that its file system is mounted" in commands.error()
     assert list(commands.journal.iterdir()) == []
 
 

@@ -141,5 +141,5 @@ def test_a_name_that_no_shard_can_have_is_wrong_usage(fleet: Fleet) -> None:
 
 def test_a_fleet_that_does_not_exist_is_not_found_and_not_made(fleet: Fleet, tmp_path: Path) -> None:
     assert run(["shard", "remove", "b", "--yes", "--journal", str(tmp_path / "typo")]) == ExitCode.NOT_FOUND
-    assert "the journal does not exist" in fleet.error()
+    assert "the journal does not exist; check the address, and that its file system is mounted" in fleet.error()
     assert not (tmp_path / "typo").exists()

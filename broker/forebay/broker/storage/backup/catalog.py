@@ -122,7 +122,7 @@ def find(target: Target, backup: str = "") -> Manifest:
     newest = [newest_of(complete, store_id) for store_id in {one.store_id for one in complete}]
     found = max((one for one in newest if one is not None), key=lambda one: (one.taken_at_us, one.id), default=None)
     if found is None:
-        raise BackupNotFound("the target has no complete backup")
+        raise BackupNotFound("the target has no complete backup; `forebay backup list` shows what it has")
     return found
 
 

@@ -71,7 +71,7 @@ def test_a_damaged_manifest_is_reported(target: DirectoryTarget) -> None:
 def test_an_absent_or_incomplete_backup_is_not_found(target: DirectoryTarget) -> None:
     begin(target, "b", 2)
 
-    with pytest.raises(BackupNotFound, match="no complete backup"):
+    with pytest.raises(BackupNotFound, match="no complete backup; `forebay backup list` shows what it has"):
         find(target)
     with pytest.raises(BackupNotFound, match="'b' does not exist or is incomplete"):
         find(target, "b")
