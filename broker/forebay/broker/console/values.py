@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -59,7 +59,7 @@ def _fields(record: pb.PeekedRecord) -> dict[str, Any] | None:
     if record.format != "json":
         return None
     try:
-        found = json.loads(record.value)
+        found = _decoded(record.value)
     except (ValueError, RecursionError):  # the value is cut
         return None
     return found if isinstance(found, dict) else None
@@ -67,7 +67,7 @@ def _fields(record: pb.PeekedRecord) -> dict[str, Any] | None:
 
 def _cell(value: Any) -> str:
     """Return a field as text: texts as they are, everything else as JSON."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = value if isinstance(value, str) else "".join(_json(value, ", "))
     return text if len(text) <= CELL_MAX else f"{text[:CELL_MAX]}…"
 
 
@@ -89,7 +89,7 @@ def _indented(document: str) -> str | None:
     """Return a JSON document with a line per value; None if its nesting is too deep for that."""
     parts, left = list[str](), INDENTED_MAX
     try:
-        for part in json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(json.loads(document)):
+        for part in _json(_decoded(document), ",\n"):
             parts.append(part)
             left -= len(part)
             if left < 0:
@@ -97,6 +97,35 @@ def _indented(document: str) -> str | None:
     except (ValueError, RecursionError):
         return None
     return "".join(parts)
+
+
+class _Number(str):
+    """Number that is no integer, with the digits that it has in its record."""
+
+    __slots__ = ()
+
+
+def _decoded(document: str) -> Any:
+    return json.loads(document, parse_float=_Number)
+
+
+def _json(value: Any, comma: str) -> Iterator[str]:
+    """Yield the parts of a decoded value as JSON; after a ``comma`` with a line end they are indented."""
+    if not isinstance(value, dict | list) or not value:
+        yield value if isinstance(value, _Number) else json.dumps(value, ensure_ascii=False)
+        return
+    begin, end = "{}" if isinstance(value, dict) else "[]"
+    _, line, indent = comma.partition("\n")
+    inside = f"{comma}  " if line else comma
+    before = f"\n{indent}  " if line else ""
+    yield begin
+    for name in value:
+        yield before
+        before = inside
+        if isinstance(value, dict):
+            yield f"{json.dumps(name, ensure_ascii=False)}: "
+        yield from _json(value[name] if isinstance(value, dict) else name, inside)
+    yield f"\n{indent}{end}" if line else end
 
 
 def _bytes(record: pb.PeekedRecord) -> bytes:

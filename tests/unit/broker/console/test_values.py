@@ -6,6 +6,8 @@ import base64
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from forebay.broker.console.values import CELL_MAX, COLUMNS_MAX, INDENTED_MAX, row_table, value_text
 from forebay.v1 import buffer_service_pb2 as pb
@@ -89,3 +91,29 @@ def test_indented_json_has_a_bound() -> None:
 
     assert json.loads(found) == json.loads(value)
     assert len(value) < len(found) <= INDENTED_MAX
+
+
+def test_numbers_keep_the_digits_that_they_have_in_the_record() -> None:
+    value = '{"price":1.50,"total":12345678901234567890.123456789,"tiny":1.23E-998,"in":{"a":[1.0,2,{}]}}'
+    record = pb.PeekedRecord(value=value, format="json")
+
+    [(_, cells)] = row_table([record]).rows
+
+    assert cells == ("1.50", "12345678901234567890.123456789", "1.23E-998", '{"a": [1.0, 2, {}]}')
+    assert '"price": 1.50,\n  "total": 12345678901234567890.123456789,' in value_text(record, "json")
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["", "a", "ü"]),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    )
+)
+def test_json_has_the_layout_of_python(value: object) -> None:
+    record = pb.PeekedRecord(value=json.dumps({"field": [value]}), format="json")
+
+    [(_, cells)] = row_table([record]).rows
+
+    assert value_text(record, "json") == json.dumps({"field": [value]}, indent=2, ensure_ascii=False)
+    assert cells is not None
+    assert cells[0][:CELL_MAX] == json.dumps([value], ensure_ascii=False)[:CELL_MAX]
