@@ -19,9 +19,10 @@ FILE_MODE: Final = 0o600
 _OTHERS: Final = 0o077
 
 
-def close_to_others(directory: Path) -> int:
+def close_to_others(directory: Path, *, is_new: bool = False) -> int:
     """Remove the rights of other accounts from a directory and its content; returns the files changed.
 
+    Changes are logged unless the directory ``is_new``: RocksDB makes its files with the mode that the umask leaves.
     Files that cannot be changed, because another account owns them, are logged and stay as they are.
     """
     changed, refused = 0, 0
@@ -36,7 +37,7 @@ def close_to_others(directory: Path) -> int:
                 refused += 1
             else:
                 changed += 1
-    if changed:
+    if changed and not is_new:
         _log.warning("rights of other accounts were removed from files directory=%s files=%d", directory, changed)
     if refused:
         facts = (directory, refused)

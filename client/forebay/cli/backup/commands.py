@@ -19,6 +19,7 @@ from forebay.cli.command import Commands
 from forebay.cli.exits import ExitCode
 from forebay.cli.extras import needed_for
 from forebay.cli.manage.confirmation import DryRun, Yes, confirm, preview
+from forebay.cli.operate.directories import quiet
 from forebay.cli.options import DEFAULT_ENDPOINT, Endpoint, OutputForm, connect
 from forebay.cli.output import (
     Column,
@@ -182,7 +183,7 @@ def verify(
     opened, manifest = _found(target, backup)
     from forebay.broker.storage.backup.restores.restore import verify_backup
 
-    with shown_phases(f"read {manifest.id}", f"verify {manifest.id}") as (on_bytes, on_partition):
+    with quiet(), shown_phases(f"read {manifest.id}", f"verify {manifest.id}") as (on_bytes, on_partition):
         report = verify_backup(opened, manifest, work_dir=work_dir, on_bytes=on_bytes, on_partition=on_partition)
     if output is Output.JSON:
         write_json({"clean": report.clean, **{name: getattr(report, name) for name in report.__slots__}})

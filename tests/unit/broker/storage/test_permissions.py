@@ -69,3 +69,14 @@ def test_a_directory_named_by_a_link_is_closed_itself(tmp_path: Path) -> None:
 
     assert close_to_others(tmp_path / "link") == 1
     assert data.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_new_directory_is_closed_without_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "file").chmod(0o644)
+
+    with caplog.at_level(logging.WARNING):
+        assert close_to_others(tmp_path, is_new=True) >= 1
+
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
+    assert caplog.messages == []

@@ -23,6 +23,7 @@ from forebay.broker.core.writes import DropEntry, PutCursor, PutEntry, PutGap, P
 from forebay.broker.storage.backup.working_folder import working_folder
 from forebay.broker.storage.directory import sync_path
 from forebay.broker.storage.errors import StoreCorrupt
+from forebay.broker.storage.permissions import close_to_others
 from forebay.broker.storage.records.journal_position import LEAVE_JOURNAL
 from forebay.broker.storage.records.registry import damaged_values
 from forebay.broker.storage.recovery import Recovered, recover
@@ -145,6 +146,7 @@ def repair(directory: Path, into: Path, on_partition: OnProgress = no_progress) 
         finally:
             store.close()
         _check_free(into)
+        close_to_others(made, is_new=True)
         made.rename(into)
         sync_path(into.absolute().parent)
     return _report(directory, damage, checked, recovered)

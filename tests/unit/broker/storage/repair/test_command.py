@@ -15,6 +15,7 @@ from forebay.broker.core.partition.log import Head, Tail
 from forebay.broker.core.settings import DEFAULTS
 from forebay.broker.core.writes import PutHead, PutSink, PutTail, SinkRecord
 from forebay.broker.storage.errors import StoreLocked
+from forebay.broker.storage.permissions import close_to_others
 from forebay.broker.storage.recovery import recover
 from forebay.broker.storage.repair.command import repair, verify
 from forebay.broker.storage.store.rocks.store import RocksStore
@@ -257,3 +258,11 @@ def test_a_directory_is_verified_also_where_nothing_can_be_created_beside_it(
     monkeypatch.setattr(os, "mkdir", mkdir)
 
     assert verify(directory).clean
+
+
+def test_a_repaired_directory_is_closed_to_other_accounts(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+
+    repair(tmp_path / "data", tmp_path / "into")
+
+    assert close_to_others(tmp_path / "into") == 0

@@ -30,7 +30,7 @@ from forebay.broker.storage.backup.working_folder import working_folder
 from forebay.broker.storage.directory import make_directory, sync_path
 from forebay.broker.storage.errors import StoreError
 from forebay.broker.storage.formats import FORMAT
-from forebay.broker.storage.permissions import DIRECTORY_MODE
+from forebay.broker.storage.permissions import DIRECTORY_MODE, close_to_others
 from forebay.broker.storage.records.journal_position import LEAVE_JOURNAL
 from forebay.broker.storage.recovery import recover
 from forebay.broker.storage.repair.command import OnProgress, no_progress, repair, verify
@@ -118,6 +118,7 @@ def restore(
         finally:
             store.close()
         _check_free(into)
+        close_to_others(made, is_new=True)
         made.rename(into)
         sync_path(into.absolute().parent)
     return RestoreReport(

@@ -22,6 +22,7 @@ from typing import Final
 
 from forebay.broker.storage.backup.working_folder import working_folder
 from forebay.broker.storage.directory import sync_path
+from forebay.broker.storage.permissions import close_to_others
 from forebay.broker.storage.records.journal_position import LEAVE_JOURNAL
 from forebay.broker.storage.records.sinks.sink import SINK
 from forebay.broker.storage.records.store import START
@@ -81,6 +82,7 @@ def export_store(
                     done = export.run(store, into)
             except Trimmed:
                 continue  # a newer checkpoint has what is missing
+        close_to_others(made, is_new=True)
         made.rename(into)
         sync_path(into.absolute().parent)
     return done

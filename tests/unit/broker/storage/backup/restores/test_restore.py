@@ -18,6 +18,7 @@ from forebay.broker.storage.backup.restores.restore import OnDamage, RestoreRepo
 from forebay.broker.storage.backup.restores.restored import resumed_offset, starts_skipped
 from forebay.broker.storage.backup.target import Target
 from forebay.broker.storage.backup.targets import open_target
+from forebay.broker.storage.permissions import close_to_others
 from forebay.broker.storage.recovery import Recovered, recover
 from forebay.broker.storage.repair.command import verify
 from forebay.broker.storage.store.rocks.store import RocksStore
@@ -95,6 +96,12 @@ def test_a_restored_directory_has_all_records(kept: Kept, tmp_path: Path) -> Non
 
     assert verify(tmp_path / "new").clean
     assert judged(tmp_path / "new").wrong == []
+
+
+def test_a_restored_directory_is_closed_to_other_accounts(kept: Kept, tmp_path: Path) -> None:
+    restored(kept, tmp_path / "new")
+
+    assert close_to_others(tmp_path / "new") == 0
 
 
 def test_a_restore_reports_the_bytes_that_it_has_read(kept: Kept, tmp_path: Path) -> None:

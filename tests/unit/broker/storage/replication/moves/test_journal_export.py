@@ -10,6 +10,7 @@ import pytest
 from forebay.broker.storage.backup.errors import BackupError
 from forebay.broker.storage.backup.working_folder import working_folder
 from forebay.broker.storage.errors import StoreFailed
+from forebay.broker.storage.permissions import close_to_others
 from forebay.broker.storage.recovery import recover
 from forebay.broker.storage.replication.batch import Batch, encode
 from forebay.broker.storage.replication.engine import EngineAway
@@ -64,6 +65,16 @@ def test_the_directory_has_everything_of_a_shard_that_has_stopped(tmp_path: Path
     assert wanted[Family.BULK]
     assert wanted[Family.META][PUT.key] == PUT.value
     assert (made.sinks, made.was_ended) == (3, False)
+
+
+def test_an_exported_directory_is_closed_to_other_accounts(tmp_path: Path) -> None:
+    engine = DirectoryEngine(tmp_path / "journal")
+    with closing(Checkpointed(engine, tmp_path / "a").store) as store:
+        store.commit([], [PUT])
+
+    moved_out(engine, tmp_path / "out")
+
+    assert close_to_others(tmp_path / "out") == 0
 
 
 def test_a_journal_without_a_checkpoint_is_exported_from_its_records(engine: MemoryEngine, tmp_path: Path) -> None:
