@@ -160,6 +160,8 @@ def test_role_and_progress_of_owner_and_follower_are_metrics_and_the_owner_descr
             until(lambda: is_served(addresses["b"]))
             until(lambda: has_read(metrics_of("a")["forebay_journal_position"]))
             assert metrics_of("a")["forebay_shard_owner"] == 1
+            assert metrics_of("a")["forebay_journal_resends_total"] == 0
+            epoch = metrics_of("a")["forebay_journal_epoch"]
             assert metrics_of("b")["forebay_shard_owner"] == 0
             with Client(owner.endpoint) as client:
                 before = client.info()
@@ -168,6 +170,7 @@ def test_role_and_progress_of_owner_and_follower_are_metrics_and_the_owner_descr
 
             assert metrics_of("b")["forebay_shard_owner"] == 1
             assert "forebay_follower_lag_seconds" not in metrics_of("b")
+            assert metrics_of("b")["forebay_journal_epoch"] == epoch + 1
             with Client(follower.endpoint) as client:
                 after = client.info()
 

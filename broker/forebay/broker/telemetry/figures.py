@@ -301,6 +301,18 @@ OF_BROKER: Final[dict[Metric, Callable[[Broker], float | None]]] = {
     FOLLOWER_LAG: lambda broker: None,
     SHARD_OWNER: lambda broker: 1 if broker.checkpoints is not None else None,
     JOURNAL_POSITION: lambda broker: broker.checkpoints.journal_position if broker.checkpoints is not None else None,
+    Metric(
+        "forebay.journal.resends",
+        COUNTER,
+        "{request}",
+        "Requests of an owner to its journal that failed, and were or will be repeated",
+    ): lambda broker: broker.checkpoints.journal_resends if broker.checkpoints is not None else None,
+    Metric(
+        "forebay.journal.epoch",
+        GAUGE,
+        "{epoch}",
+        "Epoch of the owner of a shard, by the owner: 1 more for each takeover",
+    ): lambda broker: broker.checkpoints.owner_epoch if broker.checkpoints is not None else None,
     REMOTE_SIZE: lambda broker: broker.checkpoints.remote_bytes if broker.checkpoints is not None else None,
     Metric("forebay.checkpoint.failures", COUNTER, "{checkpoint}", "Checkpoints of the owner of a shard that failed"): (
         lambda broker: broker.checkpoints.failures if broker.checkpoints is not None else None

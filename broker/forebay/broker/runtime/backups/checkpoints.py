@@ -58,6 +58,11 @@ class Checkpoints:
         return self._source.position
 
     @property
+    def journal_resends(self) -> int:
+        """Requests to the journal that failed and were or will be repeated, since this process owns it."""
+        return self._source.resends
+
+    @property
     def owner_epoch(self) -> int:
         """Epoch of this owner."""
         return self._source.epoch

@@ -81,6 +81,11 @@ class Checkpointing(Protocol):
         ...
 
     @property
+    def resends(self) -> int:
+        """Requests of the owner that failed and were or will be repeated. Any thread."""
+        ...
+
+    @property
     def remote_bytes(self) -> int:
         """Bytes of pages that the last checkpoint has, and this broker not yet. Any thread."""
         ...

@@ -105,7 +105,10 @@ class Owner:
         """Records that are not confirmed, by rising position."""
         self._waiting_since: float | None = None
         """Time of the last confirmation, or of the begin after it, while a group is open; None while none is."""
-        self._away_lock = threading.Lock()  # protects ``away_since`` and its cause, set by the threads that put records
+        self.resends = 0
+        """Requests for a record that failed, and were or will be repeated. Any thread."""
+        self._away_lock = threading.Lock()
+        """Protects ``resends``, ``away_since`` and its cause, which the threads set that put records."""
 
     @property
     def position(self) -> int:
@@ -281,6 +284,7 @@ class Owner:
 
     def _note_away(self, cause: EngineAway) -> None:
         with self._away_lock:
+            self.resends += 1
             before, self._away_cause = self._away_cause, cause
             if self.away_since is None:
                 self.away_since = self._clock()

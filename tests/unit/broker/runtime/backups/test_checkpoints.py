@@ -26,7 +26,7 @@ class DueEngine:
         self.checks = 0
         self.steps = ScriptedEngine()
         self.size_bytes: int | None = None
-        self.remote_bytes = 0
+        self.remote_bytes = self.resends = 0
         self.journal, self.position, self.epoch = "file:///journal", 7, 2
         self.durability = "synced"
 

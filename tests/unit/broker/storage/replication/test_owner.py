@@ -94,6 +94,13 @@ def test_an_append_waits_while_the_engine_is_unreachable_and_is_confirmed_when_i
     assert not waiting.is_alive()
     assert owner.away_since is None
     assert read_all(engine) == [1]
+    assert owner.resends > 0
+
+
+def test_an_owner_whose_engine_answers_repeats_no_request(engine: MemoryEngine, owner: Owner) -> None:
+    owner.append(batch_of(1))
+
+    assert owner.resends == 0
 
 
 def test_an_owner_tells_a_full_engine_from_one_that_does_not_answer(engine: MemoryEngine, owner: Owner) -> None:

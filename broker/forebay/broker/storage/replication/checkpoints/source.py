@@ -27,8 +27,13 @@ class CheckpointSource:
         clock_us: Callable[[], int],
         monotonic: Callable[[], float],
         failed: type[Exception],
+        resends: Callable[[], int] = lambda: 0,
     ) -> None:
-        """``tables_of`` is the last checkpoint that this process has loaded, empty for none."""
+        """``tables_of`` is the last checkpoint that this process has loaded, empty for none.
+
+        ``resends`` returns the repeated requests of an owner.
+        """
+        self._resends: Final = resends
         self._engine: Final = engine
         self._origin: Final = origin
         self._growth: Final = growth
@@ -57,6 +62,11 @@ class CheckpointSource:
     def epoch(self) -> int:
         """Epoch of the owner whose batch was applied last. Any thread."""
         return self._origin.place().epoch
+
+    @property
+    def resends(self) -> int:
+        """Requests of the owner that failed and were or will be repeated. Any thread."""
+        return self._resends()
 
     @property
     def tables_of(self) -> str:
@@ -114,4 +124,5 @@ def checkpoints_of_owner(
         clock_us=clock_us,
         monotonic=monotonic,
         failed=failed,
+        resends=lambda: owner.resends,
     )
