@@ -39,15 +39,15 @@ def whole(batch: Batch) -> Batch:
 
 @given(BATCHES)
 def test_a_batch_is_decoded_as_it_was_encoded(batch: Batch) -> None:
-    frame = b"".join(encode(batch))
+    frame = b"".join(encode(batch).data)
 
     assert decode(frame) == whole(batch)
-    assert b"".join(encode(decode(frame))) == frame
+    assert b"".join(encode(decode(frame)).data) == frame
 
 
 @given(BATCHES, st.data())
 def test_a_changed_byte_or_a_missing_end_is_damage(batch: Batch, data: st.DataObject) -> None:
-    frame = bytearray(b"".join(encode(batch)))
+    frame = bytearray(b"".join(encode(batch).data))
     at = data.draw(st.integers(0, len(frame) - 1))
     shorter = bytes(frame[:at])
     frame[at] ^= data.draw(st.integers(1, 255))
@@ -66,4 +66,4 @@ def test_other_bytes_with_a_right_checksum_are_a_frame_or_damage(content: bytes)
     except FrameDamaged:
         return
 
-    assert b"".join(encode(found)) == frame
+    assert b"".join(encode(found).data) == frame

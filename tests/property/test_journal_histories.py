@@ -17,11 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forebay.broker.storage.replication import owner as owners
-from forebay.broker.storage.replication.batch import Batch, Piece, encode
+from forebay.broker.storage.replication.batch import Batch, encode
 from forebay.broker.storage.replication.engine import EngineAway
 from forebay.broker.storage.replication.engines.memory import MemoryEngine
 from forebay.broker.storage.replication.followers.takeover import take_over as contend
 from forebay.broker.storage.replication.owner import Fenced, Owner
+from forebay.broker.storage.replication.pieces import Piece, Pieces
 from forebay.broker.storage.replication.reader import Trimmed
 from forebay.broker.storage.replication.record import RecordKind
 from forebay.broker.storage.store.contract import Family, Put
@@ -164,7 +165,7 @@ class Run:
             self.appended.add(number)
             yield number, size
 
-    def _frame(self, number: int, size: int) -> list[Piece]:
+    def _frame(self, number: int, size: int) -> Pieces:
         return encode(Batch([(b"", b"x" * (size * owners.CHUNK_BYTES // 2))], [_put(number)]))
 
     def _fail(self, position: int, record: bytes) -> None:

@@ -6,12 +6,13 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from forebay.broker.storage.replication.batch import Batch, Piece, encode
+from forebay.broker.storage.replication.batch import Batch, encode
 from forebay.broker.storage.replication.checkpoints.mark import Mark, Marks
 from forebay.broker.storage.replication.checkpoints.trim import trim
 from forebay.broker.storage.replication.engine import Engine
 from forebay.broker.storage.replication.history import History, ReaderPosition
 from forebay.broker.storage.replication.owner import Owner, fence
+from forebay.broker.storage.replication.pieces import Pieces
 from forebay.broker.storage.replication.reader import Reader
 from forebay.broker.storage.replication.record import decode
 from forebay.broker.storage.store.contract import Family, Put
@@ -19,7 +20,7 @@ from forebay.broker.storage.store.contract import Family, Put
 NUMBER = b"number"
 
 
-def batch_of(number: int) -> list[Piece]:
+def batch_of(number: int) -> Pieces:
     """A frame that puts a number."""
     return encode(Batch([], [Put(Family.META, NUMBER, number.to_bytes(8, "big"))]))
 

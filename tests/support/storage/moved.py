@@ -11,7 +11,6 @@ from pathlib import Path
 from forebay.broker.storage.backup.target import Target
 from forebay.broker.storage.records.journal_position import JOURNAL_POSITION
 from forebay.broker.storage.records.store import START
-from forebay.broker.storage.replication.batch import Piece
 from forebay.broker.storage.replication.checkpoints.loading import load_newest
 from forebay.broker.storage.replication.checkpoints.mark import Marks
 from forebay.broker.storage.replication.engine import Engine
@@ -19,6 +18,7 @@ from forebay.broker.storage.replication.engines.memory import MemoryEngine, Memo
 from forebay.broker.storage.replication.moves.journal_export import Exported, export_store
 from forebay.broker.storage.replication.moves.journal_import import Imported, import_store
 from forebay.broker.storage.replication.moves.shard_removal import Removed, checked_removal
+from forebay.broker.storage.replication.pieces import Piece
 from forebay.broker.storage.replication.record import decode_header
 from forebay.broker.storage.replication.shard_directory import ShardDirectory
 from forebay.broker.storage.replication.store import ReplicatedStore

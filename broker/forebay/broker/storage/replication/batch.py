@@ -18,8 +18,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
+from forebay.broker.storage.replication.pieces import Piece, Pieces
 from forebay.broker.storage.store.contract import Delete, DeleteRange, Family, Operation, Put, PutAll, Value
 from forebay.page.crc32 import crc32
 from forebay.state.numbers import plural
@@ -33,7 +34,6 @@ COPIED_BYTES_MAX: Final = 64 << 10
 Few large pieces cost an engine less than many small ones.
 """
 
-Piece: TypeAlias = bytes | memoryview
 _PUT, _PUT_ALL, _DELETE, _DELETE_RANGE = range(1, 5)
 _NUMBER: Final = struct.Struct(">I")
 _SIZE: Final = struct.Struct(">Q")
@@ -53,13 +53,11 @@ class Batch:
     operations: Sequence[Operation]
 
 
-def encode(batch: Batch) -> list[Piece]:
-    """Return a frame in pieces; large values are not copied."""
-    pieces = list(_joined(_parts(batch)))
-    crc = 0
-    for piece in pieces:
-        crc = crc32(piece, crc)
-    return [*pieces, _NUMBER.pack(crc)]
+def encode(batch: Batch) -> Pieces:
+    """Return a frame; large values are not copied."""
+    pieces = Pieces.of(_joined(_parts(batch)))
+    end = Pieces.of([_NUMBER.pack(pieces.crc32())])
+    return Pieces(pieces.data + end.data, pieces.crcs + end.crcs)
 
 
 def _parts(batch: Batch) -> Iterator[Piece]:

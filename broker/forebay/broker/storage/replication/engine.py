@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar, Final, Protocol
 
 from forebay.broker.storage.backup.target import Target
-from forebay.broker.storage.replication.batch import Piece
+from forebay.broker.storage.replication.pieces import Piece
 
 
 class EngineError(Exception):

@@ -15,17 +15,16 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
-from math import ceil
 from typing import Final
 
 from forebay.broker.core.journal_outage import JournalOutage
-from forebay.broker.storage.replication.batch import Piece
 from forebay.broker.storage.replication.engine import Engine, EngineAway, EngineFull
-from forebay.broker.storage.replication.record import Header, RecordDamaged, RecordKind, decode, encode
+from forebay.broker.storage.replication.pieces import Piece, Pieces
+from forebay.broker.storage.replication.record import Header, RecordDamaged, RecordKind, decode, encode, encode_pieces
 
 _log: Final = logging.getLogger(__name__)
 CHUNK_BYTES: Final = 9 << 20
@@ -144,17 +143,17 @@ class Owner:
             return JournalOutage(True, 0.0, f"{free} bytes are free, {reserve_bytes} are reserved")
         return None
 
-    def begin(self, frame: Sequence[Piece]) -> OpenGroup:
+    def begin(self, frame: Pieces) -> OpenGroup:
         """Begin to append a batch frame as the next group, without a wait for the engine.
 
         Raises ``Fenced``.
         """
-        bodies = _cut(frame)
+        bodies = frame.cut(CHUNK_BYTES)
         headers = [
             Header(RecordKind.CHUNK, self._epoch, self._identity, self._next_group, chunk, len(bodies))
             for chunk in range(len(bodies))
         ]
-        opened = self._begin([encode(header, body) for header, body in zip(headers, bodies, strict=True)])
+        opened = self._begin([encode_pieces(header, body) for header, body in zip(headers, bodies, strict=True)])
         group, self._next_group = OpenGroup(self._next_group, opened), self._next_group + 1
         return group
 
@@ -168,7 +167,7 @@ class Owner:
         self._groups = group.number + 1
         return group.records[-1].position + 1
 
-    def append(self, frame: Sequence[Piece]) -> int:
+    def append(self, frame: Pieces) -> int:
         """Append a batch frame as one group; returns the position after it once it is durable.
 
         Raises as ``finish``.
@@ -336,21 +335,3 @@ def fence(
         if any(created):
             return
         attempt += 1
-
-
-def _cut(frame: Sequence[Piece]) -> list[list[Piece]]:
-    """Cut the pieces of a frame into equal bodies of at most ``CHUNK_BYTES``, without copying them."""
-    total = sum(map(len, frame))
-    size = ceil(total / ceil(total / CHUNK_BYTES))
-    bodies: list[list[Piece]] = [[]]
-    room = size
-    for piece in frame:
-        rest = memoryview(piece)
-        while rest:
-            if not room:
-                bodies.append([])
-                room = size
-            bodies[-1].append(rest[:room])
-            room -= len(bodies[-1][-1])
-            rest = rest[len(bodies[-1][-1]) :]
-    return bodies

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from forebay.broker.storage.replication.batch import Piece
+from forebay.broker.storage.replication.pieces import Piece, Pieces
 from forebay.page.crc32 import crc32
 from forebay.state.numbers import plural
 
@@ -78,12 +78,14 @@ class Header:
 
 
 def encode(header: Header, body: Sequence[Piece] = ()) -> list[Piece]:
-    """Return a record in pieces; the body is not copied."""
+    """Return a record in pieces."""
+    return encode_pieces(header, Pieces.of(body))
+
+
+def encode_pieces(header: Header, body: Pieces) -> list[Piece]:
+    """Return a record in pieces; the body is neither copied nor read."""
     fields = _FIELDS.pack(MAGIC, header.kind, header.epoch, header.owner, header.group, header.chunk, header.chunks)
-    crc = crc32(fields)
-    for piece in body:
-        crc = crc32(piece, crc)
-    return [fields + _CRC.pack(crc), *body]
+    return [fields + _CRC.pack(body.crc32(crc32(fields))), *body.data]
 
 
 def decode_header(record: bytes) -> Header:

@@ -18,7 +18,7 @@ def fence_of(epoch: int, owner: bytes) -> bytes:
 
 def chunk_of(number: int, epoch: int, owner: bytes, group: int, chunk: int = 0, chunks: int = 1) -> bytes:
     """A chunk of the batch of a number, which is cut into equal parts."""
-    frame = b"".join(batch_of(number))
+    frame = b"".join(batch_of(number).data)
     size = -(-len(frame) // chunks)
     header = Header(RecordKind.CHUNK, epoch, owner, group, chunk, chunks)
     return b"".join(encode(header, [frame[chunk * size : (chunk + 1) * size]]))

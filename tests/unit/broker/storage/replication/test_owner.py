@@ -14,6 +14,7 @@ from forebay.broker.storage.replication import owner as owners
 from forebay.broker.storage.replication.batch import Batch, encode
 from forebay.broker.storage.replication.engines.memory import MemoryEngine
 from forebay.broker.storage.replication.owner import Fenced, Owner, fence
+from forebay.broker.storage.replication.pieces import Pieces
 from forebay.broker.storage.replication.record import HEADER_BYTES, Header, RecordKind
 from forebay.broker.storage.replication.record import encode as encode_record
 from forebay.broker.storage.store.contract import Family, Put
@@ -59,7 +60,7 @@ def test_a_group_is_cut_into_as_few_equal_chunks_as_possible(
 ) -> None:
     monkeypatch.setattr(owners, "CHUNK_BYTES", 100)
 
-    owner.append([bytes(size)])
+    owner.append(Pieces.of([bytes(size)]))
 
     bodies = [len(record) - HEADER_BYTES for position, record in sorted(engine.records.items()) if position]
     assert len(bodies) == chunks
@@ -302,7 +303,7 @@ def test_a_late_record_of_a_fenced_owner_lets_all_open_groups_be_appended_again(
 ) -> None:
     """Those after it are there already, and count only behind the one that is missing."""
     later = take_over(engine, b"b")
-    late = b"".join(encode_record(Header(RecordKind.CHUNK, 1, owner.identity, 0), batch_of(9)))
+    late = b"".join(encode_record(Header(RecordKind.CHUNK, 1, owner.identity, 0), batch_of(9).data))
     engine.records[later.position] = late
 
     groups = [later.begin(batch_of(number)) for number in (1, 2, 3)]
@@ -321,7 +322,7 @@ def test_a_late_record_before_a_fence_lets_no_open_group_be_confirmed_after_the_
     old = take_over(engine, b"a")
     owner = take_over(engine, b"b")
     began = owner.position
-    engine.records[began] = b"".join(encode_record(Header(RecordKind.CHUNK, 1, old.identity, 0), batch_of(9)))
+    engine.records[began] = b"".join(encode_record(Header(RecordKind.CHUNK, 1, old.identity, 0), batch_of(9).data))
     later = take_over(engine, b"c")
     assert later.position == began + 2
 
@@ -379,7 +380,7 @@ def test_records_that_wait_for_their_turn_are_not_created_after_a_fence(engine: 
 
     engine.read = note  # type: ignore[method-assign]
     engine.before_create = wait_for_it
-    group = owner.begin([bytes(chunks * owners.CHUNK_BYTES)])
+    group = owner.begin(Pieces.of([bytes(chunks * owners.CHUNK_BYTES)]))
     with pytest.raises(Fenced, match="2 is above 1"):
         owner.finish(group)
 
@@ -425,7 +426,7 @@ def test_the_end_of_a_journal_is_its_first_missing_position_and_a_late_record_of
 ) -> None:
     """A slow record of the former owner lands between those of the next one."""
     owner.append(batch_of(1))
-    late = b"".join(encode_record(Header(RecordKind.CHUNK, 1, owner.identity, 1), batch_of(2)))
+    late = b"".join(encode_record(Header(RecordKind.CHUNK, 1, owner.identity, 1), batch_of(2).data))
     later = take_over(engine, b"b")
     engine.records[later.position] = late
 
@@ -439,7 +440,7 @@ def test_the_end_of_a_journal_is_its_first_missing_position_and_a_late_record_of
 def test_a_record_after_a_hole_does_not_end_the_journal(engine: MemoryEngine, owner: Owner) -> None:
     owner.append(batch_of(1))
     engine.records[owner.position + 5] = b"".join(
-        encode_record(Header(RecordKind.CHUNK, 1, owner.identity, 1), batch_of(2))
+        encode_record(Header(RecordKind.CHUNK, 1, owner.identity, 1), batch_of(2).data)
     )
 
     later = take_over(engine, b"b")

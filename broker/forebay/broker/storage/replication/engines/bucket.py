@@ -18,8 +18,9 @@ from obstore.store import ObjectStore
 from forebay.broker.storage.backup.object_target import ObjectTarget
 from forebay.broker.storage.backup.target import Target
 from forebay.broker.storage.object_stores import reason
-from forebay.broker.storage.replication.batch import COPIED_BYTES_MAX, Piece
+from forebay.broker.storage.replication.batch import COPIED_BYTES_MAX
 from forebay.broker.storage.replication.engine import PROBE_RACES, EngineAway, EngineFull, name_of
+from forebay.broker.storage.replication.pieces import Piece
 from forebay.broker.storage.replication.record import HEADER_BYTES
 
 RECORDS: Final = "records/"

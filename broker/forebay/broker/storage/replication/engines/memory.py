@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from forebay.broker.storage.backup.target import Target
-from forebay.broker.storage.replication.batch import Piece
 from forebay.broker.storage.replication.engine import PROBE_RACES, EngineAway, EngineFull
+from forebay.broker.storage.replication.pieces import Piece
 from forebay.broker.storage.replication.record import HEADER_BYTES
 
 

@@ -1,7 +1,7 @@
 """Writer of a new file from start to end, with direct I/O where the file system allows it.
 
-Direct I/O needs whole blocks in aligned memory, so all pieces pass through an aligned buffer. Other file systems get
-the same blocks by normal writes.
+Direct I/O needs whole blocks in aligned memory, so all pieces pass through an aligned buffer. What is left of the last
+block, and everything where the file system has no direct I/O, is written normally.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+from contextlib import suppress
 from errno import EINVAL
 from pathlib import Path
 from types import TracebackType
@@ -20,25 +21,37 @@ BLOCK_BYTES: Final = 4_096
 """Unit of direct I/O, at least the block size of disks. The size of a file is a multiple of it."""
 BUFFER_BYTES: Final = 4 << 20
 _DIRECT: Final = getattr(os, "O_DIRECT", 0)
+_HUGE_PAGES: Final[int | None] = getattr(mmap, "MADV_HUGEPAGE", None)
+"""The kernel pins the pages of the buffer for each write: few large ones take a quarter of its processor time away."""
 
 
 def new_buffer() -> mmap.mmap:
     """Return an aligned buffer, which any number of files may use in turn."""
-    return mmap.mmap(-1, BUFFER_BYTES)
+    made = mmap.mmap(-1, BUFFER_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if _HUGE_PAGES is not None:
+        with suppress(OSError):  # of a kernel without them
+            made.madvise(_HUGE_PAGES)
+    return made
 
 
 class FileWriter:
     """File that one thread writes. Other threads run during the I/O."""
 
-    def __init__(self, path: Path, buffer: mmap.mmap) -> None:
-        """Create the file, which must not exist, with exclusive use of ``buffer``. Raises ``OSError``."""
+    def __init__(
+        self, path: Path | str, buffer: mmap.mmap, *, mode: int = FILE_MODE, folder: int | None = None
+    ) -> None:
+        """Create the file, which must not exist, with exclusive use of ``buffer``.
+
+        ``path`` is relative to the open directory ``folder``, where that is given. Raises ``OSError``.
+        """
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
         try:
-            self._handle = os.open(path, flags | _DIRECT, FILE_MODE)
+            self._handle = os.open(path, flags | _DIRECT, mode, dir_fd=folder)
         except OSError as error:
             if error.errno != EINVAL:
                 raise
-            self._handle = os.open(path, flags & ~os.O_EXCL, FILE_MODE)  # it was created before the flag was rejected
+            flags &= ~os.O_EXCL  # it was created before the flag was rejected
+            self._handle = os.open(path, flags, mode, dir_fd=folder)
         self._buffer = buffer
         self._filled = 0
 
@@ -59,29 +72,37 @@ class FileWriter:
             self._filled += len(part)
             at += len(part)
             if self._filled == len(self._buffer):
-                self._flush()
+                self._flush(0, self._filled)
+                self._filled = 0
 
     def finish(self) -> None:
-        """Sync the file, whose size must be a multiple of ``BLOCK_BYTES``. Raises ``OSError``."""
-        self._flush()
+        """Sync the file. Raises ``OSError``."""
+        blocks = self._filled - self._filled % BLOCK_BYTES
+        self._flush(0, blocks)
+        if blocks < self._filled:
+            self._end_direct()
+            self._flush(blocks, self._filled)
         os.fdatasync(self._handle)
 
-    def _flush(self) -> None:
+    def _flush(self, first: int, end: int) -> None:
+        """Write a part of the buffer."""
         with memoryview(self._buffer) as whole:
-            at = 0
-            while at < self._filled:
-                with whole[at : self._filled] as rest:
-                    at += self._write(rest)
-        self._filled = 0
+            while first < end:
+                with whole[first:end] as rest:
+                    first += self._write(rest)
 
     def _write(self, rest: memoryview) -> int:
         try:
             return os.write(self._handle, rest)
         except OSError as error:
-            flags = fcntl.fcntl(self._handle, fcntl.F_GETFL)
-            if error.errno != EINVAL or not flags & _DIRECT:
+            if error.errno != EINVAL or not self._end_direct():
                 raise
-            fcntl.fcntl(
-                self._handle, fcntl.F_SETFL, flags & ~_DIRECT
-            )  # some file systems reject it only at the first write
-            return os.write(self._handle, rest)
+            return os.write(self._handle, rest)  # some file systems reject direct I/O only at the first write
+
+    def _end_direct(self) -> bool:
+        """Write normally from here on; returns False if that is so already."""
+        flags = fcntl.fcntl(self._handle, fcntl.F_GETFL)
+        if not flags & _DIRECT:
+            return False
+        fcntl.fcntl(self._handle, fcntl.F_SETFL, flags & ~_DIRECT)
+        return True

@@ -84,7 +84,7 @@ def test_a_former_owner_that_was_refused_a_position_is_refused_it_after_a_trim(e
     """An older owner's late append took the position: on a free one, an unread append would succeed."""
     first = take_over(engine, b"a")
     former = take_over(engine, b"b")
-    late = b"".join(encode(Header(RecordKind.CHUNK, 1, first.identity, 0), batch_of(1)))
+    late = b"".join(encode(Header(RecordKind.CHUNK, 1, first.identity, 0), batch_of(1).data))
     engine.records[former.position] = late
     first.close()
     with closing(take_over(engine, b"c")) as later:
@@ -180,7 +180,7 @@ def test_a_trim_that_was_interrupted_is_completed_by_the_next_one(engine: Memory
     for number in range(3):
         first.append(batch_of(number))
     later = take_over(engine, b"b")
-    engine.records[later.position] = b"".join(encode(Header(RecordKind.CHUNK, 1, first.identity, 3), batch_of(9)))
+    engine.records[later.position] = b"".join(encode(Header(RecordKind.CHUNK, 1, first.identity, 3), batch_of(9).data))
     for number in range(3, 6):
         later.append(batch_of(number))
     left = changes
@@ -293,7 +293,7 @@ def test_owners_around_a_damaged_fence_confirm_nothing_after_a_trim(engine: Memo
         engine.records[cut_off + chunk] = b"".join(encode(header, [b"x"]))
     second = take_over(engine, b"b")
     damaged = second.position - 1
-    engine.records[second.position] = b"".join(encode(Header(RecordKind.CHUNK, 1, first.identity, 2), batch_of(9)))
+    engine.records[second.position] = b"".join(encode(Header(RecordKind.CHUNK, 1, first.identity, 2), batch_of(9).data))
     third = take_over(engine, b"c")
     third.append(batch_of(1))
     made, replica = NumberCheckpoints(engine), NumberReplica(engine)

@@ -13,7 +13,6 @@ from contextlib import ExitStack
 from typing import Final
 
 from forebay.broker.storage.backup.target import Target
-from forebay.broker.storage.replication.batch import Piece
 from forebay.broker.storage.replication.engine import name_of
 from forebay.broker.storage.replication.engines.kafka.address import KafkaAddress
 from forebay.broker.storage.replication.engines.kafka.client import TopicLog
@@ -21,6 +20,7 @@ from forebay.broker.storage.replication.engines.kafka.reclaiming import GARBAGE_
 from forebay.broker.storage.replication.engines.kafka.store import TIMEOUT_S, TopicStore
 from forebay.broker.storage.replication.engines.kafka.target import TopicTarget
 from forebay.broker.storage.replication.engines.kafka.topic import open_topic
+from forebay.broker.storage.replication.pieces import Piece
 
 RECORDS: Final = "records/"
 RACES: Final = "races/"

@@ -14,12 +14,12 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, TypeVar
 
-from forebay.broker.storage.replication.batch import Piece
 from forebay.broker.storage.replication.engine import EngineAway, EngineUnsuitable
 from forebay.broker.storage.replication.engines.kafka.cache import MessageCache
 from forebay.broker.storage.replication.engines.kafka.log import Log, LogMessage, OffsetsGone
 from forebay.broker.storage.replication.engines.kafka.message import Header, MessageKind, MessageUnknown, decode, encode
 from forebay.broker.storage.replication.engines.kafka.objects import SEPARATOR, Change, Objects, StoredObject
+from forebay.broker.storage.replication.pieces import Piece
 from forebay.broker.storage.replication.record import HEADER_BYTES
 
 TIMEOUT_S: Final = 15.0
