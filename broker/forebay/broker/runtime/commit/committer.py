@@ -46,7 +46,9 @@ _log: Final = logging.getLogger(__name__)
 GROW_BYTES: Final = 16 << 20
 """Size up to which a group grows under load ..."""
 GROW_S: Final = 0.015
-"""... but not longer than this."""
+"""... but not longer than this ..."""
+GROW_BESIDE_S: Final = 0.05
+"""... or than this beside open batches: nothing of it could be confirmed before they are."""
 GATHER_S: Final = 0.004
 """Minimum interval between commits of writes without pages, mostly acks, so that they share syncs."""
 CHECK_S: Final = 0.01
@@ -348,7 +350,7 @@ class Committer:
 
     async def _grow(self) -> None:
         """Let a group grow while the load is high; a lone small publish never waits."""
-        until = self._clock.monotonic() + GROW_S
+        until = self._clock.monotonic() + (GROW_BESIDE_S if self._open else GROW_S)
         while GROW_BYTES > self._queued_bytes > 0 and self._clock.monotonic() < until:
             before = self._queued_bytes
             await asyncio.sleep(GROW_S / 5)
