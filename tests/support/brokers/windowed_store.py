@@ -45,6 +45,7 @@ class WindowedStore(MemoryStore):
         self.begun = 0
         self.fails_at = 0
         """Number of the commit that cannot begin; 0 for none."""
+        self.on_begin: Callable[[], object] = lambda: None
 
     def window(self) -> CommitWindow | None:
         """See ``Store.window``."""
@@ -52,6 +53,7 @@ class WindowedStore(MemoryStore):
 
     def begin(self, bulk: Sequence[tuple[bytes, Value]], operations: Sequence[Operation]) -> _Open:
         """See ``CommitWindow.begin``."""
+        self.on_begin()
         self.begun += 1
         if self.begun == self.fails_at:
             raise StoreFailed("append", "it could not begin")

@@ -35,7 +35,9 @@ class BenchJournal:
 class Bench:
     """A committer, one partition, and what happened."""
 
-    def __init__(self, store: MemoryStore, *, waiting_bytes_max: int, reserve: int, beside_bytes: int) -> None:
+    def __init__(
+        self, store: MemoryStore, clock: FakeClock, *, waiting_bytes_max: int, reserve: int, beside_bytes: int
+    ) -> None:
         self.shard_journal: Final = BenchJournal()
         self.journal: Journal = recover(store).journal
         self.read_cache = ReadCache(1 << 20)
@@ -48,7 +50,7 @@ class Bench:
         self.queue = AppendQueue(1, self.log, lambda _, entries: self.confirmed.extend(e.base for e in entries))
         self.committer = Committer(
             self.journal,
-            FakeClock(),
+            clock,
             self.read_cache,
             start_count=1,
             waiting_bytes_max=waiting_bytes_max,
@@ -89,10 +91,21 @@ class Bench:
 
 @asynccontextmanager
 async def bench(
-    store: MemoryStore | None = None, *, waiting_bytes_max: int = 1 << 30, reserve: int = 0, beside_bytes: int = 1
+    store: MemoryStore | None = None,
+    *,
+    waiting_bytes_max: int = 1 << 30,
+    reserve: int = 0,
+    beside_bytes: int = 1,
+    clock: FakeClock | None = None,
 ) -> AsyncIterator[Bench]:
     """A committer that works."""
-    one = Bench(store or MemoryStore(), waiting_bytes_max=waiting_bytes_max, reserve=reserve, beside_bytes=beside_bytes)
+    one = Bench(
+        store or MemoryStore(),
+        clock or FakeClock(),
+        waiting_bytes_max=waiting_bytes_max,
+        reserve=reserve,
+        beside_bytes=beside_bytes,
+    )
     one.committer.start()
     try:
         yield one

@@ -11,8 +11,9 @@ from forebay.broker.core.journal_outage import JournalOutage
 from forebay.broker.core.partition.cursor import Cursor
 from forebay.broker.core.partition.log import PartitionLog
 from forebay.broker.core.writes import PutAge, PutCursor
+from forebay.broker.runtime.clock import FakeClock
 from forebay.broker.runtime.commit import group
-from forebay.broker.runtime.commit.committer import Synced
+from forebay.broker.runtime.commit.committer import GROW_BESIDE_S, GROW_S, Synced
 from forebay.broker.runtime.commit.group import AppendQueue
 from forebay.broker.runtime.read.page_cache import PAGE_BYTES
 from forebay.broker.storage.store.memory import MemoryStore
@@ -265,6 +266,59 @@ async def test_a_large_batch_begins_beside_open_ones_and_a_small_one_waits_for_t
 
         assert begun == [1, 3]
         assert at.order == [append.first for append in appends]
+
+
+class TickingClock(FakeClock):
+    """Clock on which each look at it takes a millisecond."""
+
+    def monotonic(self) -> float:
+        """See ``Clock.monotonic``."""
+        self.advance(0.001)
+        return self.now
+
+
+@pytest.mark.parametrize("beside", [False, True])
+async def test_a_group_under_load_grows_longer_beside_an_open_one(beside: bool) -> None:
+    clock = TickingClock()
+    store = WindowedStore()
+    began: list[float] = []
+    store.on_begin = lambda: began.append(clock.now)
+    async with bench(store, clock=clock) as at:
+        if beside:
+            store.ends.close()
+        appends = [at.append(bytes(group.BULK_BYTES))]
+        if beside:
+            await store.ends.reached()
+        else:
+            await appends[0].done
+        waits_since = clock.now
+        while store.begun < 2:
+            appends.append(at.append(b"x"))
+            await asyncio.sleep(0)
+        store.ends.open()
+        await asyncio.gather(*(append.done for append in appends))
+
+        waited_s = began[1] - waits_since
+        assert (GROW_BESIDE_S if beside else GROW_S) <= waited_s
+        assert beside or waited_s < GROW_BESIDE_S
+
+
+async def test_a_group_beside_an_open_one_begins_when_it_has_stopped_growing() -> None:
+    clock = TickingClock()
+    store = WindowedStore()
+    began: list[float] = []
+    store.on_begin = lambda: began.append(clock.now)
+    async with bench(store, clock=clock) as at:
+        store.ends.close()
+        appends = [at.append(bytes(group.BULK_BYTES))]
+        await store.ends.reached()
+        waits_since = clock.now
+        appends.append(at.append(b"x"))
+        await until(lambda: store.begun == 2)
+        store.ends.open()
+        await asyncio.gather(*(append.done for append in appends))
+
+        assert began[1] - waits_since < GROW_S
 
 
 async def test_pages_of_open_batches_continue_each_other() -> None:

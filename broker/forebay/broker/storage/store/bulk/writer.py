@@ -46,12 +46,12 @@ class FileWriter:
         """
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
         try:
-            self._handle = os.open(path, flags | _DIRECT, mode, dir_fd=folder)
+            self.handle = os.open(path, flags | _DIRECT, mode, dir_fd=folder)
         except OSError as error:
             if error.errno != EINVAL:
                 raise
             flags &= ~os.O_EXCL  # it was created before the flag was rejected
-            self._handle = os.open(path, flags, mode, dir_fd=folder)
+            self.handle = os.open(path, flags, mode, dir_fd=folder)
         self._buffer = buffer
         self._filled = 0
 
@@ -61,7 +61,7 @@ class FileWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        os.close(self._handle)
+        os.close(self.handle)
 
     def add(self, piece: bytes | memoryview) -> None:
         """Append a piece. Raises ``OSError``."""
@@ -82,7 +82,7 @@ class FileWriter:
         if blocks < self._filled:
             self._end_direct()
             self._flush(blocks, self._filled)
-        os.fdatasync(self._handle)
+        os.fdatasync(self.handle)
 
     def _flush(self, first: int, end: int) -> None:
         """Write a part of the buffer."""
@@ -93,16 +93,16 @@ class FileWriter:
 
     def _write(self, rest: memoryview) -> int:
         try:
-            return os.write(self._handle, rest)
+            return os.write(self.handle, rest)
         except OSError as error:
             if error.errno != EINVAL or not self._end_direct():
                 raise
-            return os.write(self._handle, rest)  # some file systems reject direct I/O only at the first write
+            return os.write(self.handle, rest)  # some file systems reject direct I/O only at the first write
 
     def _end_direct(self) -> bool:
         """Write normally from here on; returns False if that is so already."""
-        flags = fcntl.fcntl(self._handle, fcntl.F_GETFL)
+        flags = fcntl.fcntl(self.handle, fcntl.F_GETFL)
         if not flags & _DIRECT:
             return False
-        fcntl.fcntl(self._handle, fcntl.F_SETFL, flags & ~_DIRECT)
+        fcntl.fcntl(self.handle, fcntl.F_SETFL, flags & ~_DIRECT)
         return True

@@ -7,15 +7,22 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from errno import EIO
+from errno import EIO, ENOSPC
 from pathlib import Path
 
 import pytest
 
 from forebay.broker.storage.backup.errors import TargetFailed
-from forebay.broker.storage.replication.engine import Engine, EngineAway
-from forebay.broker.storage.replication.engines.directory import ABANDONED_S, RACES, DirectoryEngine
+from forebay.broker.storage.replication.engine import Engine, EngineAway, EngineFull
+from forebay.broker.storage.replication.engines.directory import (
+    ABANDONED_S,
+    DIRECT_BYTES,
+    RACES,
+    TEMPORARY,
+    DirectoryEngine,
+)
 from tests.support.storage.engine_conformance import EngineConformance
 from tests.support.storage.journals import batch_of, read_all, take_over
 
@@ -121,6 +128,70 @@ def test_an_append_whose_name_was_not_synced_is_confirmed_only_after_a_sync(
 
     assert syncs == [True, True]
     assert read_all(engine) == [1]
+
+
+def test_large_records_are_written_past_the_page_cache_several_at_a_time_and_small_ones_through_it(
+    tmp_path: Path,
+) -> None:
+    engine = DirectoryEngine(tmp_path)
+    records = {position: os.urandom(DIRECT_BYTES + position * 1_001) for position in range(8)}
+    records[8] = os.urandom(DIRECT_BYTES - 1)
+
+    def create(position: int) -> bool:
+        record = memoryview(records[position])
+        return engine.create(position, [record[:53], record[53:]])
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(create, records))
+
+    assert all(engine.read(position) == record for position, record in records.items())
+    assert not any(path.name.startswith(TEMPORARY) for path in tmp_path.iterdir())
+    assert not engine.create(0, [bytes(DIRECT_BYTES)])
+    engine.replace(0, [bytes(DIRECT_BYTES + 1)])
+    assert engine.read(0) == bytes(DIRECT_BYTES + 1)
+
+
+@pytest.mark.parametrize("size", [DIRECT_BYTES, DIRECT_BYTES - 1], ids=["large", "small"])
+def test_a_record_is_durable_before_it_has_its_name(tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = DirectoryEngine(tmp_path)
+    calls: list[str] = []
+
+    def noting(name: str) -> None:
+        call = getattr(os, name)
+
+        def note(*args: object, **options: object) -> object:
+            calls.append(name)
+            return call(*args, **options)
+
+        monkeypatch.setattr(os, name, note)
+
+    for name in ("write", "fsync", "fdatasync", "link"):
+        noting(name)
+    engine.create(0, [bytes(size)])
+
+    link = calls.index("link")
+    assert calls[link - 1] in {"fsync", "fdatasync"}
+    assert calls[link + 1 :] == ["fsync"]
+
+
+@pytest.mark.parametrize("size", [DIRECT_BYTES, DIRECT_BYTES - 1], ids=["large", "small"])
+def test_a_record_that_could_not_be_written_leaves_nothing_and_is_created_later(
+    tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = DirectoryEngine(tmp_path)
+
+    def fail(_: int) -> None:
+        raise OSError(ENOSPC, "the disk is full")
+
+    for name in ("fsync", "fdatasync"):
+        monkeypatch.setattr(os, name, fail)
+    with pytest.raises(EngineFull):
+        engine.create(0, [bytes(size)])
+
+    assert [path for path in tmp_path.iterdir() if path.is_file()] == []
+    monkeypatch.undo()
+    assert engine.create(0, [bytes(size)])
+    assert engine.read(0) == bytes(size)
 
 
 def test_nothing_is_written_below_a_mount_point_whose_directory_was_unmounted_during_a_transfer(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import itertools
 import os
 from pathlib import Path
@@ -50,15 +51,55 @@ def test_a_write_that_cannot_go_past_the_page_cache_goes_the_usual_way(tmp_path:
     assert (tmp_path / "file").read_bytes() == b"x" * 100
 
 
+@pytest.mark.parametrize("size", [1, BLOCK_BYTES + 1, BUFFER_BYTES - 1, BUFFER_BYTES + 100, 2 * BUFFER_BYTES])
+def test_a_file_may_end_within_a_block_and_only_that_part_is_written_normally(
+    tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = os.urandom(size)
+    written: list[tuple[bool, int]] = []
+    write = os.write
+
+    def note(handle: int, data: memoryview) -> int:
+        written.append((bool(fcntl.fcntl(handle, fcntl.F_GETFL) & os.O_DIRECT), len(data)))
+        return write(handle, data)
+
+    with FileWriter(tmp_path / "file", new_buffer()) as writing:
+        direct = fcntl.fcntl(writing.handle, fcntl.F_GETFL) & os.O_DIRECT
+        monkeypatch.setattr(os, "write", note)
+        writing.add(content)
+        writing.finish()
+
+    assert (tmp_path / "file").read_bytes() == content
+    if not direct:
+        pytest.skip("the file system has no direct I/O")
+    assert sum(length for is_direct, length in written if not is_direct) == size % BLOCK_BYTES
+
+
+def test_a_file_is_created_in_an_open_directory_with_the_mode_that_it_gets(tmp_path: Path) -> None:
+    folder = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    before = os.umask(0o022)
+    try:
+        with FileWriter("file", new_buffer(), mode=0o666, folder=folder) as writing:
+            writing.add(b"x")
+            writing.finish()
+    finally:
+        os.umask(before)
+        os.close(folder)
+
+    assert (tmp_path / "file").read_bytes() == b"x"
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o644
+
+
 def test_a_file_system_without_direct_writes_takes_the_same_bytes() -> None:
     shared = Path("/dev/shm")
     if not shared.is_dir():
         pytest.skip("needs a file system in memory")
     path = shared / f"forebay-writing-{os.getpid()}"
+    content = b"x" * (BUFFER_BYTES + 10)
     try:
         with FileWriter(path, new_buffer()) as writing:
-            writing.add(b"x" * BLOCK_BYTES)
+            writing.add(content)
             writing.finish()
-        assert path.read_bytes() == b"x" * BLOCK_BYTES
+        assert path.read_bytes() == content
     finally:
         path.unlink()
