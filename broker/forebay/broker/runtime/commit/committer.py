@@ -48,7 +48,7 @@ GROW_BYTES: Final = 16 << 20
 GROW_S: Final = 0.015
 """... but not longer than this ..."""
 GROW_BESIDE_S: Final = 0.05
-"""... or than this beside open batches: nothing of it could be confirmed before they are."""
+"""... or than this while one before it is open: it cannot be confirmed before that one."""
 GATHER_S: Final = 0.004
 """Minimum interval between commits of writes without pages, mostly acks, so that they share syncs."""
 CHECK_S: Final = 0.01
@@ -350,8 +350,10 @@ class Committer:
 
     async def _grow(self) -> None:
         """Let a group grow while the load is high; a lone small publish never waits."""
-        until = self._clock.monotonic() + (GROW_BESIDE_S if self._open else GROW_S)
-        while GROW_BYTES > self._queued_bytes > 0 and self._clock.monotonic() < until:
+        began = self._clock.monotonic()
+        while GROW_BYTES > self._queued_bytes > 0:
+            if self._clock.monotonic() - began >= (GROW_BESIDE_S if self._open else GROW_S):
+                return
             before = self._queued_bytes
             await asyncio.sleep(GROW_S / 5)
             if self._queued_bytes == before:

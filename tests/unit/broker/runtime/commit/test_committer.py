@@ -277,30 +277,32 @@ class TickingClock(FakeClock):
         return self.now
 
 
-@pytest.mark.parametrize("beside", [False, True])
-async def test_a_group_under_load_grows_longer_beside_an_open_one(beside: bool) -> None:
+@pytest.mark.parametrize("before", ["confirmed", "open", "open for a while"])
+async def test_a_group_under_load_grows_longer_while_the_one_before_it_is_open(before: str) -> None:
     clock = TickingClock()
     store = WindowedStore()
     began: list[float] = []
     store.on_begin = lambda: began.append(clock.now)
     async with bench(store, clock=clock) as at:
-        if beside:
+        if before != "confirmed":
             store.ends.close()
         appends = [at.append(bytes(group.BULK_BYTES))]
-        if beside:
-            await store.ends.reached()
-        else:
+        if before == "confirmed":
             await appends[0].done
+        else:
+            await store.ends.reached()
         waits_since = clock.now
         while store.begun < 2:
             appends.append(at.append(b"x"))
             await asyncio.sleep(0)
+            if before == "open for a while" and clock.now - waits_since > GROW_S:
+                store.ends.open()
         store.ends.open()
         await asyncio.gather(*(append.done for append in appends))
 
         waited_s = began[1] - waits_since
-        assert (GROW_BESIDE_S if beside else GROW_S) <= waited_s
-        assert beside or waited_s < GROW_BESIDE_S
+        assert waited_s >= (GROW_BESIDE_S if before == "open" else GROW_S)
+        assert before == "open" or waited_s < GROW_BESIDE_S
 
 
 async def test_a_group_beside_an_open_one_begins_when_it_has_stopped_growing() -> None:
