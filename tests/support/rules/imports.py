@@ -95,6 +95,9 @@ RULES: Final[dict[str, Rule]] = {
     "forebay.broker.storage.replication.batch": Rule(
         frozenset({"forebay.broker.core", "forebay.broker.storage", "forebay.page.crc32", "forebay.state.numbers"})
     ),
+    "forebay.broker.storage.replication.pieces": Rule(
+        frozenset({"forebay.broker.storage", "forebay.page.crc32"}), third_party=frozenset({"isal"})
+    ),
     "forebay.broker.storage.replication.record": Rule(
         frozenset({"forebay.broker.core", "forebay.broker.storage", "forebay.page.crc32", "forebay.state.numbers"})
     ),

@@ -1,6 +1,7 @@
-"""Consecutive pieces of bytes with their checksums: those of a frame and of its records are combined from them.
+"""Consecutive pieces of bytes with their checksums.
 
-So each byte is read once. CRC-32 is linear: that of two parts in a row follows from theirs and the size of the second.
+Those of a frame and of its records are combined from them, so each byte is read once. CRC-32 is linear: that of two
+parts in a row follows from theirs and the size of the second.
 """
 
 from __future__ import annotations

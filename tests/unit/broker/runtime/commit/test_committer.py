@@ -269,7 +269,7 @@ async def test_a_large_batch_begins_beside_open_ones_and_a_small_one_waits_for_t
 
 
 class TickingClock(FakeClock):
-    """Clock on which each look at it takes a millisecond."""
+    """Clock on which a millisecond passes with each reading."""
 
     def monotonic(self) -> float:
         """See ``Clock.monotonic``."""

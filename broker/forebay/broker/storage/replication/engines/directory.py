@@ -38,8 +38,7 @@ ABANDONED_S: Final = 3_600.0
 DIRECT_BYTES: Final = 1 << 20
 """Size of a record from which on it is written with direct I/O.
 
-The page cache would take twice the processor time, and nobody reads such a record soon, but for a follower on the same
-machine.
+The page cache would take twice the processor time, and only a follower on the same machine reads such a record soon.
 """
 _HERE: Final = "."
 _MODE: Final = 0o666
