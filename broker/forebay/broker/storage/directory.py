@@ -219,7 +219,9 @@ def write_durably(path: Path, content: bytes) -> None:
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
     try:
         with naming(draft):
-            os.write(handle, content)
+            left = memoryview(content)
+            while left:  # a disk that is nearly full takes a part of it
+                left = left[os.write(handle, left) :]
             os.fsync(handle)
     finally:
         os.close(handle)

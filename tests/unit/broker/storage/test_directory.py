@@ -6,12 +6,13 @@ import errno
 import fcntl
 import json
 import os
+import resource
 import socket
 from typing import TYPE_CHECKING
 
 import pytest
 
-from forebay.broker.storage.directory import StoreDirectory
+from forebay.broker.storage.directory import StoreDirectory, write_durably
 from forebay.broker.storage.errors import StoreDirectoryForeign, StoreFormatUnsupported, StoreLocked
 from forebay.broker.storage.formats import FORMAT
 
@@ -182,3 +183,18 @@ def test_a_new_file_system_is_an_empty_directory(tmp_path: Path) -> None:
 
     StoreDirectory(tmp_path).release()
     StoreDirectory(tmp_path).release()
+
+
+def test_a_file_that_the_disk_takes_in_part_does_not_replace_the_one_before(tmp_path: Path) -> None:
+    path = tmp_path / "remote"
+    write_durably(path, b"before")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            write_durably(path, bytes(1001))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+    assert path.read_bytes() == b"before"
+    write_durably(path, bytes(1001))
+    assert path.read_bytes() == bytes(1001)
