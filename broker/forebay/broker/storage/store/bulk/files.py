@@ -216,6 +216,11 @@ class BulkFiles:
         if named is not None and deleted.meets(first, last) and (opened := self._opened(named)) is not None:
             self._thin_out(path, opened, first, last + b"\0", deleted)
 
+    def needless(self, path: Path) -> None:
+        """List a file no more that was remote, and of which no page is needed."""
+        with self._lock:
+            self._listing = _listed([named for named in self._listing.files if named.path != path])
+
     def sync_names(self) -> None:
         """Make the names of files durable. Raises ``OSError``."""
         self._sync_names()

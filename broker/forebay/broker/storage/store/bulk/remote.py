@@ -52,25 +52,29 @@ class RemoteFiles:
         listed: Mapping[str, int],
         *,
         on_arrival: Callable[[Path], None],
+        on_needless: Callable[[Path], None],
         on_complete: Callable[[], None],
     ) -> None:
         """``listed`` is the list of the directory. No file is fetched before ``start`` or ``fetch``.
 
-        ``on_arrival`` is called with each file that has arrived, before it counts as local; ``on_complete`` once
-        no file is remote any more.
+        ``on_arrival`` is called with each file that has arrived, before it counts as local, and ``on_needless`` with
+        each of which no page is needed any more; ``on_complete`` once no file is remote any more.
         """
         self._directory: Final = directory
         self._bulk: Final = directory / "bulk"
         self._folder: Final = directory / LOADING
         self._source: Final = source
         self._on_arrival: Final = on_arrival
+        self._on_needless: Final = on_needless
         self._on_complete: Final = on_complete
         self._listed = dict(listed)
         """Files of the list on disk."""
         self._changed: Final = threading.Condition()
         """Guards everything below."""
         self._left: Final = {name: size for name, size in sorted(listed.items()) if not (self._bulk / name).exists()}
-        """Bytes of the files that are remote, by name: the oldest first."""
+        """Bytes of the files that are remote, by name; a name never leaves it before its file is there, or gone."""
+        self._order: Final = dict.fromkeys(self._left)
+        """Remote files in the order in which they are fetched: the oldest first, those that have failed last."""
         self._wanted: Final[dict[str, None]] = {}
         """Files that are needed soon."""
         self._running: Final[set[str]] = set()
@@ -173,8 +177,8 @@ class RemoteFiles:
         """Return the next file to fetch; None once there is none, or at the end."""
         with self._changed:
             while self._left and not self._stop.is_set():
-                for name in chain(self._wanted, self._left):
-                    if name in self._left and name not in self._running:
+                for name in chain(self._wanted, self._order):
+                    if name not in self._running:
                         self._running.add(name)
                         return name
                 self._changed.wait()  # the last ones are being fetched, and may fail
@@ -185,6 +189,8 @@ class RemoteFiles:
         try:
             self._take(name, self._source.fetch(name, self._folder, self._stop))
         except (OSError, StoreUnreadable) as error:
+            if not self.has(name):
+                return  # it was removed meanwhile, and perhaps the folder with it
             cause = error.reason if isinstance(error, StoreUnreadable) else f"it could not be written: {error}"
             self._note(name, cause)
             raise StoreUnreadable(cause, family=Family.BULK) from error
@@ -205,6 +211,8 @@ class RemoteFiles:
                 found.rename(path)
         if found is not None:
             self._on_arrival(path)
+        else:
+            self._on_needless(path)
         with self._changed:
             self._logged = ""
             if name in self._left:
@@ -214,6 +222,7 @@ class RemoteFiles:
         """Count a file as remote no more."""
         self._bytes -= self._left.pop(name)
         self._kept_bytes -= self._kept.pop(name, 0)
+        self._order.pop(name)
         self._wanted.pop(name, None)
         self._causes.pop(name, None)
         self._changed.notify_all()
@@ -223,8 +232,8 @@ class RemoteFiles:
     def _note(self, name: str, cause: str) -> None:
         with self._changed:
             self._causes[name] = cause
-            if name in self._left:
-                self._left[name] = self._left.pop(name)  # the others do not wait for it
+            if name in self._order:
+                self._order[name] = self._order.pop(name)  # the others do not wait for it
             is_new, self._logged = self._logged != cause and not self._stop.is_set(), cause
         if is_new:
             _log.error("pages of a checkpoint cannot be read, they are tried again file=%s cause=%s", name, cause)

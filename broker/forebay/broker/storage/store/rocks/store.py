@@ -118,12 +118,15 @@ class RocksStore:
             with classified("open"):
                 self._synced = SyncMark(self._directory.synced)
                 undo.callback(self._synced.close)
-                if self._directory.is_incomplete and remote is not None:
+                if not self._directory.is_incomplete:
+                    self._remove_list()  # a process ended between this and the note
+                elif remote is not None:
                     self._remote = RemoteFiles(
                         directory,
                         remote,
                         read_list(directory),
                         on_arrival=lambda path: self._bulk.arrived(path, self._deletions.ranges),
+                        on_needless=lambda path: self._bulk.needless(path),
                         on_complete=self._complete,
                     )
                 self._bulk: Final = BulkFiles(
@@ -157,12 +160,20 @@ class RocksStore:
         try:
             self._bulk.sync_names()
             self._directory.mark_incomplete(is_incomplete=False)
+            self._remove_list()
         except OSError as error:
             _log.warning("directory is complete, which could not be noted cause=%s", error)
             return
-        shutil.rmtree(self._directory.path / LOADING, ignore_errors=True)
-        (self._directory.path / LIST).unlink(missing_ok=True)
         _log.info("all pages of the checkpoint are here directory=%s", self._directory.path)
+
+    def _remove_list(self) -> None:
+        """Remove the list of remote files of a complete directory, and before it what was left of their transfer.
+
+        Raises ``OSError``.
+        """
+        if (self._directory.path / LIST).exists():
+            shutil.rmtree(self._directory.path / LOADING, ignore_errors=True)
+            (self._directory.path / LIST).unlink()
 
     def _stored_deletions(self) -> KeyRanges:
         return stored_deletions(self._families[Family.BULK], unreadable_is_damage=self._unreadable_is_damage)

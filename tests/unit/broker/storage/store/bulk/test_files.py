@@ -4,6 +4,7 @@ import errno
 import gc
 import os
 import resource
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from forebay.broker.storage.store.bulk import file as bulk_file
 from forebay.broker.storage.store.bulk.files import BulkFiles
+from forebay.broker.storage.store.bulk.remote import RemoteFiles
 from forebay.broker.storage.store.key_ranges import KeyRanges
 
 NOTHING = KeyRanges()
@@ -298,3 +300,33 @@ def test_a_file_that_cannot_be_removed_stays_listed_until_it_can(
 
     assert files.compact(key(0), key(99), deleted) is None
     assert list(tmp_path.iterdir()) == []
+
+
+class Needless:
+    """A source of which no file is needed any more."""
+
+    def fetch(self, name: str, folder: Path, stop: threading.Event) -> Path | None:
+        return None
+
+
+def test_a_remote_file_of_which_no_page_is_needed_is_listed_no_more(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    remote = RemoteFiles(
+        tmp_path,
+        Needless(),
+        {bulk_file.name_of(key(1), key(5)): 10_000},
+        on_arrival=lambda path: None,
+        on_needless=lambda path: files.needless(path),
+        on_complete=lambda: None,
+    )
+    (tmp_path / "bulk").mkdir()
+    files = BulkFiles(tmp_path / "bulk", open_max=8, remote=remote)
+    deleted = NOTHING.added(key(1), key(2)).added(key(5), key(6))
+    assert files.meets(key(1), key(6))
+
+    assert list(files.keys(key(0), key(9), deleted)) == []
+
+    assert (files.paths, files.highest, files.meets(key(1), key(6))) == ([], None, False)
+    assert files.compact(key(1), key(6), deleted) is None
+    assert caplog.records == []

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -52,6 +55,7 @@ class Directory:
         (path / "bulk").mkdir()
         write_list(path, dict.fromkeys(NAMES, 7))
         self.arrived: list[str] = []
+        self.needless: list[str] = []
         self.is_complete = threading.Event()
 
     @contextmanager
@@ -62,6 +66,7 @@ class Directory:
             self.source,
             read_list(self.path),
             on_arrival=lambda path: self.arrived.append(path.name),
+            on_needless=lambda path: self.needless.append(path.name),
             on_complete=self.is_complete.set,
         )
         try:
@@ -174,6 +179,46 @@ def test_a_file_that_is_not_needed_any_more_does_not_count(directory: Directory)
         assert directory.is_complete.wait(10.0)
 
     assert directory.local() == ["a.pages", "c.pages"]
+    assert directory.needless == ["b.pages"]
+
+
+def test_a_file_that_cannot_be_fetched_counts_as_remote_all_the_time(directory: Directory) -> None:
+    directory.source.cause = "the bucket does not answer"
+    found: list[bool] = []
+
+    def look(frame: FrameType, event: str, argument: object) -> Any:
+        """Look as another reader between any two operations of the fetch."""
+        if frame.f_code.co_filename != remotes.__file__:
+            return None
+        frame.f_trace_opcodes = True
+        found.append(files.has("b.pages"))
+        return look
+
+    def fail() -> None:
+        sys.settrace(look)
+        with pytest.raises(StoreUnreadable):
+            files.fetch("b.pages")
+
+    with directory.remote() as files, ThreadPoolExecutor(1) as reader:
+        reader.submit(fail).result(10.0)
+
+    assert len(found) > 100
+    assert all(found)
+
+
+def test_a_file_that_is_removed_while_its_fetch_fails_is_missed_by_nobody(
+    directory: Directory, caplog: pytest.LogCaptureFixture
+) -> None:
+    directory.source.is_open.clear()
+    directory.source.cause = "the folder is gone"
+    with directory.remote() as files, ThreadPoolExecutor(1) as reader:
+        waiting = reader.submit(files.fetch, "b.pages")
+        directory.source.began.acquire()
+        files.forget(["b.pages"])
+        directory.source.is_open.set()
+        waiting.result(10.0)
+
+    assert caplog.records == []
 
 
 def test_a_file_that_is_removed_while_it_is_fetched_stays_removed(directory: Directory) -> None:
