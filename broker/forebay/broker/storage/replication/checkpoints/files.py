@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -46,8 +47,9 @@ class CheckpointFiles:
         try:
             mark, piece = self._piece(path, after=None)
             while piece is not None:
-                if has_bytes(kept, piece):
-                    return kept
+                with suppress(OSError):  # it is only a copy: its disk may have lost a part of it
+                    if has_bytes(kept, piece):
+                        return kept
                 kept.unlink(missing_ok=True)
                 problem = self._written(piece, folder, stop)
                 if not problem:

@@ -109,6 +109,20 @@ def test_a_file_that_a_newer_checkpoint_has_written_again_is_read_from_there(
     assert found.stat().st_blocks * 512 < 1_000_000
 
 
+def test_a_file_that_was_kept_and_cannot_be_read_is_read_from_the_checkpoint(
+    shard: Checkpointed, tmp_path: Path
+) -> None:
+    kept = tmp_path / "loading" / KEPT
+    kept.mkdir(parents=True)
+    path = bulk_of(shard)[0]
+    (kept / path.name).symlink_to(kept / path.name)
+
+    found = CheckpointFiles(shard.engine).fetch(path.name, tmp_path / "loading", NEVER)
+
+    assert found is not None
+    assert found.read_bytes() == path.read_bytes()
+
+
 @pytest.mark.parametrize("damage", ["is missing", "has other bytes"])
 def test_a_missing_or_damaged_file_of_the_newest_checkpoint_is_unreadable_and_named(
     shard: Checkpointed, tmp_path: Path, damage: str
