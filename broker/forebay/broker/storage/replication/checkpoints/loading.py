@@ -84,12 +84,12 @@ def load(engine: Engine, mark: Mark, directory: Path, stop: threading.Event, *, 
             kept = directory / LOADING / KEPT
             make_directory(kept)
             write_list(directory, sizes)
+        held.mark_incomplete(is_incomplete=kept != bulk)
         for path in bulk.iterdir():
             if path.name not in sizes:
                 path.unlink()
             elif kept != bulk:
                 path.rename(kept / path.name)
-        held.mark_incomplete(is_incomplete=kept != bulk)
 
         def is_wanted(piece: Piece, into: Path) -> bool:
             if stop.is_set():
@@ -141,12 +141,16 @@ def load_newest(
 
 def _clear(directory: Path) -> None:
     """Remove the database, and what belongs to it, durably before anything else changes."""
-    replaced = directory / REPLACED
-    for left in (replaced, directory / LOADING):
-        shutil.rmtree(left, ignore_errors=True)
+    replaced, loading = directory / REPLACED, directory / LOADING
+    shutil.rmtree(replaced, ignore_errors=True)
     (directory / "db").rename(replaced)
     sync_path(directory)
     shutil.rmtree(replaced)
+    if (loading / KEPT).is_dir():  # only now: beside a database, a file in the folder counts as complete
+        for path in (loading / KEPT).iterdir():
+            if not (directory / "bulk" / path.name).exists():
+                path.rename(directory / "bulk" / path.name)
+    shutil.rmtree(loading, ignore_errors=True)
     for name in COUNTS:
         (directory / name).unlink(missing_ok=True)
     (directory / REMOTE).unlink(missing_ok=True)

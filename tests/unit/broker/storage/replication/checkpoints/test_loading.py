@@ -192,6 +192,44 @@ def test_a_load_that_was_interrupted_is_begun_again(shard: Checkpointed, tmp_pat
         assert content_of(store) == content_of(shard.store)
 
 
+def test_a_load_that_is_interrupted_keeps_the_files_that_were_not_compared_yet(
+    shard: Checkpointed, tmp_path: Path, on_demand: None
+) -> None:
+    directory = tmp_path / "b"
+    load(shard.engine, shard.newest(), directory, NEVER)
+    inodes = {path.name: path.stat().st_ino for path in (directory / "bulk").iterdir()}
+    assert inodes
+    for looks in (1, 0, 1):
+        with pytest.raises(BackupStopped):
+            load(shard.engine, shard.newest(), directory, Stop(looks), pages=Pages.LATER)
+        assert (directory / "FORMAT").read_text().endswith(" incomplete\n")
+
+    with closing(load_later(shard, directory)) as store:
+        assert content_of(store) == content_of(shard.store)
+    assert {path.name: path.stat().st_ino for path in (directory / "bulk").iterdir()} == inodes
+
+
+def test_what_a_kill_leaves_of_remote_files_in_a_complete_directory_is_removed_by_the_next_start(
+    shard: Checkpointed, tmp_path: Path, on_demand: None
+) -> None:
+    directory = tmp_path / "b"
+    store = load_later(shard, directory)
+    listed = (directory / LIST).read_bytes()
+    content_of(store)
+    store.close()
+    (directory / LIST).write_bytes(listed)
+    (directory / LOADING / KEPT).mkdir(parents=True)
+    (directory / LOADING / KEPT / "a.pages").write_bytes(b"page")
+
+    with closing(RocksStore(directory)) as store:
+        assert not (directory / LIST).exists()
+        assert not (directory / LOADING).exists()
+        store.write([DeleteRange(Family.BULK, *ALL_BULK)])
+        store.compact(Family.BULK, *ALL_BULK)
+
+    assert not [damage for damage in verify(directory).damage if "must be read from the journal" in damage]
+
+
 class Stop(threading.Event):
     """Set after some looks."""
 
