@@ -60,6 +60,8 @@ class CheckpointFiles:
                     raise CheckpointDamaged(mark.number, [f"{path} {problem}"])
         except (BackupError, EngineError) as error:
             raise StoreUnreadable(str(error), family=Family.BULK) from error
+        except RuntimeError as error:  # no thread can be started now
+            raise StoreUnreadable(f"{path}: {error}", family=Family.BULK) from error
         if mark.position > self.applied():
             raise StoreUnreadable(
                 "a checkpoint beyond what was read of the journal has replaced it", family=Family.BULK

@@ -126,7 +126,7 @@ class RocksStore:
                         remote,
                         read_list(directory),
                         on_arrival=lambda path: self._bulk.arrived(path, self._deletions.ranges),
-                        on_needless=lambda path: self._bulk.needless(path),
+                        on_needless=self._unlist,
                         on_complete=self._complete,
                     )
                 self._bulk: Final = BulkFiles(
@@ -154,6 +154,9 @@ class RocksStore:
             with classified("read"), naming(path), path.open("rb", buffering=0) as log:
                 while log.read(1 << 20):
                     pass
+
+    def _unlist(self, path: Path) -> None:
+        self._bulk.needless(path)
 
     def _complete(self) -> None:
         """Note that no file is remote any more; the next start does it where that fails."""

@@ -159,3 +159,19 @@ def test_a_stop_ends_a_fetch(shard: Checkpointed, tmp_path: Path) -> None:
 
     with pytest.raises(StoreUnreadable, match="the broker is stopping"):
         CheckpointFiles(shard.engine).fetch(bulk_of(shard)[0].name, tmp_path / "loading", stop)
+
+
+def test_a_shortage_of_threads_is_the_cause(
+    shard: Checkpointed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = bulk_of(shard)[0].name
+    files = CheckpointFiles(shard.engine)
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(StoreUnreadable, match="can't start new thread"):
+            files.fetch(name, tmp_path / "loading", NEVER)
+    assert files.fetch(name, tmp_path / "loading", NEVER) is not None

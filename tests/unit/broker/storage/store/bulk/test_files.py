@@ -312,12 +312,16 @@ class Needless:
 def test_a_remote_file_of_which_no_page_is_needed_is_listed_no_more(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+
+    def unlist(path: Path) -> None:
+        files.needless(path)
+
     remote = RemoteFiles(
         tmp_path,
         Needless(),
         {bulk_file.name_of(key(1), key(5)): 10_000},
         on_arrival=lambda path: None,
-        on_needless=lambda path: files.needless(path),
+        on_needless=unlist,
         on_complete=lambda: None,
     )
     (tmp_path / "bulk").mkdir()
