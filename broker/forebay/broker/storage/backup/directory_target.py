@@ -29,14 +29,15 @@ class DirectoryTarget:
 
     reads_at_once: Final = 4
 
-    def __init__(self, directory: Path, check: Callable[[], None] = _ignore) -> None:
+    def __init__(self, directory: Path, check: Callable[[], None] = _ignore, *, role: str = "backup target") -> None:
         """Nothing is read or written yet.
 
         ``check`` is called before each change and raises ``OSError`` where the directory may not be changed, as one
-        that is on no mount any more.
+        that is on no mount any more. ``role`` is what errors call the directory.
         """
         self.directory: Final = directory
         self._check = check
+        self._role: Final = role
         self._changed: set[Path] = set()
         self._buffer = new_buffer()
 
@@ -124,7 +125,7 @@ class DirectoryTarget:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise TargetFailed(f"backup target {self.directory}: {error}") from error
+            raise TargetFailed(f"{self._role} {self.directory}: {error}") from error
 
 
 def _unless_missing(error: OSError) -> None:

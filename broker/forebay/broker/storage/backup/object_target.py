@@ -28,11 +28,11 @@ class ObjectTarget:
 
     reads_at_once: Final = 8
 
-    def __init__(self, objects: ObjectStore, place: str, *, folder: str = "") -> None:
-        """``place`` names the bucket and the prefix in errors; names are those below ``folder``."""
+    def __init__(self, objects: ObjectStore, place: str, *, folder: str = "", role: str = "backup target") -> None:
+        """``place`` names the bucket and the prefix in errors, which call it ``role``; names are below ``folder``."""
         self._objects = objects
         self._folder: Final = f"{folder}/" if folder else ""
-        self._place: Final = place
+        self._place: Final = f"{role} {place}"
 
     def names(self, prefix: str = "") -> Iterator[str]:
         """See ``Target.names``."""
@@ -75,10 +75,10 @@ class ObjectTarget:
             yield
         except FileNotFoundError as error:
             if "NoSuchBucket" in str(error) or "ContainerNotFound" in str(error):
-                raise TargetFailed(f"backup target {self._place}: the bucket does not exist") from error
+                raise TargetFailed(f"{self._place}: the bucket does not exist") from error
             raise
         except (BaseError, OSError) as error:
-            raise TargetFailed(f"backup target {self._place}: {reason(error)}") from error
+            raise TargetFailed(f"{self._place}: {reason(error)}") from error
 
 
 def open_object_target(text: str) -> ObjectTarget:

@@ -85,7 +85,7 @@ class Files:
         place = threading.get_ident(), folder
         found = self._directories.get(place)
         if found is None:
-            found = self._directories[place] = DirectoryTarget(folder)
+            found = self._directories[place] = DirectoryTarget(folder, role="directory")
         if problem := _fetched(self._target, piece, found, self._on_part):
             self._on_damage(piece, problem)
 

@@ -142,7 +142,7 @@ class BucketEngine:
 
     def files(self) -> Target:
         """See ``Engine.files``."""
-        return ObjectTarget(self._objects, self.address, folder=FILES)
+        return ObjectTarget(self._objects, self.address, folder=FILES, role="journal")
 
     def free_bytes(self) -> int | None:
         """Return None: a service has no such number; see ``Engine.free_bytes``."""

@@ -206,7 +206,7 @@ class DirectoryEngine:
     def files(self) -> Target:
         """See ``Engine.files``. Raises ``EngineAway``."""
         with self._answering():
-            return DirectoryTarget(self._directory / FILES, self._check)
+            return DirectoryTarget(self._directory / FILES, self._check, role="journal")
 
     def free_bytes(self) -> int | None:
         """See ``Engine.free_bytes``."""

@@ -175,3 +175,18 @@ def test_a_shortage_of_threads_is_the_cause(
         with pytest.raises(StoreUnreadable, match="can't start new thread"):
             files.fetch(name, tmp_path / "loading", NEVER)
     assert files.fetch(name, tmp_path / "loading", NEVER) is not None
+
+
+def test_an_error_tells_the_own_disk_from_the_journal(shard: Checkpointed, tmp_path: Path) -> None:
+    path = bulk_of(shard)[0]
+    files = CheckpointFiles(shard.engine)
+    (tmp_path / "loading").mkdir()
+    (tmp_path / "loading" / "bulk").write_bytes(b"in the way")
+    with pytest.raises(StoreUnreadable, match=f"read: directory {tmp_path}/loading: "):
+        files.fetch(path.name, tmp_path / "loading", NEVER)
+
+    stored_at = tmp_path / "journal" / "files" / stored(shard, path)
+    stored_at.unlink()
+    stored_at.symlink_to(stored_at)
+    with pytest.raises(StoreUnreadable, match=f"read: journal {tmp_path}/journal/files: "):
+        files.fetch(path.name, tmp_path / "other", NEVER)
