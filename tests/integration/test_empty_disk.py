@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 
 import pytest
 
+from forebay.broker.runtime.read.pages import READ_THREADS, REMOTE_THREADS
 from forebay.client import Client, ForebayError, ReplayedRecord
 from tests.support.calls.eventually import until
 from tests.support.processes.broker import Launcher, free_port
@@ -86,6 +91,64 @@ def test_records_are_taken_and_later_ones_are_delivered_while_the_pages_of_the_c
         assert other.terminate() == 0
     with shard.start("b") as again, Client(again.ready()) as client:
         assert values_of(client) == [*KEPT, *LATER, b"new"]
+
+
+def extend(found: list[int], client: Client) -> None:
+    """Add the size of each record to a list, until a page has to be waited for."""
+    for record in client.replay("orders"):
+        assert isinstance(record, ReplayedRecord)
+        found.append(len(record.value))
+
+
+@contextmanager
+def trickling(paths: list[Path]) -> Iterator[None]:
+    """Each of these files is read at 10 kB a second."""
+    is_over = threading.Event()
+
+    def write(path: Path) -> None:
+        while not is_over.is_set():
+            with suppress(BrokenPipeError), path.open("wb", buffering=0) as pipe:
+                while not is_over.wait(0.1):
+                    pipe.write(bytes(1000))
+
+    for path in paths:
+        os.mkfifo(path)
+    with ThreadPoolExecutor(len(paths)) as writers:
+        writing = [writers.submit(write, path) for path in paths]
+        try:
+            yield
+        finally:
+            is_over.set()
+            for path in paths:
+                os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))  # a writer that still waits for a reader
+            for each in writing:
+                each.result(10.0)
+
+
+def test_readers_that_wait_for_pages_of_the_checkpoint_delay_neither_other_reads_nor_the_end(shard: Shard) -> None:
+    fill(shard)
+    waiting = 2 * (READ_THREADS + REMOTE_THREADS)
+    with ExitStack() as broker, withheld(shard):
+        pages = [path.with_suffix("") for path in (shard.journal / "files").rglob("*.pages.hidden")]
+        with trickling(pages):
+            other = broker.enter_context(shard.start("b"))
+            client = broker.enter_context(Client(other.ready()))
+            calls = broker.enter_context(ThreadPoolExecutor(waiting))
+            clients = [broker.enter_context(Client(other.endpoint)) for _ in range(waiting)]
+            found: list[list[int]] = [[] for _ in clients]
+            reads = [calls.submit(extend, *each) for each in zip(found, clients, strict=True)]
+            until(lambda: all(found))
+
+            for _ in range(20):
+                later = islice(client.replay("orders", start=len(KEPT)), 2)
+                assert [record.value for record in later if isinstance(record, ReplayedRecord)] == LATER
+            assert not any(read.done() for read in reads)
+
+            began = time.monotonic()
+            assert other.terminate() == 0
+            assert time.monotonic() - began < 10.0
+        for path in pages:
+            path.unlink()
 
 
 def remote_bytes(address: str) -> float:

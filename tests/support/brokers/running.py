@@ -185,6 +185,12 @@ class Mortal:
     def prefetch(self, keys: Sequence[bytes]) -> None:
         self.store.prefetch(keys)
 
+    def is_remote(self, keys: Sequence[bytes]) -> bool:
+        return self.store.is_remote(keys)
+
+    def end_transfers(self) -> None:
+        self.store.end_transfers()
+
     def scan(
         self, family: Family, first: bytes, end: bytes, limit: int, *, reverse: bool = False
     ) -> list[tuple[bytes, bytes]]:

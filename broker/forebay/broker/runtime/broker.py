@@ -223,6 +223,7 @@ class Broker:
         """
         stopping, each = StopSteps(), self.registry.each
         await stopping.step("drain", self.drain)
+        self.journal.end_transfers()  # what is left of a stop waits for no page of a checkpoint
         await stopping.step("backups", self.backups.close)
         if self.checkpoints is not None:
             await stopping.step("checkpoints", self.checkpoints.close)

@@ -184,6 +184,14 @@ class Journal:
         with _refusing():
             self.store.prefetch([BULK_PAGE.key(number, sink, partition) for number in numbers])
 
+    def is_remote(self, sink: int, partition: int, entries: Sequence[Entry]) -> bool:
+        """Return whether the read of these pages waits for a transfer."""
+        return self.store.is_remote([BULK_PAGE.key(entry.number, sink, partition) for entry in entries if entry.bulk])
+
+    def end_transfers(self) -> None:
+        """Let reads fail that wait for a transfer, now and later."""
+        self.store.end_transfers()
+
     def get(self, family: Family, wanted: list[bytes]) -> list[bytes | None]:
         """Return values in order; None for a missing or damaged one, which is logged.
 

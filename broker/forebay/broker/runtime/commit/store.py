@@ -82,6 +82,14 @@ class Journal(Protocol):
         """Start read-ahead of bulk pages that will be read soon, without waiting. A read thread."""
         ...
 
+    def is_remote(self, sink: int, partition: int, entries: Sequence[Entry]) -> bool:
+        """Return whether the read of these pages waits for a transfer. The event loop."""
+        ...
+
+    def end_transfers(self) -> None:
+        """Let reads fail that wait for a transfer, now and later. The event loop."""
+        ...
+
     def entries(self, sink: int, partition: int, first: int, end: int, limit: int) -> list[Entry]:
         """Return up to ``limit`` entries with bases in ``[first, end)``, by offset. A read thread."""
         ...

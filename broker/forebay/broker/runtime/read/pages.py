@@ -30,6 +30,8 @@ from forebay.errors.reasons import Reason
 
 _log: Final = logging.getLogger(__name__)
 READ_THREADS: Final = 4
+REMOTE_THREADS: Final = 4
+"""Threads of their own for reads that wait for a transfer: no other read waits for it."""
 RETRY_DELAYS_S: Final = (0.02, 0.1, 0.3)
 """Pauses before retries of a failed read, unless the partition is known to fail."""
 PROBED_MAX: Final = 16
@@ -70,6 +72,7 @@ class Pages:
         self.held: dict[int, Body] = {}
         """Bodies that are only in memory, by page number."""
         self._threads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="forebay-read")
+        self._remote_threads = ThreadPoolExecutor(REMOTE_THREADS, thread_name_prefix="forebay-remote")
         self._decoders = ThreadPoolExecutor(DECODE_THREADS, thread_name_prefix="forebay-decode")
         self._shown = ThreadPoolExecutor(DECODE_THREADS, thread_name_prefix="forebay-show")
         self._looks = 0
@@ -78,16 +81,18 @@ class Pages:
         """Run a blocking read in a read thread; raises ``ReadFailed`` if its retries fail too."""
         return await self._patiently(RETRY_DELAYS_S, lambda: function(*args, **kwargs))
 
-    async def _patiently(self, delays_s: Sequence[float], read: Callable[[], _T]) -> _T:
-        loop = asyncio.get_running_loop()
+    async def _patiently(
+        self, delays_s: Sequence[float], read: Callable[[], _T], threads: ThreadPoolExecutor | None = None
+    ) -> _T:
+        loop, threads = asyncio.get_running_loop(), threads or self._threads
         for delay_s in delays_s:
             try:
-                return await loop.run_in_executor(self._threads, read)
+                return await loop.run_in_executor(threads, read)
             except ReadFailed:
                 self.holds.failures += 1
             await asyncio.sleep(delay_s)
         try:
-            return await loop.run_in_executor(self._threads, read)
+            return await loop.run_in_executor(threads, read)
         except ReadFailed:
             self.holds.failures += 1
             raise
@@ -201,8 +206,9 @@ class Pages:
     async def _bodies(self, sink: int, partition: int, entries: Sequence[Entry]) -> list[Body | None]:
         read_pages = self.journal.read_pages
         delays_s = self._delays_s(sink, partition)
+        threads = self._remote_threads if self.journal.is_remote(sink, partition, entries) else self._threads
         try:
-            found = await self._patiently(delays_s, lambda: read_pages(sink, partition, entries))
+            found = await self._patiently(delays_s, lambda: read_pages(sink, partition, entries), threads)
         except ReadFailed as failure:
             if len(entries) == 1:  # else it is not known yet which of them it was
                 self.holds.failed(sink, partition, entries[0], failure, self._clock.wall_us())
@@ -237,6 +243,7 @@ class Pages:
     def close(self) -> None:
         """End the read threads."""
         self._threads.shutdown()
+        self._remote_threads.shutdown()
         self._decoders.shutdown()
         self._shown.shutdown()
 

@@ -112,6 +112,14 @@ class ReplicatedStore:
         """See ``Store.prefetch``."""
         self._local.prefetch(keys)
 
+    def is_remote(self, keys: Sequence[bytes]) -> bool:
+        """See ``Store.is_remote``."""
+        return self._local.is_remote(keys)
+
+    def end_transfers(self) -> None:
+        """See ``Store.end_transfers``."""
+        self._local.end_transfers()
+
     def scan(
         self, family: Family, first: bytes, end: bytes, limit: int, *, reverse: bool = False
     ) -> list[tuple[bytes, bytes]]:

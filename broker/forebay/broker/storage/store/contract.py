@@ -234,6 +234,17 @@ class Store(Protocol):
         """
         ...
 
+    def is_remote(self, keys: Sequence[bytes]) -> bool:
+        """Return whether one of these values of ``BULK`` is not here yet, so that its read waits for a transfer.
+
+        Any thread; cheap.
+        """
+        ...
+
+    def end_transfers(self) -> None:
+        """Let transfers end soon: reads that wait for one raise ``StoreUnreadable``. Any thread."""
+        ...
+
     def scan(
         self, family: Family, first: bytes, end: bytes, limit: int, *, reverse: bool = False
     ) -> list[tuple[bytes, bytes]]:

@@ -244,6 +244,13 @@ class MemoryStore:
         with self._lock:
             self._refuse_closed()
 
+    def is_remote(self, keys: Sequence[bytes]) -> bool:
+        """Return False: all values are here; see ``Store.is_remote``."""
+        return False
+
+    def end_transfers(self) -> None:
+        """Do nothing: there are none; see ``Store.end_transfers``."""
+
     def scan(
         self, family: Family, first: bytes, end: bytes, limit: int, *, reverse: bool = False
     ) -> list[tuple[bytes, bytes]]:

@@ -166,6 +166,11 @@ class BulkFiles:
                 if opened is not None:
                     opened.prefetch(key)
 
+    def is_remote(self, keys: Sequence[bytes]) -> bool:
+        """Return whether the file of one of these keys is not in the folder yet. Cheap."""
+        found = (self._listing.at(key) for key in keys) if self._remote is not None else ()
+        return any(named is not None and self._is_remote(named) for named in found)
+
     def keys(self, first: bytes, end: bytes, deleted: KeyRanges, *, reverse: bool = False) -> Iterator[bytes]:
         """Yield the keys in ``[first, end)`` that are not deleted, in rising or falling order."""
         files = self._listing.meeting(first, end)

@@ -137,7 +137,7 @@ class RemoteFiles:
             if name not in self._left:
                 return
             if self._stop.is_set():
-                raise StoreUnreadable("the store is closed", family=Family.BULK)
+                raise StoreUnreadable("the broker is stopping", family=Family.BULK)
             if was_running:  # its failure is that of all who have waited for it
                 raise StoreUnreadable(self._causes.get(name, "the file could not be read"), family=Family.BULK)
             self._running.add(name)
@@ -154,6 +154,10 @@ class RemoteFiles:
             self._listed = left
             for name in gone & self._left.keys():
                 self._pop(name)
+
+    def stop(self) -> None:
+        """Let what is being fetched end soon, and what waits for it fail. Cheap."""
+        self._stop.set()
 
     def close(self) -> None:
         """End what is being fetched."""

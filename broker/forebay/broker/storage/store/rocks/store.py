@@ -377,6 +377,15 @@ class RocksStore:
         with self._calling("read", Family.BULK):
             self._bulk.prefetch(keys, self._deletions.ranges)
 
+    def is_remote(self, keys: Sequence[bytes]) -> bool:
+        """Return whether a checkpoint has one of these values, and this directory not yet; see ``Store.is_remote``."""
+        return self._bulk.is_remote(keys)
+
+    def end_transfers(self) -> None:
+        """Let readers that wait for remote files fail; see ``Store.end_transfers``."""
+        if self._remote is not None:
+            self._remote.stop()
+
     def scan(
         self, family: Family, first: bytes, end: bytes, limit: int, *, reverse: bool = False
     ) -> list[tuple[bytes, bytes]]:

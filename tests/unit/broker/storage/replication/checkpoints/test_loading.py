@@ -180,6 +180,22 @@ def test_a_page_of_a_journal_that_cannot_be_reached_is_unreadable_for_now(
         assert store.get_many(Family.BULK, [key]) == shard.store.get_many(Family.BULK, [key])
 
 
+def test_a_store_tells_which_pages_are_remote_and_ends_the_reads_that_wait_for_them(
+    shard: Checkpointed, tmp_path: Path, on_demand: None
+) -> None:
+    with closing(load_later(shard, tmp_path / "b")) as store:
+        keys = [key for key, _ in content_of(shard.store)[Family.BULK]]
+        assert (store.is_remote(keys), store.is_remote([]), store.is_remote([b"none"])) == (True, False, False)
+        store.get_many(Family.BULK, keys[:1])
+        assert (store.is_remote(keys[:1]), store.is_remote(keys)) == (False, True)
+
+        store.end_transfers()
+
+        with pytest.raises(StoreUnreadable, match="the broker is stopping"):
+            store.get_many(Family.BULK, keys[-1:])
+        assert store.get_many(Family.BULK, keys[:1]) == shard.store.get_many(Family.BULK, keys[:1])
+
+
 def test_a_load_that_was_interrupted_is_begun_again(shard: Checkpointed, tmp_path: Path, on_demand: None) -> None:
     directory = tmp_path / "b"
     for looks in (0, 1, 3):

@@ -276,7 +276,7 @@ def test_the_end_of_the_process_waits_for_no_file(directory: Directory) -> None:
 
         with pytest.raises(StoreUnreadable):
             waiting.result(10.0)
-        with pytest.raises(StoreUnreadable, match="the store is closed"):
+        with pytest.raises(StoreUnreadable, match="the broker is stopping"):
             files.fetch("c.pages")
     assert directory.local() == []
 
