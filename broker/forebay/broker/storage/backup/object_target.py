@@ -29,7 +29,7 @@ class ObjectTarget:
     reads_at_once: Final = 8
 
     def __init__(self, objects: ObjectStore, place: str, *, folder: str = "", role: str = "backup target") -> None:
-        """``place`` names the bucket and the prefix in errors, which call it ``role``; names are below ``folder``."""
+        """``place`` names the bucket and the prefix in errors, after ``role``; names are below ``folder``."""
         self._objects = objects
         self._folder: Final = f"{folder}/" if folder else ""
         self._place: Final = f"{role} {place}"

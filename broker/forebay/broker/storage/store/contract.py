@@ -235,9 +235,9 @@ class Store(Protocol):
         ...
 
     def is_remote(self, keys: Sequence[bytes]) -> bool:
-        """Return whether one of these values of ``BULK`` is not here yet, so that its read waits for a transfer.
+        """Return whether one of these values of ``BULK`` is not here yet.
 
-        Any thread; cheap.
+        Its read waits for a transfer. Any thread; cheap.
         """
         ...
 

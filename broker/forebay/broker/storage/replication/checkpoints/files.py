@@ -15,7 +15,7 @@ from typing import Final
 
 from forebay.broker.storage.backup.errors import BackupError, BackupStopped
 from forebay.broker.storage.backup.manifest import Piece
-from forebay.broker.storage.backup.restores.files import Files
+from forebay.broker.storage.backup.restores.files import MISSING, Files
 from forebay.broker.storage.errors import StoreUnreadable
 from forebay.broker.storage.replication.checkpoints.errors import CheckpointDamaged
 from forebay.broker.storage.replication.checkpoints.job import load_manifest
@@ -54,10 +54,11 @@ class CheckpointFiles:
                 problem = self._written(piece, folder, stop)
                 if not problem:
                     return folder / path
-                before = mark
+                before, stored = mark, piece.name
                 mark, piece = self._piece(path, after=before)
                 if mark == before:
-                    raise CheckpointDamaged(mark.number, [f"{path} {problem}"])
+                    remedy = "" if problem == MISSING else f"; delete {stored} in the journal"
+                    raise CheckpointDamaged(mark.number, [f"{path} {problem}{remedy}"])
         except (BackupError, EngineError) as error:
             raise StoreUnreadable(str(error), family=Family.BULK) from error
         except RuntimeError as error:  # no thread can be started now

@@ -131,6 +131,7 @@ class CheckpointJob:
                 start_count=0,
                 parent=parent,
                 number=number,
+                present=frozenset(self._files.names()) if parent is not None else None,
                 fixed=suffixes,
                 live_least=LIVE_LEAST,
             )

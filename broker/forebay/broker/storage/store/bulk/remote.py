@@ -72,7 +72,7 @@ class RemoteFiles:
         self._changed: Final = threading.Condition()
         """Guards everything below."""
         self._left: Final = {name: size for name, size in sorted(listed.items()) if not (self._bulk / name).exists()}
-        """Bytes of the files that are remote, by name; a name never leaves it before its file is there, or gone."""
+        """Bytes of the remote files by name, which stays until the file is there, or gone."""
         self._order: Final = dict.fromkeys(self._left)
         """Remote files in the order in which they are fetched: the oldest first, those that have failed last."""
         self._wanted: Final[dict[str, None]] = {}

@@ -170,7 +170,7 @@ class RocksStore:
         _log.info("all pages of the checkpoint are here directory=%s", self._directory.path)
 
     def _remove_list(self) -> None:
-        """Remove the list of remote files of a complete directory, and before it what was left of their transfer.
+        """Remove the list of remote files of a complete directory, and what their transfer has left.
 
         Raises ``OSError``.
         """
@@ -378,7 +378,7 @@ class RocksStore:
             self._bulk.prefetch(keys, self._deletions.ranges)
 
     def is_remote(self, keys: Sequence[bytes]) -> bool:
-        """Return whether a checkpoint has one of these values, and this directory not yet; see ``Store.is_remote``."""
+        """Return whether one of these values is in a remote file; see ``Store.is_remote``."""
         return self._bulk.is_remote(keys)
 
     def end_transfers(self) -> None:

@@ -13,7 +13,7 @@ from forebay.broker.storage.replication.checkpoints.files import CheckpointFiles
 from forebay.broker.storage.replication.checkpoints.job import load_manifest
 from forebay.broker.storage.replication.engines.directory import DirectoryEngine
 from forebay.broker.storage.store.bulk.remote import KEPT
-from forebay.broker.storage.store.contract import DeleteRange, Family
+from forebay.broker.storage.store.contract import DeleteRange, Family, Put
 from tests.support.storage.checkpointed import Checkpointed, page_of
 
 NEVER = threading.Event()
@@ -135,8 +135,9 @@ def test_a_missing_or_damaged_file_of_the_newest_checkpoint_is_unreadable_and_na
         target.put(name, [bytes(len(whole))])
     files = CheckpointFiles(shard.engine)
 
-    with pytest.raises(StoreUnreadable, match=rf"checkpoint 0 is damaged: bulk/{path.name} {damage}.*makes another"):
+    with pytest.raises(StoreUnreadable, match=rf"checkpoint 0 is damaged: bulk/{path.name} {damage}.*another") as found:
         files.fetch(path.name, tmp_path / "loading", NEVER)
+    assert (f"delete {name} in the journal" in str(found.value)) == (damage != "is missing")
 
     target.delete([name])
     target.put(name, [whole])
@@ -190,3 +191,18 @@ def test_an_error_tells_the_own_disk_from_the_journal(shard: Checkpointed, tmp_p
     stored_at.symlink_to(stored_at)
     with pytest.raises(StoreUnreadable, match=f"read: journal {tmp_path}/journal/files: "):
         files.fetch(path.name, tmp_path / "other", NEVER)
+
+
+def test_a_file_that_the_checkpoint_before_has_lost_is_written_again(shard: Checkpointed, tmp_path: Path) -> None:
+    path = bulk_of(shard)[0]
+    shard.engine.files().delete([stored(shard, path)])
+    files = CheckpointFiles(shard.engine)
+    with pytest.raises(StoreUnreadable, match="is missing"):
+        files.fetch(path.name, tmp_path / "loading", NEVER)
+    shard.store.commit([], [Put(Family.META, b"later", b"1")])
+
+    shard.check_point()
+
+    found = files.fetch(path.name, tmp_path / "loading", NEVER)
+    assert found is not None
+    assert found.read_bytes() == path.read_bytes()

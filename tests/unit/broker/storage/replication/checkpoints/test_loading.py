@@ -225,7 +225,7 @@ def test_a_load_that_is_interrupted_keeps_the_files_that_were_not_compared_yet(
     assert {path.name: path.stat().st_ino for path in (directory / "bulk").iterdir()} == inodes
 
 
-def test_what_a_kill_leaves_of_remote_files_in_a_complete_directory_is_removed_by_the_next_start(
+def test_a_list_of_remote_files_that_a_kill_leaves_in_a_complete_directory_is_removed_by_the_next_start(
     shard: Checkpointed, tmp_path: Path, on_demand: None
 ) -> None:
     directory = tmp_path / "b"

@@ -206,7 +206,7 @@ def test_a_file_that_cannot_be_fetched_counts_as_remote_all_the_time(directory: 
     assert all(found)
 
 
-def test_a_file_that_is_removed_while_its_fetch_fails_is_missed_by_nobody(
+def test_a_file_that_is_removed_while_its_fetch_fails_is_no_failure(
     directory: Directory, caplog: pytest.LogCaptureFixture
 ) -> None:
     directory.source.is_open.clear()
