@@ -92,6 +92,17 @@ RULES: Final[dict[str, Rule]] = {
     "forebay.broker.storage.records.header": Rule(
         frozenset({"forebay.broker.core", "forebay.broker.storage", "forebay.page.crc32", "forebay.state.numbers"})
     ),
+    **{
+        f"forebay.broker.storage.{module}": Rule(
+            frozenset({"forebay.broker.core", "forebay.broker.storage", "forebay.page.crc32", "forebay.state.numbers"})
+        )
+        for module in (
+            "backup.restores.files",
+            "backup.transfer",
+            "replication.checkpoints.job",
+            "replication.checkpoints.loading",
+        )
+    },
     "forebay.broker.storage.replication.batch": Rule(
         frozenset({"forebay.broker.core", "forebay.broker.storage", "forebay.page.crc32", "forebay.state.numbers"})
     ),

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import threading
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from forebay.broker.storage.backup.target import Target
 from forebay.broker.storage.failures import classified
 from forebay.broker.storage.file_errors import naming
 from forebay.broker.storage.formats import FORMAT
+from forebay.page.crc32 import crc32
 
 READ_BYTES: Final = 1 << 20
 PAUSE_PER_WORK: Final = 4.0
@@ -242,7 +242,7 @@ class Transfer:
                         count = os.preadv(handle, [buffer[: min(READ_BYTES, end - at)]], at)
                     if not count:
                         raise BackupError(f"{source.file} ended at byte {at} of {source.size} while it was read")
-                    summed[0] = zlib.crc32(buffer[:count], summed[0])
+                    summed[0] = crc32(buffer[:count], summed[0])
                     yield buffer[:count]
                     at += count
                     self._progress.bytes_done += count

@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import os
 import threading
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -20,6 +19,7 @@ from forebay.broker.storage.backup.manifest import Piece
 from forebay.broker.storage.backup.target import Target
 from forebay.broker.storage.directory import make_directory
 from forebay.broker.storage.permissions import FILE_MODE
+from forebay.page.crc32 import crc32
 from forebay.state.numbers import plural
 
 MISSING: Final = "is missing"
@@ -119,7 +119,7 @@ class _Reading:
         try:
             for chunk in self._target.get(self._piece.name):
                 self._size += len(chunk)
-                self._crc32 = zlib.crc32(chunk, self._crc32)
+                self._crc32 = crc32(chunk, self._crc32)
                 yield chunk
                 self._on_part(len(chunk))
         except TargetFailed as failed:

@@ -2,7 +2,8 @@
 
 A checkpoint is replaced while files of it are fetched: the next one names most of them too, or has written a file again
 without its deleted pages. A file that it does not name has no page that is needed by a broker that has applied as much
-as the checkpoint has, and with it the deletion of these pages. An owner always has.
+as the checkpoint has, and with it the deletion of these pages. So is a file without its deleted pages. An owner always
+has.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from forebay.broker.storage.replication.checkpoints.job import load_manifest
 from forebay.broker.storage.replication.checkpoints.loading import has_bytes
 from forebay.broker.storage.replication.checkpoints.mark import Mark, Marks
 from forebay.broker.storage.replication.engine import Engine, EngineError
-from forebay.broker.storage.store.bulk.remote import KEPT
+from forebay.broker.storage.store.bulk.remote import KEPT, RemoteNotYet
 from forebay.broker.storage.store.contract import Family
 
 
@@ -46,7 +47,13 @@ class CheckpointFiles:
         kept = folder / KEPT / name
         try:
             mark, piece = self._piece(path, after=None)
-            while piece is not None:
+            while True:
+                if (piece is None or piece.extents is not None) and mark.position > self.applied():
+                    raise RemoteNotYet(
+                        "a checkpoint beyond what was read of the journal has replaced it", family=Family.BULK
+                    )
+                if piece is None:
+                    return None
                 with suppress(OSError):  # it is only a copy: its disk may have lost a part of it
                     if has_bytes(kept, piece):
                         return kept
@@ -63,11 +70,6 @@ class CheckpointFiles:
             raise StoreUnreadable(str(error), family=Family.BULK) from error
         except RuntimeError as error:  # no thread can be started now
             raise StoreUnreadable(f"{path}: {error}", family=Family.BULK) from error
-        if mark.position > self.applied():
-            raise StoreUnreadable(
-                "a checkpoint beyond what was read of the journal has replaced it", family=Family.BULK
-            )
-        return None
 
     def _written(self, piece: Piece, folder: Path, stop: threading.Event) -> str:
         """Write a file; returns its damage, empty if there is none."""

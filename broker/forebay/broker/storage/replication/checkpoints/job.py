@@ -16,7 +16,6 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -42,6 +41,7 @@ from forebay.broker.storage.replication.checkpoints.trim import new_id, sweep, t
 from forebay.broker.storage.replication.engine import Engine, EngineError
 from forebay.broker.storage.replication.history import ReaderPosition
 from forebay.broker.storage.store.bulk.file import SUFFIX as PAGES
+from forebay.page.crc32 import crc32
 
 _log: Final = logging.getLogger(__name__)
 TABLES: Final = ".sst"
@@ -214,12 +214,12 @@ class CheckpointJob:
             raise CheckpointDamaged(manifest.number, wrong)
 
     def _difference(self, piece: Piece) -> str:
-        size = crc32 = 0
+        size = crc = 0
         for chunk in self._files.get(piece.name):
             if self._copy.stopped.is_set():
                 raise BackupStopped("the checkpoint was stopped and is incomplete")
-            size, crc32 = size + len(chunk), zlib.crc32(chunk, crc32)
-        return "" if (size, crc32) == (piece.stored_bytes, piece.crc32) else "has other bytes than its checksum says"
+            size, crc = size + len(chunk), crc32(chunk, crc)
+        return "" if (size, crc) == (piece.stored_bytes, piece.crc32) else "has other bytes than its checksum says"
 
     def _name(self, manifest: Manifest) -> Mark:
         """Create the mark, which completes the checkpoint. Raises ``CheckpointOvertaken``."""

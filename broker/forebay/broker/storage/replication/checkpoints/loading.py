@@ -17,7 +17,6 @@ import logging
 import os
 import shutil
 import threading
-import zlib
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
@@ -37,6 +36,7 @@ from forebay.broker.storage.store.bulk.file import SUFFIX as PAGES
 from forebay.broker.storage.store.bulk.remote import KEPT, LOADING
 from forebay.broker.storage.store.bulk.remote_list import NAME as REMOTE
 from forebay.broker.storage.store.bulk.remote_list import write_list
+from forebay.page.crc32 import crc32
 
 _log: Final = logging.getLogger(__name__)
 REPLACED: Final = "replaced"
@@ -167,14 +167,14 @@ def has_bytes(path: Path, piece: Piece) -> bool:
     try:
         if os.fstat(handle).st_size != piece.size:
             return False
-        crc32 = 0
+        crc = 0
         for first, length in ((0, piece.size),) if piece.extents is None else piece.extents:
             at, end = first, first + length
             while at < end:
                 chunk = os.pread(handle, min(CHUNK_BYTES, end - at), at)
                 if not chunk:
                     return False
-                crc32, at = zlib.crc32(chunk, crc32), at + len(chunk)
-        return crc32 == piece.crc32
+                crc, at = crc32(chunk, crc), at + len(chunk)
+        return crc == piece.crc32
     finally:
         os.close(handle)

@@ -30,6 +30,13 @@ RETRY_S: Final = 1.0
 RETRY_MAX_S: Final = 60.0
 
 
+class RemoteNotYet(StoreUnreadable):
+    """The directory has not enough of the journal yet to tell which pages of the file are needed.
+
+    It is no failure: retry later.
+    """
+
+
 class RemoteSource(Protocol):
     """Place that has the remote files. Any thread."""
 
@@ -196,7 +203,7 @@ class RemoteFiles:
             if not self.has(name):
                 return  # it was removed meanwhile, and perhaps the folder with it
             cause = error.reason if isinstance(error, StoreUnreadable) else f"it could not be written: {error}"
-            self._note(name, cause)
+            self._note(name, cause, is_failure=not isinstance(error, RemoteNotYet))
             raise StoreUnreadable(cause, family=Family.BULK) from error
         finally:
             with self._changed:
@@ -233,11 +240,12 @@ class RemoteFiles:
         if not self._left:
             self._on_complete()
 
-    def _note(self, name: str, cause: str) -> None:
+    def _note(self, name: str, cause: str, *, is_failure: bool) -> None:
         with self._changed:
             self._causes[name] = cause
             if name in self._order:
                 self._order[name] = self._order.pop(name)  # the others do not wait for it
-            is_new, self._logged = self._logged != cause and not self._stop.is_set(), cause
-        if is_new:
-            _log.error("pages of a checkpoint cannot be read, they are tried again file=%s cause=%s", name, cause)
+            if not is_failure or self._stop.is_set() or self._logged == cause:
+                return
+            self._logged = cause
+        _log.error("pages of a checkpoint cannot be read, they are tried again file=%s cause=%s", name, cause)

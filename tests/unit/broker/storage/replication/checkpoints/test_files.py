@@ -12,7 +12,7 @@ from forebay.broker.storage.records.store import HIGHEST
 from forebay.broker.storage.replication.checkpoints.files import CheckpointFiles
 from forebay.broker.storage.replication.checkpoints.job import load_manifest
 from forebay.broker.storage.replication.engines.directory import DirectoryEngine
-from forebay.broker.storage.store.bulk.remote import KEPT
+from forebay.broker.storage.store.bulk.remote import KEPT, RemoteNotYet
 from forebay.broker.storage.store.contract import DeleteRange, Family, Put
 from tests.support.storage.checkpointed import Checkpointed, page_of
 
@@ -80,7 +80,7 @@ def test_a_file_of_which_no_page_is_left_in_the_newest_checkpoint_is_not_needed(
     remove_all_of(shard, gone)
     shard.check_point()
 
-    with pytest.raises(StoreUnreadable, match="a checkpoint beyond what was read of the journal has replaced it"):
+    with pytest.raises(RemoteNotYet, match="a checkpoint beyond what was read of the journal has replaced it"):
         files.fetch(gone.name, tmp_path / "loading", NEVER)
     files.applied = lambda: shard.newest().position
     assert files.fetch(gone.name, tmp_path / "loading", NEVER) is None
@@ -102,6 +102,9 @@ def test_a_file_that_a_newer_checkpoint_has_written_again_is_read_from_there(
     shard.check_point()
     assert stored(shard, path) != before, "its old bytes are deleted"
 
+    with pytest.raises(RemoteNotYet, match="a checkpoint beyond what was read of the journal has replaced it"):
+        files.fetch(path.name, tmp_path / "loading", NEVER)
+    files.applied = lambda: shard.newest().position
     found = files.fetch(path.name, tmp_path / "loading", NEVER)
 
     assert found is not None

@@ -13,7 +13,7 @@ import pytest
 
 from forebay.broker.storage.errors import StoreUnreadable
 from forebay.broker.storage.store.bulk import remote as remotes
-from forebay.broker.storage.store.bulk.remote import KEPT, LOADING, RemoteFiles
+from forebay.broker.storage.store.bulk.remote import KEPT, LOADING, RemoteFiles, RemoteNotYet
 from forebay.broker.storage.store.bulk.remote_list import read_list, write_list
 from tests.support.calls.eventually import until
 
@@ -30,6 +30,7 @@ class Source:
         self.began = threading.Semaphore(0)
         self.fetched: list[str] = []
         self.cause = ""
+        self.failure: type[StoreUnreadable] = StoreUnreadable
 
     def fetch(self, name: str, folder: Path, stop: threading.Event) -> Path | None:
         self.fetched.append(name)
@@ -38,7 +39,7 @@ class Source:
             if stop.is_set():
                 raise StoreUnreadable("the broker is stopping")
         if self.cause:
-            raise StoreUnreadable(self.cause)
+            raise self.failure(self.cause)
         if name not in self.files:
             return None
         folder.mkdir(exist_ok=True)
@@ -170,6 +171,20 @@ def test_files_that_fail_are_tried_again_and_the_others_do_not_wait_for_them(
 
     assert directory.source.fetched[:3] == NAMES
     assert [record.levelname for record in caplog.records].count("ERROR") == 1
+
+
+def test_a_file_that_cannot_be_fetched_yet_is_no_failure(
+    directory: Directory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(remotes, "RETRY_S", 0.001)
+    directory.source.cause, directory.source.failure = "more of the journal is read first", RemoteNotYet
+    with directory.remote() as files:
+        files.start()
+        until(lambda: len(directory.source.fetched) >= 5)
+        directory.source.cause = ""
+        assert directory.is_complete.wait(10.0)
+
+    assert "ERROR" not in {record.levelname for record in caplog.records}
 
 
 def test_a_file_that_is_not_needed_any_more_does_not_count(directory: Directory) -> None:
