@@ -34,12 +34,19 @@ class Authority:
 
     def signed(self, name: str, *, alternatives: str = "DNS:localhost,IP:127.0.0.1") -> Pair:
         """Return a certificate that names ``alternatives``."""
+        return self._signed(name, alternatives, days=2)
+
+    def expiring(self, name: str, *, alternatives: str = "DNS:localhost,IP:127.0.0.1") -> Pair:
+        """Return a certificate that has expired a second later."""
+        return self._signed(name, alternatives, days=0)
+
+    def _signed(self, name: str, alternatives: str, *, days: int) -> Pair:
         made = Pair(self._folder / f"{name}.pem", self._folder / f"{name}.key")
         request = self._folder / f"{name}.csr"
         names = f"subjectAltName={alternatives}"
         _openssl("req", *_KEY, "-subj", f"/CN={name}", "-addext", names, "-keyout", made.key, "-out", request)
         _openssl(
-            *("x509", "-req", "-in", request, "-days", "2", "-copy_extensions", "copy", "-out", made.cert),
+            *("x509", "-req", "-in", request, "-days", str(days), "-copy_extensions", "copy", "-out", made.cert),
             *("-CA", self.cert, "-CAkey", self._key),
         )
         made.key.chmod(0o600)

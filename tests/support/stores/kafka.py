@@ -4,7 +4,7 @@ Clients connect to the addresses that the nodes advertise. A *way* is a separate
 the address of a proxy: a client of one way can be cut off from all nodes, and the clients of the other ways are not.
 
 A cluster with users has one more listener, which demands a login, and access control lists. Clients of the plain one
-may do everything.
+may do everything. *Secure* listeners have TLS, see ``kafka_tls``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -51,6 +52,17 @@ ACCESS: Final = {
 """Settings of a node that demands a login, beside the users of PLAIN."""
 
 
+@dataclass(frozen=True, slots=True)
+class SecureListener:
+    """Listener with TLS."""
+
+    protocol: str
+    """SSL or SASL_SSL."""
+
+    settings: Mapping[str, str] = field(repr=False)
+    """Settings of the node that hold for this listener alone, without the beginning of their names."""
+
+
 class Listener:
     """Listener of a node behind a proxy."""
 
@@ -65,11 +77,20 @@ class KafkaNode(StoreServer):
     good: Mapping[str, str] = {}
     wrong: Mapping[str, str] = {}
 
-    def __init__(self, folder: Path, node: int, ways: int = 0, users: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        node: int,
+        ways: int = 0,
+        users: Mapping[str, str] | None = None,
+        secure: Mapping[str, SecureListener] | None = None,
+    ) -> None:
         super().__init__(folder)
         self.node: Final = node
         self.users: Final = users
         self.login_port: Final = free_port()
+        self.secure: Final = secure or {}
+        self.secure_ports: Final = {name: free_port() for name in self.secure}
         self.ways: Final = [Listener() for _ in range(ways)]
         self.controller_port: Final = free_port()
 
@@ -89,6 +110,11 @@ class KafkaNode(StoreServer):
             users = " ".join(f'user_{name}="{password}"' for name, password in self.users.items())
             plain_login = f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};"
             access = {**ACCESS, "listener.name.login.plain.sasl.jaas.config": plain_login}
+        for name, listener in self.secure.items():
+            place = f"{name}://127.0.0.1:{self.secure_ports[name]}"
+            listeners, advertised = [*listeners, place], [*advertised, place]
+            protocols.append(f"{name}:{listener.protocol}")
+            access |= {f"listener.name.{name.lower()}.{key}": value for key, value in listener.settings.items()}
         settings = {
             "node.id": self.node,
             "process.roles": "broker,controller",
@@ -142,14 +168,22 @@ class KafkaNode(StoreServer):
 class KafkaCluster:
     """Three nodes."""
 
-    def __init__(self, folder: Path, ways: int = 0, users: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        ways: int = 0,
+        users: Mapping[str, str] | None = None,
+        secure: Mapping[str, SecureListener] | None = None,
+    ) -> None:
         """Create the folders of the nodes below ``folder``.
 
         ``ways`` are those that clients can be cut off on, ``users`` the passwords of those that may log in with PLAIN.
+        ``secure`` are the listeners with TLS of each node, by name.
         """
         self.folder: Final = folder
         self.nodes: Final = [
-            KafkaNode(_created(folder / f"node-{number}"), number, ways, users) for number in range(1, NODES + 1)
+            KafkaNode(_created(folder / f"node-{number}"), number, ways, users, secure)
+            for number in range(1, NODES + 1)
         ]
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         for node in self.nodes:
@@ -175,6 +209,10 @@ class KafkaCluster:
     def login_servers(self) -> str:
         """Addresses of the nodes for clients that log in."""
         return ",".join(f"127.0.0.1:{node.login_port}" for node in self.nodes)
+
+    def secure_servers(self, name: str) -> str:
+        """Addresses of the nodes for the clients of a listener with TLS."""
+        return ",".join(f"127.0.0.1:{node.secure_ports[name]}" for node in self.nodes)
 
     def way(self, number: int, topic: str) -> tuple[str, ProxyGroup]:
         """Return the address of a topic for the clients of a way, and the proxies on it."""

@@ -41,6 +41,12 @@ class EngineRefused(EngineAway):
     event = "refuses access"
 
 
+class EngineUntrusted(EngineAway):
+    """The certificate of the engine is not accepted. Retry once it, or what is trusted, was changed."""
+
+    event = "is not trusted"
+
+
 class EngineUnsuitable(EngineError):
     """The engine cannot hold a journal: its address is wrong, or two writers both succeed at one position."""
 

@@ -61,6 +61,17 @@ def parse_address(text: str) -> KafkaAddress:
     return KafkaAddress(url.netloc, topic, settings)
 
 
+def unreadable(settings: Mapping[str, str]) -> str:
+    """Return which file that settings name cannot be read, empty if each can."""
+    for name, value in settings.items():
+        if name.endswith(".location"):
+            try:
+                Path(value).open("rb").close()
+            except OSError as error:
+                return f"the file of {name} cannot be read: {error}"
+    return ""
+
+
 def _settings(path: Path) -> dict[str, str]:
     """Read a file of settings. Raises ``EngineUnsuitable``."""
     try:

@@ -14,13 +14,15 @@ from confluent_kafka.admin import AdminClient
 
 from forebay.broker.storage.replication.engine import EngineAway, EngineRefused, EngineUnsuitable
 from forebay.broker.storage.replication.engines.kafka.access import (
-    PROTOCOL_REMEDY,
+    ConnectionEnded,
     ended_by_node,
     failure_of,
     is_refusal,
+    kind_of,
+    protocol_remedy,
     reason_of,
 )
-from forebay.broker.storage.replication.engines.kafka.address import KafkaAddress
+from forebay.broker.storage.replication.engines.kafka.address import KafkaAddress, unreadable
 from forebay.broker.storage.replication.engines.kafka.log import Delivered, LogMessage, OffsetsGone
 from forebay.broker.storage.replication.engines.kafka.sender import RIGHT, ProducerEnded, Sender
 from forebay.broker.storage.replication.engines.kafka.topic import (
@@ -153,10 +155,14 @@ class TopicLog:
         except KafkaException as error:  # its text may quote a value, which may be a secret
             names = ", ".join(sorted(address.settings)) or "none"
             code = error.args[0].name() if error.args and isinstance(error.args[0], KafkaError) else "unknown"
+            files = unreadable(address.settings)
             raise EngineUnsuitable(
                 f"journal {address}: its config is refused by Kafka's client ({code}); its settings are: {names}"
+                f"{f'; {files}' if files else ''}"
             ) from None
         self._renews: Final = threading.Lock()
+        self._has_answered = False
+        """Then nodes that end connections want no other protocol."""
         self._end: Final = weakref.finalize(self, _close, self._senders, (self._tail, self._reader, self._asker))
 
     @property
@@ -175,6 +181,7 @@ class TopicLog:
         def report(error: KafkaError | None, message: Message) -> None:
             offset = message.offset()
             if error is None:
+                self._has_answered = True
                 self._trouble.clear()
             elif is_refusal(error):
                 self._trouble.note(error)
@@ -208,12 +215,15 @@ class TopicLog:
         while True:
             left = max(POLL_S, ends_at - time.monotonic())
             try:
-                return self._asker.get_watermark_offsets(place, timeout=min(left, self._timeout_s / ASKS))
+                found = self._asker.get_watermark_offsets(place, timeout=min(left, self._timeout_s / ASKS))
             except KafkaException as error:
                 code = error.args[0].code()
                 _look_for_leader(self._asker, self._address.topic)
                 if code not in _LEADER_CHANGES | {KafkaError._TIMED_OUT} or time.monotonic() > ends_at:
                     raise self._failed(error, "Describe on the topic") from error
+            else:
+                self._has_answered = True
+                return found
             time.sleep(RETRY_S)
 
     def delete_before(self, offset: int) -> None:
@@ -262,14 +272,19 @@ class TopicLog:
             return EngineRefused(f"{self._address}: {what}{reason_of(error, right=right)}")
         return self.away(f"{what}{reason_of(error)}")
 
+    def unanswered(self, error: KafkaException) -> EngineAway:
+        """Return the error of a request that got no answer; that of the request counts where no other is known."""
+        if self._trouble.recent() is None:
+            self._trouble.note(error.args[0])
+        return self.away(reason_of(error))
+
     def away(self, what: str) -> EngineAway:
         """See ``Log.away``."""
         cause = self._trouble.recent()
-        kind = EngineRefused if cause is not None and is_refusal(cause) else EngineAway
-        has_protocol = cause is None or "security.protocol" in self._address.settings or not ended_by_node(cause)
-        return kind(
-            f"{self._address}: {what}{self._trouble.text(what)}{'' if has_protocol else f'; {PROTOCOL_REMEDY}'}"
-        )
+        kind, remedy = EngineAway if cause is None else kind_of(cause), ""
+        if cause is not None and kind is EngineAway and not self._has_answered and ended_by_node(cause):
+            kind, remedy = ConnectionEnded, f"; {protocol_remedy(self._address.settings)}"
+        return kind(f"{self._address}: {what}{self._trouble.text(what)}{remedy}")
 
 
 class Trouble:

@@ -13,9 +13,11 @@ from contextlib import ExitStack
 from typing import Final
 
 from forebay.broker.storage.backup.target import Target
-from forebay.broker.storage.replication.engine import name_of
+from forebay.broker.storage.replication.engine import EngineUntrusted, name_of
+from forebay.broker.storage.replication.engines.kafka.access import ConnectionEnded
 from forebay.broker.storage.replication.engines.kafka.address import KafkaAddress
 from forebay.broker.storage.replication.engines.kafka.client import TopicLog
+from forebay.broker.storage.replication.engines.kafka.handshake import tls_problem
 from forebay.broker.storage.replication.engines.kafka.reclaiming import GARBAGE_BYTES, Reclaiming
 from forebay.broker.storage.replication.engines.kafka.store import TIMEOUT_S, TopicStore
 from forebay.broker.storage.replication.engines.kafka.target import TopicTarget
@@ -42,7 +44,13 @@ class KafkaEngine:
         log = TopicLog(address, TIMEOUT_S)
         with ExitStack() as failed:
             failed.callback(log.close)  # an error may be kept, and with it what it refers to
-            topic = open_topic(address, log.admin, log.away, creates=creates, timeout_s=TIMEOUT_S)
+            try:
+                topic = open_topic(address, log.admin, log.unanswered, creates=creates, timeout_s=TIMEOUT_S)
+            except (ConnectionEnded, EngineUntrusted) as failure:
+                said = str(failure)
+                if (problem := tls_problem(address, said)) is not None:
+                    raise problem from failure
+                raise
             log.check_rights()
             failed.pop_all()
         self.durability: Final = topic.durability

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
@@ -16,8 +16,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     TopicMetadata,
 )
 
-from forebay.broker.storage.replication.engine import EngineAway, EngineRefused, EngineUnsuitable
-from forebay.broker.storage.replication.engines.kafka.access import failure_of, reason_of
+from forebay.broker.storage.replication.engine import EngineAway, EngineRefused, EngineUnsuitable, EngineUntrusted
+from forebay.broker.storage.replication.engines.kafka.access import ConnectionEnded, failure_of, reason_of
 from forebay.broker.storage.replication.engines.kafka.address import KafkaAddress
 from forebay.state.numbers import plural
 
@@ -50,12 +50,14 @@ Each message is synced before it is confirmed. Segments are small because Kafka 
 """
 POLL_S: Final = 0.05
 LOOK_S: Final = 3.0
-"""Time limit of a look for the topic, after which it is known whether Kafka refuses the login."""
+"""Time limit of a look for the topic, after which it is known whether Kafka refuses the connection or the login."""
 TELLS_S: Final = 0.5
 """Time limit for the client to tell its errors beside an answer."""
 REGISTERS_S: Final = 30.0
 """Time limit for the nodes of a Kafka that starts to register, so that a topic can have its replicas."""
 
+Unanswered: TypeAlias = Callable[[KafkaException], EngineAway]
+"""Returns the error of a request without an answer, with what the client has met beside it."""
 _REFUSALS: Final = frozenset(
     {KafkaError.INVALID_REPLICATION_FACTOR, KafkaError.POLICY_VIOLATION, KafkaError.INVALID_CONFIG}
 )
@@ -74,15 +76,13 @@ class Topic:
 
 
 def open_topic(
-    address: KafkaAddress, admin: AdminClient, away: Callable[[str], EngineAway], *, creates: bool, timeout_s: float
+    address: KafkaAddress, admin: AdminClient, unanswered: Unanswered, *, creates: bool, timeout_s: float
 ) -> Topic:
     """Return a topic, created if it does not exist and ``creates`` is True.
 
-    ``away`` returns the error of a request without an answer, with what the client has met beside it.
-
     Raises ``EngineUnsuitable`` for one that could lose records, ``EngineAway``, and ``FileNotFoundError``.
     """
-    found = _described(address, admin, away, timeout_s)
+    found = _described(address, admin, unanswered, timeout_s)
     if found is None:
         if not creates:
             raise FileNotFoundError(f"{address}: the topic does not exist")
@@ -95,14 +95,14 @@ def open_topic(
         if time.monotonic() > ends_at:
             raise EngineAway(f"{address}: the topic is not known yet")
         time.sleep(POLL_S)
-        found = _described(address, admin, away, timeout_s)
+        found = _described(address, admin, unanswered, timeout_s)
 
 
 def _described(
-    address: KafkaAddress, admin: AdminClient, away: Callable[[str], EngineAway], timeout_s: float
+    address: KafkaAddress, admin: AdminClient, unanswered: Unanswered, timeout_s: float
 ) -> tuple[int, int] | None:
     """Return the number of partitions and of replicas, None for a missing topic."""
-    topic = _looked_up(address, admin, away, timeout_s)
+    topic = _looked_up(address, admin, unanswered, timeout_s)
     if topic.error is not None:
         if topic.error.code() in {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}:
             return None
@@ -110,9 +110,7 @@ def _described(
     return len(topic.partitions), min((len(each.replicas) for each in topic.partitions.values()), default=0)
 
 
-def _looked_up(
-    address: KafkaAddress, admin: AdminClient, away: Callable[[str], EngineAway], timeout_s: float
-) -> TopicMetadata:
+def _looked_up(address: KafkaAddress, admin: AdminClient, unanswered: Unanswered, timeout_s: float) -> TopicMetadata:
     ends_at = time.monotonic() + timeout_s
     while True:
         began = time.monotonic()
@@ -123,8 +121,8 @@ def _looked_up(
             now = time.monotonic()
             # A name for the error that is raised would keep this frame, and with it the client and its threads.
             is_last = now - began < LOOK_S or now > ends_at
-            if is_last or isinstance(away(reason_of(error)), EngineRefused):
-                raise away(reason_of(error)) from error
+            if is_last or isinstance(unanswered(error), EngineRefused | EngineUntrusted | ConnectionEnded):
+                raise unanswered(error) from error
 
 
 def _create(address: KafkaAddress, admin: AdminClient, timeout_s: float) -> None:

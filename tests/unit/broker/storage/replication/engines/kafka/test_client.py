@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from forebay.broker.storage.replication.engine import EngineAway, EngineRefused
+from forebay.broker.storage.replication.engines.kafka.access import ConnectionEnded
 from forebay.broker.storage.replication.engines.kafka.client import Trouble
 from tests.support.storage.kafka_nodes import FETCH, LIST_OFFSETS, PRODUCE, KafkaNodes, appended, kafka_nodes
 
@@ -137,3 +138,17 @@ def test_a_writer_without_the_right_to_write_says_so(nodes: KafkaNodes) -> None:
     assert error is not None
     assert "the user of the journal has no right Write on the topic" in error
     assert isinstance(log.away(error), EngineRefused)
+
+
+def test_nodes_that_end_connections_are_not_said_to_want_another_protocol_once_they_have_answered(
+    nodes: KafkaNodes,
+) -> None:
+    log = nodes.log(9.0)
+    ended = KafkaException(KafkaError(KafkaError._TRANSPORT, "Broken pipe"))
+    assert isinstance(log.unanswered(ended), ConnectionEnded)
+    assert "wants a login or TLS ends such a connection" in str(log.unanswered(ended))
+
+    appended(log, b"a")
+
+    assert not isinstance(log.unanswered(ended), ConnectionEnded)
+    assert str(log.unanswered(ended)).endswith(": Broken pipe")
