@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import tempfile
 from collections.abc import Iterator
@@ -169,6 +170,30 @@ def test_a_follower_reads_on_when_the_leader_of_the_topic_falls_silent(cluster: 
     finally:
         leader.resume()
 
+    owner.close()
+
+
+@pytest.mark.parametrize("is_leader", [True, False], ids=["leader", "replica"])
+def test_open_groups_are_confirmed_without_an_error_when_a_node_falls_silent(
+    cluster: KafkaCluster, caplog: pytest.LogCaptureFixture, is_leader: bool
+) -> None:
+    name = topic()
+    engine = open_engine(cluster.url(name))
+    owner = take_over(engine, b"a")
+    owner.append(batch_of(0))
+    node = next(node for node in cluster.nodes if (node is cluster.leader(name)) is is_leader)
+
+    node.pause()
+    try:
+        with caplog.at_level(logging.WARNING):
+            groups = [owner.begin(batch_of(number)) for number in range(1, 7)]
+            for group in groups:
+                owner.finish(group)
+    finally:
+        node.resume()
+
+    assert not caplog.records, "an append has failed, and was repeated"
+    until(lambda: found_by(open_engine(cluster.url(name))) == list(range(7)))
     owner.close()
 
 

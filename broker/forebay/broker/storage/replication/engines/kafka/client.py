@@ -37,14 +37,19 @@ AHEAD_KIB: Final = 16 << 10
 POLL_S: Final = 0.2
 RETRY_S: Final = 0.05
 READ_AT_ONCE: Final = 500
-ASKS: Final = 3
+ASKS: Final = 5
 """Times that a node is asked within the time limit of a request.
 
 A machine that is lost closes no connection. Kafka's client waits for a minute by default, and does not look for another
 leader at all where nothing but the ends is asked for.
 """
-ANSWER_S: Final = 10.0
-"""Time after which the connection of a reader to a node that does not answer is ended."""
+ANSWER_S: Final = 5.0
+"""Time after which the connection to a node that does not answer is ended, and what was sent over it is sent again.
+
+A leader that waits for a replica which is silent takes longer, and confirms what it gets again: messages are numbered.
+"""
+REFRESH_S: Final = 1.0
+"""Time between looks for the leader of the partition, beside what is sent and read."""
 LOOKS: Final = 3
 """Looks for the leader of the partition at once: the first one may go to the node that is lost."""
 LOOK_S: Final = 1.0
@@ -60,6 +65,8 @@ _LEADER_CHANGES: Final = frozenset(
     }
 )
 """Also of a topic that was created just now."""
+_PASSING: Final = _LEADER_CHANGES | {KafkaError._TIMED_OUT, KafkaError._DESTROY_BROKER}
+"""Errors of a question that is asked again, also because the client has forgotten a node that it waited for."""
 _UNSUITABLE: Final = frozenset({KafkaError.POLICY_VIOLATION, KafkaError.UNSUPPORTED_VERSION})
 _GONE: Final = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET})
 _READ: Final = _GONE | {KafkaError._PARTITION_EOF}
@@ -141,6 +148,8 @@ class TopicLog:
             "error_cb": self._trouble.note,
             "log_level": 0,
             "reconnect.backoff.max.ms": 1_000,
+            "socket.timeout.ms": int(ANSWER_S * 1_000),
+            "topic.metadata.refresh.interval.ms": int(REFRESH_S * 1_000),
             **address.settings,
         }
         settings = self._settings
@@ -219,7 +228,7 @@ class TopicLog:
             except KafkaException as error:
                 code = error.args[0].code()
                 _look_for_leader(self._asker, self._address.topic)
-                if code not in _LEADER_CHANGES | {KafkaError._TIMED_OUT} or time.monotonic() > ends_at:
+                if code not in _PASSING or time.monotonic() > ends_at:
                     raise self._failed(error, "Describe on the topic") from error
             else:
                 self._has_answered = True
@@ -348,7 +357,7 @@ is new. With the half second that is usual a follower would not catch up with an
 
 
 def _consumer(settings: Mapping[str, Any]) -> Consumer:
-    return Consumer({"socket.timeout.ms": int(ANSWER_S * 1_000), **settings, **_CURSOR})
+    return Consumer({**settings, **_CURSOR})
 
 
 def _look_for_leader(client: Consumer, topic: str) -> None:

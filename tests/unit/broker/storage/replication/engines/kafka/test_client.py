@@ -101,6 +101,18 @@ def test_a_cursor_reads_on_from_the_next_leader_where_the_former_one_falls_silen
     assert [found.value for found in other.tail.read(1)] == [b"b"]
 
 
+def test_a_message_is_confirmed_by_the_next_leader_where_the_former_one_falls_silent(nodes: KafkaNodes) -> None:
+    log = nodes.log(60.0)
+    appended(log, b"a")
+
+    nodes.silence(1)
+    nodes.lead(2)
+
+    error, offset = appended(log, b"b")
+    assert error is None
+    assert log.ends() == (0, offset + 1)
+
+
 @pytest.mark.parametrize("asked", [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE])
 def test_the_ends_are_asked_for_again_while_the_leader_changes(nodes: KafkaNodes, asked: int) -> None:
     log = nodes.log(10.0)
