@@ -81,6 +81,9 @@ class MemoryCursor:
             raise OffsetsGone(f"{offset} is not in {self._topic.begin} to {self._topic.end}")
         return [message for message in self._topic.messages if message.offset >= offset][: self._at_once]
 
+    def close(self) -> None:
+        """Nothing is open."""
+
 
 class MemoryLog:
     """A ``Log`` of one writer. Messages are confirmed at once."""
@@ -95,6 +98,9 @@ class MemoryLog:
         """Called after each message, and before the first ones are deleted: others write meanwhile."""
         self.answering: Callable[[], None] = lambda: None
         """Called while the ends are on their way back: they are of the time before."""
+
+    def read(self, offset: int, is_known: Callable[[], bool]) -> list[LogMessage] | None:
+        return None if is_known() else self.reader.read(offset)
 
     def ends(self) -> tuple[int, int]:
         ends = self.topic.begin, self.topic.end

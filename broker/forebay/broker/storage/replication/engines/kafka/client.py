@@ -7,6 +7,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -23,7 +24,7 @@ from forebay.broker.storage.replication.engines.kafka.access import (
     reason_of,
 )
 from forebay.broker.storage.replication.engines.kafka.address import KafkaAddress, unreadable
-from forebay.broker.storage.replication.engines.kafka.log import Delivered, LogMessage, OffsetsGone
+from forebay.broker.storage.replication.engines.kafka.log import Delivered, LogCursor, LogMessage, OffsetsGone
 from forebay.broker.storage.replication.engines.kafka.sender import RIGHT, ProducerEnded, Sender
 from forebay.broker.storage.replication.engines.kafka.topic import (
     MESSAGE_BYTES,
@@ -50,6 +51,15 @@ A leader that waits for a replica which is silent takes longer, and confirms wha
 """
 REFRESH_S: Final = 1.0
 """Time between looks for the leader of the partition, beside what is sent and read."""
+READERS: Final = 4
+"""Places of a topic at which is read at once beside its end: files, records, and what is carried.
+
+Each has at most ``AHEAD_KIB`` read ahead.
+"""
+NEAR: Final = 8
+"""Messages that are read and kept on the way to another one, instead of a move."""
+LEFT_S: Final = 1.0
+"""Time without a read after which a place may be moved although there may be more of them."""
 LOOKS: Final = 3
 """Looks for the leader of the partition at once: the first one may go to the node that is lost."""
 LOOK_S: Final = 1.0
@@ -134,6 +144,95 @@ class Cursor:
         self._consumer.close()
 
 
+class _Place:
+    """A cursor, and where it reads on."""
+
+    def __init__(self, cursor: LogCursor) -> None:
+        self.cursor: Final = cursor
+        self.next = -1
+        """Offset from which it reads on, or reads; below 0 where it is not known."""
+        self.is_busy = False
+        self.used_at = 0.0
+
+    def is_near(self, offset: int) -> bool:
+        """Return whether it comes to an offset sooner than by a move."""
+        return 0 <= self.next <= offset < self.next + NEAR
+
+
+class Readers:
+    """Cursors at several places of a log, so that readers of one do not wait for those of another. Any thread.
+
+    A cursor that is moved throws away what it has read ahead. So each place has one, up to a maximum, and who reads
+    near a place waits for its turn there.
+    """
+
+    def __init__(
+        self,
+        cursor: Callable[[], LogCursor],
+        places_max: int = READERS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``cursor`` makes one. ``clock`` tells how long a place was not used, in seconds."""
+        self._cursor: Final = cursor
+        self._places_max: Final = places_max
+        self._clock: Final = clock
+        self._places: Final[list[_Place]] = []
+        self._changed: Final = threading.Condition()  # protects the places, but not their cursors
+
+    def read(self, offset: int, is_known: Callable[[], bool]) -> list[LogMessage] | None:
+        """See ``Log.read``."""
+        place = self._take(offset)
+        following = -1
+        try:
+            if is_known():
+                following = place.next
+                return None
+            found: list[LogMessage] = []
+            start = place.next
+            while not found or found[-1].offset < offset:
+                read = place.cursor.read(start)
+                if not read:
+                    return found
+                found += read
+                start = read[-1].offset + 1
+            following = start
+            return found
+        finally:
+            with self._changed:
+                place.is_busy, place.next, place.used_at = False, following, self._clock()
+                self._changed.notify_all()
+
+    def _take(self, offset: int) -> _Place:
+        """Return the place for an offset, once nobody else reads there."""
+        with self._changed:
+            while (place := self._chosen(offset)).is_busy:
+                self._changed.wait()
+            place.is_busy = True
+            if not place.is_near(offset):
+                place.next = offset
+            return place
+
+    def _chosen(self, offset: int) -> _Place:
+        """Return the place near an offset, else one that nobody uses any more, else a new one.
+
+        Of all that there may be the one that was not used for longest.
+        """
+        near = [place for place in self._places if place.is_near(offset)]
+        if near:
+            return max(near, key=lambda place: place.next)
+        before = self._clock() - LEFT_S
+        left = [place for place in self._places if not place.is_busy and place.used_at <= before]
+        if not left and len(self._places) < self._places_max:
+            self._places.append(_Place(self._cursor()))
+            return self._places[-1]
+        return min(left or self._places, key=lambda place: (place.is_busy, place.used_at))
+
+    def close(self) -> None:
+        """End the connections."""
+        for place in self._places:
+            place.cursor.close()
+
+
 class TopicLog:
     """A ``Log``."""
 
@@ -158,7 +257,6 @@ class TopicLog:
             self._producing: Final = {**settings, **_PRODUCER, "message.timeout.ms": int(timeout_s * 1_000)}
             self._senders: Final = [Sender(self._producing)]
             self._tail: Final = Cursor(settings, address.topic, timeout_s, self._trouble.note)
-            self._reader: Final = Cursor(settings, address.topic, timeout_s, self._trouble.note)
             # A request of a cursor waits behind its fetch, which Kafka answers only once there is a message.
             self._asker: Final = _consumer(settings)
         except KafkaException as error:  # its text may quote a value, which may be a secret
@@ -172,17 +270,18 @@ class TopicLog:
         self._renews: Final = threading.Lock()
         self._has_answered = False
         """Then nodes that end connections want no other protocol."""
-        self._end: Final = weakref.finalize(self, _close, self._senders, (self._tail, self._reader, self._asker))
+        # What it refers to must not refer to this log.
+        self._readers: Final = Readers(partial(Cursor, settings, address.topic, timeout_s, self._trouble.note))
+        self._end: Final = weakref.finalize(self, _close, self._senders, (self._tail, self._readers, self._asker))
 
     @property
     def tail(self) -> Cursor:
         """See ``Log.tail``."""
         return self._tail
 
-    @property
-    def reader(self) -> Cursor:
-        """See ``Log.reader``."""
-        return self._reader
+    def read(self, offset: int, is_known: Callable[[], bool]) -> list[LogMessage] | None:
+        """See ``Log.read``."""
+        return self._readers.read(offset, is_known)
 
     def append(self, key: bytes, value: bytes, delivered: Delivered) -> None:
         """See ``Log.append``."""
@@ -372,7 +471,7 @@ def _bytes(found: str | bytes) -> bytes:
     return found.encode() if isinstance(found, str) else found
 
 
-def _close(senders: list[Sender], readers: tuple[Cursor | Consumer, ...]) -> None:
+def _close(senders: list[Sender], readers: tuple[Cursor | Readers | Consumer, ...]) -> None:
     for sender in senders:
         sender.close()
     for reader in readers:

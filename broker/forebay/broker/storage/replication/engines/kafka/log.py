@@ -37,6 +37,10 @@ class LogCursor(Protocol):
         """
         ...
 
+    def close(self) -> None:
+        """End its connections."""
+        ...
+
 
 class Log(Protocol):
     """Log of one topic. Its methods may be called by any thread."""
@@ -46,9 +50,12 @@ class Log(Protocol):
         """Cursor for what was appended last."""
         ...
 
-    @property
-    def reader(self) -> LogCursor:
-        """Cursor for what was appended at any time."""
+    def read(self, offset: int, is_known: Callable[[], bool]) -> list[LogMessage] | None:
+        """Return messages that were appended at any time, from an offset on or some before it.
+
+        As ``LogCursor.read``, but for any thread. A call may have to wait for another one that reads near the offset;
+        returns None without a read if ``is_known`` is true then.
+        """
         ...
 
     def ends(self) -> tuple[int, int]:

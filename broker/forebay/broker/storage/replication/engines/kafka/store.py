@@ -97,7 +97,6 @@ class TopicStore:
         """Error of every later call, empty while there is none: the topic is not what it was."""
         self._changed: Final = threading.Condition()  # protects all of the above, held for look-ups
         self._reads_end: Final = threading.Lock()  # held while the end of the log is read
-        self._reads: Final = threading.Lock()  # held while older messages are read
 
     # -- changes
 
@@ -308,22 +307,22 @@ class TopicStore:
 
     def _message(self, offset: int) -> bytes:
         """Return the value of a message. Raises ``OffsetsGone``."""
-        with self._changed:
-            cached = self.cache.get(offset)
-        if cached is not None:
-            return cached
-        with self._reads:
-            with self._changed:  # another thread may have read it with an earlier one
-                cached = self.cache.get(offset)
-            if cached is not None:
-                return cached
-            found = self._log.reader.read(offset)
+        while (cached := self._cached(offset)) is None:
+            found = self._log.read(offset, lambda: self._cached(offset) is not None)
+            if found is None:
+                continue  # another thread has read it with an earlier one
             with self._changed:
                 for message in found:
                     self.cache.keep(message.offset, message.value)
-        if not found or found[0].offset != offset:
-            raise self._log.away(f"no message at {offset}")
-        return found[0].value
+            value = next((message.value for message in found if message.offset == offset), None)
+            if value is None:
+                raise self._log.away(f"no message at {offset}")
+            return value
+        return cached
+
+    def _cached(self, offset: int) -> bytes | None:
+        with self._changed:
+            return self.cache.get(offset)
 
     def refresh(self) -> None:
         """Read the log to its end as of now."""

@@ -15,7 +15,7 @@ class TopicTarget:
     """A ``Target``."""
 
     reads_at_once: Final = 1
-    """A consumer has read ahead at one place only."""
+    """One consumer that reads on is faster than several at once."""
 
     def __init__(self, store: TopicStore, folder: str) -> None:
         """Names are those of objects below ``folder``, which ends with a slash."""
