@@ -193,7 +193,7 @@ def test_a_client_that_verifies_no_names_uses_nodes_with_the_certificate_of_anot
 
 @pytest.mark.parametrize("protocol", ["", "PLAINTEXT", "SASL_PLAINTEXT"])
 @pytest.mark.parametrize("listener", [TLS, LOGIN])
-def test_a_client_without_tls_is_told_that_the_nodes_demand_it(
+def test_an_error_of_a_client_without_tls_says_that_the_nodes_demand_it(
     cluster: KafkaCluster, topic: str, tmp_path: Path, protocol: str, listener: str
 ) -> None:
     login = login_file(tmp_path / "login", PLAIN_USER, PASSWORD, "PLAIN")
@@ -208,7 +208,7 @@ def test_a_client_without_tls_is_told_that_the_nodes_demand_it(
 
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
 @pytest.mark.parametrize("has_login", [False, True], ids=["plain", "login"])
-def test_a_client_with_tls_is_told_that_the_nodes_have_none(
+def test_an_error_of_a_client_with_tls_says_that_the_nodes_have_none(
     cluster: KafkaCluster, topic: str, authority: Authority, tmp_path: Path, protocol: str, has_login: bool
 ) -> None:
     login = secure_login(tmp_path / "login", authority, PLAIN_USER, PASSWORD)
@@ -221,7 +221,7 @@ def test_a_client_with_tls_is_told_that_the_nodes_have_none(
     assert f"has no TLS, and security.protocol is {protocol}: set PLAINTEXT, or SASL_PLAINTEXT with a" in str(error)
 
 
-def test_a_client_with_tls_and_no_login_is_told_that_the_protocol_may_be_another_one(
+def test_an_error_of_a_client_with_tls_and_no_login_says_that_the_protocol_may_be_another_one(
     cluster: KafkaCluster, topic: str, authority: Authority, tmp_path: Path
 ) -> None:
     settings = settings_file(tmp_path / "settings", security_protocol="SSL", ssl_ca_location=authority.cert)
@@ -243,7 +243,7 @@ def test_a_login_that_nodes_with_tls_do_not_have_is_refused(
 
 
 @pytest.mark.parametrize("has_one", [False, True], ids=["none", "of-a-stranger"])
-def test_a_client_without_a_certificate_that_nodes_demand_is_told_so(
+def test_an_error_of_a_client_without_a_certificate_says_that_the_nodes_demand_one(
     cluster: KafkaCluster, topic: str, authority: Authority, stranger: Authority, tmp_path: Path, has_one: bool
 ) -> None:
     other = stranger.signed("client")
@@ -265,7 +265,7 @@ def test_a_file_of_the_settings_that_is_missing_is_named(cluster: KafkaCluster, 
         open_engine(address(cluster.secure_servers(TLS), topic, settings))
 
 
-def test_a_broker_that_trusts_nobody_of_the_nodes_says_so_and_starts_once_the_file_is_right(
+def test_a_broker_that_does_not_trust_the_nodes_says_so_and_starts_once_the_file_is_right(
     cluster: KafkaCluster, topic: str, authority: Authority, stranger: Authority, tmp_path: Path
 ) -> None:
     login = secure_login(tmp_path / "login", stranger, PLAIN_USER, PASSWORD)

@@ -45,9 +45,10 @@ A machine that is lost closes no connection. Kafka's client waits for a minute b
 leader at all where nothing but the ends is asked for.
 """
 ANSWER_S: Final = 5.0
-"""Time after which the connection to a node that does not answer is ended, and what was sent over it is sent again.
+"""Time after which the connection to a node that does not answer is ended.
 
-A leader that waits for a replica which is silent takes longer, and confirms what it gets again: messages are numbered.
+What was sent over it is sent again. A leader that waits for a silent replica takes longer, and confirms what it gets
+again: messages are numbered.
 """
 REFRESH_S: Final = 1.0
 """Time between looks for the leader of the partition, beside what is sent and read."""
@@ -76,7 +77,7 @@ _LEADER_CHANGES: Final = frozenset(
 )
 """Also of a topic that was created just now."""
 _PASSING: Final = _LEADER_CHANGES | {KafkaError._TIMED_OUT, KafkaError._DESTROY_BROKER}
-"""Errors of a question that is asked again, also because the client has forgotten a node that it waited for."""
+"""Errors of a question that is asked again; the client may have forgotten the node."""
 _UNSUITABLE: Final = frozenset({KafkaError.POLICY_VIOLATION, KafkaError.UNSUPPORTED_VERSION})
 _GONE: Final = frozenset({KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET})
 _READ: Final = _GONE | {KafkaError._PARTITION_EOF}
@@ -160,10 +161,10 @@ class _Place:
 
 
 class Readers:
-    """Cursors at several places of a log, so that readers of one do not wait for those of another. Any thread.
+    """Cursors at several places of a log: readers of one do not wait for those of another. Any thread.
 
-    A cursor that is moved throws away what it has read ahead. So each place has one, up to a maximum, and who reads
-    near a place waits for its turn there.
+    A cursor that is moved discards what it has read ahead. So each place has one, up to a maximum, and who reads near
+    a place waits for its turn there.
     """
 
     def __init__(
@@ -203,7 +204,7 @@ class Readers:
                 self._changed.notify_all()
 
     def _take(self, offset: int) -> _Place:
-        """Return the place for an offset, once nobody else reads there."""
+        """Return the place for an offset, once no other thread reads there."""
         with self._changed:
             while (place := self._chosen(offset)).is_busy:
                 self._changed.wait()
@@ -213,7 +214,7 @@ class Readers:
             return place
 
     def _chosen(self, offset: int) -> _Place:
-        """Return the place near an offset, else one that nobody uses any more, else a new one.
+        """Return the place near an offset, else one that is not used any more, else a new one.
 
         Of all that there may be the one that was not used for longest.
         """
@@ -381,7 +382,7 @@ class TopicLog:
         return self.away(f"{what}{reason_of(error)}")
 
     def unanswered(self, error: KafkaException) -> EngineAway:
-        """Return the error of a request that got no answer; that of the request counts where no other is known."""
+        """Return the error of a request without an answer; its own counts where no other is known."""
         if self._trouble.recent() is None:
             self._trouble.note(error.args[0])
         return self.away(reason_of(error))

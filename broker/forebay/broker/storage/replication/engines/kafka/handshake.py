@@ -1,4 +1,4 @@
-"""Look at the TLS of a node: Kafka's client does not tell why no connection is made.
+"""Check of the TLS of a node: Kafka's client does not tell why no connection is made.
 
 It says the same of each certificate that it does not accept, and of a node that it has asked without TLS only that it
 is down.
@@ -18,12 +18,12 @@ from forebay.broker.storage.replication.engines.kafka.access import CERTIFICATE_
 from forebay.broker.storage.replication.engines.kafka.address import KafkaAddress
 
 LOOK_S: Final = 1.0
-"""Time limit of each step of a look at one node."""
+"""Time limit of each step of the check of one node."""
 _NODE: Final = re.compile(r"ssl://([^/\s]+)/")
 _EXPIRED: Final = frozenset({9, 10})
 _OTHER_HOST: Final = frozenset({62, 64})
 _UNKNOWN_AUTHORITY: Final = frozenset({2, 18, 19, 20, 21})
-"""Codes of OpenSSL: a certificate is not valid yet or any more, is that of another host, or nobody known signed it."""
+"""Codes of OpenSSL: it is not valid yet or any more, is of another host, has no known authority."""
 
 
 def tls_problem(address: KafkaAddress, said: str) -> EngineAway | None:
@@ -71,7 +71,7 @@ def _remedy(code: int) -> str:
 
 
 def _answers_tls(server: str, settings: Mapping[str, str] | None) -> bool:
-    """Return whether a node speaks TLS; its certificate is verified as ``settings`` say, not at all without.
+    """Return whether a node speaks TLS; its certificate is verified as ``settings`` say, if any.
 
     Raises ``OSError`` where it is not reached, and ``ssl.SSLCertVerificationError``.
     """

@@ -50,7 +50,7 @@ Each message is synced before it is confirmed. Segments are small because Kafka 
 """
 POLL_S: Final = 0.05
 LOOK_S: Final = 3.0
-"""Time limit of a look for the topic, after which it is known whether Kafka refuses the connection or the login."""
+"""Time limit of a look for the topic, after which it is known whether Kafka refuses access."""
 TELLS_S: Final = 0.5
 """Time limit for the client to tell its errors beside an answer."""
 REGISTERS_S: Final = 30.0

@@ -75,7 +75,7 @@ def test_a_reader_does_not_wait_for_one_at_another_place() -> None:
         assert waiting.result(30.0) == [3, 4, 5]
 
 
-def test_who_reads_near_another_one_waits_and_reads_nothing_that_is_known_then() -> None:
+def test_a_reader_near_another_one_waits_and_reads_nothing_that_is_known_then() -> None:
     reading = Reading()
     reading.offsets(0)
     first, asked = reading.cursors[0], list[bool]()
@@ -127,7 +127,7 @@ def test_there_are_no_more_cursors_than_places_and_the_one_that_was_not_used_for
     assert reading.places == [[0, 3], [50, 80]]
 
 
-def test_a_place_that_nobody_uses_any_more_is_moved_before_there_is_another_one() -> None:
+def test_a_place_that_is_not_used_any_more_is_moved_before_there_is_another_one() -> None:
     reading = Reading()
     reading.offsets(0)
     reading.now += 2.0

@@ -72,7 +72,7 @@ def test_a_certificate_that_is_accepted_is_no_problem(authority: Authority, node
     assert said_of(node(authority.signed("node"), None), trusting(authority)) is None
 
 
-def test_a_certificate_that_nobody_known_has_signed_needs_its_authority(
+def test_a_certificate_of_an_unknown_authority_needs_the_file_of_it(
     authority: Authority, node: Node, tmp_path: Path
 ) -> None:
     server = node(authority.signed("node"), None)
@@ -96,7 +96,7 @@ def test_a_certificate_of_another_host_needs_another_address_unless_names_are_no
     assert said_of(server, {**trusting(authority), **unverified}) is None
 
 
-def test_a_certificate_that_nobody_verifies_is_no_problem(authority: Authority, node: Node) -> None:
+def test_a_certificate_that_is_not_verified_is_no_problem(authority: Authority, node: Node) -> None:
     settings = {"security.protocol": "SASL_SSL", "enable.ssl.certificate.verification": "false"}
 
     assert said_of(node(authority.signed("node"), None), settings) is None
