@@ -19,6 +19,8 @@ from forebay.arrow.json_rows import NULL, is_quoted, json_text
 from forebay.arrow.kinds import is_bytes, is_list, is_text
 
 _UTF8_BYTES_MAX: Final = 4
+_KEY_CHARS_MAX: Final = 200
+"""More than the text of a number, a time or a boolean has."""
 
 
 def json_prefix(batch: pa.RecordBatch, row: int, chars_max: int) -> tuple[str, bool]:
@@ -116,11 +118,12 @@ class _Text:
         if key.is_valid and is_quoted(key.type):
             self.scalar(key)
             return
-        own = _Text(self._left)
+        is_nested = pa.types.is_nested(key.type)
+        own = _Text(self._left if is_nested else self._left + _KEY_CHARS_MAX)
         try:
             own.scalar(key)
         except _Full:
             self._string(own.joined())
             raise
         text = own.joined()
-        self._string(text if pa.types.is_nested(key.type) else text.strip('"'))
+        self._string(text if is_nested else text.strip('"'))

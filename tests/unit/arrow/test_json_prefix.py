@@ -62,6 +62,13 @@ def test_a_prefix_is_the_beginning_of_the_whole_text(data: st.DataObject, chars:
         assert json_prefix(batch, row, chars) == (whole[:chars], len(whole) <= chars)
 
 
+@pytest.mark.parametrize("chars", range(20))
+def test_a_key_that_is_no_number_is_cut_like_a_text(chars: int) -> None:
+    batch = pa.record_batch({"a": pa.array([[(float("-inf"), 1)]], pa.map_(pa.float64(), pa.int8()))})
+
+    assert json_prefix(batch, 0, chars) == ('{"a":{"-Infinity":1}}'[:chars], False)
+
+
 def test_a_coded_column_shows_its_values() -> None:
     batch = pa.record_batch({"a": pa.array(["x", "y", "x"]).dictionary_encode()})
 
