@@ -206,7 +206,7 @@ def _key(index: int) -> bytes:
     return BULK_PAGE.key(_number(index), 1, 0)
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @example([("replace", (0, 1)), ("read", 1)])
 @example([("replace", (0, 2)), ("read", 3)])
 @given(STEPS)
