@@ -23,10 +23,10 @@ def test_every_value_that_is_to_be_damaged_is_there(tmp_path: Path) -> None:
 @pytest.mark.campaign
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_damage_goes_unnoticed_and_every_directory_starts_or_can_be_repaired(kind: str) -> None:
-    told: list[str] = []
+    stories: list[str] = []
 
-    [row] = campaign(4, 1_000, [kind], told.append)
+    [row] = campaign(4, 1_000, [kind], stories.append)
 
-    assert told == []
+    assert stories == []
     assert (row.trials, row.undetected, row.failed_starts, row.others_harmed) == (4, 0, 0, 0)
     assert row.unharmed + row.repaired_at_start + row.gaps + row.repaired == 4

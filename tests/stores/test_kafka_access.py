@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -26,7 +25,7 @@ from tests.support.stores.journal_cases import (
     check_an_empty_disk_gets_everything_from_checkpoint_and_journal,
 )
 from tests.support.stores.kafka import KafkaCluster
-from tests.support.stores.kafka_access import RIGHTS, add_scram_user, grant, login_file, withdraw
+from tests.support.stores.kafka_access import RIGHTS, add_scram_user, cluster_with_users, grant, login_file, withdraw
 
 PLAIN_USER = "plain-user"
 SCRAM_USER = "scram-user"
@@ -43,13 +42,8 @@ NAMES = {
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[KafkaCluster]:
-    one = KafkaCluster(Path(tempfile.mkdtemp(prefix="forebay-store-")), users={PLAIN_USER: PASSWORD})
-    try:
-        one.start()
-        add_scram_user(one, SCRAM_USER, PASSWORD)
+    with cluster_with_users({PLAIN_USER: PASSWORD}, {SCRAM_USER: PASSWORD}) as one:
         yield one
-    finally:
-        one.close()
 
 
 @pytest.fixture

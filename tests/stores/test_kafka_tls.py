@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import secrets
-import tempfile
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -33,7 +32,7 @@ from tests.support.stores.journal_cases import (
     check_an_empty_disk_gets_everything_from_checkpoint_and_journal,
 )
 from tests.support.stores.kafka import KafkaCluster
-from tests.support.stores.kafka_access import RIGHTS, add_scram_user, grant, login_file
+from tests.support.stores.kafka_access import RIGHTS, add_scram_user, cluster_with_users, grant, login_file
 from tests.support.stores.kafka_tls import (
     EXPIRED,
     LOGIN,
@@ -69,14 +68,8 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 @pytest.fixture(scope="module")
 def cluster(authority: Authority) -> Iterator[KafkaCluster]:
     users = {PLAIN_USER: PASSWORD}
-    folder = Path(tempfile.mkdtemp(prefix="forebay-store-"))
-    one = KafkaCluster(folder, users=users, secure=secure_listeners(authority, users))
-    try:
-        one.start()
-        add_scram_user(one, SCRAM_USER, PASSWORD)
+    with cluster_with_users(users, {SCRAM_USER: PASSWORD}, secure_listeners(authority, users)) as one:
         yield one
-    finally:
-        one.close()
 
 
 @pytest.fixture
@@ -154,7 +147,7 @@ def test_a_broker_on_an_empty_disk_gets_everything_from_checkpoint_and_journal(
     ("listener", "trusts", "problem"),
     [
         (TLS, "stranger", "unable to get local issuer certificate; name the file of the authority that signed it with"),
-        (TLS, "nobody", "unable to get local issuer certificate; name the file of the authority that signed it with"),
+        (TLS, "system", "unable to get local issuer certificate; name the file of the authority that signed it with"),
         (OTHER, "authority", "not valid for '127.0.0.1'.; name each node as its certificate does, in the journal's"),
         (EXPIRED, "authority", "certificate has expired; renew it, or set the clock of this machine"),
     ],
@@ -169,7 +162,7 @@ def test_a_certificate_that_is_not_accepted_is_an_error_that_says_why(
     trusts: str,
     problem: str,
 ) -> None:
-    trusted = {"stranger": stranger.cert, "authority": authority.cert, "nobody": Path("probe")}[trusts]
+    trusted = {"stranger": stranger.cert, "authority": authority.cert, "system": Path("probe")}[trusts]
     settings = settings_file(tmp_path / "settings", security_protocol="SSL", ssl_ca_location=trusted)
 
     error = refusal_of(address(cluster.secure_servers(listener), topic, settings))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 
 from forebay.broker.composition import build
@@ -185,7 +185,7 @@ class Mortal:
     def prefetch(self, keys: Sequence[bytes]) -> None:
         self.store.prefetch(keys)
 
-    def is_remote(self, keys: Sequence[bytes]) -> bool:
+    def is_remote(self, keys: Iterable[bytes]) -> bool:
         return self.store.is_remote(keys)
 
     def end_transfers(self) -> None:

@@ -14,6 +14,7 @@ from forebay.broker.storage.replication.checkpoints.files import CheckpointFiles
 from forebay.broker.storage.replication.checkpoints.mark import Mark, Marks
 from forebay.broker.storage.replication.checkpoints.source import CheckpointSource, checkpoints_of_owner
 from forebay.broker.storage.replication.engine import Engine
+from forebay.broker.storage.replication.engines.directory import DirectoryEngine
 from forebay.broker.storage.replication.followers.follower import Follower, Takeover
 from forebay.broker.storage.replication.followers.upkeep import CheckpointFailed
 from forebay.broker.storage.replication.reader import Reader
@@ -70,6 +71,17 @@ class Checkpointed:
             failed=CheckpointFailed,
         )
 
+    @classmethod
+    def with_checkpoint(cls, folder: Path) -> Checkpointed:
+        """One with a checkpoint of all that it has, whose journal is a directory."""
+        made = cls(DirectoryEngine(folder / "journal"), folder / "a")
+        made.check_point()
+        return made
+
+    def close(self) -> None:
+        """End the owner."""
+        self.store.close()
+
     def newest(self) -> Mark:
         """The mark of the newest checkpoint."""
         mark = Marks(self.engine).refresh()
@@ -79,6 +91,19 @@ class Checkpointed:
     def check_point(self) -> BackupSummary:
         """Make a checkpoint."""
         return run(self.source.job())
+
+
+class Stop(threading.Event):
+    """Set after some looks."""
+
+    def __init__(self, looks: int) -> None:
+        super().__init__()
+        self._left = looks
+
+    def is_set(self) -> bool:
+        """See ``threading.Event``."""
+        self._left -= 1
+        return self._left < 0
 
 
 def page_of(number: int, body: bytes = b"page") -> bytes:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +24,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from tests.support.calls.eventually import until
 from tests.support.processes.server import START_S
-from tests.support.stores.kafka import NODES, KafkaCluster
+from tests.support.stores.kafka import NODES, KafkaCluster, SecureListener
 
 RIGHTS: Final = ("CREATE", "DESCRIBE", "DESCRIBE_CONFIGS", "READ", "WRITE", "DELETE")
 """Rights on the topic of a journal that the documentation names."""
@@ -73,6 +75,22 @@ def _await_known(cluster: KafkaCluster, is_known: Callable[[Sequence[AclBinding]
 
 def _answers(admin: AdminClient, chosen: AclBindingFilter, is_known: Callable[[Sequence[AclBinding]], bool]) -> bool:
     return is_known(admin.describe_acls(chosen).result(START_S))
+
+
+@contextmanager
+def cluster_with_users(
+    plain: Mapping[str, str], scram: Mapping[str, str], secure: Mapping[str, SecureListener] | None = None
+) -> Iterator[KafkaCluster]:
+    """Run a cluster whose users log in with PLAIN or SCRAM-SHA-256, by their passwords."""
+    folder = Path(tempfile.mkdtemp(prefix="forebay-store-"))
+    cluster = KafkaCluster(folder, users=plain, secure=secure)
+    try:
+        cluster.start()
+        for user, password in scram.items():
+            add_scram_user(cluster, user, password)
+        yield cluster
+    finally:
+        cluster.close()
 
 
 def add_scram_user(cluster: KafkaCluster, user: str, password: str) -> None:

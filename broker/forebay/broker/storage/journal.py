@@ -186,7 +186,7 @@ class Journal:
 
     def is_remote(self, sink: int, partition: int, entries: Sequence[Entry]) -> bool:
         """Return whether the read of these pages waits for a transfer."""
-        return self.store.is_remote([BULK_PAGE.key(entry.number, sink, partition) for entry in entries if entry.bulk])
+        return self.store.is_remote(BULK_PAGE.key(entry.number, sink, partition) for entry in entries if entry.bulk)
 
     def end_transfers(self) -> None:
         """Let reads fail that wait for a transfer, now and later."""

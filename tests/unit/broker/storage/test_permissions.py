@@ -42,10 +42,10 @@ def test_a_store_that_was_open_to_others_is_closed_at_the_start_which_is_logged_
         path.chmod(0o700)
         StoreDirectory(path).release()
 
-    told = [record.message for record in caplog.records if "rights of other accounts" in record.message]
+    logged = [record.message for record in caplog.records if "rights of other accounts" in record.message]
     assert path.stat().st_mode & 0o777 == 0o700
     assert open_to_others(path / "bulk") == []
-    assert f"directory={path}" in told[0]
+    assert f"directory={path}" in logged[0]
 
 
 def test_the_target_of_a_symbolic_link_outside_the_directory_is_left_unchanged(tmp_path: Path) -> None:

@@ -11,14 +11,13 @@ A reader rejects a higher ``format`` than its own, and ignores names that it doe
 
 from __future__ import annotations
 
-import json
 import re
-import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from forebay.broker.storage.backup.errors import BackupError
+from forebay.broker.storage.records.json_line import decode_line, encode_line
 
 FORMAT: Final = 1
 """Format of the manifest and of the layout of the target."""
@@ -136,16 +135,14 @@ class Manifest:
 
     def encode(self) -> bytes:
         """Return the bytes of the manifest."""
-        line = json.dumps(asdict(self), separators=(",", ":"), sort_keys=True).encode()
-        return b"%b\n%08x\n" % (line, zlib.crc32(line))
+        return encode_line(asdict(self))
 
 
 def decode_manifest(content: bytes, *, backup: str) -> Manifest:
     """Return a manifest. Raises ``BackupError`` if it is damaged or of a higher format."""
-    line, _, trailer = content.partition(b"\n")
-    if trailer.strip() != b"%08x" % zlib.crc32(line):
+    found = decode_line(content)
+    if found is None:
         raise BackupError(f"the manifest of backup {backup} is damaged: its checksum does not match")
-    found: dict[str, Any] = json.loads(line)
     if found["format"] > FORMAT:
         raise BackupError(
             f"backup {backup} has format {found['format']} and was written by Forebay {found['version']}; "

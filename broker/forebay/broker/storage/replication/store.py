@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -112,7 +112,7 @@ class ReplicatedStore:
         """See ``Store.prefetch``."""
         self._local.prefetch(keys)
 
-    def is_remote(self, keys: Sequence[bytes]) -> bool:
+    def is_remote(self, keys: Iterable[bytes]) -> bool:
         """See ``Store.is_remote``."""
         return self._local.is_remote(keys)
 

@@ -15,7 +15,7 @@ Every call can raise ``StoreClosed``. The other errors are named by the method, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Protocol, TypeAlias
@@ -234,10 +234,10 @@ class Store(Protocol):
         """
         ...
 
-    def is_remote(self, keys: Sequence[bytes]) -> bool:
+    def is_remote(self, keys: Iterable[bytes]) -> bool:
         """Return whether one of these values of ``BULK`` is not here yet.
 
-        Its read waits for a transfer. Any thread; cheap.
+        Its read waits for a transfer. Any thread; cheap. ``keys`` are not taken where nothing is remote.
         """
         ...
 

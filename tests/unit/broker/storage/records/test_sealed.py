@@ -340,8 +340,8 @@ def test_settings_that_are_none_at_all_are_the_defaults_and_reported(settings: A
 
     found = SINK.codec.decode(sealed(json.dumps(fields).encode()))
 
-    mended, wrong = found.settings.corrected()
-    assert (found.name, mended, len(wrong)) == ("orders", DEFAULTS, 1)
+    corrected, wrong = found.settings.corrected()
+    assert (found.name, corrected, len(wrong)) == ("orders", DEFAULTS, 1)
 
 
 def test_settings_that_an_earlier_version_did_not_have_take_their_default() -> None:

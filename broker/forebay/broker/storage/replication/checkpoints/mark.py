@@ -9,11 +9,10 @@ the newest mark, its *horizon*, may be gone.
 
 from __future__ import annotations
 
-import json
-import zlib
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Final
 
+from forebay.broker.storage.records.json_line import decode_line, encode_line
 from forebay.broker.storage.replication.checkpoints.errors import MarkDamaged
 from forebay.broker.storage.replication.engine import Engine, name_of
 from forebay.broker.storage.replication.history import ReaderPosition
@@ -50,16 +49,14 @@ class Mark:
 
     def encode(self) -> bytes:
         """Return its content."""
-        line = json.dumps(asdict(self), separators=(",", ":"), sort_keys=True).encode()
-        return b"%b\n%08x\n" % (line, zlib.crc32(line))
+        return encode_line(asdict(self))
 
 
 def decode_mark(content: bytes, number: int) -> Mark:
     """Return a mark. Raises ``MarkDamaged``."""
-    line, _, trailer = content.partition(b"\n")
-    if trailer.strip() != b"%08x" % zlib.crc32(line):
+    found = decode_line(content)
+    if found is None:
         raise MarkDamaged(f"the mark of checkpoint {number} is damaged: its checksum does not match")
-    found: dict[str, Any] = json.loads(line)
     if found["format"] > FORMAT:
         raise MarkDamaged(f"checkpoint {number} has format {found['format']}; this version reads up to {FORMAT}")
     return Mark(**found)

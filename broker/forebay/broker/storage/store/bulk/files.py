@@ -15,7 +15,7 @@ import os
 import threading
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from errno import EIO, ESTALE
@@ -166,9 +166,11 @@ class BulkFiles:
                 if opened is not None:
                     opened.prefetch(key)
 
-    def is_remote(self, keys: Sequence[bytes]) -> bool:
+    def is_remote(self, keys: Iterable[bytes]) -> bool:
         """Return whether the file of one of these keys is not in the folder yet. Cheap."""
-        found = (self._listing.at(key) for key in keys) if self._remote is not None else ()
+        if self._remote is None or not self._remote.remote_bytes:
+            return False
+        found = map(self._listing.at, keys)
         return any(named is not None and self._is_remote(named) for named in found)
 
     def keys(self, first: bytes, end: bytes, deleted: KeyRanges, *, reverse: bool = False) -> Iterator[bytes]:

@@ -20,7 +20,7 @@ import gc
 import logging
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -377,7 +377,7 @@ class RocksStore:
         with self._calling("read", Family.BULK):
             self._bulk.prefetch(keys, self._deletions.ranges)
 
-    def is_remote(self, keys: Sequence[bytes]) -> bool:
+    def is_remote(self, keys: Iterable[bytes]) -> bool:
         """Return whether one of these values is in a remote file; see ``Store.is_remote``."""
         return self._bulk.is_remote(keys)
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,6 @@ from forebay.broker.storage.records.pages.page import BULK_PAGE
 from forebay.broker.storage.records.store import HIGHEST
 from forebay.broker.storage.replication.checkpoints.files import CheckpointFiles
 from forebay.broker.storage.replication.checkpoints.job import load_manifest
-from forebay.broker.storage.replication.engines.directory import DirectoryEngine
 from forebay.broker.storage.store.bulk.remote import KEPT, RemoteNotYet
 from forebay.broker.storage.store.contract import DeleteRange, Family, Put
 from tests.support.storage.checkpointed import Checkpointed, page_of
@@ -21,10 +21,8 @@ NEVER = threading.Event()
 
 @pytest.fixture
 def shard(tmp_path: Path) -> Iterator[Checkpointed]:
-    made = Checkpointed(DirectoryEngine(tmp_path / "journal"), tmp_path / "a")
-    made.check_point()
-    yield made
-    made.store.close()
+    with closing(Checkpointed.with_checkpoint(tmp_path)) as made:
+        yield made
 
 
 def bulk_of(shard: Checkpointed) -> list[Path]:

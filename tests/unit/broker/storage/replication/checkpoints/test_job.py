@@ -24,7 +24,7 @@ from forebay.broker.storage.replication.engines.directory import DirectoryEngine
 from forebay.broker.storage.replication.engines.memory import MemoryEngine
 from forebay.broker.storage.replication.followers.upkeep import CheckpointFailed
 from forebay.broker.storage.store.contract import Delete, DeleteRange, Family, Put
-from tests.support.storage.checkpointed import Checkpointed, content_of, follow, page_of
+from tests.support.storage.checkpointed import Checkpointed, Stop, content_of, follow, page_of
 
 NEVER = threading.Event()
 
@@ -269,19 +269,6 @@ def test_a_load_forgets_what_a_verification_said_of_the_former_data(shard: Check
     load_newest(shard, directory)
 
     assert last_check.last(directory) is None
-
-
-class Stop(threading.Event):
-    """Set after some looks."""
-
-    def __init__(self, looks: int) -> None:
-        super().__init__()
-        self._left = looks
-
-    def is_set(self) -> bool:
-        """See ``threading.Event``."""
-        self._left -= 1
-        return self._left < 0
 
 
 def test_a_damaged_checkpoint_is_named(shard: Checkpointed, tmp_path: Path) -> None:

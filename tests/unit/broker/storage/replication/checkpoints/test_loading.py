@@ -16,7 +16,6 @@ from forebay.broker.storage.records.pages.page import ALL_BULK, BULK_PAGE
 from forebay.broker.storage.records.store import HIGHEST
 from forebay.broker.storage.repair.command import repair, verify
 from forebay.broker.storage.replication.checkpoints.loading import Pages, is_loaded, load
-from forebay.broker.storage.replication.engines.directory import DirectoryEngine
 from forebay.broker.storage.store.bulk import remote as remotes
 from forebay.broker.storage.store.bulk.remote import KEPT, LOADING
 from forebay.broker.storage.store.bulk.remote_list import NAME as LIST
@@ -24,17 +23,15 @@ from forebay.broker.storage.store.contract import DeleteRange, Family, Put
 from forebay.broker.storage.store.rocks.store import RocksStore
 from forebay.broker.storage.store.settings import RocksSettings
 from tests.support.calls.eventually import until
-from tests.support.storage.checkpointed import Checkpointed, content_of, follow, page_of
+from tests.support.storage.checkpointed import Checkpointed, Stop, content_of, follow, page_of
 
 NEVER = threading.Event()
 
 
 @pytest.fixture
 def shard(tmp_path: Path) -> Iterator[Checkpointed]:
-    made = Checkpointed(DirectoryEngine(tmp_path / "journal"), tmp_path / "a")
-    made.check_point()
-    yield made
-    made.store.close()
+    with closing(Checkpointed.with_checkpoint(tmp_path)) as made:
+        yield made
 
 
 @pytest.fixture
@@ -244,19 +241,6 @@ def test_a_list_of_remote_files_that_a_kill_leaves_in_a_complete_directory_is_re
         store.compact(Family.BULK, *ALL_BULK)
 
     assert not [damage for damage in verify(directory).damage if "must be read from the journal" in damage]
-
-
-class Stop(threading.Event):
-    """Set after some looks."""
-
-    def __init__(self, looks: int) -> None:
-        super().__init__()
-        self._left = looks
-
-    def is_set(self) -> bool:
-        """See ``threading.Event``."""
-        self._left -= 1
-        return self._left < 0
 
 
 @pytest.mark.parametrize("fetched", [0, 1, 100])

@@ -54,12 +54,12 @@ def test_a_prefetch_skips_a_missing_file_and_advises_the_system_of_the_other_val
 ) -> None:
     files = filled(tmp_path)
     sorted(tmp_path.iterdir())[1].unlink()
-    told: list[int] = []
-    monkeypatch.setattr(os, "posix_fadvise", lambda handle, first, size, advice: told.append(size))
+    advised: list[int] = []
+    monkeypatch.setattr(os, "posix_fadvise", lambda handle, first, size, advice: advised.append(size))
 
     files.prefetch([key(number) for number in (0, 1, 5, 8, 77)], NOTHING.added(key(1), key(2)))
 
-    assert told == [10_000] * 2
+    assert advised == [10_000] * 2
     assert not caplog.records  # a read of the missing file reports it
 
 
