@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import zlib
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forebay.broker.storage.replication.batch import Batch, FrameDamaged, decode, encode
+from forebay.broker.storage.replication.pieces import Pieces
 from forebay.broker.storage.store.contract import Delete, DeleteRange, Family, Operation, Put, PutAll
 
 KEYS = st.binary(max_size=20)
@@ -37,24 +39,28 @@ def whole(batch: Batch) -> Batch:
     return Batch(values, batch.operations)
 
 
-@given(BATCHES)
-def test_a_batch_is_decoded_as_it_was_encoded(batch: Batch) -> None:
-    frame = b"".join(encode(batch).data)
+@given(BATCHES, st.data())
+def test_a_batch_is_decoded_as_it_was_encoded_however_its_frame_is_cut(batch: Batch, data: st.DataObject) -> None:
+    frame = encode(batch).joined()
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(frame)), max_size=6)))
+    pieces = Pieces.of(frame[first:end] for first, end in itertools.pairwise([0, *cuts, len(frame)]))
 
-    assert decode(frame) == whole(batch)
-    assert b"".join(encode(decode(frame)).data) == frame
+    found = decode(pieces)
+
+    assert whole(found) == whole(batch)
+    assert encode(found).joined() == frame
 
 
 @given(BATCHES, st.data())
 def test_a_changed_byte_or_a_missing_end_is_damage(batch: Batch, data: st.DataObject) -> None:
-    frame = bytearray(b"".join(encode(batch).data))
+    frame = bytearray(encode(batch).joined())
     at = data.draw(st.integers(0, len(frame) - 1))
     shorter = bytes(frame[:at])
     frame[at] ^= data.draw(st.integers(1, 255))
 
     for damaged in (shorter, bytes(frame)):
         with pytest.raises(FrameDamaged):
-            decode(damaged)
+            decode(Pieces.of([damaged]))
 
 
 @given(st.binary(max_size=200))
@@ -62,8 +68,8 @@ def test_other_bytes_with_a_right_checksum_are_a_frame_or_damage(content: bytes)
     content = b"\x01" + content
     frame = content + zlib.crc32(content).to_bytes(4, "big")
     try:
-        found = decode(frame)
+        found = decode(Pieces.of([frame]))
     except FrameDamaged:
         return
 
-    assert b"".join(encode(found).data) == frame
+    assert encode(found).joined() == frame

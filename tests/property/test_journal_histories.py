@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forebay.broker.storage.replication import owner as owners
+from forebay.broker.storage.replication import read_ahead
 from forebay.broker.storage.replication.batch import Batch, encode
 from forebay.broker.storage.replication.engine import EngineAway
 from forebay.broker.storage.replication.engines.memory import MemoryEngine
@@ -237,7 +238,11 @@ def _put(number: int) -> Put:
 @given(STEPS)
 def test_readers_take_each_confirmed_batch_once_and_in_order_whatever_is_trimmed(steps: list[tuple[Any, ...]]) -> None:
     run = Run()
-    with patch.object(owners, "CHUNK_BYTES", 32), patch.object(owners, "RETRY_FIRST_S", 0.0):
+    with (
+        patch.object(owners, "CHUNK_BYTES", 32),
+        patch.object(owners, "RETRY_FIRST_S", 0.0),
+        patch.object(read_ahead, "AHEAD_RECORDS", 3),
+    ):
         try:
             run.take_over(0)
             for step in steps:

@@ -15,7 +15,7 @@ class Shard:
     """Brokers by name, each in a directory of its own and with an endpoint of its own."""
 
     def __init__(self, launcher: Launcher, directory: Path) -> None:
-        self._launcher, self._directory = launcher, directory
+        self._launcher, self.directory = launcher, directory
         self.journal = directory / "journal"
         self._ports = {name: free_port() for name in "abc"}
 
@@ -30,7 +30,7 @@ class Shard:
 
     def start(self, name: str, **settings: object) -> BrokerProcess:
         return self._launcher.start(
-            self._directory / name,
+            self.directory / name,
             self.endpoint(name),
             journal=str(self.journal),
             **{"takeover_after_s": AFTER_S, **settings},

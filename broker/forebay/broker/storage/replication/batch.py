@@ -22,7 +22,6 @@ from typing import Final
 
 from forebay.broker.storage.replication.pieces import Piece, Pieces
 from forebay.broker.storage.store.contract import Delete, DeleteRange, Family, Operation, Put, PutAll, Value
-from forebay.page.crc32 import crc32
 from forebay.state.numbers import plural
 
 VERSION: Final = 1
@@ -104,21 +103,22 @@ def _sized(data: bytes) -> bytes:
     return _NUMBER.pack(len(data)) + data
 
 
-def decode(frame: bytes) -> Batch:
-    """Return the batch of a frame. Raises ``FrameDamaged``."""
-    if len(frame) < 1 + _NUMBER.size:
-        raise FrameDamaged(f"it has {len(frame)} {plural(len(frame), 'byte')}")
-    if frame[0] != VERSION:
-        raise FrameDamaged(f"its version is {frame[0]}, this version reads {VERSION}")
-    end = len(frame) - _NUMBER.size
-    if crc32(memoryview(frame)[:end]) != _NUMBER.unpack_from(frame, end)[0]:
+def decode(frame: Pieces) -> Batch:
+    """Return the batch of a frame, whose bulk values are parts of its pieces. Raises ``FrameDamaged``."""
+    size = frame.size
+    if size < 1 + _NUMBER.size:
+        raise FrameDamaged(f"it has {size} {plural(size, 'byte')}")
+    reader = _Reader(frame.data, size - _NUMBER.size)
+    [version] = reader.take(1)
+    if version != VERSION:
+        raise FrameDamaged(f"its version is {version}, this version reads {VERSION}")
+    if not frame.is_sealed():
         raise FrameDamaged("its checksum is wrong")
-    reader = _Reader(frame, 1, end)
-    bulk = [(reader.sized(), reader.take(reader.unpack(_SIZE))) for _ in range(reader.unpack(_NUMBER))]
+    bulk = [(reader.sized(), reader.pieces(reader.unpack(_SIZE))) for _ in range(reader.unpack(_NUMBER))]
+    reader.join()
     operations = [_read_operation(reader) for _ in range(reader.unpack(_NUMBER))]
-    if reader.position != end:
-        left = end - reader.position
-        raise FrameDamaged(f"{left} {plural(left, 'byte follows', 'bytes follow')} its last operation")
+    if reader.left:
+        raise FrameDamaged(f"{reader.left} {plural(reader.left, 'byte follows', 'bytes follow')} its last operation")
     return Batch(bulk, operations)
 
 
@@ -146,19 +146,43 @@ def _read_operation(reader: _Reader) -> Operation:
 
 
 class _Reader:
-    """Position in a frame."""
+    """Position in consecutive pieces."""
 
-    def __init__(self, frame: bytes, position: int, end: int) -> None:
-        self._frame = frame
-        self.position = position
-        self._end = end
+    def __init__(self, pieces: Iterable[Piece], size: int) -> None:
+        """Read the first ``size`` bytes."""
+        self._next = iter(pieces)
+        self._piece: Piece = b""
+        self._at = 0
+        self.left = size
+        """Bytes that were not taken."""
 
     def take(self, size: int) -> bytes:
         """Return the next bytes. Raises ``FrameDamaged`` where there are fewer."""
-        if size > self._end - self.position:
+        first, end = self._at, self._at + size
+        if size > self.left or end > len(self._piece):
+            return b"".join(self.pieces(size))
+        self._at, self.left = end, self.left - size
+        return bytes(self._piece[first:end])
+
+    def pieces(self, size: int) -> tuple[memoryview, ...]:
+        """Return the next bytes without a copy. Raises as ``take``."""
+        if size > self.left:
             raise FrameDamaged(f"it ends within a field of {size} {plural(size, 'byte')}")
-        first, self.position = self.position, self.position + size
-        return self._frame[first : self.position]
+        self.left -= size
+        found: list[memoryview] = []
+        while size:
+            part = memoryview(self._piece)[self._at : self._at + size]
+            if part:
+                found.append(part)
+                self._at, size = self._at + len(part), size - len(part)
+            else:
+                self._piece, self._at = next(self._next), 0
+        return tuple(found)
+
+    def join(self) -> None:
+        """Copy what is left into one piece: many small fields are taken faster from it."""
+        size = self.left
+        self._piece, self._at, self.left = b"".join(self.pieces(size)), 0, size
 
     def unpack(self, number: struct.Struct) -> int:
         """Return the next number."""

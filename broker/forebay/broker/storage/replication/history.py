@@ -18,6 +18,7 @@ from typing import Final
 
 from forebay.broker.storage.replication.batch import Batch
 from forebay.broker.storage.replication.batch import decode as decode_batch
+from forebay.broker.storage.replication.pieces import Pieces
 from forebay.broker.storage.replication.record import Header, RecordKind
 
 
@@ -108,7 +109,7 @@ class History:
     def __init__(self, place: ReaderPosition | None = None) -> None:
         """Begin at a place."""
         self._rule: Final = Rule(place or ReaderPosition())
-        self._chunks: list[bytes] = []
+        self._chunks: list[Pieces] = []
         self.endpoint = ""
         """Endpoint of the owner, as its fence names it."""
         self.successor = ""
@@ -121,22 +122,22 @@ class History:
         """Place after the last record that was taken."""
         return self._rule.place
 
-    def take(self, header: Header, body: memoryview) -> Batch | None:
+    def take(self, header: Header, body: Pieces) -> Batch | None:
         """Take the record of the next position; returns the batch that it completes.
 
         Raises ``FrameDamaged``.
         """
         match self._rule.judge(header):
             case Verdict.FENCE:
-                self.endpoint = bytes(body).decode(errors="replace")
+                self.endpoint = body.joined().decode(errors="replace")
                 self._chunks = []
             case Verdict.RELEASE:
-                self.successor = bytes(body).decode(errors="replace")
+                self.successor = body.joined().decode(errors="replace")
             case Verdict.EXPORT:
-                self.exported_to = bytes(body).decode(errors="replace")
+                self.exported_to = body.joined().decode(errors="replace")
             case Verdict.CHUNK:
-                self._chunks.append(bytes(body))
+                self._chunks.append(body)
             case Verdict.GROUP:
-                chunks, self._chunks = [*self._chunks, bytes(body)], []
-                return decode_batch(chunks[0] if len(chunks) == 1 else b"".join(chunks))
+                chunks, self._chunks = [*self._chunks, body], []
+                return decode_batch(Pieces.joining(chunks))
         return None

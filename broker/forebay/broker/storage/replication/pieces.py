@@ -1,21 +1,23 @@
 """Consecutive pieces of bytes with their checksums.
 
-Those of a frame and of its records are combined from them, so each byte is read once. CRC-32 is linear: that of two
-parts in a row follows from theirs and the size of the second.
+Those of a frame and of its records are combined from them, so each byte is read once for both. CRC-32 is linear: that
+of two parts in a row follows from theirs and the size of the second.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from isal.isal_zlib import crc32_combine
 
 from forebay.page.crc32 import crc32
 
 Piece: TypeAlias = bytes | memoryview
+_CRC: Final = struct.Struct(">I")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +34,37 @@ class Pieces:
         pieces = list(data)
         return cls(pieces, [crc32(piece) for piece in pieces])
 
+    @classmethod
+    def joining(cls, parts: Iterable[Pieces]) -> Pieces:
+        """Return the pieces of all parts, which are not read."""
+        taken = list(parts)
+        return cls([piece for part in taken for piece in part.data], [crc for part in taken for crc in part.crcs])
+
     @property
     def size(self) -> int:
         """Bytes of all pieces."""
         return sum(map(len, self.data))
+
+    def joined(self) -> bytes:
+        """Return all pieces as one."""
+        return b"".join(self.data)
+
+    def end(self, size: int) -> bytes:
+        """Return the last ``size`` bytes."""
+        found = b""
+        for piece in reversed(self.data):
+            if len(found) == size:
+                break
+            found = bytes(piece[len(found) - size :]) + found
+        return found
+
+    def is_sealed(self) -> bool:
+        """Return whether the last four bytes are the CRC-32 of those before them, as a big-endian number."""
+        end = self.end(_CRC.size)
+        if len(end) < _CRC.size:
+            return False
+        [its_crc] = _CRC.unpack(end)
+        return self.crc32() == crc32_combine(its_crc, crc32(end), len(end))
 
     def crc32(self, before: int = 0) -> int:
         """Return the CRC-32 of all pieces, after bytes whose CRC-32 is ``before``."""

@@ -103,10 +103,10 @@ def decode_header(record: bytes) -> Header:
     return Header(RecordKind(kind), epoch, owner, group, chunk, chunks)
 
 
-def decode(record: bytes) -> tuple[Header, memoryview]:
+def decode(record: bytes) -> tuple[Header, Pieces]:
     """Return the header and the body of a record. Raises ``RecordDamaged``."""
     header = decode_header(record)
-    body = memoryview(record)[HEADER_BYTES:]
-    if crc32(body, crc32(record[: _FIELDS.size])) != _CRC.unpack_from(record, _FIELDS.size)[0]:
+    body = Pieces.of([memoryview(record)[HEADER_BYTES:]])
+    if body.crc32(crc32(record[: _FIELDS.size])) != _CRC.unpack_from(record, _FIELDS.size)[0]:
         raise RecordDamaged("its checksum is wrong")
     return header, body

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import zlib
 
 import pytest
@@ -29,6 +30,35 @@ def test_the_checksum_of_pieces_is_that_of_their_bytes(data: list[Piece], before
     assert found.size == len(b"".join(data))
     assert found.crc32() == zlib.crc32(b"".join(data))
     assert found.crc32(zlib.crc32(before)) == zlib.crc32(before + b"".join(data))
+
+
+@given(DATA, DATA, st.data())
+def test_joined_parts_have_the_bytes_the_end_and_the_checksum_of_both(
+    one: list[Piece], other: list[Piece], data: st.DataObject
+) -> None:
+    whole = b"".join([*one, *other])
+    size = data.draw(st.integers(0, len(whole)))
+
+    found = Pieces.joining([Pieces.of(one), Pieces.of(other)])
+
+    assert found.joined() == whole
+    assert found.end(size) == whole[len(whole) - size :]
+    assert found.crc32() == zlib.crc32(whole)
+
+
+@given(DATA, st.lists(st.integers(0, 4), max_size=2).map(sorted), st.data())
+def test_pieces_are_sealed_by_their_checksum_alone_however_they_are_cut(
+    data: list[Piece], cuts: list[int], drawn: st.DataObject
+) -> None:
+    seal = zlib.crc32(b"".join(data)).to_bytes(4, "big")
+    ends = [seal[first:end] for first, end in itertools.pairwise([0, *cuts, 4])]
+    assert Pieces.of([*data, *ends]).is_sealed()
+
+    whole = bytearray(b"".join([*data, *ends]))
+    whole[drawn.draw(st.integers(0, len(whole) - 1))] ^= drawn.draw(st.integers(1, 255))
+
+    assert not Pieces.of([bytes(whole)]).is_sealed()
+    assert not Pieces.of([seal[:3]]).is_sealed()
 
 
 @given(DATA.filter(any), st.integers(1, 60))

@@ -98,6 +98,7 @@ class Follower:
         try:
             return self._follow(stop)
         finally:
+            self._reader.close()
             self._upkeep.close()
 
     def _follow(self, stop: threading.Event) -> Owner | None:

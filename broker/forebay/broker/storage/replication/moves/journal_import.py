@@ -39,6 +39,7 @@ from forebay.broker.storage.replication.engine import Engine, EngineAway
 from forebay.broker.storage.replication.followers.follower import IDENTITY_BYTES
 from forebay.broker.storage.replication.history import ReaderPosition
 from forebay.broker.storage.replication.moves.errors import DirectoryUnsuitable, ImportFailed, JournalOccupied
+from forebay.broker.storage.replication.pieces import Pieces
 from forebay.broker.storage.replication.record import Header, RecordDamaged, RecordKind, decode, encode
 from forebay.broker.storage.replication.replica import put_position
 from forebay.broker.storage.store.contract import Family
@@ -155,10 +156,10 @@ def _claimed_for(engine: Engine, record: bytes) -> str:
     header, body = _decoded(engine, record)
     if header.kind is not RecordKind.IMPORT:
         raise JournalOccupied(engine.address)
-    return bytes(body).decode(errors="replace")
+    return body.joined().decode(errors="replace")
 
 
-def _decoded(engine: Engine, record: bytes) -> tuple[Header, memoryview]:
+def _decoded(engine: Engine, record: bytes) -> tuple[Header, Pieces]:
     try:
         return decode(record)
     except RecordDamaged as damage:

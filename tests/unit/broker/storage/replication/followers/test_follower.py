@@ -13,7 +13,7 @@ from forebay.broker.core.writes import PutAge
 from forebay.broker.storage.errors import StoreFailed
 from forebay.broker.storage.records.pages.page import BULK_PAGE
 from forebay.broker.storage.records.store import AGE, HIGHEST
-from forebay.broker.storage.replication import reader as readers
+from forebay.broker.storage.replication import read_ahead
 from forebay.broker.storage.replication.batch import Batch, encode
 from forebay.broker.storage.replication.engines.memory import MemoryEngine
 from forebay.broker.storage.replication.followers.follower import IDENTITY, Follower, Takeover
@@ -212,7 +212,7 @@ def test_a_takeover_is_given_up_where_the_owner_appends_before_the_fence(tmp_pat
 def test_a_follower_that_never_comes_to_the_end_releases_space_and_stops_when_it_is_asked_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readers, "AHEAD_RECORDS", 2)
+    monkeypatch.setattr(read_ahead, "AHEAD_RECORDS", 2)
     engine, clock = MemoryEngine(), Clock()
     stop = threading.Event()
     key = BULK_PAGE.key(1, 1, 0)
@@ -224,13 +224,15 @@ def test_a_follower_that_never_comes_to_the_end_releases_space_and_stops_when_it
         def read(self, position: int) -> bytes | None:
             """See ``Engine.read``."""
             nonlocal appended
-            if waits and appended < 100:
-                appended += 1
-                owner.append(encode(Batch([], [Delete(Family.BULK, key)])) if appended == 3 else batch_of(appended))
-                if appended == 20:
-                    stop.set()
+            with appending:
+                if waits and appended < 100:
+                    appended += 1
+                    owner.append(encode(Batch([], [Delete(Family.BULK, key)])) if appended == 3 else batch_of(appended))
+                    if appended == 20:
+                        stop.set()
             return super().read(position)
 
+    appending = threading.Lock()
     waits = 0
 
     def wait(timeout: float | None = None) -> bool:

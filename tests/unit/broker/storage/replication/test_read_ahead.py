@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from forebay.broker.storage.replication import read_ahead
+from forebay.broker.storage.replication.engine import EngineAway
+from forebay.broker.storage.replication.engines.memory import MemoryEngine
+from forebay.broker.storage.replication.read_ahead import AHEAD_BYTES, READS_AT_ONCE, ReadAhead
+
+WAIT_S = 30.0
+TOGETHER = 4
+
+
+class Engine(MemoryEngine):
+    """Notes what is read; several threads read at once."""
+
+    def __init__(self, records: int) -> None:
+        super().__init__()
+        for position in range(records):
+            self.create(position, (b"%d" % position,))
+        self.asked = threading.Condition()
+        self.reads: list[int] = []
+        self.away_at: int | None = None
+
+    def read(self, position: int) -> bytes | None:
+        """See ``Engine.read``."""
+        with self.asked:
+            self.reads.append(position)
+            self.asked.notify_all()
+        if position == self.away_at:
+            raise EngineAway("no answer")
+        return super().read(position)
+
+    def wait_for(self, position: int) -> bool:
+        """Wait until a record was asked for."""
+        with self.asked:
+            return self.asked.wait_for(lambda: position in self.reads, WAIT_S)
+
+
+@pytest.fixture(autouse=True)
+def _few_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read_ahead, "AHEAD_RECORDS", TOGETHER)
+
+
+def values(*positions: int) -> list[bytes]:
+    """The records of positions."""
+    return [b"%d" % position for position in positions]
+
+
+def test_the_next_records_are_read_before_they_are_asked_for() -> None:
+    engine = Engine(3 * TOGETHER)
+    ahead = ReadAhead(engine)
+
+    assert ahead.read(0).data == values(0, 1, 2, 3)
+
+    assert engine.wait_for(7)
+    assert ahead.read(4).data == values(4, 5, 6, 7)
+    assert ahead.read(8).data == values(8, 9, 10, 11)
+    assert sorted(engine.reads[: 3 * TOGETHER]) == list(range(3 * TOGETHER)), "each is read once"
+    ahead.close()
+
+
+def test_an_end_that_was_found_ahead_is_looked_for_again_when_it_is_reached() -> None:
+    engine = Engine(TOGETHER + 2)
+    ahead = ReadAhead(engine)
+    ahead.read(0)
+    assert engine.wait_for(6), "the first missing one"
+
+    found = ahead.read(4)
+    assert (found.data, found.met_end) == (values(4, 5), False)
+
+    engine.create(6, (b"6",))
+    found = ahead.read(6)
+    assert (found.data, found.met_end) == (values(6), True)
+
+
+def test_a_record_that_was_missing_ahead_and_is_there_when_it_is_asked_for_is_returned() -> None:
+    engine = Engine(TOGETHER)
+    ahead = ReadAhead(engine)
+    ahead.read(0)
+    ahead_of = ahead._next
+    assert ahead_of is not None
+    assert ahead_of[1].result(WAIT_S).data == [], "nothing was there"
+    engine.create(4, (b"4",))
+
+    assert ahead.read(4).data == values(4)
+
+
+def test_an_engine_that_answers_again_when_a_record_is_asked_for_was_never_away() -> None:
+    engine = Engine(2 * TOGETHER)
+    engine.away_at = 5
+    ahead = ReadAhead(engine)
+    ahead.read(0)
+    assert engine.wait_for(5)
+    with pytest.raises(EngineAway):
+        ahead.read(4)
+    ahead.read(0)
+
+    engine.away_at = None
+
+    assert ahead.read(4).data == values(4, 5, 6, 7)
+    ahead.close()
+
+
+def test_records_that_were_read_ahead_are_dropped_where_another_position_is_asked_for() -> None:
+    engine = Engine(3 * TOGETHER)
+    ahead = ReadAhead(engine)
+    ahead.read(0)
+
+    assert ahead.read(2).data == values(2, 3, 4, 5)
+    assert ahead.read(6).data == values(6, 7, 8, 9)
+    ahead.close()
+
+
+def test_threads_end_at_the_end_of_the_journal() -> None:
+    before = set(threading.enumerate())
+    ahead = ReadAhead(Engine(TOGETHER + 1))
+    ahead.read(0)
+    started = set(threading.enumerate()) - before
+    ahead.read(4)
+    assert ahead.read(5).met_end
+
+    for thread in started:
+        thread.join(WAIT_S)
+
+    assert started
+    assert not any(thread.is_alive() for thread in started)
+
+
+class GatheringEngine(MemoryEngine):
+    """Answers reads of records from a position on only once as many are in flight as there may be."""
+
+    def __init__(self, first: int) -> None:
+        super().__init__()
+        self._first = first
+        self._all_here = threading.Barrier(READS_AT_ONCE)
+
+    def read(self, position: int) -> bytes | None:
+        """See ``Engine.read``."""
+        if self._first <= position < self._first + READS_AT_ONCE:
+            self._all_here.wait(WAIT_S)
+        return super().read(position)
+
+
+def test_records_are_read_by_several_requests_at_the_same_time_in_their_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(read_ahead, "AHEAD_RECORDS", 256)
+    first = 1 + 2 + 4  # the requests before, which grow
+    engine = GatheringEngine(first)
+    count = first + READS_AT_ONCE
+    for position in range(count):
+        engine.create(position, (b"%d" % position,))
+
+    found = ReadAhead(engine).read(0)
+
+    assert (found.data, found.met_end) == (values(*range(count)), True)
+    assert found.size == sum(map(len, found.data))
+
+
+def test_large_records_are_read_ahead_by_as_few_requests_as_the_bound_of_bytes_allows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(read_ahead, "AHEAD_BYTES", 3)
+    engine = MemoryEngine()
+    for position in range(8):
+        engine.create(position, (b"ab",))
+    ahead = ReadAhead(engine)
+
+    found = [ahead.read(position) for position in (0, 2, 4)]
+
+    assert [each.size for each in found] == [4, 4, 4]
+    assert AHEAD_BYTES > 3
+    ahead.close()
