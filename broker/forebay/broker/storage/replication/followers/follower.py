@@ -18,6 +18,7 @@ from typing import Final
 from forebay.broker.storage.replication.batch import Batch, FrameDamaged
 from forebay.broker.storage.replication.checkpoints.source import CheckpointSource
 from forebay.broker.storage.replication.engine import EngineAway
+from forebay.broker.storage.replication.followers.end_search import EndSearch
 from forebay.broker.storage.replication.followers.observed_age import ObservedAge, observed_age
 from forebay.broker.storage.replication.followers.progress import FollowerProgress
 from forebay.broker.storage.replication.followers.takeover import take_over
@@ -77,6 +78,7 @@ class Follower:
         self._clock = clock
         self._upkeep: Final = Upkeep(replica, checkpoints, clock)
         self._progress: Final = progress or FollowerProgress(clock)
+        self._ahead: Final = EndSearch(reader.engine, clock)
         self._identity: Final = secrets.token_bytes(IDENTITY_BYTES)
         self._file: Final = directory / IDENTITY
         self._former = self._file.read_bytes() if self._file.exists() else b""
@@ -108,7 +110,9 @@ class Follower:
                 began = self._clock()
                 is_behind = self._apply(self._reader.read_some())
                 self._progress.reached(self._reader.place.position, end_at_s=began if self._reader.met_end else None)
-                if not is_behind:
+                if is_behind:
+                    self._look_ahead()
+                else:
                     self._was_at_end = True
                     if self._is_due(began) and (owner := self._take_over()) is not None:
                         self._upkeep.finish()
@@ -126,6 +130,11 @@ class Follower:
             if not is_behind:
                 stop.wait(POLL_S)
         return None
+
+    def _look_ahead(self) -> None:
+        found = self._ahead.look(self._reader.place.position)
+        if found is not None:
+            self._progress.missing(*found)
 
     def _read(self) -> int:
         """Read and apply up to the end; returns the first missing position."""

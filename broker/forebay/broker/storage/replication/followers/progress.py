@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
 
@@ -12,6 +13,8 @@ class FollowerProgress:
         """``clock`` is monotonic, in seconds."""
         self._clock = clock
         self._at_end_s = clock()
+        self._missing: deque[tuple[int, float]] = deque()
+        """Positions ahead that had no record at a time, by rising positions and times."""
         self.position = 0
         """Next position of the journal that it reads."""
         self.remote_bytes: Callable[[], int] = lambda: 0
@@ -19,14 +22,24 @@ class FollowerProgress:
 
     @property
     def lag_s(self) -> float:
-        """Time since the beginning of the last read that has found the end of the journal, in seconds.
+        """Time before which everything that is in the journal by then was read, in seconds.
 
-        Before the first one, the time since the process follows.
+        Exact where reads find the end; else as exact as ``missing`` is called often. Before the first of both, the time
+        since the process follows.
         """
         return max(0.0, self._clock() - self._at_end_s)
 
     def reached(self, position: int, *, end_at_s: float | None) -> None:
         """Note the position; ``end_at_s`` is when the read began that has found the end, None for records."""
         self.position = position
+        while self._missing and self._missing[0][0] <= position:
+            self._at_end_s = self._missing.popleft()[1]
         if end_at_s is not None:
             self._at_end_s = end_at_s
+            self._missing.clear()
+
+    def missing(self, position: int, at_s: float) -> None:
+        """Note that a position ahead had no record at a time: what was appended before is below it."""
+        while self._missing and self._missing[-1][0] >= position:
+            self._missing.pop()
+        self._missing.append((position, at_s))

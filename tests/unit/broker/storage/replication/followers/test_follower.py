@@ -18,6 +18,8 @@ from forebay.broker.storage.replication.batch import Batch, encode
 from forebay.broker.storage.replication.engines.memory import MemoryEngine
 from forebay.broker.storage.replication.followers.follower import IDENTITY, Follower, Takeover
 from forebay.broker.storage.replication.followers.observed_age import ObservedAge
+from forebay.broker.storage.replication.followers.progress import FollowerProgress
+from forebay.broker.storage.replication.history import ReaderPosition
 from forebay.broker.storage.replication.owner import Owner
 from forebay.broker.storage.replication.reader import Reader
 from forebay.broker.storage.replication.record import ANY_OTHER, Header, RecordKind, decode_header
@@ -71,6 +73,10 @@ class EndEngine(MemoryEngine):
         if before == position == self._end:
             self.at_end()
         return found
+
+    def peek(self, position: int) -> bytes | None:
+        """See ``Engine.peek``; a search ahead is no read of the end."""
+        return super().read(position)
 
 
 def fences_in(engine: MemoryEngine) -> int:
@@ -169,6 +175,39 @@ def test_an_age_of_the_owner_counts_from_when_the_follower_has_read_it_unless_it
     assert observed[-1] is not None
     assert observed[-1].age_us == 2
     assert began_s * 1_000_000 < observed[-1].at_us <= clock.now * 1_000_000
+
+
+def test_a_follower_that_never_finds_the_end_knows_its_lag_by_positions_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(read_ahead, "AHEAD_RECORDS", 1)
+    engine, clock = MemoryEngine(), Clock()
+    progress = FollowerProgress(clock)
+    lags: list[float] = []
+
+    class LaggingReplica(Replica):
+        """Applies a batch in a second, in which the owner appends another one, until there are 300."""
+
+        def apply(self, batch: Batch, place: ReaderPosition) -> None:
+            """See ``Replica.apply``."""
+            super().apply(batch, place)
+            clock.now += 1.0
+            lags.append(progress.lag_s)
+            if owner.groups < 300:
+                owner.append(batch_of(owner.groups))
+
+    with closing(take_over(engine, b"a")) as owner, closing(RocksStore(tmp_path)) as store:
+        for number in range(50):
+            owner.append(batch_of(number))
+        replica = LaggingReplica(store)
+        reader = Reader(engine, replica.place)
+        follower = Follower(reader, replica, tmp_path, Takeover(AFTER_S, "here:1"), clock, None, progress)
+        assert follower.follow(Stop(clock, 1)) is None
+
+    assert len(lags) == 300
+    assert min(lags[100:250]) >= 50.0, "so far behind it is"
+    assert max(lags[100:250]) <= 70.0
+    assert progress.lag_s < 2.0
 
 
 def test_a_read_that_was_slow_is_no_silence_of_the_owner(tmp_path: Path) -> None:

@@ -1,0 +1,40 @@
+"""Search for the end of a journal ahead of a follower that is behind, so that its lag is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from forebay.broker.storage.replication.engine import Engine
+
+LOOK_S: Final = 0.5
+"""Interval of the searches: each is a request or two for the header of a record."""
+DISTANCE: Final = 64
+"""Records ahead at which the first search begins."""
+
+
+class EndSearch:
+    """Finds positions that have no record yet. For one thread."""
+
+    def __init__(self, engine: Engine, clock: Callable[[], float]) -> None:
+        """``clock`` is monotonic, in seconds."""
+        self._engine: Final = engine
+        self._clock = clock
+        self._distance = DISTANCE
+        self._due_at = clock()
+
+    def look(self, position: int) -> tuple[int, float] | None:
+        """Return a position beyond ``position`` that has no record, and a time at which it had none.
+
+        None while no search is due. Raises ``EngineAway``.
+        """
+        at_s = self._clock()
+        if at_s < self._due_at:
+            return None
+        self._due_at = at_s + LOOK_S
+        while self._engine.peek(position + self._distance) is not None:
+            self._distance *= 2
+            at_s = self._clock()
+        found = position + self._distance
+        self._distance = max(1, self._distance // 2)
+        return found, at_s
